@@ -1,0 +1,24 @@
+"""A multilayer perceptron: rows of numbers in, logits or one predicted number out."""
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from trainshed.programs.options import fault
+
+
+def build(inputs: int, widths: Sequence[int], outputs: int, dropout: float = 0.0) -> nn.Sequential:
+    """Return the network: features (B, F) to (B, outputs); `widths` are its hidden layers.
+
+    Raises:
+        ValueError: when a layer would have no units.
+    """
+    if inputs < 1:
+        raise fault("inputs", inputs, "a row must hold at least 1 number")
+    if any(width < 1 for width in widths):
+        raise fault("widths", list(widths), "each hidden layer needs at least 1 unit")
+    layers: list[nn.Module] = []
+    for width in widths:
+        layers += [nn.Linear(inputs, width), nn.ReLU(), nn.Dropout(dropout)]
+        inputs = width
+    return nn.Sequential(*layers, nn.Linear(inputs, outputs))

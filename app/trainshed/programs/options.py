@@ -1,0 +1,69 @@
+"""What `spec.config` may say to a built-in program, and how it is told when it is wrong.
+
+A program declares one frozen model on top of those here. Their names in a file are
+camelCase; unknown names are refused, with the nearest known one.
+"""
+
+import difflib
+from collections.abc import Mapping
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
+
+
+class ProgramOptions(BaseModel):
+    """Options of every built-in program."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, alias_generator=to_camel)
+
+    learning_rate: float = Field(default=0.001, gt=0, description="Step size of AdamW.")
+    weight_decay: float = Field(default=0.0, ge=0, description="Decay of AdamW's weights.")
+    warmup_steps: int = Field(
+        default=0, ge=0, description="Steps over which the learning rate rises to its full value."
+    )
+
+    @classmethod
+    def read(cls, config: Mapping[str, object]) -> Self:
+        """Return the options that `config` spells.
+
+        Raises:
+            ValueError: one line for each fault, naming `spec.config.<name>`.
+        """
+        try:
+            return cls.model_validate(dict(config))
+        except ValidationError as error:
+            known = [field.alias or name for name, field in cls.model_fields.items()]
+            faults = [_say(fault, known) for fault in error.errors()]
+            raise ValueError("\n".join(faults)) from None
+
+
+class ImageOptions(ProgramOptions):
+    """Options of every model that looks at square pictures."""
+
+    image_size: int = Field(default=32, ge=1, description="Height and width in pixels.")
+    channels: Literal[1, 3] = Field(default=3, description="1 for grey pictures, 3 for RGB.")
+    classes: int = Field(default=10, ge=2, description="Labels go from 0 to classes - 1.")
+
+
+def fault(name: str, value: object, right: str) -> ValueError:
+    """Return the error that says what `spec.config.<name>` is and what would be right."""
+    return ValueError(f"spec.config.{name} is {_show(value)}: {right}")
+
+
+def _say(details: ErrorDetails, known: list[str]) -> str:
+    name = ".".join(str(part) for part in details["loc"])
+    match details["type"]:
+        case "extra_forbidden":
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+            return f"spec.config.{name} is unknown: {hint}"
+        case "missing":
+            return f"spec.config.{name} is missing"
+    message = details["msg"]
+    return f"spec.config.{name} is {_show(details['input'])}: {message[:1].lower()}{message[1:]}"
+
+
+def _show(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)

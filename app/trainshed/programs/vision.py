@@ -1,0 +1,67 @@
+"""Train an image classifier: columns `image` (bytes 0..255 or floats) and `label`.
+
+Datasets: `train`, and `valid` for what is measured after each epoch.
+"""
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import trainshed
+from trainshed.programs.labels import LabelGuard
+from trainshed.programs.models import cnn, vit
+from trainshed.programs.optimizer import build_optimizer
+from trainshed.programs.options import ImageOptions, fault
+from trainshed.programs.pictures import Gallery, to_model_input
+
+
+def train(config: dict[str, object]) -> None:
+    """Train `config["model"]` and show some held-out pictures with what it says of them."""
+    # Ray Train is imported where it is needed: who only looks at this module does not wait.
+    from ray.train.torch import prepare_model
+
+    run = trainshed.current()
+    options, network = build_model(config)
+    model = prepare_model(network)
+    optimizer, scheduler = build_optimizer(model, options)
+    run.track(model, optimizer, scheduler)
+    train_labels = LabelGuard("train", "label", options.classes)
+    valid_labels = LabelGuard("valid", "label", options.classes)
+
+    def score(module: nn.Module, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        labels = valid_labels.check(batch["label"], run.step)
+        logits = module(to_model_input(batch["image"], options)).float()
+        predictions = logits.argmax(dim=1)
+        gallery.add(batch["image"], labels, predictions)
+        loss = F.cross_entropy(logits, labels, reduction="none")
+        return {"loss": loss, "accuracy": (predictions == labels).float()}
+
+    for _ in run.epochs():
+        for batch in run.batches("train"):
+            labels = train_labels.check(batch["label"], run.step)
+            with run.autocast():
+                logits = model(to_model_input(batch["image"], options))
+                loss = F.cross_entropy(logits, labels)
+            run.backward_step(loss)
+            run.log(loss=loss)
+        train_labels.finish()
+        gallery = Gallery()
+        run.evaluate(score)
+        valid_labels.finish()
+        run.show("valid", gallery.images, gallery.captions)
+
+
+def build_model(config: dict[str, object]) -> tuple[ImageOptions, nn.Module]:
+    """Return the options that `config` spells and the network they describe.
+
+    Raises:
+        ValueError: naming `spec.config.<name>`.
+    """
+    match config.get("model", "cnn"):
+        case "cnn":
+            cnn_options = cnn.CnnOptions.read(config)
+            return cnn_options, cnn.build(cnn_options)
+        case "vit":
+            vit_options = vit.VitOptions.read(config)
+            return vit_options, vit.build(vit_options)
+        case other:
+            raise fault("model", other, "known are cnn and vit")
