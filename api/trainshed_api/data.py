@@ -1,0 +1,307 @@
+"""The data section of a TrainingRun: where rows come from and what happens to them up to a batch."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from trainshed_api.errors import Problem, RuleError, show_value
+from trainshed_api.schema import (
+    Boolean,
+    Count,
+    FunctionName,
+    Integer,
+    JsonObject,
+    NonEmpty,
+    SpecModel,
+    annotate,
+)
+
+# bfloat16 has no numpy type: the feed converts to it on the way to the device.
+DtypeName = Literal[
+    "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"
+]
+ShuffleMode = Literal["none", "files", "blocks", "local", "global"]
+
+_DATASET_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+# In these modes another split belongs to each epoch, so a worker cannot keep its rows.
+_SPLIT_CHANGES_EACH_EPOCH = ("files", "blocks", "global")
+
+
+class ReadSpec(SpecModel):
+    """Where the rows of a dataset come from: files of a known format, or a function of yours."""
+
+    model_config = ConfigDict(json_schema_extra={"planned": ["holdout"]})
+
+    format: Literal["parquet"] | None = Field(
+        default=None,
+        description="Format of the files under `path`. Give this or `use`.",
+        json_schema_extra=annotate(
+            "app",
+            "never",
+            planned=(
+                "csv",
+                "json",
+                "images",
+                "text",
+                "numpy",
+                "tfrecords",
+                "webdataset",
+                "lance",
+                "iceberg",
+                "delta",
+                "binary_files",
+                "avro",
+            ),
+        ),
+    )
+    path: NonEmpty | None = Field(
+        default=None,
+        description="File or folder to read. A relative path lies under TRAINSHED_HOME, on a laptop the "
+        "folder of the TrainingRun file.",
+        json_schema_extra=annotate("app", "never", only_with="format"),
+    )
+    columns: tuple[NonEmpty, ...] = Field(
+        default=(),
+        description="Columns to read; empty reads all.",
+        json_schema_extra=annotate("app", "never", only_with="format"),
+    )
+    use: FunctionName | None = Field(
+        default=None,
+        description="module:function that returns the dataset; it is called with `options`.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    options: JsonObject = Field(
+        default_factory=dict,
+        description="Keyword arguments of the function in `use`.",
+        json_schema_extra=annotate("app", "never", only_with="use"),
+    )
+
+    @model_validator(mode="after")
+    def _read_one_way(self) -> Self:
+        if (self.format is None) == (self.use is None):
+            both = "both format and use" if self.use else "neither format nor use"
+            raise RuleError([Problem("", both, "exactly one: format (with path), or use")])
+        if self.format is not None and self.path is None:
+            raise RuleError([Problem("path", None, "missing; want the file or folder to read")])
+        values = (
+            {"path": self.path, "columns": self.columns} if self.use else {"options": self.options}
+        )
+        problems = [
+            Problem(name, show_value(value), "it only with " + ("format" if self.use else "use"))
+            for name, value in values.items()
+            if value
+        ]
+        if problems:
+            raise RuleError(problems)
+        return self
+
+
+class TransformSpec(SpecModel):
+    """One function over the rows that does the same in every epoch; its result may be cached."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"planned": ["by", "orderBy", "batchFormat", "cpus", "memory", "actors"]}
+    )
+
+    use: FunctionName = Field(
+        description="module:function of one batch (columns as numpy arrays) or of one row, see `kind`.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    kind: Literal["batches", "rows"] = Field(
+        default="batches",
+        description="Whether the function is given batches or single rows.",
+        json_schema_extra=annotate("app", "never", planned=("filter", "groups")),
+    )
+    options: JsonObject = Field(
+        default_factory=dict,
+        description="Keyword arguments of the function.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    batch_size: Count | None = Field(
+        default=None,
+        description="Most rows the function is given at once, with kind batches; without it a whole block.",
+        json_schema_extra=annotate("app", "never"),
+    )
+
+    @model_validator(mode="after")
+    def _rows_come_one_by_one(self) -> Self:
+        if self.kind == "rows" and self.batch_size is not None:
+            raise RuleError(
+                [Problem("batchSize", str(self.batch_size), "it only with kind batches")]
+            )
+        return self
+
+
+class AugmentSpec(SpecModel):
+    """One function over batches that does something else in each epoch; it runs after every cache."""
+
+    use: FunctionName = Field(
+        description="module:function of one batch; it may take `rng`, random numbers that belong to "
+        "seed, epoch and row.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    options: JsonObject = Field(
+        default_factory=dict,
+        description="Keyword arguments of the function.",
+        json_schema_extra=annotate("app", "never"),
+    )
+
+
+class ShuffleSpec(SpecModel):
+    """How far rows travel from their place in the files; each epoch has an order of its own."""
+
+    mode: ShuffleMode = Field(
+        default="none",
+        description="none: order of the files. files: the files change places. blocks: blocks change "
+        "places. local: each worker shuffles in a buffer. global: every row may go anywhere.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    buffer_size: Integer = Field(
+        default=10_000,
+        ge=2,
+        description="Rows in the buffer of each worker, with mode local.",
+        json_schema_extra=annotate("app", "never"),
+    )
+
+    @model_validator(mode="after")
+    def _buffer_belongs_to_local(self) -> Self:
+        if (
+            self.mode != "local"
+            and self.buffer_size != type(self).model_fields["buffer_size"].default
+        ):
+            want = f"it only with mode local (mode is {self.mode})"
+            raise RuleError([Problem("bufferSize", str(self.buffer_size), want)])
+        return self
+
+
+class FeedSpec(SpecModel):
+    """How batches reach the training function."""
+
+    model_config = ConfigDict(json_schema_extra={"planned": ["collate"]})
+
+    prefetch_batches: Integer = Field(
+        default=2,
+        ge=0,
+        description="Batches made ready ahead of the one in use.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    dtypes: dict[str, DtypeName] = Field(
+        default_factory=dict,
+        description="Type of a column's tensor, by column; columns not named keep theirs.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    last_batch: Literal["drop", "keep"] = Field(
+        default="drop",
+        description="What becomes of the rows of an epoch that do not fill a batch.",
+        json_schema_extra=annotate("app", "never"),
+    )
+
+
+class DatasetSpec(SpecModel):
+    """One named dataset, from its files to the batches of the training function."""
+
+    model_config = ConfigDict(json_schema_extra={"planned": ["onBadRecord"]})
+
+    read: ReadSpec = Field(
+        description="Where the rows come from.", json_schema_extra=annotate("app", "never")
+    )
+    transforms: tuple[TransformSpec, ...] = Field(
+        default=(),
+        description="Functions over the rows, in this order, the same in every epoch.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    cache: Literal["auto", "none", "objects", "workers"] = Field(
+        default="auto",
+        description="Where transformed rows are kept for the next epoch: objects (Ray's object store), "
+        "workers (each worker's own memory), none (read and transform again); auto measures.",
+        json_schema_extra=annotate("app", "suspended"),
+    )
+    shuffle: ShuffleSpec = Field(
+        default_factory=ShuffleSpec,
+        description="How rows are mixed.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    augment: tuple[AugmentSpec, ...] = Field(
+        default=(),
+        description="Random functions over batches, other in each epoch.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    split: Boolean = Field(
+        default=True,
+        description="true: each worker sees its share of the rows; false: every worker sees all.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    feed: FeedSpec = Field(
+        default_factory=FeedSpec,
+        description="How batches reach the training function.",
+        json_schema_extra=annotate("app", "never"),
+    )
+
+    @model_validator(mode="after")
+    def _workers_keep_only_a_lasting_split(self) -> Self:
+        if self.cache == "workers" and self.shuffle.mode in _SPLIT_CHANGES_EACH_EPOCH:
+            want = (
+                f"objects, none or auto with shuffle mode {self.shuffle.mode}: "
+                "the rows of a worker change each epoch"
+            )
+            raise RuleError([Problem("cache", '"workers"', want)])
+        return self
+
+
+class DataSpec(SpecModel):
+    """All datasets of a run and the machines that prepare them."""
+
+    model_config = ConfigDict(json_schema_extra={"planned": ["objectStoreMemory"]})
+
+    loader: Literal["ray-data", "torch"] = Field(
+        default="ray-data",
+        description="ray-data: Ray Data reads and transforms beside the workers. torch: each worker does, "
+        "with torch's DataLoader.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    placement: str = Field(
+        default="cpu",
+        pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+        max_length=63,
+        description="Group of nodes (label trainshed.dev/group) whose CPUs read and transform; where no "
+        "node has the label it does nothing.",
+        json_schema_extra=annotate("both", "suspended") | {"want": "a label value such as cpu"},
+    )
+    cpus: Integer = Field(
+        default=2,
+        ge=1,
+        description="CPUs for reading and transforming, all datasets together.",
+        json_schema_extra=annotate("both", "suspended"),
+    )
+    datasets: dict[str, DatasetSpec] = Field(
+        default_factory=dict,
+        description="The datasets by the name under which the training function asks for them.",
+        json_schema_extra=annotate("app", "never"),
+    )
+
+    @model_validator(mode="after")
+    def _datasets_fit_the_loader(self) -> Self:
+        problems = [
+            Problem(
+                f"datasets.{name}",
+                None,
+                "a dataset's name is a letter, then letters, digits, - or _",
+            )
+            for name in self.datasets
+            if not _DATASET_NAME.fullmatch(name)
+        ]
+        problems += [
+            Problem(
+                f"datasets.{name}.cache",
+                '"objects"',
+                "workers, none or auto with loader torch: it does not use Ray's object store",
+            )
+            for name, dataset in self.datasets.items()
+            if self.loader == "torch" and dataset.cache == "objects"
+        ]
+        if problems:
+            raise RuleError(problems)
+        return self

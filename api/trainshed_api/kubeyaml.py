@@ -1,0 +1,196 @@
+"""YAML as kubectl reads it: the same text means here what it means to `kubectl apply`.
+
+kubectl turns YAML into JSON with go-yaml v2, which follows neither YAML 1.1 nor 1.2: `1e-3` is a number,
+`1:30` a text, `on` true, `014` twelve. PyYAML only parses and composes here; what a scalar means is
+decided below, after `resolve` in resolve.go of go.yaml.in/yaml/v2 (2.4.2).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+import yaml
+from pydantic import JsonValue
+from yaml.composer import Composer
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.parser import Parser
+from yaml.reader import Reader
+from yaml.resolver import BaseResolver
+from yaml.scanner import Scanner
+
+from trainshed_api.errors import Problem, SpecError
+
+_TRUE = frozenset({"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})
+_FALSE = frozenset({"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})
+_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+_NOT_FINITE = frozenset(
+    sign + dot
+    for dot in (".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN")
+    for sign in ("", "+", "-")
+    if not (sign and "n" in dot[1].lower())
+)
+_BASED = re.compile(r"([+-]?)0(?:[xX]([0-9a-fA-F]+)|[bB]([01]+)|[oO]?([0-7]+))")
+_DECIMAL = re.compile(r"[+-]?(?:0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_INT64_MIN, _UINT64_MAX = -(2**63), 2**64 - 1
+
+_PLAIN = "plain"
+_TAG = "tag:yaml.org,2002:"
+
+
+class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
+    """PyYAML up to the node graph, in which a plain scalar has the tag `plain`."""
+
+    def __init__(self, text: str) -> None:
+        Reader.__init__(self, text)
+        Scanner.__init__(self)
+        Parser.__init__(self)
+        Composer.__init__(self)
+        BaseResolver.__init__(self)
+
+    def resolve(self, kind: type[Node], value: str, implicit: tuple[bool, bool]) -> str:
+        """Return the tag of a node that has none of its own."""
+        if kind is ScalarNode:
+            return _PLAIN if implicit[0] else _TAG + "str"
+        return _TAG + ("seq" if kind is SequenceNode else "map")
+
+
+def parse_yaml(text: str, source: str) -> list[JsonValue]:
+    """Return the documents of a text as JSON values, empty documents left out.
+
+    Raises SpecError, with line and column, for what kubectl would refuse.
+    """
+    try:
+        loader = _Loader(text)
+        documents = []
+        while loader.check_node():
+            node = loader.get_node()
+            documents.append(_convert(node, source, ()))
+    except yaml.MarkedYAMLError as error:
+        place = _place(source, error.problem_mark or error.context_mark)
+        reason = " ".join(part for part in (error.context, error.problem) if part)
+        raise SpecError([Problem(place, None, f"no valid YAML: {reason}")], source) from None
+    except yaml.YAMLError as error:
+        first_line = str(error).partition("\n")[0]
+        raise SpecError([Problem(source, None, f"no valid YAML: {first_line}")], source) from None
+    return [document for document in documents if document is not None]
+
+
+def parse_scalar(text: str) -> JsonValue:
+    """Return what a plain scalar means. Raises ValueError for what JSON cannot carry."""
+    if text in _NOT_FINITE:
+        raise ValueError(f"got {text}, want a finite number, JSON has no other")
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    if text in _NULL:
+        return None
+    number = _parse_number(text)
+    return text if number is None else number
+
+
+def _parse_number(text: str) -> int | float | None:
+    if not text or text[0] not in "+-.0123456789":
+        return None
+    # Underscores count only where the first character is not a dot.
+    plain = text if text[0] == "." else text.replace("_", "")
+    based, integer = _BASED.fullmatch(plain), None
+    if based:
+        sign, hexadecimal, binary, octal = based.groups()
+        digits, base = next((d, b) for d, b in ((hexadecimal, 16), (binary, 2), (octal, 8)) if d)
+        integer = int(sign + digits, base)
+    elif _DECIMAL.fullmatch(plain):
+        integer = int(plain)
+    if integer is not None and _fits_64_bits(plain, integer):
+        return integer
+    if _FLOAT.fullmatch(plain) and math.isfinite(number := float(plain)):
+        return number
+    return None
+
+
+def _fits_64_bits(plain: str, integer: int) -> bool:
+    # An unsigned number is tried last and takes no sign.
+    return _INT64_MIN <= integer < 2**63 or (plain[0] not in "+-" and 0 <= integer <= _UINT64_MAX)
+
+
+def _convert(node: Node, source: str, parents: tuple[Node, ...]) -> JsonValue:
+    if any(node is parent for parent in parents):
+        raise _problem(node, source, "an anchor that contains itself")
+    if isinstance(node, ScalarNode):
+        return _convert_scalar(node, source)
+    if isinstance(node, SequenceNode):
+        return [_convert(item, source, (*parents, node)) for item in node.value]
+    if isinstance(node, MappingNode):
+        return _convert_mapping(node, source, parents)
+    raise AssertionError(f"PyYAML has no other nodes, got {node!r}")
+
+
+def _convert_scalar(node: ScalarNode, source: str) -> JsonValue:
+    kind = node.tag.removeprefix(_TAG)
+    if kind == _PLAIN:
+        try:
+            return parse_scalar(node.value)
+        except ValueError as error:
+            raise _problem(node, source, str(error)) from None
+    if kind == "binary":
+        raise _problem(node, source, "!!binary is not supported, write the base64 text")
+    if kind not in ("bool", "int", "float", "null"):
+        return str(node.value)
+    try:
+        value = parse_scalar(node.value)
+    except ValueError as error:
+        raise _problem(node, source, str(error)) from None
+    if kind == "float" and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if kind != {bool: "bool", int: "int", float: "float", type(None): "null"}.get(type(value)):
+        raise _problem(node, source, f"{node.value} is no {kind}")
+    return value
+
+
+def _convert_mapping(
+    node: MappingNode, source: str, parents: tuple[Node, ...]
+) -> dict[str, JsonValue]:
+    """Return the mapping. Merges act in the order of the text, as in go-yaml v2: a later one wins."""
+    result: dict[str, JsonValue] = {}
+    written: set[str] = set()
+    for key_node, value_node in node.value:
+        if isinstance(key_node, ScalarNode) and key_node.tag == _PLAIN and key_node.value == "<<":
+            result.update(_convert_merge(value_node, source, (*parents, node)))
+            continue
+        key = _convert_key(key_node, source)
+        if key in written:
+            raise _problem(key_node, source, f'"{key}" is set twice')
+        written.add(key)
+        result[key] = _convert(value_node, source, (*parents, node))
+    return result
+
+
+def _convert_key(node: Node, source: str) -> str:
+    key = _convert_scalar(node, source) if isinstance(node, ScalarNode) else None
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, int):
+        return str(key)
+    if not isinstance(key, str):
+        raise _problem(node, source, "a key that is no text; put it in quotes")
+    return key
+
+
+def _convert_merge(node: Node, source: str, parents: tuple[Node, ...]) -> dict[str, JsonValue]:
+    parts = node.value if isinstance(node, SequenceNode) else [node]
+    if not all(isinstance(part, MappingNode) for part in parts):
+        raise _problem(node, source, "<< merges a map or a list of maps")
+    merged: dict[str, JsonValue] = {}
+    for part in reversed(parts):  # the first of a list wins
+        merged.update(_convert_mapping(part, source, parents))
+    return merged
+
+
+def _problem(node: Node, source: str, want: str) -> SpecError:
+    return SpecError([Problem(_place(source, node.start_mark), None, want)], source)
+
+
+def _place(source: str, mark: yaml.Mark | None) -> str:
+    if mark is None:
+        return source
+    return f"{source}, line {mark.line + 1}, column {mark.column + 1}"

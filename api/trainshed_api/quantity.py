@@ -1,0 +1,49 @@
+"""Kubernetes quantities: how much CPU and memory a spelling such as "500m" or "8Gi" means."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+_QUANTITY = re.compile(
+    r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))"
+    r"(?:(?P<suffix>[KMGTPE]i|[numkMGTPE])|[eE](?P<exponent>[+-]?[0-9]{1,3}))?"
+)
+_FACTORS: dict[str, Decimal] = {
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    "k": Decimal(10**3),
+    "M": Decimal(10**6),
+    "G": Decimal(10**9),
+    "T": Decimal(10**12),
+    "P": Decimal(10**15),
+    "E": Decimal(10**18),
+    "Ki": Decimal(2**10),
+    "Mi": Decimal(2**20),
+    "Gi": Decimal(2**30),
+    "Ti": Decimal(2**40),
+    "Pi": Decimal(2**50),
+    "Ei": Decimal(2**60),
+}
+
+
+def parse_quantity(text: str) -> Decimal:
+    """Return the exact amount. Raises ValueError for a text that is no quantity."""
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise ValueError(f'got "{text}", want a Kubernetes quantity such as 2, 500m or 8Gi')
+    amount = Decimal(match["number"])
+    if match["suffix"]:
+        return amount * _FACTORS[match["suffix"]]
+    return amount.scaleb(int(match["exponent"])) if match["exponent"] else amount
+
+
+def parse_cores(text: str) -> float:
+    """Return CPU cores: "500m" is 0.5."""
+    return float(parse_quantity(text))
+
+
+def parse_bytes(text: str) -> int:
+    """Return bytes, rounded up as Kubernetes does: "1Ki" is 1024."""
+    return -int(-parse_quantity(text) // 1)

@@ -1,0 +1,146 @@
+"""What all parts of the TrainingRun model are made of: the strict base model and the field types.
+
+The model must be able to become a structural CRD: no unions but Optional, no recursion, `ge`/`le`
+bounds only (pydantic emits a numeric exclusiveMinimum for `gt`, a CRD wants a boolean).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    Strict,
+)
+from pydantic.alias_generators import to_camel
+
+from trainshed_api.errors import Problem, RuleError, show_value
+from trainshed_api.quantity import parse_quantity
+
+ReadBy = Literal["app", "controller", "both"]
+Mutable = Literal["live", "nextAttempt", "suspended", "never"]
+
+_MODULE_FUNCTION = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$"
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_INT64_END = 2.0**63
+
+
+def annotate(
+    read_by: ReadBy, mutable: Mutable, *, only_with: str = "", planned: tuple[str, ...] = ()
+) -> dict[str, JsonValue]:
+    """Return what a field says about itself beyond its type.
+
+    read_by: who acts on it. mutable: when the field of an existing run may change. only_with: the
+    sibling field without which it is refused. planned: values that a later version will take.
+    """
+    extra: dict[str, JsonValue] = {"readBy": read_by, "mutable": mutable}
+    if only_with:
+        extra["onlyWith"] = only_with
+    if planned:
+        extra["planned"] = list(planned)
+    return extra
+
+
+class SpecModel(BaseModel):
+    """Base of all parts of the resource: immutable, camelCase outside, unknown fields refused."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+    )
+
+
+def _accept_integral_float(value: object) -> object:
+    """Return 5 for 5.0: JSON does not tell them apart."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _spell_quantity(value: object) -> object:
+    """Return a number as text, as Kubernetes does for `cpu: 0.5`; other values stay."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(_accept_integral_float(value))
+    return value
+
+
+def _refuse_no_quantity(text: str) -> str:
+    want = "a Kubernetes quantity above 0, such as 2, 500m or 8Gi"
+    try:
+        amount = parse_quantity(text)
+    except ValueError:
+        raise RuleError([Problem("", show_value(text), want)]) from None
+    if amount <= 0:
+        raise RuleError([Problem("", show_value(text), want)])
+    return text
+
+
+def normalise_json(value: JsonValue, path: str = "") -> JsonValue:
+    """Return the value as the API server would hand it back: an integral float is an integer.
+
+    Raises RuleError for NaN and infinity, which JSON cannot carry.
+    """
+    if isinstance(value, dict):
+        return {
+            key: normalise_json(item, f"{path}.{key}" if path else key)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [normalise_json(item, f"{path}[{index}]") for index, item in enumerate(value)]
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise RuleError([Problem(path, str(value), "a finite number, JSON has no other")])
+        # Beyond int64 the API server keeps a float.
+        return int(value) if value.is_integer() and -_INT64_END <= value < _INT64_END else value
+    if (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and not -_INT64_END <= value < _INT64_END
+    ):
+        return float(value)
+    return value
+
+
+def _normalise_object(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    return {key: normalise_json(item, key) for key, item in value.items()}
+
+
+def _refuse_env_names(env: dict[str, str]) -> dict[str, str]:
+    problems = [
+        Problem(name, None, "want a name of letters, digits and _ that starts with no digit")
+        for name in env
+        if not _ENV_NAME.fullmatch(name)
+    ]
+    problems += [
+        Problem(name, None, "names that start with TRAINSHED_ are set by Trainshed itself")
+        for name in env
+        if name.startswith("TRAINSHED_")
+    ]
+    if problems:
+        raise RuleError(problems)
+    return env
+
+
+Integer = Annotated[int, Strict(), BeforeValidator(_accept_integral_float)]
+# Bounds stand inside the type where it is Optional: outside, the schema would lose them.
+Count = Annotated[Integer, Field(ge=1)]
+Boolean = Annotated[bool, Strict()]
+Quantity = Annotated[str, BeforeValidator(_spell_quantity), AfterValidator(_refuse_no_quantity)]
+JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_normalise_object)]
+Environment = Annotated[dict[str, str], AfterValidator(_refuse_env_names)]
+FunctionName = Annotated[
+    str,
+    Field(
+        pattern=_MODULE_FUNCTION,
+        json_schema_extra={"want": "module:function, such as my_package.my_module:train"},
+    ),
+]
+NonEmpty = Annotated[str, Field(min_length=1)]

@@ -1,0 +1,140 @@
+"""The TrainingRun model as a plain tree: what error texts and docs walk instead of pydantic's insides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from pydantic import JsonValue
+
+from trainshed_api.v1alpha1 import TrainingRun
+
+JsonObject = dict[str, JsonValue]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One place in the model: its type, bounds and what it says about itself.
+
+    fields: of an object. values: of a map with free keys. items: of a list.
+    planned_fields, planned_values: names that a later version will take here.
+    """
+
+    type: str
+    description: str = ""
+    default: JsonValue = None
+    required: bool = False
+    minimum: int | None = None
+    maximum: int | None = None
+    choices: tuple[str, ...] = ()
+    want: str = ""
+    read_by: str = ""
+    mutable: str = ""
+    only_with: str = ""
+    planned_fields: tuple[str, ...] = ()
+    planned_values: tuple[str, ...] = ()
+    fields: dict[str, Shape] = field(default_factory=dict)
+    values: Shape | None = None
+    items: Shape | None = None
+
+    @property
+    def is_free_form(self) -> bool:
+        """Whether any JSON object is right here."""
+        return self.type == "object" and not self.fields and self.values is None
+
+    def describe(self) -> str:
+        """Return what is accepted here, to stand after "want"."""
+        if self.want:
+            return self.want
+        if self.choices:
+            return (
+                self.choices[0] if len(self.choices) == 1 else "one of " + ", ".join(self.choices)
+            )
+        if self.type == "integer":
+            bounds = [f">= {self.minimum}"] if self.minimum is not None else []
+            bounds += [f"<= {self.maximum}"] if self.maximum is not None else []
+            return " ".join(["an integer", " and ".join(bounds)]).strip()
+        return {
+            "string": "a text that is not empty" if self.minimum else "a text",
+            "boolean": "true or false",
+            "object": "a map",
+            "array": "a list that is not empty" if self.minimum else "a list",
+        }.get(self.type, "another value")
+
+
+@cache
+def training_run_shape() -> Shape:
+    """Return the shape of the whole TrainingRun."""
+    schema: JsonObject = TrainingRun.model_json_schema(by_alias=True, mode="validation")
+    return _build(schema, _object(schema.get("$defs")), required=True)
+
+
+def shape_at(path: Sequence[str | int]) -> Shape | None:
+    """Return the shape of the place that keys and indices lead to; None where the model has none."""
+    shape: Shape | None = training_run_shape()
+    for step in path:
+        if shape is None:
+            return None
+        if isinstance(step, int):
+            shape = shape.items
+        else:
+            shape = shape.fields.get(step, shape.values)
+    return shape
+
+
+def _build(schema: JsonObject, definitions: JsonObject, *, required: bool) -> Shape:
+    schema = _resolve(schema, definitions)
+    properties = _object(schema.get("properties"))
+    names_required = _texts(schema.get("required"))
+    values, items = _object(schema.get("additionalProperties")), _object(schema.get("items"))
+    is_object = schema.get("type") == "object"
+    planned = _texts(schema.get("planned"))
+    minimum = schema.get("minimum", schema.get("minLength", schema.get("minItems")))
+    maximum = schema.get("maximum")
+    constant = schema.get("const")
+    choices = (str(constant),) if constant is not None else _texts(schema.get("enum"))
+    return Shape(
+        type=str(schema.get("type", "")),
+        description=str(schema.get("description", "")),
+        default=schema.get("default"),
+        required=required,
+        minimum=minimum if isinstance(minimum, int) else None,
+        maximum=maximum if isinstance(maximum, int) else None,
+        choices=choices,
+        want=str(schema.get("want", "")),
+        read_by=str(schema.get("readBy", "")),
+        mutable=str(schema.get("mutable", "")),
+        only_with=str(schema.get("onlyWith", "")),
+        planned_fields=planned if is_object else (),
+        planned_values=() if is_object else planned,
+        fields={
+            name: _build(_object(item), definitions, required=name in names_required)
+            for name, item in properties.items()
+        },
+        values=_build(values, definitions, required=False)
+        if values.get("type") or values.get("$ref")
+        else None,
+        items=_build(items, definitions, required=False) if items else None,
+    )
+
+
+def _resolve(schema: JsonObject, definitions: JsonObject) -> JsonObject:
+    """Return the schema without $ref and without the null of an Optional; outer keys win."""
+    options = schema.get("anyOf")
+    if isinstance(options, list):
+        real = [_object(option) for option in options if _object(option).get("type") != "null"]
+        return _resolve(real[0], definitions) | {k: v for k, v in schema.items() if k != "anyOf"}
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        target = _object(definitions[reference.rpartition("/")[2]])
+        return target | {k: v for k, v in schema.items() if k != "$ref"}
+    return schema
+
+
+def _object(value: JsonValue) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: JsonValue) -> tuple[str, ...]:
+    return tuple(str(item) for item in value) if isinstance(value, list) else ()

@@ -1,0 +1,382 @@
+"""trainshed.dev/v1alpha1 TrainingRun: the one definition of every field's name, default, bound and meaning.
+
+Error texts, the docs table and the CRD come from this model. No I/O, no reading of files.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import ConfigDict, Field, JsonValue, model_validator
+
+from trainshed_api.data import (
+    AugmentSpec,
+    DataSpec,
+    DatasetSpec,
+    DtypeName,
+    FeedSpec,
+    ReadSpec,
+    ShuffleMode,
+    ShuffleSpec,
+    TransformSpec,
+)
+from trainshed_api.errors import Problem, RuleError, show_value
+from trainshed_api.schema import (
+    Boolean,
+    Count,
+    Environment,
+    FunctionName,
+    Integer,
+    JsonObject,
+    NonEmpty,
+    Quantity,
+    SpecModel,
+    annotate,
+)
+
+__all__ = [
+    "AugmentSpec",
+    "BestSpec",
+    "CheckpointSpec",
+    "DataSpec",
+    "DatasetSpec",
+    "DtypeName",
+    "FeedSpec",
+    "Metadata",
+    "Precision",
+    "ReadSpec",
+    "ResourcesSpec",
+    "ShuffleMode",
+    "ShuffleSpec",
+    "TrainingRun",
+    "TrainingRunSpec",
+    "TransformSpec",
+    "WorkersSpec",
+]
+
+Precision = Literal["float32", "bfloat16", "float16"]
+
+# What the API server writes into an object that it hands back; it says nothing about the run.
+_SERVER_METADATA = frozenset(
+    {
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "finalizers",
+        "managedFields",
+        "ownerReferences",
+        "selfLink",
+    }
+)
+_TRAIN_ONLY = ("config", "epochs", "batch_size", "precision", "data", "checkpoint")
+
+
+class Metadata(SpecModel):
+    """Kubernetes object metadata, as far as a file sets it."""
+
+    name: str = Field(
+        pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$",
+        max_length=40,
+        description="Name of the run.",
+        json_schema_extra=annotate("both", "never")
+        | {"want": "at most 40 of a-z, 0-9 and -, a letter first and no - last"},
+    )
+    namespace: NonEmpty | None = Field(
+        default=None,
+        description="Namespace in a cluster; without a cluster it does nothing.",
+        json_schema_extra=annotate("controller", "never"),
+    )
+    labels: dict[str, str] = Field(
+        default_factory=dict,
+        description="Kubernetes labels; they do nothing to the run.",
+        json_schema_extra=annotate("controller", "live"),
+    )
+    annotations: dict[str, str] = Field(
+        default_factory=dict,
+        description="Kubernetes annotations; they do nothing to the run.",
+        json_schema_extra=annotate("controller", "live"),
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_what_the_server_writes(cls, value: object) -> object:
+        if isinstance(value, dict):
+            return {key: item for key, item in value.items() if key not in _SERVER_METADATA}
+        return value
+
+
+class ResourcesSpec(SpecModel):
+    """What one worker is given."""
+
+    cpu: Quantity = Field(
+        default="1",
+        description="CPU cores of each worker, such as 2, 0.5 or 500m.",
+        json_schema_extra=annotate("both", "suspended"),
+    )
+    gpu: Integer = Field(
+        default=0,
+        ge=0,
+        description="GPUs of each worker.",
+        json_schema_extra=annotate("both", "suspended"),
+    )
+    memory: Quantity | None = Field(
+        default=None,
+        description="Memory reserved for each worker, such as 8Gi; without it none is reserved.",
+        json_schema_extra=annotate("both", "suspended"),
+    )
+
+
+class WorkersSpec(SpecModel):
+    """The processes that train together."""
+
+    model_config = ConfigDict(json_schema_extra={"planned": ["min", "max"]})
+
+    count: Integer = Field(
+        default=1,
+        ge=1,
+        description="Number of workers.",
+        json_schema_extra=annotate("both", "nextAttempt"),
+    )
+    resources: ResourcesSpec = Field(
+        default_factory=ResourcesSpec,
+        description="What each worker is given.",
+        json_schema_extra=annotate("both", "suspended"),
+    )
+    group: str = Field(
+        default="",
+        pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+        max_length=63,
+        description="Group of nodes (label trainshed.dev/group) on which the workers run; empty means any. "
+        "Where no node has the label it does nothing.",
+        json_schema_extra=annotate("both", "suspended") | {"want": "a label value such as gpu"},
+    )
+
+
+class BestSpec(SpecModel):
+    """Which checkpoint is the best one."""
+
+    metric: NonEmpty = Field(
+        description="Name of a reported metric, such as valid.accuracy.",
+        json_schema_extra=annotate("app", "suspended"),
+    )
+    mode: Literal["max", "min"] = Field(
+        description="Whether the highest or the lowest value is best.",
+        json_schema_extra=annotate("app", "suspended"),
+    )
+
+
+class CheckpointSpec(SpecModel):
+    """When the state of training is written, what is kept, and where a run starts from."""
+
+    every_epochs: Integer = Field(
+        default=1,
+        ge=0,
+        description="A checkpoint after each so many epochs; 0 is off.",
+        json_schema_extra=annotate("app", "suspended"),
+    )
+    every_steps: Integer = Field(
+        default=0,
+        ge=0,
+        description="A checkpoint after each so many steps; 0 is off.",
+        json_schema_extra=annotate("app", "suspended"),
+    )
+    keep: Integer = Field(
+        default=3,
+        ge=1,
+        description="Number of checkpoints kept: the latest, and with `best` the best ones too.",
+        json_schema_extra=annotate("app", "suspended"),
+    )
+    best: BestSpec | None = Field(
+        default=None,
+        description="Which checkpoint is the best one; without it only the latest count.",
+        json_schema_extra=annotate("app", "suspended"),
+    )
+    resume: NonEmpty = Field(
+        default="latest",
+        description="latest: go on from the newest checkpoint of this run. never: start anew. Else the "
+        "path of a checkpoint to start from.",
+        json_schema_extra=annotate("app", "suspended"),
+    )
+
+
+class TrainingRunSpec(SpecModel):
+    """What to train, on what data, with which workers."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "planned": [
+                "code",
+                "cluster",
+                "failurePolicy",
+                "priority",
+                "suspend",
+                "provisioningDeadlineSeconds",
+                "activeDeadlineSeconds",
+                "stallDeadlineSeconds",
+                "ttlSecondsAfterFinished",
+            ]
+        }
+    )
+
+    train: FunctionName | None = Field(
+        default=None,
+        description="module:function that trains: Ray Train's train_loop_per_worker with no argument, or "
+        "with one, which is `config`. Give this or `entrypoint`.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    entrypoint: tuple[NonEmpty, ...] | None = Field(
+        default=None,
+        min_length=1,
+        description="Command that starts Ray Train by itself, such as [python, train.py]. Give this or "
+        "`train`.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    config: JsonObject = Field(
+        default_factory=dict,
+        description="Free form; handed to the training function as it is, nothing added.",
+        json_schema_extra=annotate("app", "never", only_with="train"),
+    )
+    framework: Literal["torch"] = Field(
+        default="torch",
+        description="Framework whose process group the workers form.",
+        json_schema_extra=annotate("app", "never", planned=("xgboost", "tensorflow")),
+    )
+    epochs: Count | None = Field(
+        default=None,
+        description="Passes over the data; functions that count for themselves leave it out.",
+        json_schema_extra=annotate("app", "nextAttempt", only_with="train"),
+    )
+    batch_size: Integer = Field(
+        default=64,
+        ge=1,
+        description="Rows in one step of all workers together.",
+        json_schema_extra=annotate("app", "never", only_with="train"),
+    )
+    precision: Precision = Field(
+        default="float32",
+        description="Type that the forward pass computes in (autocast).",
+        json_schema_extra=annotate("app", "never", only_with="train"),
+    )
+    seed: Integer = Field(
+        default=0,
+        ge=0,
+        le=2**32 - 1,
+        description="Start of all randomness: weights, row order, augmentation.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    reproducible: Boolean = Field(
+        default=False,
+        description="true: two runs are bit-equal, at the price of speed; what cannot be is refused.",
+        json_schema_extra=annotate("app", "suspended"),
+    )
+    env: Environment = Field(
+        default_factory=dict,
+        description="Environment variables of the workers. No secrets: those come with the cluster's pods.",
+        json_schema_extra=annotate("both", "nextAttempt"),
+    )
+    data: DataSpec = Field(
+        default_factory=DataSpec,
+        description="The datasets and who prepares them.",
+        json_schema_extra=annotate("both", "never", only_with="train"),
+    )
+    workers: WorkersSpec = Field(
+        default_factory=WorkersSpec,
+        description="The processes that train together.",
+        json_schema_extra=annotate("both", "suspended"),
+    )
+    storage: NonEmpty = Field(
+        default="runs",
+        description="Folder in which runs leave checkpoints, metrics and reports. A relative path lies under "
+        "TRAINSHED_HOME, on a laptop the folder of the TrainingRun file.",
+        json_schema_extra=annotate("both", "never"),
+    )
+    checkpoint: CheckpointSpec = Field(
+        default_factory=CheckpointSpec,
+        description="When the state of training is written and what is kept.",
+        json_schema_extra=annotate("app", "suspended", only_with="train"),
+    )
+    grace_period_seconds: Integer = Field(
+        default=60,
+        ge=0,
+        description="Seconds a run has to write a checkpoint before a stop.",
+        json_schema_extra=annotate("both", "nextAttempt"),
+    )
+
+    @model_validator(mode="after")
+    def _fields_fit_together(self) -> Self:
+        problems = _check_program(self) + _check_entrypoint(self) + _check_batch(self)
+        if problems:
+            raise RuleError(problems)
+        return self
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the spec with every default filled, camelCase, as JSON values; what cannot act is left out."""
+        refused = set(_TRAIN_ONLY) if self.train is None else set()
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=refused)
+
+
+class TrainingRun(SpecModel):
+    """One training run."""
+
+    api_version: Literal["trainshed.dev/v1alpha1"] = Field(
+        description="Version of this format.", json_schema_extra=annotate("both", "never")
+    )
+    kind: Literal["TrainingRun"] = Field(
+        description="Kind of the object.", json_schema_extra=annotate("both", "never")
+    )
+    metadata: Metadata = Field(
+        description="Kubernetes object metadata.", json_schema_extra=annotate("both", "never")
+    )
+    spec: TrainingRunSpec = Field(
+        description="What to train.", json_schema_extra=annotate("both", "never")
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_status(cls, value: object) -> object:
+        # A file does not say how the run does; an object read back from a cluster has it.
+        if isinstance(value, dict):
+            return {key: item for key, item in value.items() if key != "status"}
+        return value
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the whole object with every default filled, as it would be written to a file."""
+        metadata = self.metadata.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "metadata": metadata,
+            "spec": self.spec.to_dict(),
+        }
+
+
+def _check_program(spec: TrainingRunSpec) -> list[Problem]:
+    if (spec.train is None) != (spec.entrypoint is None):
+        return []
+    got = "both train and entrypoint" if spec.train else "neither train nor entrypoint"
+    return [Problem("", got, "exactly one: train (a function) or entrypoint (a command)")]
+
+
+def _check_entrypoint(spec: TrainingRunSpec) -> list[Problem]:
+    if spec.entrypoint is None or spec.train is not None:
+        return []
+    fields = type(spec).model_fields
+    return [
+        Problem(
+            fields[name].alias or name,
+            show_value(spec.model_dump(mode="json", include={name})[name]),
+            "it only with train: an entrypoint has arguments of its own",
+        )
+        for name in _TRAIN_ONLY
+        if name in spec.model_fields_set
+    ]
+
+
+def _check_batch(spec: TrainingRunSpec) -> list[Problem]:
+    if spec.train is None or spec.workers.count <= spec.batch_size:
+        return []
+    want = f"at least workers.count ({spec.workers.count}): each worker needs a row of every batch"
+    return [Problem("batchSize", str(spec.batch_size), want)]

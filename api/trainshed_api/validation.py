@@ -1,0 +1,98 @@
+"""From a document to a TrainingRun, with pydantic's findings said in the words of the file's author."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from pydantic import JsonValue, ValidationError
+from pydantic_core import ErrorDetails
+
+from trainshed_api.errors import Problem, RuleError, SpecError, show_value
+from trainshed_api.schema import normalise_json
+from trainshed_api.shape import Shape, shape_at
+from trainshed_api.v1alpha1 import TrainingRun
+
+Path = Sequence[str | int]
+
+_NOT_YET = "not yet supported in this version"
+
+
+def validate_document(document: JsonValue, source: str) -> TrainingRun:
+    """Return the TrainingRun. Raises SpecError with every mistake found."""
+    if not isinstance(document, dict):
+        raise SpecError([Problem(source, show_value(document), "a TrainingRun object")], source)
+    try:
+        # Only camelCase: the API server knows no other spelling.
+        return TrainingRun.model_validate(document, by_alias=True, by_name=False)
+    except ValidationError as error:
+        problems = [problem for detail in error.errors() for problem in _translate(detail)]
+        raise SpecError(problems, source) from None
+
+
+def format_path(path: Path) -> str:
+    """Return a path as users write it: spec.data.datasets.train.transforms[0].use."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text
+
+
+def _translate(detail: ErrorDetails) -> list[Problem]:
+    path, value = detail["loc"], detail["input"]
+    name = format_path(path)
+    match detail["type"]:
+        case "extra_forbidden":
+            return [Problem(name, None, _explain_unknown(path))]
+        case "value_error":
+            return _place_rules(name, detail)
+    shape = shape_at(path)
+    wanted = shape.describe() if shape else "another value"
+    if detail["type"] == "missing":
+        return [Problem(name, None, f"missing; want {wanted}")]
+    if shape and isinstance(value, str) and value in shape.planned_values:
+        return [Problem(name, None, f"{value} is {_NOT_YET}; want {wanted}")]
+    if wanted == "a text" and isinstance(value, (bool, int, float)):
+        wanted = "a text; put it in quotes"
+    return [Problem(name, show_value(value), wanted)]
+
+
+def _place_rules(name: str, detail: ErrorDetails) -> list[Problem]:
+    """Return the problems of a rule of the model, their paths made absolute."""
+    error = detail.get("ctx", {}).get("error")
+    if not isinstance(error, RuleError):
+        raise AssertionError(f"{name}: every rule of the model raises RuleError") from error
+    return [
+        Problem(
+            problem.field if not name else f"{name}.{problem.field}".rstrip(".").replace(".[", "["),
+            problem.got,
+            problem.want,
+        )
+        for problem in error.problems
+    ]
+
+
+def _explain_unknown(path: Path) -> str:
+    shape, name = shape_at(path[:-1]), str(path[-1])
+    if shape is None:
+        return "unknown field"
+    if name in shape.planned_fields:
+        return _NOT_YET
+    return "unknown field" + _suggest(name, shape)
+
+
+def _suggest(name: str, shape: Shape) -> str:
+    # Upper and lower case and _ are the commonest slips: compare without them.
+    spellings = {field.lower(): field for field in shape.fields}
+    near = difflib.get_close_matches(name.lower().replace("_", ""), spellings, n=1, cutoff=0.6)
+    if near:
+        return f'; did you mean "{spellings[near[0]]}"?'
+    return "; valid here: " + ", ".join(shape.fields)
+
+
+def normalise_document(document: JsonValue) -> JsonValue:
+    """Return the document as the API server would hand it back: 5.0 is 5."""
+    try:
+        return normalise_json(document)
+    except RuleError as error:
+        raise SpecError(error.problems) from None
