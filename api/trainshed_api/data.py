@@ -1,4 +1,4 @@
-"""The data section of a TrainingRun: where rows come from and what happens to them up to a batch."""
+"""The data section of a TrainingRun: its datasets, from rows to batches, and who prepares them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,9 @@ from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from trainshed_api.errors import Problem, RuleError, show_value
-from trainshed_api.schema import (
-    Boolean,
-    Count,
-    FunctionName,
-    Integer,
-    JsonObject,
-    NonEmpty,
-    SpecModel,
-    annotate,
-)
+from trainshed_api.errors import Problem, RuleError
+from trainshed_api.rows import AugmentSpec, ReadSpec, TransformSpec
+from trainshed_api.schema import Boolean, Integer, SpecModel, annotate
 
 # bfloat16 has no numpy type: the feed converts to it on the way to the device.
 DtypeName = Literal[
@@ -30,133 +22,14 @@ _DATASET_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _SPLIT_CHANGES_EACH_EPOCH = ("files", "blocks", "global")
 
 
-class ReadSpec(SpecModel):
-    """Where the rows of a dataset come from: files of a known format, or a function of yours."""
-
-    model_config = ConfigDict(json_schema_extra={"planned": ["holdout"]})
-
-    format: Literal["parquet"] | None = Field(
-        default=None,
-        description="Format of the files under `path`. Give this or `use`.",
-        json_schema_extra=annotate(
-            "app",
-            "never",
-            planned=(
-                "csv",
-                "json",
-                "images",
-                "text",
-                "numpy",
-                "tfrecords",
-                "webdataset",
-                "lance",
-                "iceberg",
-                "delta",
-                "binary_files",
-                "avro",
-            ),
-        ),
-    )
-    path: NonEmpty | None = Field(
-        default=None,
-        description="File or folder to read. A relative path lies under TRAINSHED_HOME, on a laptop the "
-        "folder of the TrainingRun file.",
-        json_schema_extra=annotate("app", "never", only_with="format"),
-    )
-    columns: tuple[NonEmpty, ...] = Field(
-        default=(),
-        description="Columns to read; empty reads all.",
-        json_schema_extra=annotate("app", "never", only_with="format"),
-    )
-    use: FunctionName | None = Field(
-        default=None,
-        description="module:function that returns the dataset; it is called with `options`.",
-        json_schema_extra=annotate("app", "never"),
-    )
-    options: JsonObject = Field(
-        default_factory=dict,
-        description="Keyword arguments of the function in `use`.",
-        json_schema_extra=annotate("app", "never", only_with="use"),
-    )
-
-    @model_validator(mode="after")
-    def _read_one_way(self) -> Self:
-        if (self.format is None) == (self.use is None):
-            both = "both format and use" if self.use else "neither format nor use"
-            raise RuleError([Problem("", both, "exactly one: format (with path), or use")])
-        if self.format is not None and self.path is None:
-            raise RuleError([Problem("path", None, "missing; want the file or folder to read")])
-        values = (
-            {"path": self.path, "columns": self.columns} if self.use else {"options": self.options}
-        )
-        problems = [
-            Problem(name, show_value(value), "it only with " + ("format" if self.use else "use"))
-            for name, value in values.items()
-            if value
-        ]
-        if problems:
-            raise RuleError(problems)
-        return self
-
-
-class TransformSpec(SpecModel):
-    """One function over the rows that does the same in every epoch; its result may be cached."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"planned": ["by", "orderBy", "batchFormat", "cpus", "memory", "actors"]}
-    )
-
-    use: FunctionName = Field(
-        description="module:function of one batch (columns as numpy arrays) or of one row, see `kind`.",
-        json_schema_extra=annotate("app", "never"),
-    )
-    kind: Literal["batches", "rows"] = Field(
-        default="batches",
-        description="Whether the function is given batches or single rows.",
-        json_schema_extra=annotate("app", "never", planned=("filter", "groups")),
-    )
-    options: JsonObject = Field(
-        default_factory=dict,
-        description="Keyword arguments of the function.",
-        json_schema_extra=annotate("app", "never"),
-    )
-    batch_size: Count | None = Field(
-        default=None,
-        description="Most rows the function is given at once, with kind batches; without it a whole block.",
-        json_schema_extra=annotate("app", "never"),
-    )
-
-    @model_validator(mode="after")
-    def _rows_come_one_by_one(self) -> Self:
-        if self.kind == "rows" and self.batch_size is not None:
-            raise RuleError(
-                [Problem("batchSize", str(self.batch_size), "it only with kind batches")]
-            )
-        return self
-
-
-class AugmentSpec(SpecModel):
-    """One function over batches that does something else in each epoch; it runs after every cache."""
-
-    use: FunctionName = Field(
-        description="module:function of one batch; it may take `rng`, random numbers that belong to "
-        "seed, epoch and row.",
-        json_schema_extra=annotate("app", "never"),
-    )
-    options: JsonObject = Field(
-        default_factory=dict,
-        description="Keyword arguments of the function.",
-        json_schema_extra=annotate("app", "never"),
-    )
-
-
 class ShuffleSpec(SpecModel):
     """How far rows travel from their place in the files; each epoch has an order of its own."""
 
     mode: ShuffleMode = Field(
         default="none",
-        description="none: order of the files. files: the files change places. blocks: blocks change "
-        "places. local: each worker shuffles in a buffer. global: every row may go anywhere.",
+        description="none: order of the files. files: the files change places. blocks: blocks "
+        "change places. local: each worker shuffles in a buffer. global: every row may go "
+        "anywhere.",
         json_schema_extra=annotate("app", "never"),
     )
     buffer_size: Integer = Field(
@@ -215,8 +88,9 @@ class DatasetSpec(SpecModel):
     )
     cache: Literal["auto", "none", "objects", "workers"] = Field(
         default="auto",
-        description="Where transformed rows are kept for the next epoch: objects (Ray's object store), "
-        "workers (each worker's own memory), none (read and transform again); auto measures.",
+        description="Where transformed rows are kept for the next epoch: objects (Ray's object "
+        "store), workers (each worker's own memory), none (read and transform again); auto "
+        "measures.",
         json_schema_extra=annotate("app", "suspended"),
     )
     shuffle: ShuffleSpec = Field(
@@ -258,16 +132,16 @@ class DataSpec(SpecModel):
 
     loader: Literal["ray-data", "torch"] = Field(
         default="ray-data",
-        description="ray-data: Ray Data reads and transforms beside the workers. torch: each worker does, "
-        "with torch's DataLoader.",
+        description="ray-data: Ray Data reads and transforms beside the workers. torch: each "
+        "worker does, with torch's DataLoader.",
         json_schema_extra=annotate("app", "never"),
     )
     placement: str = Field(
         default="cpu",
         pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
         max_length=63,
-        description="Group of nodes (label trainshed.dev/group) whose CPUs read and transform; where no "
-        "node has the label it does nothing.",
+        description="Group of nodes (label trainshed.dev/group) whose CPUs read and transform; "
+        "where no node has the label it does nothing.",
         json_schema_extra=annotate("both", "suspended") | {"want": "a label value such as cpu"},
     )
     cpus: Integer = Field(

@@ -1,17 +1,24 @@
-"""What is wrong with a TrainingRun, said so that its author can mend it: field, value, what would be right."""
+"""What is wrong with a TrainingRun, said so that its author can mend it: field, value, remedy."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 _LONGEST_SHOWN = 80
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake: the dotted camelCase path of the field, the value got (if it matters) and what is wanted."""
+    """One mistake.
+
+    field: its dotted camelCase path. got: the value as shown to the user, None if it says nothing.
+    want: what would be right; without a value, the whole sentence.
+    """
 
     field: str
     got: str | None
@@ -25,7 +32,7 @@ class Problem:
 
 
 class SpecError(ValueError):
-    """A TrainingRun that cannot be accepted; `problems` has every mistake found, `source` names the file."""
+    """A TrainingRun that cannot be accepted: every mistake found, and the file they are in."""
 
     def __init__(self, problems: Iterable[Problem], source: str = "") -> None:
         """Collect the problems of one file."""
@@ -35,7 +42,7 @@ class SpecError(ValueError):
 
 
 class RuleError(ValueError):
-    """Raised by the model's own cross-field rules; each path is relative to the model that raises it."""
+    """A broken cross-field rule of the model; paths are relative to the model that raises it."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         """Collect the broken rules of one model."""

@@ -1,17 +1,17 @@
 """YAML as kubectl reads it: the same text means here what it means to `kubectl apply`.
 
-kubectl turns YAML into JSON with go-yaml v2, which follows neither YAML 1.1 nor 1.2: `1e-3` is a number,
-`1:30` a text, `on` true, `014` twelve. PyYAML only parses and composes here; what a scalar means is
-decided below, after `resolve` in resolve.go of go.yaml.in/yaml/v2 (2.4.2).
+kubectl turns YAML into JSON with go-yaml v2, which follows neither YAML 1.1 nor 1.2: `1e-3` is a
+number, `1:30` a text, `on` true, `014` twelve. PyYAML only parses and composes here; what a scalar
+means is decided below, after `resolve` in resolve.go of go.yaml.in/yaml/v2 (2.4.2).
 """
 
 from __future__ import annotations
 
 import math
 import re
+from typing import TYPE_CHECKING
 
 import yaml
-from pydantic import JsonValue
 from yaml.composer import Composer
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.parser import Parser
@@ -20,6 +20,9 @@ from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
 from trainshed_api.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 _TRUE = frozenset({"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})
 _FALSE = frozenset({"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})
@@ -49,7 +52,7 @@ class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
         Composer.__init__(self)
         BaseResolver.__init__(self)
 
-    def resolve(self, kind: type[Node], value: str, implicit: tuple[bool, bool]) -> str:
+    def resolve(self, kind: type[Node], value: str, implicit: tuple[bool, bool]) -> str:  # noqa: ARG002
         """Return the tag of a node that has none of its own."""
         if kind is ScalarNode:
             return _PLAIN if implicit[0] else _TAG + "str"
@@ -66,7 +69,8 @@ def parse_yaml(text: str, source: str) -> list[JsonValue]:
         documents = []
         while loader.check_node():
             node = loader.get_node()
-            documents.append(_convert(node, source, ()))
+            if node is not None:
+                documents.append(_convert(node, source, ()))
     except yaml.MarkedYAMLError as error:
         place = _place(source, error.problem_mark or error.context_mark)
         reason = " ".join(part for part in (error.context, error.problem) if part)
@@ -150,7 +154,7 @@ def _convert_scalar(node: ScalarNode, source: str) -> JsonValue:
 def _convert_mapping(
     node: MappingNode, source: str, parents: tuple[Node, ...]
 ) -> dict[str, JsonValue]:
-    """Return the mapping. Merges act in the order of the text, as in go-yaml v2: a later one wins."""
+    """Return the mapping. Merges act where they stand, as in go-yaml v2: the later wins."""
     result: dict[str, JsonValue] = {}
     written: set[str] = set()
     for key_node, value_node in node.value:

@@ -1,17 +1,21 @@
-"""The one way a TrainingRun file is read: all commands see the object that `kubectl apply` would make."""
+"""The one way a TrainingRun file is read: every command sees what `kubectl apply` would make."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from trainshed_api.errors import Problem, SpecError, show_value
 from trainshed_api.kubeyaml import parse_yaml
-from trainshed_api.v1alpha1 import TrainingRun
 from trainshed_api.validation import normalise_document, validate_document
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trainshed_api.v1alpha1 import TrainingRun
 
 Document = dict[str, JsonValue]
 
@@ -37,7 +41,7 @@ def load_file(path: Path | str, settings: Sequence[str] = ()) -> TrainingRun:
 
 
 def load_text(text: str, source: str, settings: Sequence[str] = ()) -> TrainingRun:
-    """Return the TrainingRun of a YAML or JSON text. Raises SpecError; `source` names the text in it."""
+    """Return the TrainingRun of a YAML or JSON text named `source`. Raises SpecError."""
     document = load_document(text, source)
     for setting in settings:
         path, equals, value = setting.partition("=")
@@ -62,9 +66,9 @@ def load_document(text: str, source: str) -> Document:
 def set_value(document: Document, path: str, text: str) -> Document:
     """Return the document with one value replaced or added.
 
-    path: as in error texts, `spec.data.datasets.train.transforms[0].options.size`; maps on the way are
-    made, list items must exist. text: read as YAML, so `0.1` is a number and `[1, 2]` a list. Whether
-    the path exists in the model is found by validation.
+    path: as in error texts, `spec.data.datasets.train.transforms[0].options.size`; maps on the way
+    are made, list items must exist. text: read as YAML, so `0.1` is a number and `[1, 2]` a list.
+    Whether the path exists in the model is found by validation.
     """
     steps = _split_path(path)
     values = parse_yaml(text, f"--set {path}")

@@ -11,7 +11,7 @@ KIND: Final = "TrainingRun"
 PLURAL: Final = "trainingruns"
 SHORT_NAME: Final = "trun"
 
-# Ray nodes (and the Pods behind them) say with this label to which group of the cluster they belong.
+# Ray nodes (and the Pods behind them) say with this label to which group they belong.
 NODE_GROUP_LABEL: Final = "trainshed.dev/group"
 
 ENV_PREFIX: Final = "TRAINSHED_"
@@ -23,7 +23,7 @@ ENV_NUM_WORKERS: Final = "TRAINSHED_NUM_WORKERS"
 
 EXIT_SUCCEEDED: Final = 0
 EXIT_APPLICATION: Final = 1  # the user's program failed
-EXIT_INVALID: Final = 2  # the spec, its files or this machine cannot do it; nothing was started
+EXIT_INVALID: Final = 2  # the spec, its files or this machine will not do; nothing started
 EXIT_TRY_AGAIN: Final = 75  # somebody else holds this attempt (EX_TEMPFAIL of sysexits.h)
 EXIT_INTERRUPTED: Final = 130  # 128 + SIGINT
 EXIT_TERMINATED: Final = 143  # 128 + SIGTERM
@@ -33,7 +33,7 @@ SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 STOPPED: Final = "Stopped"
 
-# Where the wall time of a run goes, in the order of a run's life. Keys of status.time and of "seconds".
+# Where the wall time of a run goes, in the order of its life: keys of status.time and "seconds".
 BUCKETS: Final[tuple[str, ...]] = (
     "queued",
     "suspended",

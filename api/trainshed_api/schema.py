@@ -130,8 +130,8 @@ def _refuse_env_names(env: dict[str, str]) -> dict[str, str]:
 
 
 Integer = Annotated[int, Strict(), BeforeValidator(_accept_integral_float)]
-# Bounds stand inside the type where it is Optional: outside, the schema would lose them.
-Count = Annotated[Integer, Field(ge=1)]
+# The bound stands before the validator: after it, pydantic's schema has no minimum.
+Count = Annotated[int, Field(ge=1), Strict(), BeforeValidator(_accept_integral_float)]
 Boolean = Annotated[bool, Strict()]
 Quantity = Annotated[str, BeforeValidator(_spell_quantity), AfterValidator(_refuse_no_quantity)]
 JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_normalise_object)]

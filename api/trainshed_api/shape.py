@@ -1,14 +1,17 @@
-"""The TrainingRun model as a plain tree: what error texts and docs walk instead of pydantic's insides."""
+"""The TrainingRun model as a plain tree: what error texts, docs and the CRD are made from."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from trainshed_api.v1alpha1 import TrainingRun
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 JsonObject = dict[str, JsonValue]
 
@@ -71,23 +74,18 @@ def training_run_shape() -> Shape:
 
 
 def shape_at(path: Sequence[str | int]) -> Shape | None:
-    """Return the shape of the place that keys and indices lead to; None where the model has none."""
+    """Return the shape at the end of keys and indices; None where the model has none."""
     shape: Shape | None = training_run_shape()
     for step in path:
         if shape is None:
             return None
-        if isinstance(step, int):
-            shape = shape.items
-        else:
-            shape = shape.fields.get(step, shape.values)
+        shape = shape.items if isinstance(step, int) else shape.fields.get(step, shape.values)
     return shape
 
 
 def _build(schema: JsonObject, definitions: JsonObject, *, required: bool) -> Shape:
     schema = _resolve(schema, definitions)
-    properties = _object(schema.get("properties"))
     names_required = _texts(schema.get("required"))
-    values, items = _object(schema.get("additionalProperties")), _object(schema.get("items"))
     is_object = schema.get("type") == "object"
     planned = _texts(schema.get("planned"))
     minimum = schema.get("minimum", schema.get("minLength", schema.get("minItems")))
@@ -110,13 +108,17 @@ def _build(schema: JsonObject, definitions: JsonObject, *, required: bool) -> Sh
         planned_values=() if is_object else planned,
         fields={
             name: _build(_object(item), definitions, required=name in names_required)
-            for name, item in properties.items()
+            for name, item in _object(schema.get("properties")).items()
         },
-        values=_build(values, definitions, required=False)
-        if values.get("type") or values.get("$ref")
-        else None,
-        items=_build(items, definitions, required=False) if items else None,
+        values=_build_inner(schema.get("additionalProperties"), definitions),
+        items=_build_inner(schema.get("items"), definitions),
     )
+
+
+def _build_inner(schema: JsonValue, definitions: JsonObject) -> Shape | None:
+    """Return the shape of values or items; None where there are none, or any JSON will do."""
+    inner = _build(_object(schema), definitions, required=False)
+    return inner if inner.type else None
 
 
 def _resolve(schema: JsonObject, definitions: JsonObject) -> JsonObject:

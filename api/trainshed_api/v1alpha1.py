@@ -1,4 +1,4 @@
-"""trainshed.dev/v1alpha1 TrainingRun: the one definition of every field's name, default, bound and meaning.
+"""trainshed.dev/v1alpha1 TrainingRun: every field's name, default, bound and meaning, once.
 
 Error texts, the docs table and the CRD come from this model. No I/O, no reading of files.
 """
@@ -9,18 +9,17 @@ from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
+from trainshed_api.checkpoint import BestSpec, CheckpointSpec
 from trainshed_api.data import (
-    AugmentSpec,
-    DataSpec,
     DatasetSpec,
+    DataSpec,
     DtypeName,
     FeedSpec,
-    ReadSpec,
     ShuffleMode,
     ShuffleSpec,
-    TransformSpec,
 )
 from trainshed_api.errors import Problem, RuleError, show_value
+from trainshed_api.rows import AugmentSpec, ReadSpec, TransformSpec
 from trainshed_api.schema import (
     Boolean,
     Count,
@@ -29,10 +28,10 @@ from trainshed_api.schema import (
     Integer,
     JsonObject,
     NonEmpty,
-    Quantity,
     SpecModel,
     annotate,
 )
+from trainshed_api.workers import ResourcesSpec, WorkersSpec
 
 __all__ = [
     "AugmentSpec",
@@ -108,100 +107,6 @@ class Metadata(SpecModel):
         return value
 
 
-class ResourcesSpec(SpecModel):
-    """What one worker is given."""
-
-    cpu: Quantity = Field(
-        default="1",
-        description="CPU cores of each worker, such as 2, 0.5 or 500m.",
-        json_schema_extra=annotate("both", "suspended"),
-    )
-    gpu: Integer = Field(
-        default=0,
-        ge=0,
-        description="GPUs of each worker.",
-        json_schema_extra=annotate("both", "suspended"),
-    )
-    memory: Quantity | None = Field(
-        default=None,
-        description="Memory reserved for each worker, such as 8Gi; without it none is reserved.",
-        json_schema_extra=annotate("both", "suspended"),
-    )
-
-
-class WorkersSpec(SpecModel):
-    """The processes that train together."""
-
-    model_config = ConfigDict(json_schema_extra={"planned": ["min", "max"]})
-
-    count: Integer = Field(
-        default=1,
-        ge=1,
-        description="Number of workers.",
-        json_schema_extra=annotate("both", "nextAttempt"),
-    )
-    resources: ResourcesSpec = Field(
-        default_factory=ResourcesSpec,
-        description="What each worker is given.",
-        json_schema_extra=annotate("both", "suspended"),
-    )
-    group: str = Field(
-        default="",
-        pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
-        max_length=63,
-        description="Group of nodes (label trainshed.dev/group) on which the workers run; empty means any. "
-        "Where no node has the label it does nothing.",
-        json_schema_extra=annotate("both", "suspended") | {"want": "a label value such as gpu"},
-    )
-
-
-class BestSpec(SpecModel):
-    """Which checkpoint is the best one."""
-
-    metric: NonEmpty = Field(
-        description="Name of a reported metric, such as valid.accuracy.",
-        json_schema_extra=annotate("app", "suspended"),
-    )
-    mode: Literal["max", "min"] = Field(
-        description="Whether the highest or the lowest value is best.",
-        json_schema_extra=annotate("app", "suspended"),
-    )
-
-
-class CheckpointSpec(SpecModel):
-    """When the state of training is written, what is kept, and where a run starts from."""
-
-    every_epochs: Integer = Field(
-        default=1,
-        ge=0,
-        description="A checkpoint after each so many epochs; 0 is off.",
-        json_schema_extra=annotate("app", "suspended"),
-    )
-    every_steps: Integer = Field(
-        default=0,
-        ge=0,
-        description="A checkpoint after each so many steps; 0 is off.",
-        json_schema_extra=annotate("app", "suspended"),
-    )
-    keep: Integer = Field(
-        default=3,
-        ge=1,
-        description="Number of checkpoints kept: the latest, and with `best` the best ones too.",
-        json_schema_extra=annotate("app", "suspended"),
-    )
-    best: BestSpec | None = Field(
-        default=None,
-        description="Which checkpoint is the best one; without it only the latest count.",
-        json_schema_extra=annotate("app", "suspended"),
-    )
-    resume: NonEmpty = Field(
-        default="latest",
-        description="latest: go on from the newest checkpoint of this run. never: start anew. Else the "
-        "path of a checkpoint to start from.",
-        json_schema_extra=annotate("app", "suspended"),
-    )
-
-
 class TrainingRunSpec(SpecModel):
     """What to train, on what data, with which workers."""
 
@@ -223,15 +128,15 @@ class TrainingRunSpec(SpecModel):
 
     train: FunctionName | None = Field(
         default=None,
-        description="module:function that trains: Ray Train's train_loop_per_worker with no argument, or "
-        "with one, which is `config`. Give this or `entrypoint`.",
+        description="module:function that trains: Ray Train's train_loop_per_worker with no "
+        "argument, or with one, which is `config`. Give this or `entrypoint`.",
         json_schema_extra=annotate("app", "never"),
     )
     entrypoint: tuple[NonEmpty, ...] | None = Field(
         default=None,
         min_length=1,
-        description="Command that starts Ray Train by itself, such as [python, train.py]. Give this or "
-        "`train`.",
+        description="Command that starts Ray Train by itself, such as [python, train.py]. Give "
+        "this or `train`.",
         json_schema_extra=annotate("app", "never"),
     )
     config: JsonObject = Field(
@@ -269,12 +174,14 @@ class TrainingRunSpec(SpecModel):
     )
     reproducible: Boolean = Field(
         default=False,
-        description="true: two runs are bit-equal, at the price of speed; what cannot be is refused.",
+        description="true: two runs are bit-equal, at the price of speed; what cannot be is "
+        "refused.",
         json_schema_extra=annotate("app", "suspended"),
     )
     env: Environment = Field(
         default_factory=dict,
-        description="Environment variables of the workers. No secrets: those come with the cluster's pods.",
+        description="Environment variables of the workers. No secrets: those come with the "
+        "cluster's pods.",
         json_schema_extra=annotate("both", "nextAttempt"),
     )
     data: DataSpec = Field(
@@ -289,8 +196,8 @@ class TrainingRunSpec(SpecModel):
     )
     storage: NonEmpty = Field(
         default="runs",
-        description="Folder in which runs leave checkpoints, metrics and reports. A relative path lies under "
-        "TRAINSHED_HOME, on a laptop the folder of the TrainingRun file.",
+        description="Folder in which runs leave checkpoints, metrics and reports. A relative "
+        "path lies under TRAINSHED_HOME, on a laptop the folder of the TrainingRun file.",
         json_schema_extra=annotate("both", "never"),
     )
     checkpoint: CheckpointSpec = Field(
@@ -313,7 +220,7 @@ class TrainingRunSpec(SpecModel):
         return self
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the spec with every default filled, camelCase, as JSON values; what cannot act is left out."""
+        """Return the spec as JSON values, defaults filled, without what an entrypoint refuses."""
         refused = set(_TRAIN_ONLY) if self.train is None else set()
         return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=refused)
 

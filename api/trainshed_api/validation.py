@@ -1,17 +1,20 @@
-"""From a document to a TrainingRun, with pydantic's findings said in the words of the file's author."""
+"""From a document to a TrainingRun, pydantic's findings said in the words of the file's author."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue, ValidationError
-from pydantic_core import ErrorDetails
 
 from trainshed_api.errors import Problem, RuleError, SpecError, show_value
 from trainshed_api.schema import normalise_json
 from trainshed_api.shape import Shape, shape_at
 from trainshed_api.v1alpha1 import TrainingRun
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 Path = Sequence[str | int]
 

@@ -1,0 +1,56 @@
+"""The checkpoint section of a TrainingRun: when state is written, what is kept, where to start."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from trainshed_api.schema import Integer, NonEmpty, SpecModel, annotate
+
+
+class BestSpec(SpecModel):
+    """Which checkpoint is the best one."""
+
+    metric: NonEmpty = Field(
+        description="Name of a reported metric, such as valid.accuracy.",
+        json_schema_extra=annotate("app", "suspended"),
+    )
+    mode: Literal["max", "min"] = Field(
+        description="Whether the highest or the lowest value is best.",
+        json_schema_extra=annotate("app", "suspended"),
+    )
+
+
+class CheckpointSpec(SpecModel):
+    """When the state of training is written, what is kept, and where a run starts from."""
+
+    every_epochs: Integer = Field(
+        default=1,
+        ge=0,
+        description="A checkpoint after each so many epochs; 0 is off.",
+        json_schema_extra=annotate("app", "suspended"),
+    )
+    every_steps: Integer = Field(
+        default=0,
+        ge=0,
+        description="A checkpoint after each so many steps; 0 is off.",
+        json_schema_extra=annotate("app", "suspended"),
+    )
+    keep: Integer = Field(
+        default=3,
+        ge=1,
+        description="Number of checkpoints kept: the latest, and with `best` the best ones too.",
+        json_schema_extra=annotate("app", "suspended"),
+    )
+    best: BestSpec | None = Field(
+        default=None,
+        description="Which checkpoint is the best one; without it only the latest count.",
+        json_schema_extra=annotate("app", "suspended"),
+    )
+    resume: NonEmpty = Field(
+        default="latest",
+        description="latest: go on from the newest checkpoint of this run. never: start anew. "
+        "Else the path of a checkpoint to start from.",
+        json_schema_extra=annotate("app", "suspended"),
+    )

@@ -1,0 +1,132 @@
+"""How the rows of a dataset are read, transformed and augmented: files and functions, by name."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from trainshed_api.errors import Problem, RuleError, show_value
+from trainshed_api.schema import Count, FunctionName, JsonObject, NonEmpty, SpecModel, annotate
+
+
+class ReadSpec(SpecModel):
+    """Where the rows of a dataset come from: files of a known format, or a function of yours."""
+
+    model_config = ConfigDict(json_schema_extra={"planned": ["holdout"]})
+
+    format: Literal["parquet"] | None = Field(
+        default=None,
+        description="Format of the files under `path`. Give this or `use`.",
+        json_schema_extra=annotate(
+            "app",
+            "never",
+            planned=(
+                "csv",
+                "json",
+                "images",
+                "text",
+                "numpy",
+                "tfrecords",
+                "webdataset",
+                "lance",
+                "iceberg",
+                "delta",
+                "binary_files",
+                "avro",
+            ),
+        ),
+    )
+    path: NonEmpty | None = Field(
+        default=None,
+        description="File or folder to read. A relative path lies under TRAINSHED_HOME, on a "
+        "laptop the folder of the TrainingRun file.",
+        json_schema_extra=annotate("app", "never", only_with="format"),
+    )
+    columns: tuple[NonEmpty, ...] = Field(
+        default=(),
+        description="Columns to read; empty reads all.",
+        json_schema_extra=annotate("app", "never", only_with="format"),
+    )
+    use: FunctionName | None = Field(
+        default=None,
+        description="module:function that returns the dataset; it is called with `options`.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    options: JsonObject = Field(
+        default_factory=dict,
+        description="Keyword arguments of the function in `use`.",
+        json_schema_extra=annotate("app", "never", only_with="use"),
+    )
+
+    @model_validator(mode="after")
+    def _read_one_way(self) -> Self:
+        if (self.format is None) == (self.use is None):
+            got = "both format and use" if self.use else "neither format nor use"
+            raise RuleError([Problem("", got, "exactly one: format (with path), or use")])
+        if self.format is not None and self.path is None:
+            raise RuleError([Problem("path", None, "missing; want the file or folder to read")])
+        values = (
+            {"path": self.path, "columns": self.columns} if self.use else {"options": self.options}
+        )
+        problems = [
+            Problem(name, show_value(value), "it only with " + ("format" if self.use else "use"))
+            for name, value in values.items()
+            if value
+        ]
+        if problems:
+            raise RuleError(problems)
+        return self
+
+
+class TransformSpec(SpecModel):
+    """One function over the rows that does the same in every epoch; its result may be cached."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"planned": ["by", "orderBy", "batchFormat", "cpus", "memory", "actors"]}
+    )
+
+    use: FunctionName = Field(
+        description="module:function of one batch (columns as numpy arrays) or of one row, see "
+        "`kind`.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    kind: Literal["batches", "rows"] = Field(
+        default="batches",
+        description="Whether the function is given batches or single rows.",
+        json_schema_extra=annotate("app", "never", planned=("filter", "groups")),
+    )
+    options: JsonObject = Field(
+        default_factory=dict,
+        description="Keyword arguments of the function.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    batch_size: Count | None = Field(
+        default=None,
+        description="Most rows the function is given at once, with kind batches; without it a "
+        "whole block.",
+        json_schema_extra=annotate("app", "never"),
+    )
+
+    @model_validator(mode="after")
+    def _rows_come_one_by_one(self) -> Self:
+        if self.kind == "rows" and self.batch_size is not None:
+            raise RuleError(
+                [Problem("batchSize", str(self.batch_size), "it only with kind batches")]
+            )
+        return self
+
+
+class AugmentSpec(SpecModel):
+    """One function over batches that acts anew in each epoch; it runs after every cache."""
+
+    use: FunctionName = Field(
+        description="module:function of one batch; it may take `rng`, random numbers that belong "
+        "to seed, epoch and row.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    options: JsonObject = Field(
+        default_factory=dict,
+        description="Keyword arguments of the function.",
+        json_schema_extra=annotate("app", "never"),
+    )

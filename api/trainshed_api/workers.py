@@ -1,0 +1,54 @@
+"""The workers section of a TrainingRun: how many processes, and what each is given."""
+
+from __future__ import annotations
+
+from pydantic import ConfigDict, Field
+
+from trainshed_api.schema import Integer, Quantity, SpecModel, annotate
+
+
+class ResourcesSpec(SpecModel):
+    """What one worker is given."""
+
+    cpu: Quantity = Field(
+        default="1",
+        description="CPU cores of each worker, such as 2, 0.5 or 500m.",
+        json_schema_extra=annotate("both", "suspended"),
+    )
+    gpu: Integer = Field(
+        default=0,
+        ge=0,
+        description="GPUs of each worker.",
+        json_schema_extra=annotate("both", "suspended"),
+    )
+    memory: Quantity | None = Field(
+        default=None,
+        description="Memory reserved for each worker, such as 8Gi; without it none is reserved.",
+        json_schema_extra=annotate("both", "suspended"),
+    )
+
+
+class WorkersSpec(SpecModel):
+    """The processes that train together."""
+
+    model_config = ConfigDict(json_schema_extra={"planned": ["min", "max"]})
+
+    count: Integer = Field(
+        default=1,
+        ge=1,
+        description="Number of workers.",
+        json_schema_extra=annotate("both", "nextAttempt"),
+    )
+    resources: ResourcesSpec = Field(
+        default_factory=ResourcesSpec,
+        description="What each worker is given.",
+        json_schema_extra=annotate("both", "suspended"),
+    )
+    group: str = Field(
+        default="",
+        pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+        max_length=63,
+        description="Group of nodes (label trainshed.dev/group) on which the workers run; empty "
+        "means any. Where no node has the label it does nothing.",
+        json_schema_extra=annotate("both", "suspended") | {"want": "a label value such as gpu"},
+    )
