@@ -117,8 +117,8 @@ def _build(schema: JsonObject, definitions: JsonObject, *, required: bool) -> Sh
 
 def _build_inner(schema: JsonValue, definitions: JsonObject) -> Shape | None:
     """Return the shape of values or items; None where there are none, or any JSON will do."""
-    inner = _build(_object(schema), definitions, required=False)
-    return inner if inner.type else None
+    inner = _resolve(_object(schema), definitions)
+    return _build(inner, definitions, required=False) if inner else None
 
 
 def _resolve(schema: JsonObject, definitions: JsonObject) -> JsonObject:
