@@ -1,0 +1,58 @@
+# Every verb of this repository. `make help` lists them; a recipe that would
+# need more than five lines is a script in hack/.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+# Where `make run` keeps its data and its runs; git ignores it.
+HOME_DIR ?= $(CURDIR)/.trainshed
+RUN_FILE ?= manifests/trainingrun.yaml
+PYTEST_ARGS ?=
+SOURCES := $(wildcard api app examples tests benchmarks)
+
+##@ Start here
+.PHONY: help setup run
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: .venv/.stamp ## Make .venv from the hash-locked requirements
+.venv/.stamp: requirements/dev.txt pyproject.toml hack/setup.sh
+	@hack/setup.sh
+
+run: setup ## Train manifests/trainingrun.yaml on the handwritten digits
+	@export TRAINSHED_HOME="$(HOME_DIR)"; \
+	$(BIN)/trainshed data digits --to "$(HOME_DIR)/data/digits" && \
+	$(BIN)/trainshed run $(RUN_FILE) $(RUN_ARGS)
+
+##@ Check
+.PHONY: test lint types layers
+test: lint types layers ## lint, types, layers, then every test that needs no cluster and no GPU
+	@$(BIN)/python -m pytest -m "not e2e and not gpu" $(PYTEST_ARGS)
+
+lint: setup ## Style and format
+	@$(BIN)/ruff check $(SOURCES)
+	@$(BIN)/ruff format --check $(SOURCES)
+
+types: setup ## mypy, strict
+	@$(BIN)/mypy
+
+layers: setup ## Which room may import which
+	@$(BIN)/lint-imports
+
+##@ Change
+.PHONY: fmt lock bench clean
+fmt: setup ## Rewrite the sources in the one format
+	@$(BIN)/ruff check --fix --select I $(SOURCES)
+	@$(BIN)/ruff format $(SOURCES)
+
+lock: ## Resolve the requirements again (UPGRADE=1 takes newer versions)
+	@hack/lock.sh
+
+bench: setup ## List the benchmarks, or run one: make bench NAME=ceiling
+	@hack/bench.sh $(NAME)
+
+clean: ## Remove everything that make made
+	@rm -rf .venv .trainshed .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build
+	@find . -name __pycache__ -prune -exec rm -rf {} + ; find . -maxdepth 2 -name '*.egg-info' -exec rm -rf {} +
