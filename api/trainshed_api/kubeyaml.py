@@ -7,6 +7,7 @@ means is decided below, after `resolve` in resolve.go of go.yaml.in/yaml/v2 (2.4
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import TYPE_CHECKING
@@ -36,6 +37,7 @@ _NOT_FINITE = frozenset(
 _BASED = re.compile(r"([+-]?)0(?:[xX]([0-9a-fA-F]+)|[bB]([01]+)|[oO]?([0-7]+))")
 _DECIMAL = re.compile(r"[+-]?(?:0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_BETWEEN_DIGITS = re.compile(r"(?<=[0-9])_(?=[0-9])")
 _INT64_MIN, _UINT64_MAX = -(2**63), 2**64 - 1
 
 _PLAIN = "plain"
@@ -81,6 +83,24 @@ def parse_yaml(text: str, source: str) -> list[JsonValue]:
     return [document for document in documents if document is not None]
 
 
+def parse_json(text: str) -> JsonValue:
+    """Return the value of a JSON text. Raises ValueError for any other, also if a key is set twice."""
+    value: JsonValue = json.loads(
+        text, object_pairs_hook=_refuse_twice, parse_constant=_refuse_constant
+    )
+    return value
+
+
+def _refuse_twice(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key is set twice")
+    return dict(pairs)
+
+
+def _refuse_constant(name: str) -> JsonValue:
+    raise ValueError(f"{name} is no JSON")
+
+
 def parse_scalar(text: str) -> JsonValue:
     """Return what a plain scalar means. Raises ValueError for what JSON cannot carry."""
     if text in _NOT_FINITE:
@@ -96,8 +116,8 @@ def parse_scalar(text: str) -> JsonValue:
 def _parse_number(text: str) -> int | float | None:
     if not text or text[0] not in "+-.0123456789":
         return None
-    # Underscores count only where the first character is not a dot.
-    plain = text if text[0] == "." else text.replace("_", "")
+    # After a leading dot an underscore must stand between digits, else it may stand anywhere.
+    plain = _BETWEEN_DIGITS.sub("", text) if text[0] == "." else text.replace("_", "")
     based, integer = _BASED.fullmatch(plain), None
     if based:
         sign, hexadecimal, binary, octal = based.groups()

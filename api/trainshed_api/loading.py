@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from trainshed_api.errors import Problem, SpecError, show_value
-from trainshed_api.kubeyaml import parse_yaml
+from trainshed_api.kubeyaml import parse_json, parse_yaml
 from trainshed_api.validation import normalise_document, validate_document
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def load_text(text: str, source: str, settings: Sequence[str] = ()) -> TrainingR
 
 def load_document(text: str, source: str) -> Document:
     """Return the one object of a text, not yet validated. Raises SpecError for none or several."""
-    documents = parse_yaml(text, source)
+    documents = _parse_documents(text, source)
     if len(documents) != 1:
         got = f"{len(documents)} documents" if documents else "an empty file"
         raise SpecError([Problem(source, got, "exactly one TrainingRun")], source)
@@ -61,6 +62,14 @@ def load_document(text: str, source: str) -> Document:
     if not isinstance(document, dict):
         raise SpecError([Problem(source, show_value(document), "a TrainingRun object")], source)
     return document
+
+
+def _parse_documents(text: str, source: str) -> list[JsonValue]:
+    # Like kubectl: what begins like JSON is tried as JSON, which unlike YAML may be indented by tabs.
+    if text.lstrip().startswith("{"):
+        with contextlib.suppress(ValueError):
+            return [parse_json(text)]
+    return parse_yaml(text, source)
 
 
 def set_value(document: Document, path: str, text: str) -> Document:
