@@ -1,0 +1,54 @@
+"""The time budget: every second of a run's wall time in a named bucket.
+
+The one place that knows the buckets' order, their words and what each means to a reader; the
+report and the terminal both show it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+BUCKETS: dict[str, tuple[str, str]] = {
+    "training": ("training", "the model computing: forward, backward, optimizer"),
+    "waitingForData": ("waiting for data", "workers ready for a batch that was not there yet"),
+    "evaluating": ("evaluating", "scoring held-out data"),
+    "checkpointing": ("checkpointing", "training held up while a checkpoint was taken"),
+    "starting": ("starting", "Ray, the workers, imports and the first batch"),
+    "stopping": ("stopping", "finishing the last checkpoint and shutting down"),
+    "lost": ("lost", "work that an interruption undid, and coming back from it"),
+    "queued": ("queued", "waiting for a place on the cluster"),
+    "suspended": ("suspended", "paused on request"),
+    "provisioning": ("provisioning", "waiting for machines"),
+}
+# Less than this share of the wall time is rounding, not a bucket that somebody forgot.
+SMALLEST_REMAINDER = 0.0005
+
+
+@dataclass(frozen=True)
+class TimePart:
+    """One bucket: its share of the wall time in percent, and how to speak of it."""
+
+    bucket: str
+    label: str
+    meaning: str
+    seconds: float
+    percent: float
+
+
+def split_time(seconds: Mapping[str, float], wall_seconds: float | None) -> list[TimePart]:
+    """The buckets that hold anything, in a fixed order, and what no bucket accounts for."""
+    known = sum(seconds.values())
+    wall = max(wall_seconds or 0.0, known)
+    if wall <= 0:
+        return []
+    order = [*BUCKETS, *(bucket for bucket in seconds if bucket not in BUCKETS)]
+    parts = []
+    for bucket in order:
+        spent = seconds.get(bucket, 0.0)
+        if spent > 0:
+            label, meaning = BUCKETS.get(bucket, (bucket, ""))
+            parts.append(TimePart(bucket, label, meaning, spent, 100 * spent / wall))
+    rest = wall - known
+    if rest > SMALLEST_REMAINDER * wall:
+        meaning = "wall time that no bucket measured"
+        parts.append(TimePart("other", "not accounted for", meaning, rest, 100 * rest / wall))
+    return parts

@@ -1,0 +1,146 @@
+"""A live line of progress for a person, with what happened scrolling above it."""
+
+from typing import TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from trainshed.display.summary import summarise
+from trainshed.wording import say_count, say_duration, say_metrics, say_number, say_percent
+from trainshed_api.progress import (
+    AnyEvent,
+    CheckpointSaved,
+    Evaluated,
+    Finished,
+    Progress,
+    Started,
+    Stopping,
+    WarningEvent,
+    WorkersLost,
+)
+
+# Only the spinner moves between events: more often would cost the training a core's attention.
+REFRESHES_PER_SECOND = 4
+
+
+class TerminalDisplay:
+    """Shows a run on a terminal. Names and messages of users are text, never markup."""
+
+    def __init__(self, stream: TextIO | None = None, console: Console | None = None) -> None:
+        self._console = console or Console(file=stream)
+        self._started: Started | None = None
+        self._latest: Progress | None = None
+        self._doing = "starting"
+        self._finished = False
+        self._spinner = Spinner("dots")
+        self._live = Live(
+            console=self._console,
+            refresh_per_second=REFRESHES_PER_SECOND,
+            transient=True,
+            get_renderable=self._render,
+        )
+        self._live.start()
+
+    def show(self, event: AnyEvent) -> None:
+        """Show one event; the finished event ends the live part and prints the summary."""
+        if self._finished:
+            return
+        if isinstance(event, Started):
+            self._started, self._doing = event, "training"
+            self._say(_say_start(event))
+        elif isinstance(event, Progress):
+            self._latest, self._doing = event, "training"
+        elif isinstance(event, Finished):
+            self._finish(event)
+        else:
+            self._show_happening(event)
+
+    def close(self) -> None:
+        """Stop the live part and leave the terminal as it was."""
+        self._live.stop()
+
+    def _show_happening(self, event: AnyEvent) -> None:
+        if isinstance(event, Stopping):
+            self._doing = "stopping"
+        elif isinstance(event, WorkersLost):
+            self._doing, self._latest = "restarting workers", None
+        if line := say_happening(event):
+            self._say(line)
+
+    def _finish(self, event: Finished) -> None:
+        self._finished = True
+        self.close()
+        name = self._started.run if self._started else "run"
+        self._console.print(summarise(name, event))
+        if event.report:
+            # Unwrapped and last, so that it can be clicked, copied and cut out by `tail -1`.
+            self._say(Text(f"report: {event.report}"))
+
+    def _say(self, line: Text) -> None:
+        self._console.print(line, soft_wrap=True)
+
+    def _render(self) -> RenderableType:
+        head = Table.grid(padding=(0, 2))
+        name = self._started.run if self._started else ""
+        head.add_row(self._spinner, Text(name, style="bold"), Text(self._doing, style="cyan"))
+        return Group(head, *([_progress_lines(self._latest)] if self._latest else []))
+
+
+def say_happening(event: AnyEvent) -> Text | None:
+    """The line that scrolls by for one event; None for those that only move the live part."""
+    if isinstance(event, Evaluated):
+        where = f"epoch {event.epoch}"
+        return Text.assemble(("  evaluated  ", "green"), f"{where}  ", say_metrics(event.metrics))
+    if isinstance(event, CheckpointSaved):
+        held = f"held up training {say_duration(event.blocked_seconds)}"
+        return Text.assemble(("  checkpoint ", "blue"), f"step {event.step:,}  ", (held, "dim"))
+    if isinstance(event, WorkersLost):
+        back = f"step {event.resumed_from.step:,}" if event.resumed_from else "the beginning"
+        return Text.assemble(
+            ("  workers lost  ", "bold yellow"), event.message, f"  going on from {back}"
+        )
+    if isinstance(event, WarningEvent):
+        return Text.assemble(("  warning  ", "yellow"), event.message)
+    if isinstance(event, Stopping):
+        within = say_duration(event.grace_seconds)
+        return Text.assemble(
+            ("  stopping  ", "bold yellow"), f"{event.reason}, writing a checkpoint within {within}"
+        )
+    return None
+
+
+def _say_start(event: Started) -> Text:
+    rows = ", ".join(f"{name} {count:,}" for name, count in event.rows.items())
+    parts = [f"attempt {event.attempt}", f"{event.workers} worker{'s' * (event.workers != 1)}"]
+    if rows:
+        parts.append(f"rows: {rows}")
+    if event.resumed_from:
+        parts.append(f"resumed from step {event.resumed_from.step:,}")
+    return Text.assemble((event.run, "bold"), "  ", " · ".join(parts))
+
+
+def _progress_lines(event: Progress) -> RenderableType:
+    bar = Table.grid(padding=(0, 2))
+    cells: list[RenderableType] = []
+    of = f"/{event.epochs}" if event.epochs else ""
+    cells.append(Text(f"epoch {event.epoch}{of}"))
+    if event.percent is not None:
+        cells.append(ProgressBar(total=100, completed=event.percent, width=30))
+        cells.append(Text(f"{event.percent:.0f} %"))
+    of = f"/{event.steps:,}" if event.steps else ""
+    cells.append(Text(f"step {event.step:,}{of}"))
+    if event.eta_seconds is not None:
+        cells.append(Text(f"{say_duration(event.eta_seconds)} left"))
+    bar.add_row(*cells)
+    figures = []
+    if event.loss is not None:
+        figures.append(f"loss {say_number(event.loss)}")
+    if event.samples_per_second is not None:
+        figures.append(f"{say_count(event.samples_per_second)} samples/s")
+    if event.data_wait_percent is not None:
+        figures.append(f"data wait {say_percent(event.data_wait_percent)}")
+    return Group(bar, Text("   ".join(figures), style="dim"))

@@ -1,0 +1,155 @@
+"""Tell what happened to a run: its attempts, its interruptions, its checkpoints. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainshed.report.metrics import find_best
+from trainshed.report.read import Attempt, RunFolder
+from trainshed.wording import MISSING, say_count, say_duration, say_moment
+from trainshed_api.progress import (
+    AnyEvent,
+    CheckpointSaved,
+    Finished,
+    ResumePoint,
+    Stopping,
+    WarningEvent,
+    WorkersLost,
+)
+
+MAX_CHECKPOINTS = 50
+MAX_NOTES = 100
+
+
+@dataclass(frozen=True)
+class AttemptRow:
+    """One attempt in the table."""
+
+    number: str
+    started: str
+    origin: str
+    workers: str
+    step: str
+    took: str
+    ended: str
+
+
+@dataclass(frozen=True)
+class CheckpointRow:
+    """One checkpoint in the table."""
+
+    step: str
+    epoch: str
+    blocked: str
+    path: str
+    marks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CheckpointList:
+    """The checkpoints that are listed, and a word on those that are not."""
+
+    rows: tuple[CheckpointRow, ...]
+    summary: str
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something out of the ordinary, and when."""
+
+    when: str
+    words: str
+
+
+def list_attempts(run: RunFolder) -> Iterator[AttemptRow]:
+    """One row for each attempt."""
+    for attempt in run.attempts:
+        started, finished = attempt.started, attempt.finished
+        steps = [s for e in attempt.events if (s := getattr(e, "step", None)) is not None]
+        times = [event.time for event in attempt.events]
+        is_last = attempt is run.attempts[-1]
+        yield AttemptRow(
+            number=str(attempt.number),
+            started=say_moment(times[0] if times else None),
+            origin=_say_origin(started.resumed_from) if started else MISSING,
+            workers=say_count(started.workers) if started else MISSING,
+            step=say_count(max(steps, default=None)),
+            took=say_duration(finished.wall_seconds if finished else _span(times)),
+            ended=finished.outcome if finished else _say_unended(run, is_last),
+        )
+
+
+def list_checkpoints(run: RunFolder) -> CheckpointList:
+    """The newest checkpoints first."""
+    events = [e for a in run.attempts for e in a.events if isinstance(e, CheckpointSaved)]
+    best = find_best(run)
+    last = run.result.checkpoint.path if run.result and run.result.checkpoint else None
+    rows = []
+    for event in reversed(events[-MAX_CHECKPOINTS:]):
+        marks = []
+        if event.path == last:
+            marks.append("last")
+        if best and best.step == event.step:
+            marks.append("best")
+        if Path(event.path).is_absolute() and not Path(event.path).exists():
+            marks.append("removed")
+        rows.append(
+            CheckpointRow(
+                step=say_count(event.step),
+                epoch=say_count(event.epoch),
+                blocked=say_duration(event.blocked_seconds),
+                path=_shorten(event.path, run.folder),
+                marks=tuple(marks),
+            )
+        )
+    left_out = f", newest {MAX_CHECKPOINTS} shown" if len(events) > MAX_CHECKPOINTS else ""
+    return CheckpointList(tuple(rows), f"{len(events)} written{left_out}")
+
+
+def list_notes(run: RunFolder) -> list[Note]:
+    """Interruptions, warnings, stops and ends in order; the same words in a row become one note."""
+    told: list[tuple[float, str, int]] = []
+    for attempt in run.attempts:
+        for event in attempt.events:
+            words = _say_event(event, attempt)
+            if words and told and told[-1][1] == words:
+                told[-1] = (told[-1][0], words, told[-1][2] + 1)
+            elif words:
+                told.append((event.time, words, 1))
+    notes = [
+        Note(say_moment(time), f"{words} ({count} times)" if count > 1 else words)
+        for time, words, count in told[:MAX_NOTES]
+    ]
+    if len(told) > MAX_NOTES:
+        notes.append(Note("", f"and {len(told) - MAX_NOTES:,} more, see attempts/N/metrics.jsonl"))
+    return notes
+
+
+def _say_event(event: AnyEvent, attempt: Attempt) -> str:
+    if isinstance(event, WorkersLost):
+        back = _say_origin(event.resumed_from)
+        return f"Workers lost: {event.message} Went on from {back}."
+    if isinstance(event, WarningEvent):
+        return f"Warning: {event.message}"
+    if isinstance(event, Stopping):
+        within = say_duration(event.grace_seconds)
+        return f"Asked to stop ({event.reason}), with {within} to write a checkpoint."
+    if isinstance(event, Finished):
+        return f"Attempt {attempt.number} ended: {event.outcome}. {event.message or ''}".rstrip()
+    return ""
+
+
+def _say_origin(resumed: ResumePoint | None) -> str:
+    return f"step {resumed.step:,}" if resumed else "the beginning"
+
+
+def _say_unended(run: RunFolder, is_last: bool) -> str:
+    return "still running" if is_last and run.result is None else "cut off"
+
+
+def _span(times: list[float]) -> float | None:
+    return times[-1] - times[0] if times else None
+
+
+def _shorten(path: str, folder: Path) -> str:
+    return path.removeprefix(f"{folder}/")

@@ -1,0 +1,62 @@
+"""List what a run was made from: code, versions, machine, data. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trainshed.report.read import RunFolder
+from trainshed.wording import say_bytes, say_moment
+from trainshed_api.records import DataRecord, GitState, MachineRecord
+
+Fact = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class FactGroup:
+    """Facts under one heading."""
+
+    title: str
+    facts: tuple[Fact, ...]
+
+
+def list_provenance(run: RunFolder) -> Iterator[FactGroup]:
+    """The groups of facts that are known, each with at least one fact."""
+    provenance = run.provenance
+    groups = {
+        "Run": tuple(_run_facts(run)),
+        "Data": tuple(_data_facts(provenance.data)),
+        "Versions": tuple(provenance.versions.items()),
+        "Machine": tuple(_machine_facts(provenance.machine)),
+    }
+    for title, facts in groups.items():
+        if facts:
+            yield FactGroup(title, facts)
+
+
+def _run_facts(run: RunFolder) -> Iterator[Fact]:
+    provenance = run.provenance
+    yield "created", say_moment(provenance.created_at)
+    if run.result:
+        yield "finished", say_moment(run.result.finished_at)
+    yield "spec hash", provenance.spec_hash
+    yield "code", _say_code(provenance.git)
+    if run.result and run.result.checkpoint:
+        yield "checkpoint", run.result.checkpoint.path
+
+
+def _say_code(git: GitState | None) -> str:
+    if git is None:
+        return "not under git"
+    return git.commit + (" with uncommitted changes" if git.dirty else "")
+
+
+def _data_facts(data: dict[str, DataRecord]) -> Iterator[Fact]:
+    for name, dataset in data.items():
+        files = f"{dataset.files:,} file{'s' if dataset.files != 1 else ''}"
+        size = f"{dataset.rows:,} rows, {files}, {say_bytes(dataset.bytes)}"
+        yield name, f"{size}, fingerprint {dataset.fingerprint}"
+
+
+def _machine_facts(machine: MachineRecord) -> Iterator[Fact]:
+    yield "CPUs", str(machine.cpus)
+    yield "memory", say_bytes(machine.memory_bytes)
+    yield "GPUs", str(machine.gpus) if machine.gpus else "none"

@@ -1,0 +1,84 @@
+"""How numbers, times and sizes read in the report and on the terminal. Pure."""
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+MINUTE, HOUR, DAY = 60, 3_600, 86_400
+# Below SHORT seconds tenths matter, below TINY milliseconds do.
+SHORT, TINY = 10, 0.1
+# Digits of a whole number beyond this are noise: they are further than a float can tell apart.
+LARGEST_EXACT = 1e15
+THOUSAND = 1_000
+PRECISE_PERCENT = 9.95
+MISSING = "–"  # noqa: RUF001 - an en dash is what a table shows for "nothing"
+
+
+def say_duration(seconds: float | None) -> str:
+    """20 ms, 8.4 s, 42 s, 3 min 20 s, 2 h 05 min, 3 d 4 h."""
+    if seconds is None or not math.isfinite(seconds):
+        return MISSING
+    return _say_short(seconds) if seconds < SHORT else _say_long(round(seconds))
+
+
+def say_number(value: float | None) -> str:
+    """Four digits that mean something, thousands apart: 0.9722, 5,210, nan."""
+    if value is None:
+        return MISSING
+    if not math.isfinite(value):
+        return str(value)
+    if abs(value) >= THOUSAND or float(value).is_integer():
+        return f"{value:,.0f}" if abs(value) < LARGEST_EXACT else f"{value:.3e}"
+    return f"{value:.4g}"
+
+
+def say_count(value: float | None) -> str:
+    """A whole number with thousands apart."""
+    return MISSING if value is None else f"{value:,.0f}"
+
+
+def say_percent(value: float | None) -> str:
+    """2.0 % below ten, 61 % above."""
+    if value is None or not math.isfinite(value):
+        return MISSING
+    return f"{value:.1f} %" if abs(value) < PRECISE_PERCENT else f"{value:.0f} %"
+
+
+def say_bytes(size: float) -> str:
+    """1.8 MB, 24 GB: powers of ten, as disks and networks are sold."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(size) < THOUSAND:
+            return f"{size:.3g} {unit}"
+        size /= THOUSAND
+    return f"{size:,.3g} TB"
+
+
+def say_moment(moment: datetime | float | None) -> str:
+    """2026-01-31 17:05 UTC; seconds since the epoch are taken too."""
+    if moment is None:
+        return MISSING
+    if not isinstance(moment, datetime):
+        try:
+            moment = datetime.fromtimestamp(moment, UTC)
+        except (OverflowError, ValueError, OSError):
+            return MISSING
+    return moment.strftime("%Y-%m-%d %H:%M:%S") + (" UTC" if moment.tzinfo else "")
+
+
+def say_metrics(metrics: Mapping[str, float | None]) -> str:
+    """Every metric on one line: valid.accuracy 0.9722, valid.loss 0.0713."""
+    return ", ".join(f"{name} {say_number(value)}" for name, value in metrics.items())
+
+
+def _say_short(seconds: float) -> str:
+    return f"{1_000 * seconds:.0f} ms" if 0 < seconds < TINY else f"{seconds:.1f} s"
+
+
+def _say_long(whole: int) -> str:
+    if whole < MINUTE:
+        return f"{whole} s"
+    if whole < HOUR:
+        return f"{whole // MINUTE} min {whole % MINUTE:02d} s"
+    if whole < DAY:
+        return f"{whole // HOUR} h {whole % HOUR // MINUTE:02d} min"
+    return f"{whole // DAY} d {whole % DAY // HOUR} h"
