@@ -84,7 +84,7 @@ def parse_yaml(text: str, source: str) -> list[JsonValue]:
 
 
 def parse_json(text: str) -> JsonValue:
-    """Return the value of a JSON text. Raises ValueError for any other, also if a key is set twice."""
+    """Return the value of a JSON text. Raises ValueError for any other and for a key set twice."""
     value: JsonValue = json.loads(
         text, object_pairs_hook=_refuse_twice, parse_constant=_refuse_constant
     )

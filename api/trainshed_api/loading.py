@@ -65,7 +65,7 @@ def load_document(text: str, source: str) -> Document:
 
 
 def _parse_documents(text: str, source: str) -> list[JsonValue]:
-    # Like kubectl: what begins like JSON is tried as JSON, which unlike YAML may be indented by tabs.
+    # Like kubectl: what begins like JSON is tried as JSON, which may be indented by tabs.
     if text.lstrip().startswith("{"):
         with contextlib.suppress(ValueError):
             return [parse_json(text)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from decimal import Decimal
 
@@ -46,4 +47,4 @@ def parse_cores(text: str) -> float:
 
 def parse_bytes(text: str) -> int:
     """Return bytes, rounded up as Kubernetes does: "1Ki" is 1024."""
-    return -int(-parse_quantity(text) // 1)
+    return math.ceil(parse_quantity(text))

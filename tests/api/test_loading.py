@@ -1,0 +1,410 @@
+"""One loader for all commands: what it takes, and what it says about mistakes."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from tests.builders import make_data, make_dataset, make_document, make_run
+from trainshed_api.errors import SpecError
+from trainshed_api.loading import Document, load_document, load_file, load_text, set_value
+from trainshed_api.validation import validate_document
+
+READ: Document = {"format": "parquet", "path": "rows"}
+
+
+class Mistake(NamedTuple):
+    """A spec with a mistake, and the whole error text."""
+
+    spec: Document
+    want: str
+
+
+def train_dataset(**fields: JsonValue) -> Document:
+    """Return a spec whose dataset `train` has these fields."""
+    return {"data": make_data(make_dataset(**fields))}
+
+
+MISTAKES: dict[str, Mistake] = {
+    "a misspelt field": Mistake({"epoch": 3}, 'spec.epoch: unknown field; did you mean "epochs"?'),
+    "a field in Python's spelling": Mistake(
+        {"batch_size": 3}, 'spec.batch_size: unknown field; did you mean "batchSize"?'
+    ),
+    "a field in the wrong place": Mistake(
+        {"workers": {"zzz": 1}},
+        "spec.workers.zzz: unknown field; valid here: count, resources, group",
+    ),
+    "a field of a later version": Mistake(
+        {"failurePolicy": {}}, "spec.failurePolicy: not yet supported in this version"
+    ),
+    "a nested field of a later version": Mistake(
+        {"workers": {"min": 1}}, "spec.workers.min: not yet supported in this version"
+    ),
+    "a framework of a later version": Mistake(
+        {"framework": "xgboost"},
+        "spec.framework: xgboost is not yet supported in this version; want torch",
+    ),
+    "a read format of a later version": Mistake(
+        train_dataset(read={"format": "csv", "path": "x"}),
+        "spec.data.datasets.train.read.format: csv is not yet supported in this version; "
+        "want parquet",
+    ),
+    "a transform of a later version": Mistake(
+        train_dataset(transforms=[{"use": "a:b", "kind": "filter"}]),
+        "spec.data.datasets.train.transforms[0].kind: filter is not yet supported in this "
+        "version; want one of batches, rows",
+    ),
+    "a framework nobody knows": Mistake(
+        {"framework": "jax"}, 'spec.framework: got "jax", want torch'
+    ),
+    "a text for a number": Mistake(
+        {"batchSize": "lots"}, 'spec.batchSize: got "lots", want an integer >= 1'
+    ),
+    "a number in quotes": Mistake({"epochs": "3"}, 'spec.epochs: got "3", want an integer >= 1'),
+    "a truth value for a number": Mistake(
+        {"workers": {"count": True}}, "spec.workers.count: got true, want an integer >= 1"
+    ),
+    "a fraction for an integer": Mistake(
+        {"epochs": 1.5}, "spec.epochs: got 1.5, want an integer >= 1"
+    ),
+    "a number below the bound": Mistake({"epochs": 0}, "spec.epochs: got 0, want an integer >= 1"),
+    "a seed no generator takes": Mistake(
+        {"seed": 2**32}, "spec.seed: got 4294967296, want an integer >= 0 and <= 4294967295"
+    ),
+    "a text for a truth value": Mistake(
+        {"reproducible": "on"}, 'spec.reproducible: got "on", want true or false'
+    ),
+    "a number as environment variable": Mistake(
+        {"env": {"A": 1}}, "spec.env.A: got 1, want a text; put it in quotes"
+    ),
+    "an environment variable of ours": Mistake(
+        {"env": {"TRAINSHED_HOME": "/"}},
+        "spec.env.TRAINSHED_HOME: names that start with TRAINSHED_ are set by Trainshed itself",
+    ),
+    "an environment variable no shell takes": Mistake(
+        {"env": {"1A": "x"}},
+        "spec.env.1A: want a name of letters, digits and _ that starts with no digit",
+    ),
+    "a list for a map": Mistake({"config": [1]}, "spec.config: got [1], want a map"),
+    "a map for a list": Mistake(
+        train_dataset(transforms={}), "spec.data.datasets.train.transforms: got {}, want a list"
+    ),
+    "no number in the config": Mistake(
+        {"config": {"a": [float("nan")]}},
+        "spec.config.a[0]: got nan, want a finite number, JSON has no other",
+    ),
+    "a function without its module": Mistake(
+        {"train": "train"},
+        'spec.train: got "train", want module:function, such as my_package.my_module:train',
+    ),
+    "no program": Mistake(
+        {"train": None},
+        "spec: got neither train nor entrypoint, want exactly one: train (a function) or "
+        "entrypoint (a command)",
+    ),
+    "two programs": Mistake(
+        {"train": "a:b", "entrypoint": ["python"]},
+        "spec: got both train and entrypoint, want exactly one: train (a function) or "
+        "entrypoint (a command)",
+    ),
+    "an empty command": Mistake(
+        {"entrypoint": []}, "spec.entrypoint: got [], want a list that is not empty"
+    ),
+    "a batch smaller than the workers": Mistake(
+        {"batchSize": 2, "workers": {"count": 3}},
+        "spec.batchSize: got 2, want at least workers.count (3): each worker needs a row of "
+        "every batch",
+    ),
+    "no CPU": Mistake(
+        {"workers": {"resources": {"cpu": 0}}},
+        'spec.workers.resources.cpu: got "0", want a Kubernetes quantity above 0, such as 2, '
+        "500m or 8Gi",
+    ),
+    "memory in no known unit": Mistake(
+        {"workers": {"resources": {"memory": "8GB"}}},
+        'spec.workers.resources.memory: got "8GB", want a Kubernetes quantity above 0, such as '
+        "2, 500m or 8Gi",
+    ),
+    "a dataset without read": Mistake(
+        {"data": {"datasets": {"train": {}}}},
+        "spec.data.datasets.train.read: missing; want a map",
+    ),
+    "a read of two kinds": Mistake(
+        train_dataset(read=READ | {"use": "a:b"}),
+        "spec.data.datasets.train.read: got both format and use, want exactly one: format "
+        "(with path), or use",
+    ),
+    "a read of no kind": Mistake(
+        train_dataset(read={"path": "x"}),
+        "spec.data.datasets.train.read: got neither format nor use, want exactly one: format "
+        "(with path), or use",
+    ),
+    "a format without path": Mistake(
+        train_dataset(read={"format": "parquet"}),
+        "spec.data.datasets.train.read.path: missing; want the file or folder to read",
+    ),
+    "columns of a function": Mistake(
+        train_dataset(read={"use": "a:b", "columns": ["x"]}),
+        'spec.data.datasets.train.read.columns: got ["x"], want it only with format',
+    ),
+    "options of a format": Mistake(
+        train_dataset(read=READ | {"options": {"x": 1}}),
+        'spec.data.datasets.train.read.options: got {"x": 1}, want it only with use',
+    ),
+    "a batch size for single rows": Mistake(
+        train_dataset(transforms=[{"use": "a:b", "kind": "rows", "batchSize": 8}]),
+        "spec.data.datasets.train.transforms[0].batchSize: got 8, want it only with kind batches",
+    ),
+    "a buffer nobody uses": Mistake(
+        train_dataset(shuffle={"mode": "files", "bufferSize": 30}),
+        "spec.data.datasets.train.shuffle.bufferSize: got 30, want it only with mode local "
+        "(mode is files)",
+    ),
+    "workers keep rows that change each epoch": Mistake(
+        train_dataset(cache="workers", shuffle={"mode": "global"}),
+        'spec.data.datasets.train.cache: got "workers", want objects, none or auto with '
+        "shuffle mode global: the rows of a worker change each epoch",
+    ),
+    "an object cache without Ray Data": Mistake(
+        {"data": make_data(make_dataset(cache="objects"), loader="torch")},
+        'spec.data.datasets.train.cache: got "objects", want workers, none or auto with loader '
+        "torch: it does not use Ray's object store",
+    ),
+    "a dataset's name with a dot": Mistake(
+        {"data": {"datasets": {"a.b": make_dataset()}}},
+        "spec.data.datasets.a.b: a dataset's name is a letter, then letters, digits, - or _",
+    ),
+    "a type no tensor has": Mistake(
+        train_dataset(feed={"dtypes": {"x": "float"}}),
+        'spec.data.datasets.train.feed.dtypes.x: got "float", want one of bool, uint8, int8, '
+        "int16, int32, int64, float16, bfloat16, float32, float64",
+    ),
+    "a best checkpoint by no rule": Mistake(
+        {"checkpoint": {"best": {"metric": "loss"}}},
+        "spec.checkpoint.best.mode: missing; want one of max, min",
+    ),
+    "an empty storage": Mistake(
+        {"storage": ""}, 'spec.storage: got "", want a text that is not empty'
+    ),
+    "a group no label can name": Mistake(
+        {"workers": {"group": "a b"}},
+        'spec.workers.group: got "a b", want a label value such as gpu',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_mistake_is_said_with_field_value_and_remedy(case: str) -> None:
+    spec, want = MISTAKES[case]
+
+    with pytest.raises(SpecError) as caught:
+        make_run(**spec)
+
+    assert str(caught.value) == want
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"data": {}},
+        {"config": {}},
+        {"epochs": 3},
+        {"batchSize": 64},
+        {"precision": "float32"},
+        {"checkpoint": {}},
+    ],
+)
+def test_entrypoint_takes_nothing_that_it_has_as_an_argument(field: Document) -> None:
+    with pytest.raises(SpecError, match=rf"^spec\.{next(iter(field))}: got .* only with train"):
+        make_run(entrypoint=["python", "train.py"], **field)
+
+
+HEADS: dict[str, tuple[Document, str]] = {
+    "another version": (
+        {"apiVersion": "trainshed.dev/v2"},
+        'apiVersion: got "trainshed.dev/v2", want trainshed.dev/v1alpha1',
+    ),
+    "another kind": ({"kind": "RayJob"}, 'kind: got "RayJob", want TrainingRun'),
+    "a name no Service can have": (
+        {"metadata": {"name": "1digits"}},
+        'metadata.name: got "1digits", want at most 40 of a-z, 0-9 and -, a letter first and '
+        "no - last",
+    ),
+    "a name too long for its children": (
+        {"metadata": {"name": "a" * 41}},
+        f'metadata.name: got "{"a" * 41}", want at most 40 of a-z, 0-9 and -, a letter first '
+        "and no - last",
+    ),
+    "no name": (
+        {"metadata": {}},
+        "metadata.name: missing; want at most 40 of a-z, 0-9 and -, a letter first and no - last",
+    ),
+    "a field beside spec": ({"specs": {}}, 'specs: unknown field; did you mean "spec"?'),
+}
+
+
+@pytest.mark.parametrize("case", HEADS)
+def test_mistake_outside_the_spec_is_said_too(case: str) -> None:
+    change, want = HEADS[case]
+
+    with pytest.raises(SpecError) as caught:
+        validate_document(make_document() | change, "run.yaml")
+
+    assert str(caught.value) == want
+
+
+def test_all_mistakes_are_said_at_once() -> None:
+    with pytest.raises(SpecError) as caught:
+        make_run(epochs=0, sed=3)
+
+    assert [problem.field for problem in caught.value.problems] == ["spec.epochs", "spec.sed"]
+
+
+TEXTS: dict[str, tuple[str, str]] = {
+    "two documents": ("a: 1\n---\nb: 2", "x.yaml: got 2 documents, want exactly one TrainingRun"),
+    "an empty file": ("# nothing\n", "x.yaml: got an empty file, want exactly one TrainingRun"),
+    "a list": ("- a", 'x.yaml: got ["a"], want a TrainingRun object'),
+}
+
+
+@pytest.mark.parametrize("case", TEXTS)
+def test_file_that_is_no_single_object_is_refused(case: str) -> None:
+    text, want = TEXTS[case]
+
+    with pytest.raises(SpecError) as caught:
+        load_document(text, "x.yaml")
+
+    assert str(caught.value) == want
+
+
+def test_empty_documents_do_not_count() -> None:
+    assert load_document("---\n# first\n---\na: 1\n---\n", "x.yaml") == {"a": 1}
+
+
+def test_json_may_be_indented_by_tabs() -> None:
+    assert load_document('{\n\t"a":\t5.0}', "x.json") == {"a": 5}
+
+
+def test_file_is_read_with_its_settings(tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(yaml.safe_dump(make_document(epochs=5)))
+
+    assert load_file(file, ["spec.epochs=2", "spec.config.rate = 1e-3"]).spec.to_dict() == (
+        make_run(epochs=2, config={"rate": 0.001}).spec.to_dict()
+    )
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"nowhere\.yaml: No such file or directory"):
+        load_file(tmp_path / "nowhere.yaml")
+
+
+def test_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_bytes(b"\xff\xfe")
+
+    with pytest.raises(SpecError, match="want a text file in UTF-8"):
+        load_file(tmp_path / "run.yaml")
+
+
+SETTINGS: dict[str, tuple[str, str, Document]] = {
+    "a number": ("spec.rate", "1e-3", {"spec": {"rate": 0.001, "list": [{"a": 1}]}}),
+    "a list": ("spec.list", "[1, x]", {"spec": {"list": [1, "x"]}}),
+    "nothing": ("spec.list", "", {"spec": {"list": None}}),
+    "an item of a list": ("spec.list[0].a", "2", {"spec": {"list": [{"a": 2}]}}),
+    "maps on the way": ("b.c.d", "on", {"spec": {"list": [{"a": 1}]}, "b": {"c": {"d": True}}}),
+}
+
+
+@pytest.mark.parametrize("case", SETTINGS)
+def test_setting_replaces_one_value(case: str) -> None:
+    path, text, want = SETTINGS[case]
+
+    assert set_value({"spec": {"list": [{"a": 1}]}}, path, text) == want
+
+
+WRONG_SETTINGS: dict[str, tuple[str, str]] = {
+    "no value": ("spec.epochs", '--set: got "spec.epochs", want path=value'),
+    "no path": ("spec..a=1", '--set: got "spec..a", want a path such as spec.config.learningRate'),
+    "an item that is not there": (
+        "spec.entrypoint[7]=x",
+        "spec.entrypoint[7]: got [7] of a list of 1, want an item that exists",
+    ),
+    "an item of no list": (
+        "spec.env[0]=x",
+        "spec.env[0]: got [0] of no list, want an item that exists",
+    ),
+    "a field of no map": ("kind.a=x", 'kind.a: got a of "TrainingRun", want a map to put it in'),
+    "a field nobody has": ("spec.sed=1", 'spec.sed: unknown field; did you mean "seed"?'),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_SETTINGS)
+def test_wrong_setting_is_said(case: str) -> None:
+    setting, want = WRONG_SETTINGS[case]
+    text = json.dumps(make_document(entrypoint=["python"]))
+
+    with pytest.raises(SpecError) as caught:
+        load_text(text, "run.json", [setting])
+
+    assert str(caught.value) == want
+
+
+def test_setting_leaves_the_document_as_it_was() -> None:
+    document = make_document(config={"a": 1})
+
+    set_value(document, "spec.config.a", "2")
+
+    assert document == make_document(config={"a": 1})
+
+
+# JSON as the API server hands it back; beyond int64 it has floats.
+TEXTS_OF_FILES = st.text("aé0 1e-:#'\"\n\t~{}", max_size=6)
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS_OF_FILES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS_OF_FILES, inner, max_size=3),
+    max_leaves=8,
+)
+SPECS = st.fixed_dictionaries(
+    {
+        "config": st.dictionaries(st.text("abc", min_size=1), JSON_VALUES, max_size=3),
+        "batchSize": st.integers(8, 512) | st.sampled_from([8.0, 64.0]),
+        "seed": st.integers(0, 2**32 - 1),
+        "precision": st.sampled_from(["float32", "bfloat16"]),
+        "workers": st.fixed_dictionaries(
+            {
+                "count": st.integers(1, 8),
+                "resources": st.fixed_dictionaries({"cpu": st.sampled_from([1, 0.5, "500m", 2.0])}),
+            }
+        ),
+    },
+    optional={
+        "epochs": st.integers(1, 9),
+        "checkpoint": st.just({"best": {"metric": "loss", "mode": "min"}}),
+        "data": st.sampled_from(
+            [make_data(), make_data(make_dataset(shuffle={"mode": "local", "bufferSize": 9}))]
+        ),
+    },
+)
+
+
+@given(SPECS)
+def test_run_written_to_a_file_is_read_back_the_same(spec: Document) -> None:
+    run = make_run(**spec)
+
+    assert load_text(json.dumps(run.to_dict()), "run.json") == run
+    assert load_text(yaml.safe_dump(run.to_dict()), "run.yaml") == run
+
+
+def test_entrypoint_written_to_a_file_is_read_back_the_same() -> None:
+    run = make_run(entrypoint=["python", "train.py"], workers={"count": 99})
+
+    assert load_text(json.dumps(run.to_dict()), "run.json") == run

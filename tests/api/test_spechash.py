@@ -1,0 +1,114 @@
+"""Identity of a run: what changes it, what does not, and how a change is shown."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from tests.builders import make_data, make_dataset, make_run
+from trainshed_api.loading import Document
+from trainshed_api.spechash import diff, hashed_part, spec_hash
+
+SAME: dict[str, Document] = {
+    "a default written out": {"batchSize": 64, "precision": "float32", "config": {}},
+    "an integral float": {"seed": 0.0},
+    "more epochs": {"epochs": 9},
+    "more workers": {"workers": {"count": 4}},
+    "another storage": {"storage": "elsewhere"},
+    "other checkpoints": {"checkpoint": {"keep": 9}},
+    "an environment variable": {"env": {"A": "b"}},
+    "more CPUs for the data": {"data": make_data(cpus=8)},
+    "another place for the data": {"data": make_data(placement="big")},
+    "another cache": {"data": make_data(make_dataset(cache="none"))},
+}
+OTHER: dict[str, Document] = {
+    "another program": {"train": "other:train"},
+    "another config": {"config": {"a": 1}},
+    "another batch": {"batchSize": 32},
+    "another precision": {"precision": "bfloat16"},
+    "another seed": {"seed": 1},
+    "another loader": {"data": make_data(loader="torch")},
+    "other data": {"data": make_data(make_dataset(read={"format": "parquet", "path": "b"}))},
+    "another order": {"data": make_data(make_dataset(shuffle={"mode": "global"}))},
+}
+
+
+def base(**spec: JsonValue) -> str:
+    """Return the hash of a spec with data."""
+    return spec_hash(make_run(**({"data": make_data()} | spec)).spec)
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_same_training_has_the_same_hash(case: str) -> None:
+    assert base(**SAME[case]) == base()
+
+
+@pytest.mark.parametrize("case", OTHER)
+def test_other_training_has_another_hash(case: str) -> None:
+    assert base(**OTHER[case]) != base()
+
+
+def test_hash_is_the_same_in_every_release() -> None:
+    # A stored run must find its hash again: change this only together with a migration.
+    assert base(config={"a": 0.1, "b": [1, "é"]}) == (
+        "9ddc65e92b3e37cc3361219f048226142e19b98773b9fe590c21d2335095eb3f"
+    )
+
+
+def test_entrypoint_is_hashed_without_what_it_refuses() -> None:
+    assert hashed_part(make_run(entrypoint=["python", "x.py"]).spec) == {
+        "entrypoint": ["python", "x.py"],
+        "framework": "torch",
+        "seed": 0,
+    }
+
+
+@given(st.dictionaries(st.text("abcd", min_size=1), st.integers(-9, 9), min_size=1), st.randoms())
+def test_hash_ignores_order_of_keys_and_spelling_of_integers(
+    config: dict[str, int], random: Random
+) -> None:
+    keys = random.sample(list(config), len(config))
+    shuffled: dict[str, JsonValue] = {key: float(config[key]) for key in keys}
+    plain: dict[str, JsonValue] = dict(config.items())
+
+    assert base(config=shuffled) == base(config=plain)
+
+
+DIFFS: dict[str, tuple[Document, Document, list[str]]] = {
+    "nothing": ({}, {}, []),
+    "a value": (
+        {"config": {"learningRate": 0.001}},
+        {"config": {"learningRate": 0.01}},
+        ["spec.config.learningRate: 0.001 -> 0.01"],
+    ),
+    "a new value": (
+        {"config": {"a": 1}},
+        {"config": {"a": 1, "b": "x"}},
+        ['spec.config.b: (not set) -> "x"'],
+    ),
+    "a value that is gone": (
+        {"config": {"a": 1, "b": "x"}},
+        {"config": {"a": 1}},
+        ['spec.config.b: "x" -> (not set)'],
+    ),
+    "an item of a list": (
+        {"config": {"a": [1, 2]}},
+        {"config": {"a": [1, 3]}},
+        ["spec.config.a[1]: 2 -> 3"],
+    ),
+    "a list that was empty": (
+        {"config": {"a": []}},
+        {"config": {"a": [1]}},
+        ["spec.config.a: [] -> (not set)", "spec.config.a[0]: (not set) -> 1"],
+    ),
+    "another spelling": ({"seed": 5}, {"seed": 5.0}, []),
+}
+
+
+@pytest.mark.parametrize("case", DIFFS)
+def test_difference_names_path_and_both_values(case: str) -> None:
+    old, new, want = DIFFS[case]
+
+    assert diff(hashed_part(make_run(**old).spec), hashed_part(make_run(**new).spec)) == want
