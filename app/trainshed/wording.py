@@ -18,7 +18,19 @@ def say_duration(seconds: float | None) -> str:
     """20 ms, 8.4 s, 42 s, 3 min 20 s, 2 h 05 min, 3 d 4 h."""
     if seconds is None or not math.isfinite(seconds):
         return MISSING
-    return _say_short(seconds) if seconds < SHORT else _say_long(round(seconds))
+    return _say_short(seconds) if seconds < SHORT else say_whole_seconds(round(seconds))
+
+
+def say_whole_seconds(seconds: float) -> str:
+    """A duration that ticks: no fractions, so that it does not flicker."""
+    whole = int(seconds)
+    if whole < MINUTE:
+        return f"{whole} s"
+    if whole < HOUR:
+        return f"{whole // MINUTE} min {whole % MINUTE:02d} s"
+    if whole < DAY:
+        return f"{whole // HOUR} h {whole % HOUR // MINUTE:02d} min"
+    return f"{whole // DAY} d {whole % DAY // HOUR} h"
 
 
 def say_number(value: float | None) -> str:
@@ -72,13 +84,3 @@ def say_metrics(metrics: Mapping[str, float | None]) -> str:
 
 def _say_short(seconds: float) -> str:
     return f"{1_000 * seconds:.0f} ms" if 0 < seconds < TINY else f"{seconds:.1f} s"
-
-
-def _say_long(whole: int) -> str:
-    if whole < MINUTE:
-        return f"{whole} s"
-    if whole < HOUR:
-        return f"{whole // MINUTE} min {whole % MINUTE:02d} s"
-    if whole < DAY:
-        return f"{whole // HOUR} h {whole % HOUR // MINUTE:02d} min"
-    return f"{whole // DAY} d {whole % DAY // HOUR} h"

@@ -1,5 +1,8 @@
 """A live line of progress for a person, with what happened scrolling above it."""
 
+import sys
+import time
+from collections.abc import Callable
 from typing import TextIO
 
 from rich.console import Console, Group, RenderableType
@@ -10,7 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from trainshed.display.summary import summarise
-from trainshed.wording import say_count, say_duration, say_metrics, say_number, say_percent
+from trainshed.wording import (
+    say_count,
+    say_duration,
+    say_metrics,
+    say_number,
+    say_percent,
+    say_whole_seconds,
+)
 from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,
@@ -30,7 +40,14 @@ REFRESHES_PER_SECOND = 4
 class TerminalDisplay:
     """Shows a run on a terminal. Names and messages of users are text, never markup."""
 
-    def __init__(self, stream: TextIO | None = None, console: Console | None = None) -> None:
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._opened = clock()
         self._console = console or Console(file=stream)
         self._started: Started | None = None
         self._latest: Progress | None = None
@@ -41,6 +58,8 @@ class TerminalDisplay:
             console=self._console,
             refresh_per_second=REFRESHES_PER_SECOND,
             transient=True,
+            # Whoever sent standard error elsewhere wants it there and not on the terminal.
+            redirect_stderr=sys.stderr.isatty(),
             get_renderable=self._render,
         )
         self._live.start()
@@ -58,6 +77,10 @@ class TerminalDisplay:
             self._finish(event)
         else:
             self._show_happening(event)
+
+    def refresh(self) -> None:
+        """Draw the live part now instead of at its next turn."""
+        self._live.refresh()
 
     def close(self) -> None:
         """Stop the live part and leave the terminal as it was."""
@@ -86,7 +109,12 @@ class TerminalDisplay:
     def _render(self) -> RenderableType:
         head = Table.grid(padding=(0, 2))
         name = self._started.run if self._started else ""
-        head.add_row(self._spinner, Text(name, style="bold"), Text(self._doing, style="cyan"))
+        head.add_row(
+            self._spinner,
+            Text(name, style="bold"),
+            Text(self._doing, style="cyan"),
+            Text(say_whole_seconds(self._clock() - self._opened), style="dim"),
+        )
         return Group(head, *([_progress_lines(self._latest)] if self._latest else []))
 
 
@@ -131,16 +159,15 @@ def _progress_lines(event: Progress) -> RenderableType:
     if event.percent is not None:
         cells.append(ProgressBar(total=100, completed=event.percent, width=30))
         cells.append(Text(f"{event.percent:.0f} %"))
-    of = f"/{event.steps:,}" if event.steps else ""
-    cells.append(Text(f"step {event.step:,}{of}"))
     if event.eta_seconds is not None:
         cells.append(Text(f"{say_duration(event.eta_seconds)} left"))
     bar.add_row(*cells)
-    figures = []
+    of = f"/{event.steps:,}" if event.steps else ""
+    figures = [f"step {event.step:,}{of}"]
     if event.loss is not None:
         figures.append(f"loss {say_number(event.loss)}")
     if event.samples_per_second is not None:
         figures.append(f"{say_count(event.samples_per_second)} samples/s")
     if event.data_wait_percent is not None:
         figures.append(f"data wait {say_percent(event.data_wait_percent)}")
-    return Group(bar, Text("   ".join(figures), style="dim"))
+    return Group(bar, Text("   ".join(figures)))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 WIDTH, HEIGHT = 480, 250
-LEFT, RIGHT, TOP, BOTTOM = 50, 22, 12, 38
+LEFT, RIGHT, TOP, BOTTOM = 50, 22, 12, 42
 NUM_X_TICKS, NUM_Y_TICKS = 5, 4
 MANTISSAS = (1, 2, 2.5, 5, 10)
 WHOLE_MANTISSAS = (1, 2, 5, 10)

@@ -106,13 +106,12 @@ def split_stretches(attempts: Sequence[Attempt]) -> tuple[Stretch, ...]:
             start = float(event.resumed_from.step) if event.resumed_from else 0.0
         events.append(event)
     stretches.append(Stretch(tuple(events), start))
-    ends = [
-        min((s.start for s in stretches[i + 1 :]), default=math.inf) for i in range(len(stretches))
-    ]
-    return tuple(
-        Stretch(stretch.events, stretch.start, end)
-        for stretch, end in zip(stretches, ends, strict=True)
-    )
+    end = math.inf
+    ended: list[Stretch] = []
+    for stretch in reversed(stretches):
+        ended.append(Stretch(stretch.events, stretch.start, end))
+        end = min(end, stretch.start)
+    return tuple(reversed(ended))
 
 
 def metric_names(stretches: Sequence[Stretch]) -> list[str]:

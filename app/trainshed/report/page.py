@@ -181,7 +181,7 @@ def _last_progress(run: RunFolder) -> Progress | None:
 
 def _say_steps(result: ResultRecord | None, progress: Progress | None) -> str:
     source = result or progress
-    if source is None:
+    if source is None or not (source.step or source.steps):
         return ""
     total = f" / {source.steps:,}" if source.steps and source.steps != source.step else ""
     return f"{source.step:,}{total}"
