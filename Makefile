@@ -9,7 +9,7 @@ BIN := .venv/bin
 HOME_DIR ?= $(CURDIR)/.trainshed
 RUN_FILE ?= manifests/trainingrun.yaml
 PYTEST_ARGS ?=
-SOURCES := $(wildcard api app examples tests benchmarks)
+SOURCES := $(wildcard api app examples tests benchmarks hack)
 
 ##@ Start here
 .PHONY: help setup run
@@ -18,12 +18,13 @@ help: ## Show this list
 	  /^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: .venv/.stamp ## Make .venv from the hash-locked requirements
+	@:
 .venv/.stamp: requirements/dev.txt pyproject.toml hack/setup.sh
 	@hack/setup.sh
 
 run: setup ## Train manifests/trainingrun.yaml on the handwritten digits
 	@export TRAINSHED_HOME="$(HOME_DIR)"; \
-	$(BIN)/trainshed data digits --to "$(HOME_DIR)/data/digits" && \
+	$(BIN)/trainshed data digits --to "$(HOME_DIR)" && \
 	$(BIN)/trainshed run $(RUN_FILE) $(RUN_ARGS)
 
 ##@ Check
@@ -43,9 +44,10 @@ layers: setup ## Which room may import which
 
 ##@ Change
 .PHONY: fmt lock bench clean
-fmt: setup ## Rewrite the sources in the one format
+fmt: setup ## Rewrite the sources in the one format, and what README.md shows of them
 	@$(BIN)/ruff check --fix --select I $(SOURCES)
 	@$(BIN)/ruff format $(SOURCES)
+	@$(BIN)/python hack/readme.py
 
 lock: ## Resolve the requirements again (UPGRADE=1 takes newer versions)
 	@hack/lock.sh

@@ -14,7 +14,7 @@ version=$(sed -n 's/^uv==\([0-9.]*\).*/\1/p' requirements/uv.txt)
 home=${XDG_CACHE_HOME:-$HOME/.cache}/trainshed/uv-$version
 if [ ! -x "$home/bin/uv" ]; then
     echo "uv is not on PATH: installing uv $version into $home" >&2
-    python3 -m pip install --quiet --disable-pip-version-check --require-hashes \
+    python3 -m pip install --quiet --disable-pip-version-check --require-hashes --root-user-action=ignore \
         --target "$home" -r requirements/uv.txt >&2
 fi
 echo "$home/bin/uv"

@@ -1,0 +1,77 @@
+"""The locks hold what the wishes name, by hash, and say nothing of where packages come from."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.bundle.repository import ROOT, pyproject
+
+IMAGE = ROOT / "images" / "app" / "requirements"
+DEV = ROOT / "requirements" / "dev"
+LOCKS = {path.name: path for path in (IMAGE, DEV, ROOT / "requirements" / "uv")}
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def wishes(path: Path) -> set[str]:
+    """Return the names in an .in file, without those it includes."""
+    lines = path.with_suffix(".in").read_text().splitlines()
+    return {_name(line) for line in lines if line and line[0] not in "#-"}
+
+
+def pins(path: Path) -> dict[str, set[str]]:
+    """Return the versions in a lock by name; markers may choose among several."""
+    found: dict[str, set[str]] = {}
+    for name, version in re.findall(
+        r"^(\S+?)(?:\[\S*\])?==(\S+)", path.with_suffix(".txt").read_text(), re.MULTILINE
+    ):
+        found.setdefault(_name(name), set()).add(version)
+    return found
+
+
+def _name(requirement: str) -> str:
+    match = _NAME.match(requirement)
+    assert match, f"no package's name: {requirement!r}"
+    return re.sub(r"[-_.]+", "-", match[0]).lower()
+
+
+@pytest.mark.parametrize("path", LOCKS.values(), ids=LOCKS)
+def test_lock_holds_every_wish(path: Path) -> None:
+    assert wishes(path) <= pins(path).keys(), "run `make lock`"
+
+
+@pytest.mark.parametrize("path", LOCKS.values(), ids=LOCKS)
+def test_every_locked_file_has_a_hash(path: Path) -> None:
+    text = path.with_suffix(".txt").read_text()
+    requirements = re.split(r"\n(?=\S)", text)
+    without = [line for line in requirements if "==" in line and "--hash=sha256:" not in line]
+    assert without == []
+
+
+@pytest.mark.parametrize("path", LOCKS.values(), ids=LOCKS)
+def test_lock_does_not_say_where_packages_come_from(path: Path) -> None:
+    assert (
+        re.findall(r".*(?:://|--index|--find-links).*", path.with_suffix(".txt").read_text()) == []
+    )
+
+
+def test_tools_run_with_the_versions_of_the_image() -> None:
+    dev = pins(DEV)
+    assert {name: dev.get(name) for name in pins(IMAGE)} == pins(IMAGE)
+
+
+def test_extras_of_the_project_name_what_the_locks_are_made_from() -> None:
+    extras = pyproject()["optional-dependencies"]
+    contract = pyproject()["dependencies"]
+    assert isinstance(extras, dict)
+    assert isinstance(contract, list)
+    assert {_name(item) for item in [*contract, *extras["app"]]} == wishes(IMAGE)
+    # setuptools builds the project itself and is no need of who works on it.
+    assert {_name(item) for item in extras["dev"]} == wishes(DEV) - {"setuptools"}
+
+
+def test_every_dependency_has_its_line_of_reason() -> None:
+    page = (ROOT / "docs" / "decisions" / "0002-dependencies.md").read_text().lower()
+    wanted = set().union(*map(wishes, LOCKS.values()))
+    assert [name for name in sorted(wanted) if not re.search(rf"\b{name}\b", page)] == []

@@ -1,0 +1,8 @@
+"""Settings that every test runs under."""
+
+from hypothesis import settings
+
+# A deadline in milliseconds measures the machine's load, not the code. The same examples
+# everywhere: a failure on another machine can be seen on this one.
+settings.register_profile("trainshed", deadline=None, derandomize=True)
+settings.load_profile("trainshed")
