@@ -182,19 +182,20 @@ def _speed_series(
 
 
 def _strokes(points: Sequence[Point], end: float, limit: int) -> list[Stroke]:
+    strokes = []
+    if len(points) > MIN_POINTS_FOR_TREND:
+        reported = [point for point in points if point[0] <= end]
+        strokes.append(Stroke(thin_points(reported, max(limit // 2, 4)), "raw"))
+        points = smooth_points(points, max(len(points) // 40, 5))
     kept = [point for point in points if point[0] <= end]
     lost = [point for point in points if point[0] > end]
-    strokes = []
-    if len(kept) > MIN_POINTS_FOR_TREND:
-        strokes.append(Stroke(thin_points(kept, max(limit // 2, 4)), "raw"))
-        kept = list(smooth_points(kept, max(len(kept) // 40, 5)))
     if kept:
         strokes.append(Stroke(thin_points(kept, max(limit // 4, 4))))
     if lost:
         # Joined to what was kept, so that the eye sees where it broke off.
         lost = [*kept[-1:], *lost]
         strokes.append(Stroke(thin_points(lost, max(limit // 4, 4)), "repeated"))
-    return strokes
+    return [stroke for stroke in strokes if stroke.points]
 
 
 def _repeated_spans(stretches: Sequence[Stretch]) -> Iterator[Span]:
