@@ -33,8 +33,13 @@ class Gallery:
 
     def __init__(self, limit: int = 16) -> None:
         self._limit = limit
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what was kept."""
         self._images: list[NDArray[np.uint8]] = []
         self.captions: list[str] = []
+        self.good: list[bool] = []
 
     def add(self, images: Tensor, labels: Tensor, predictions: Tensor) -> None:
         """Keep pictures (B, H, W) or (B, H, W, C) until there are enough."""
@@ -43,7 +48,9 @@ class Gallery:
             return
         self._images.append(_to_bytes(images[:num_missing]))
         pairs = zip(labels[:num_missing].tolist(), predictions[:num_missing].tolist(), strict=True)
-        self.captions += [f"{label} (predicted {prediction})" for label, prediction in pairs]
+        for label, prediction in pairs:
+            self.captions.append(f"{label} (predicted {prediction})")
+            self.good.append(label == prediction)
 
     @property
     def images(self) -> NDArray[np.uint8]:

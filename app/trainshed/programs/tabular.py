@@ -1,7 +1,7 @@
 """Train a multilayer perceptron on rows of numbers: classification or regression.
 
-Datasets: `train`, and `valid` for what is measured after each epoch. Features are
-any columns of numbers; a column may hold one number a row or an array of them.
+Datasets: `train`, and `valid`, if there is one, for what is measured after each epoch.
+Features are any columns of numbers; a column may hold one number a row or an array of them.
 Shape letters: B rows of a batch, F features, K classes.
 """
 
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import trainshed
+from trainshed.programs.columns import pick
 from trainshed.programs.labels import LabelGuard
 from trainshed.programs.models import mlp
 from trainshed.programs.optimizer import build_optimizer
@@ -32,6 +33,11 @@ class TabularOptions(ProgramOptions):
     widths: list[int] = Field(default=[64, 64], description="Units of each hidden layer.")
     dropout: float = Field(default=0.0, ge=0, lt=1, description="Share dropped after each layer.")
 
+    @property
+    def outputs(self) -> int:
+        """Numbers the model gives for a row."""
+        return self.classes if self.task == "classification" else 1
+
 
 def train(config: dict[str, object]) -> None:
     """Train on `config["features"]` to predict `config["label"]`."""
@@ -40,34 +46,42 @@ def train(config: dict[str, object]) -> None:
 
     run = trainshed.current()
     options = TabularOptions.read(config)
-    judge = Classification(options) if options.task == "classification" else Regression(options)
     inputs = options.inputs or len(options.features)
-    model = prepare_model(mlp.build(inputs, options.widths, judge.outputs, options.dropout))
+    model = prepare_model(mlp.build(inputs, options.widths, options.outputs, options.dropout))
     optimizer, scheduler = build_optimizer(model, options)
     run.track(model, optimizer, scheduler)
+    train_judge, valid_judge = build_judge(options, "train"), build_judge(options, "valid")
 
     def score(module: nn.Module, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        features = join_features(batch, options.features, inputs)
-        return judge.score(module(features).float(), batch[options.label], run.step)
+        outputs = module(join_features(batch, options.features, inputs))
+        return valid_judge.score(outputs.float(), pick(batch, options.label), run.step)
 
     for _ in run.epochs():
         for batch in run.batches("train"):
             with run.autocast():
                 outputs = model(join_features(batch, options.features, inputs))
-                loss = judge.score(outputs, batch[options.label], run.step)["loss"].mean()
+                labels = pick(batch, options.label)
+                loss = train_judge.score(outputs, labels, run.step + 1)["loss"].mean()
             run.backward_step(loss)
             run.log(loss=loss)
-        judge.finish()
-        run.evaluate(score)
-        judge.finish()
+        train_judge.finish()
+        if "valid" in run.datasets:
+            run.evaluate(score)
+            valid_judge.finish()
+
+
+def build_judge(options: TabularOptions, dataset: str) -> "Classification | Regression":
+    """Return what turns the outputs for a dataset's rows into a loss and metrics."""
+    if options.task == "classification":
+        return Classification(options, dataset)
+    return Regression(options, dataset)
 
 
 class Classification:
     """Cross-entropy and accuracy of logits (B, K)."""
 
-    def __init__(self, options: TabularOptions) -> None:
-        self.outputs = options.classes
-        self._labels = LabelGuard("train or valid", options.label, options.classes)
+    def __init__(self, options: TabularOptions, dataset: str) -> None:
+        self._labels = LabelGuard(dataset, options.label, options.classes)
 
     def score(self, logits: Tensor, labels: Tensor, step: int) -> dict[str, Tensor]:
         """Return the loss and whether each row is right, (B,) each."""
@@ -83,17 +97,16 @@ class Classification:
 class Regression:
     """Squared and absolute error of predictions (B, 1)."""
 
-    outputs = 1
-
-    def __init__(self, options: TabularOptions) -> None:
+    def __init__(self, options: TabularOptions, dataset: str) -> None:
+        self._dataset = dataset
         self._column = options.label
 
     def score(self, predictions: Tensor, targets: Tensor, _step: int) -> dict[str, Tensor]:
         """Return the squared error as the loss and the absolute error, (B,) each."""
         if targets.ndim != 1:
             raise ValueError(
-                f'column "{self._column}": a target must be one number a row, got the shape '
-                f"{tuple(targets.shape)}"
+                f'dataset "{self._dataset}", column "{self._column}": a target must be one number '
+                f"a row, got the shape {tuple(targets.shape)}"
             )
         error = predictions.squeeze(1) - targets.float()
         return {"loss": error.square(), "absoluteError": error.abs()}
@@ -108,15 +121,8 @@ def join_features(batch: dict[str, Tensor], columns: list[str], inputs: int) -> 
     Raises:
         ValueError: when a column is not there or the numbers do not add up to `inputs`.
     """
-    for column in columns:
-        if column not in batch:
-            raise fault("features", columns, f'"{column}" is not among {", ".join(batch)}')
-    parts = [
-        batch[column].float().flatten(1)
-        if batch[column].ndim > 1
-        else batch[column].float().unsqueeze(1)
-        for column in columns
-    ]
+    # parts: (B, numbers in the column) each
+    parts = [pick(batch, column).float().reshape(len(batch[column]), -1) for column in columns]
     features = torch.cat(parts, dim=1)
     if features.shape[1] != inputs:
         raise fault("inputs", inputs, f"a row of the features holds {features.shape[1]} numbers")

@@ -1,12 +1,13 @@
 """Train an image classifier: columns `image` (bytes 0..255 or floats) and `label`.
 
-Datasets: `train`, and `valid` for what is measured after each epoch.
+Datasets: `train`, and `valid`, if there is one, for what is measured after each epoch.
 """
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 import trainshed
+from trainshed.programs.columns import pick
 from trainshed.programs.labels import LabelGuard
 from trainshed.programs.models import cnn, vit
 from trainshed.programs.optimizer import build_optimizer
@@ -26,28 +27,31 @@ def train(config: dict[str, object]) -> None:
     run.track(model, optimizer, scheduler)
     train_labels = LabelGuard("train", "label", options.classes)
     valid_labels = LabelGuard("valid", "label", options.classes)
+    gallery = Gallery()
 
     def score(module: nn.Module, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        labels = valid_labels.check(batch["label"], run.step)
-        logits = module(to_model_input(batch["image"], options)).float()
+        images = pick(batch, "image")
+        labels = valid_labels.check(pick(batch, "label"), run.step)
+        logits = module(to_model_input(images, options)).float()
         predictions = logits.argmax(dim=1)
-        gallery.add(batch["image"], labels, predictions)
+        gallery.add(images, labels, predictions)
         loss = F.cross_entropy(logits, labels, reduction="none")
         return {"loss": loss, "accuracy": (predictions == labels).float()}
 
     for _ in run.epochs():
         for batch in run.batches("train"):
-            labels = train_labels.check(batch["label"], run.step)
+            labels = train_labels.check(pick(batch, "label"), run.step + 1)
             with run.autocast():
-                logits = model(to_model_input(batch["image"], options))
+                logits = model(to_model_input(pick(batch, "image"), options))
                 loss = F.cross_entropy(logits, labels)
             run.backward_step(loss)
             run.log(loss=loss)
         train_labels.finish()
-        gallery = Gallery()
-        run.evaluate(score)
-        valid_labels.finish()
-        run.show("valid", gallery.images, gallery.captions)
+        if "valid" in run.datasets:
+            gallery.clear()
+            run.evaluate(score)
+            valid_labels.finish()
+            run.show("valid", gallery.images, gallery.captions, gallery.good)
 
 
 def build_model(config: dict[str, object]) -> tuple[ImageOptions, nn.Module]:
