@@ -11,7 +11,7 @@ SHORT, TINY = 10, 0.1
 LARGEST_EXACT = 1e15
 THOUSAND = 1_000
 PRECISE_PERCENT = 9.95
-MISSING = "–"  # noqa: RUF001 - an en dash is what a table shows for "nothing"
+MISSING = "–"
 
 
 def say_duration(seconds: float | None) -> str:

@@ -1,0 +1,26 @@
+"""The run and its command line: Ray Data feeds Ray Train feeds PyTorch.
+
+Lives here: everything that runs where the training runs. Never here: kopf, the Kubernetes client.
+Inside a training function, `trainshed.current()` is the whole interface.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainshed.runtime.current import Run
+
+__version__ = "0.1.0"
+__all__ = ["current"]
+
+
+def current() -> Run:
+    """Return the run this training function belongs to.
+
+    Raises:
+        RuntimeError: outside a training function that Trainshed started.
+    """
+    from trainshed.runtime import current as runtime
+
+    return runtime.active()

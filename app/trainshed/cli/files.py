@@ -1,0 +1,42 @@
+"""Options and steps that several commands share: reading the file and checking it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trainshed.preflight import Prepared, home_of, prepare
+from trainshed.ray_cluster import in_cluster
+from trainshed_api.loading import load_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trainshed_api.v1alpha1 import TrainingRun
+
+
+def file_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add FILE, --set and --cpu to a command."""
+    command = click.option("--cpu", is_flag=True, help="Train without GPUs.")(command)
+    command = click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="PATH=VALUE",
+        help="Replace one value of the file.",
+    )(command)
+    return click.argument("file", type=click.Path(path_type=Path))(command)
+
+
+def read(file: Path, settings: tuple[str, ...], cpu: bool) -> TrainingRun:
+    """Return the TrainingRun of a file with the command line's changes."""
+    if cpu:
+        settings = (*settings, "spec.workers.resources.gpu=0")
+    return load_file(file, settings)
+
+
+def check(file: Path, run: TrainingRun) -> Prepared:
+    """Return the run checked against its data, code, storage and machine."""
+    return prepare(run, home_of(file), in_cluster())

@@ -1,0 +1,45 @@
+"""`trainshed`: the group of commands and the one place that turns errors into exit codes."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from trainshed import __version__
+from trainshed.cli.data import data
+from trainshed.cli.explain import explain
+from trainshed.cli.report import report
+from trainshed.cli.run import run
+from trainshed.cli.validate import validate
+from trainshed.folder import AttemptHeldError
+from trainshed_api.errors import SpecError
+from trainshed_api.names import EXIT_INVALID, EXIT_TRY_AGAIN
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="trainshed")
+def cli() -> None:
+    """Train a model from one TrainingRun file."""
+
+
+for command in (run, validate, explain, report, data):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    try:
+        cli(standalone_mode=False)
+    except SpecError as error:
+        for problem in error.problems:
+            click.echo(f"error: {problem}", err=True)
+        sys.exit(EXIT_INVALID)
+    except AttemptHeldError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(EXIT_TRY_AGAIN)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(EXIT_INVALID)

@@ -1,0 +1,16 @@
+"""`trainshed report DIR`: write a run's report anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+def report(folder: Path) -> None:
+    """Write report.html of the run in FOLDER from what it left."""
+    from trainshed.report import write_report
+
+    click.echo(f"report: {write_report(folder)}")

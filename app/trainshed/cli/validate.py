@@ -1,0 +1,20 @@
+"""`trainshed validate FILE`: find what is wrong without starting anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from trainshed.cli.files import check, file_options, read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command()
+@file_options
+def validate(file: Path, settings: tuple[str, ...], cpu: bool) -> None:
+    """Check FILE, its data, its code, its storage and this machine."""
+    prepared = check(file, read(file, settings, cpu))
+    click.echo(f"{file}: {prepared.run.metadata.name} is valid (spec {prepared.spec_hash[:8]})")

@@ -1,0 +1,227 @@
+"""What will be read, transformed, kept and fed: decided before anything starts, and printable.
+
+Pure: sizes and samples are measured elsewhere (preflight) and come in as arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from trainshed.data.apply import Function
+from trainshed_api.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from trainshed.data.order import Indices
+    from trainshed.data.parquet import Source
+    from trainshed_api.v1alpha1 import DatasetSpec, FeedSpec, ShuffleSpec
+
+Cache = Literal["none", "objects", "workers"]
+Loader = Literal["ray-data", "torch"]
+
+# Of a worker's memory, and of Ray's object store: the rest is for the model, the batches under way
+# and the blocks that Ray Data holds between two operators.
+WORKER_SHARE = 0.25
+OBJECT_STORE_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Room:
+    """Memory that caches may count on, in bytes."""
+
+    worker: int
+    object_store: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a sample of the dataset showed.
+
+    Args:
+        row_bytes: mean size of a transformed row.
+        keeps_rows: whether the transforms returned as many rows as they got.
+    """
+
+    row_bytes: float
+    keeps_rows: bool
+
+
+@dataclass(frozen=True)
+class DatasetPlan:
+    """Everything about one dataset that workers, feeder and explain need to know.
+
+    Args:
+        name: as the training function asks for it.
+        source: the files; None when a function makes the dataset.
+        use: that function.
+        columns: to read; empty for all.
+        transforms: in their order.
+        augments: in their order.
+        loader: who reads.
+        cache: where transformed rows stay.
+        reason: why that cache.
+        shuffle: mode and buffer.
+        split: whether each worker gets its share.
+        feed: how batches reach the function.
+        num_bytes: estimated size of all transformed rows; None when unknown.
+    """
+
+    name: str
+    source: Source | None
+    use: Function | None
+    columns: tuple[str, ...]
+    transforms: tuple[Function, ...]
+    augments: tuple[Function, ...]
+    loader: Loader
+    cache: Cache
+    reason: str
+    shuffle: ShuffleSpec
+    split: bool
+    feed: FeedSpec
+    num_bytes: int | None
+
+    @property
+    def field(self) -> str:
+        """Return the spec's field of this dataset."""
+        return f"spec.data.datasets.{self.name}"
+
+    @property
+    def rows(self) -> int | None:
+        """Return the rows in the files; None when only running the function tells."""
+        return self.source.rows if self.source else None
+
+    @property
+    def counts(self) -> Indices:
+        """Return the rows of each fragment in the files, shape (fragments,)."""
+        assert self.source
+        return np.asarray([fragment.rows for fragment in self.source.fragments], dtype=np.int64)
+
+    @property
+    def augments_in_worker(self) -> bool:
+        """Say whether augmentation runs in the training worker rather than on the data's CPUs."""
+        in_memory = self.cache == "workers" or (
+            self.cache == "objects" and self.shuffle.mode == "global"
+        )
+        return self.loader == "torch" or in_memory
+
+
+def plan_dataset(
+    name: str,
+    spec: DatasetSpec,
+    loader: Loader,
+    source: Source | None,
+    measured: Measured | None,
+    room: Room,
+    num_workers: int,
+) -> DatasetPlan:
+    """Return the plan of one dataset.
+
+    Args:
+        name: the dataset's name.
+        spec: its part of the TrainingRun.
+        loader: `ray-data` or `torch`.
+        source: the files, or None for `read.use`.
+        measured: what a sample showed, or None for `read.use`.
+        room: memory for caches.
+        num_workers: number of workers.
+
+    Raises:
+        SpecError: when the cache that is asked for cannot serve this dataset.
+    """
+    field = f"spec.data.datasets.{name}"
+    num_bytes = int(measured.row_bytes * source.rows) if source and measured else None
+    cache, reason = _cache(spec, loader, num_bytes, room, num_workers, field)
+    if measured and not measured.keeps_rows and cache == "none":
+        raise SpecError(
+            [
+                Problem(
+                    f"{field}.cache",
+                    spec.cache,
+                    "objects: a transform changes the number of rows, and without a cache the steps "
+                    "of an epoch could not be known before it ends",
+                )
+            ]
+        )
+    return DatasetPlan(
+        name=name,
+        source=source,
+        use=_use(spec, field),
+        columns=spec.read.columns,
+        transforms=tuple(
+            Function(
+                transform.use,
+                f"{field}.transforms[{position}].use",
+                transform.kind,
+                tuple(sorted(transform.options.items())),
+                transform.batch_size,
+            )
+            for position, transform in enumerate(spec.transforms)
+        ),
+        augments=tuple(
+            Function(
+                augment.use,
+                f"{field}.augment[{position}].use",
+                options=tuple(sorted(augment.options.items())),
+            )
+            for position, augment in enumerate(spec.augment)
+        ),
+        loader=loader,
+        cache=cache,
+        reason=reason,
+        shuffle=spec.shuffle,
+        split=spec.split,
+        feed=spec.feed,
+        num_bytes=num_bytes,
+    )
+
+
+def _use(spec: DatasetSpec, field: str) -> Function | None:
+    if spec.read.use is None:
+        return None
+    options = tuple(sorted(spec.read.options.items()))
+    return Function(spec.read.use, f"{field}.read.use", options=options)
+
+
+def _cache(
+    spec: DatasetSpec,
+    loader: Loader,
+    num_bytes: int | None,
+    room: Room,
+    num_workers: int,
+    field: str,
+) -> tuple[Cache, str]:
+    if spec.read.use:
+        if spec.cache == "none" or loader == "torch":
+            where, got = ("cache", "none") if spec.cache == "none" else ("read.use", spec.read.use)
+            want = (
+                "a cache and loader ray-data: a function's dataset is run once and kept as objects"
+            )
+            raise SpecError([Problem(f"{field}.{where}", got, want)])
+        if spec.cache == "workers":
+            return "workers", "asked for"
+        return "objects", "a function's dataset is run once"
+    assert num_bytes is not None
+    if spec.cache != "auto":
+        return spec.cache, "asked for"
+    whole = spec.shuffle.mode == "global" or not spec.split
+    share = num_bytes if whole else num_bytes // num_workers
+    moves = spec.shuffle.mode in ("files", "blocks", "global")
+    fits = share <= WORKER_SHARE * room.worker
+    if loader == "torch":
+        if moves and spec.shuffle.mode != "global":
+            return "none", f"with shuffle {spec.shuffle.mode} a worker's rows change each epoch"
+        if fits:
+            return "workers", f"{megabytes(share)} a worker fit in its memory"
+        return "none", f"{megabytes(share)} a worker do not fit in its memory"
+    if fits and not moves:
+        return "workers", f"{megabytes(share)} a worker fit in its memory"
+    if num_bytes <= OBJECT_STORE_SHARE * room.object_store:
+        return "objects", f"{megabytes(num_bytes)} fit in the object store"
+    return "none", f"{megabytes(num_bytes)} fit neither in the workers nor in the object store"
+
+
+def megabytes(num_bytes: float) -> str:
+    """Return a size for people."""
+    return f"{num_bytes / 2**20:,.1f} MB"

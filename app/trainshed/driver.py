@@ -1,0 +1,102 @@
+"""Watches one attempt from the driver: shows events, keeps them, passes a stop on."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from trainshed.ending import Verdict
+from trainshed_api.names import FAILED, STOPPED, SUCCEEDED
+from trainshed_api.progress import AnyEvent, Event, Stopping
+
+if TYPE_CHECKING:
+    from ray.actor import ActorHandle
+
+    from trainshed.display import Display
+    from trainshed.folder import Attempt
+    from trainshed.preflight import Prepared
+    from trainshed.runtime.coordinator import View
+    from trainshed.signals import Stop
+
+SECONDS_BETWEEN_LOOKS = 0.25
+
+
+class Work(Protocol):
+    """What the driver waits for."""
+
+    error: Exception | None
+
+    def is_alive(self) -> bool:
+        """Say whether it goes on."""
+        ...
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for its end."""
+        ...
+
+
+class Driver:
+    """One attempt, seen from the process that started it."""
+
+    def __init__(
+        self, prepared: Prepared, attempt: Attempt, display: Display, stop: Stop, log: TextIO
+    ) -> None:
+        self._prepared = prepared
+        self._display = display
+        self._stop = stop
+        self._log = log
+        self._events = (attempt.folder / "metrics.jsonl").open("a", encoding="utf-8")
+        self._seen = 0
+        self.view: View | None = None
+
+    def show(self, event: AnyEvent) -> None:
+        """Show an event and keep it in metrics.jsonl."""
+        self._events.write(event.to_line() + "\n")
+        self._events.flush()
+        self._display.show(event)
+
+    def watch(self, coordinator: ActorHandle, work: Work) -> Verdict:
+        """Follow the work to its end; a stop is passed on and enforced after the grace period."""
+        deadline: float | None = None
+        grace = self._prepared.spec.grace_period_seconds
+        while work.is_alive():
+            work.join(SECONDS_BETWEEN_LOOKS)
+            self.look(coordinator)
+            if self._stop.reason and deadline is None:
+                deadline = time.monotonic() + grace
+                coordinator.stop.remote(self._stop.reason)
+                self.show(Stopping(time=time.time(), reason=self._stop.reason, grace_seconds=grace))
+            if deadline is not None and time.monotonic() > deadline:
+                message = f"{self._stop.reason}: no end within gracePeriodSeconds ({grace})"
+                return Verdict(STOPPED, message)
+        self.look(coordinator)
+        return self._verdict(work.error)
+
+    def look(self, coordinator: ActorHandle) -> None:
+        """Show what is new."""
+        import ray
+
+        self.view = ray.get(coordinator.look.remote(self._seen))
+        self._seen += len(self.view.events)
+        for event in self.view.events:
+            self.show(_known(event))
+
+    def _verdict(self, error: Exception | None) -> Verdict:
+        assert self.view
+        failure, ending = self.view.failure, self.view.ending
+        if failure:
+            message = f"{failure.summary} (worker {failure.rank}, step {failure.step})"
+            return Verdict(FAILED, message, failure.traceback)
+        if error:
+            return Verdict.crashed(error)
+        if ending and ending.stopped:
+            return Verdict(STOPPED, f"{self._stop.reason}: stopped after step {ending.step}")
+        return Verdict(SUCCEEDED, "")
+
+    def close(self) -> None:
+        """Close metrics.jsonl."""
+        self._events.close()
+
+
+def _known(event: Event) -> AnyEvent:
+    return event  # type: ignore[return-value]  # the coordinator only holds events of the contract

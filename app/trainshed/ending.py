@@ -1,0 +1,90 @@
+"""How an attempt ended: result.json, report.html and the last event."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from trainshed import atomic
+from trainshed_api.names import FAILED, Outcome
+from trainshed_api.progress import Finished, Seconds
+from trainshed_api.records import CheckpointRecord, ResultRecord
+
+if TYPE_CHECKING:
+    from trainshed.driver import Driver
+    from trainshed.folder import Attempt
+    from trainshed.preflight import Prepared
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How it ended, and the user's traceback if that was why."""
+
+    outcome: Outcome
+    message: str
+    traceback: str | None = None
+
+    @staticmethod
+    def crashed(error: Exception) -> Verdict:
+        """Return the verdict on an error that is not the user's."""
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        return Verdict(FAILED, f"{type(error).__name__}: {lines[0] if lines else ''}", str(error))
+
+
+def write_ending(
+    prepared: Prepared, attempt: Attempt, driver: Driver, verdict: Verdict, started: float
+) -> None:
+    """Write result.json and the report, and show the last event."""
+    from trainshed.report import write_report
+
+    result = _result(prepared, attempt, driver, verdict, started)
+    folder = prepared.folder
+    text = result.model_dump_json(by_alias=True, indent=1)
+    atomic.write_text(folder.result, text)
+    report = write_report(folder.path)
+    driver.show(
+        Finished(
+            time=time.time(),
+            outcome=result.outcome,
+            message=result.message,
+            metrics=result.metrics,
+            seconds=result.seconds,
+            wall_seconds=result.wall_seconds,
+            goodput=result.goodput,
+            report=str(report),
+        )
+    )
+    driver.close()
+
+
+def _result(
+    prepared: Prepared, attempt: Attempt, driver: Driver, verdict: Verdict, started: float
+) -> ResultRecord:
+    view = driver.view
+    wall = time.time() - started
+    spent = view.seconds if view else {}
+    if not spent:  # no worker ever joined
+        spent = {"starting": wall}
+    elif view and view.ending:
+        spent["stopping"] = spent.get("stopping", 0.0) + max(0.0, wall - sum(spent.values()))
+    ending = view.ending if view else None
+    kept = ending.checkpoint if ending else None
+    return ResultRecord(
+        outcome=verdict.outcome,
+        epoch=ending.epoch if ending else 0,
+        epochs=prepared.spec.epochs,
+        step=ending.step if ending else 0,
+        metrics=dict(ending.metrics) if ending else {},
+        seconds=Seconds.model_validate(spent),
+        wall_seconds=wall,
+        goodput=spent.get("training", 0.0) / wall,
+        samples_per_second=ending.rate if ending else None,
+        data_wait_percent=ending.data_wait_percent if ending else None,
+        checkpoint=CheckpointRecord(path=kept[0], epoch=kept[1], step=kept[2]) if kept else None,
+        attempt=attempt.number,
+        message=verdict.message,
+        finished_at=datetime.now(UTC),
+        report=str(prepared.folder.path / "report.html"),
+    )

@@ -1,0 +1,62 @@
+"""A prepared run in words: what is read, transformed, kept, fed and asked of Ray. Pure."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from trainshed.data.plan import DatasetPlan, megabytes
+from trainshed.data.split import training_split
+from trainshed_api.quantity import parse_cores
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trainshed.preflight import Prepared
+
+
+def explain_lines(prepared: Prepared) -> Iterator[str]:
+    """Yield the lines of the explanation."""
+    spec = prepared.spec
+    workers = spec.workers
+    yield f"{prepared.run.metadata.name}: {spec.train or ' '.join(spec.entrypoint or ())}"
+    yield f"  spec {prepared.spec_hash[:8]}, storage {prepared.folder.path}"
+    cpus = parse_cores(workers.resources.cpu)
+    yield (
+        f"asked of Ray: {workers.count} workers x {cpus:g} CPUs, {workers.resources.gpu} GPUs"
+        f"{' in group ' + workers.group if workers.group else ''}; {spec.data.cpus} CPUs for data"
+        f" in group {spec.data.placement or 'any'}"
+    )
+    total = math.ceil(workers.count * cpus) + spec.data.cpus
+    yield f"on this machine: Ray with {total} logical CPUs on {prepared.machine.cpus} cores"
+    for plan in prepared.plans.values():
+        yield f"dataset {plan.name}:"
+        for step in _steps(plan, spec.batch_size, workers.count):
+            yield f"  {step}"
+
+
+def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str]:
+    if plan.source:
+        files = f"{plan.source.num_files} files, {len(plan.source.fragments)} fragments"
+        yield f"read      {plan.source.rows} rows from {files}"
+    elif plan.use:
+        yield f"read      {plan.use.use}"
+    if plan.shuffle.mode == "files":
+        yield "shuffle   files, other in each epoch"
+    for function in plan.transforms:
+        yield f"transform {function.use} ({function.kind})"
+    size = f", about {megabytes(plan.num_bytes)} in all" if plan.num_bytes is not None else ""
+    yield f"cache     {plan.cache}: {plan.reason}{size}"
+    if plan.shuffle.mode in ("blocks", "global"):
+        yield f"shuffle   {plan.shuffle.mode}, other in each epoch"
+    yield f"split     {'each worker its share' if plan.split else 'every worker all rows'}"
+    if plan.shuffle.mode == "local":
+        yield f"shuffle   local, {plan.shuffle.buffer_size} rows a window, other in each epoch"
+    for function in plan.augments:
+        where = "in the worker" if plan.augments_in_worker else "on the data's CPUs"
+        yield f"augment   {function.use} {where}"
+    if plan.rows is not None:
+        last, split = plan.feed.last_batch, plan.split
+        steps = training_split(plan.rows, batch_size, num_workers, last, split).steps
+        yield f"batch     {steps} steps of {batch_size} rows over {num_workers} workers"
+    yield f"feed      {plan.feed.prefetch_batches} batches ahead, dtypes {plan.feed.dtypes or 'as they are'}"

@@ -1,0 +1,180 @@
+"""The folder of a run, <storage>/local/<name>: who may write to it, and what lies where.
+
+Every attempt writes only under attempts/N, and only the process that made attempts/N/claim; so a driver
+that was believed dead can spoil nothing, on any storage, without locks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+# The heartbeat's file is touched this often; storage clocks and slow writes get ten times as long.
+HEARTBEAT_SECONDS = 2.0
+DEAD_AFTER_SECONDS = 20.0
+
+
+class AttemptHeldError(Exception):
+    """Another driver holds the attempt; trying again later may succeed."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Who made an attempt.
+
+    Args:
+        host: name of the machine.
+        boot: id of its boot; process numbers mean nothing in another one.
+        pid: of the driver.
+        pid_started: when that process began, in clock ticks since boot.
+        spec_hash: of the run.
+        fresh: whether it starts anew rather than from an earlier attempt.
+    """
+
+    host: str
+    boot: str
+    pid: int
+    pid_started: int
+    spec_hash: str
+    fresh: bool
+
+
+class Attempt:
+    """One claimed attempt; while it is open its heartbeat goes on."""
+
+    def __init__(self, number: int, folder: Path) -> None:
+        self.number = number
+        self.folder = folder
+        self._ended = threading.Event()
+        self._beat()
+        threading.Thread(target=self._keep_beating, name="heartbeat", daemon=True).start()
+
+    def close(self) -> None:
+        """End the heartbeat: the next attempt need not wait."""
+        self._ended.set()
+        (self.folder / "heartbeat").unlink(missing_ok=True)
+
+    def _keep_beating(self) -> None:
+        while not self._ended.wait(HEARTBEAT_SECONDS):
+            self._beat()
+
+    def _beat(self) -> None:
+        (self.folder / "heartbeat").write_text(f"{time.time()}\n", encoding="ascii")
+
+
+class RunFolder:
+    """A run's folder.
+
+    Args:
+        path: need not exist yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def record(self) -> Path:
+        """Return run.json."""
+        return self.path / "run.json"
+
+    @property
+    def result(self) -> Path:
+        """Return result.json."""
+        return self.path / "result.json"
+
+    def attempt(self, number: int) -> Path:
+        """Return the folder of an attempt."""
+        return self.path / "attempts" / str(number)
+
+    def attempts(self) -> list[int]:
+        """Return the numbers of all attempts, in order."""
+        folders = (self.path / "attempts").glob("[0-9]*")
+        return sorted(int(folder.name) for folder in folders if folder.name.isdigit())
+
+    def lineage(self) -> list[int]:
+        """Return the attempts that a new one may go on from: those since the last fresh start."""
+        numbers = self.attempts()
+        for position in range(len(numbers) - 1, -1, -1):
+            claim = self.claimed(numbers[position])
+            if claim and claim.fresh:
+                return numbers[position:]
+        return numbers
+
+    def claimed(self, number: int) -> Claim | None:
+        """Return who made an attempt; None when the claim cannot be read."""
+        try:
+            content = json.loads((self.attempt(number) / "claim").read_text(encoding="utf-8"))
+            return Claim(**content)
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def claim(self, spec_hash: str, fresh: bool) -> Attempt:
+        """Make the next attempt and hold it.
+
+        Raises:
+            AttemptHeldError: while the last attempt's driver is alive, or when another is faster.
+        """
+        numbers = self.attempts()
+        if numbers and self.is_alive(numbers[-1]):
+            raise AttemptHeldError(self._who(numbers[-1]))
+        number = numbers[-1] + 1 if numbers else 1
+        folder = self.attempt(number)
+        folder.mkdir(parents=True, exist_ok=True)
+        claim = Claim(
+            socket.gethostname(),
+            boot_id(),
+            os.getpid(),
+            process_start(os.getpid()),
+            spec_hash,
+            fresh,
+        )
+        try:
+            with (folder / "claim").open("x", encoding="utf-8") as file:
+                json.dump(asdict(claim), file)
+        except FileExistsError as error:
+            raise AttemptHeldError(self._who(number)) from error
+        return Attempt(number, folder)
+
+    def is_alive(self, number: int) -> bool:
+        """Say whether the driver of an attempt is at work."""
+        heartbeat = self.attempt(number) / "heartbeat"
+        if not heartbeat.exists():
+            return False
+        claim = self.claimed(number)
+        if claim and (claim.host, claim.boot) == (socket.gethostname(), boot_id()):
+            return process_start(claim.pid) == claim.pid_started
+        return time.time() - heartbeat.stat().st_mtime < DEAD_AFTER_SECONDS
+
+    def _who(self, number: int) -> str:
+        claim = self.claimed(number)
+        who = f"process {claim.pid} on {claim.host}" if claim else "another process"
+        return f"{self.path}: attempt {number} is held by {who}; wait for its end or stop it"
+
+
+def boot_id() -> str:
+    """Return the id of this boot; empty where the system tells none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def process_start(pid: int) -> int:
+    """Return when a process began, in clock ticks since boot; -1 when there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return -1
+    # proc(5): starttime is field 22; field 2 is the command in brackets and may hold spaces.
+    return int(stat.rpartition(")")[2].split()[19])
+
+
+def process_age_seconds() -> float:
+    """Return how long this process has lived."""
+    uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+    return uptime - process_start(os.getpid()) / os.sysconf("SC_CLK_TCK")

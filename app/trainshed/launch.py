@@ -1,0 +1,183 @@
+"""From a prepared run to its end: claims an attempt, starts Ray, fits, watches, writes the result."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainshed import atomic, ray_cluster
+from trainshed.driver import Driver
+from trainshed.ending import Verdict, write_ending
+from trainshed.provenance import run_record
+from trainshed.runtime import ray_snapshot
+from trainshed.signals import Stop, on_stop
+from trainshed_api.names import (
+    EXIT_APPLICATION,
+    EXIT_INTERRUPTED,
+    EXIT_SUCCEEDED,
+    EXIT_TERMINATED,
+)
+from trainshed_api.progress import WarningEvent
+from trainshed_api.quantity import parse_bytes, parse_cores
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ray.actor import ActorHandle
+
+    from trainshed.display import Display
+    from trainshed.folder import Attempt
+    from trainshed.preflight import Prepared
+    from trainshed.runtime.job import Job
+
+# Worker groups that may be lost in one attempt before it counts as failed.
+MAX_WORKER_LOSSES = 10
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What one attempt needs beside the prepared run.
+
+    Args:
+        prepared: the run.
+        home: what its relative paths lie under.
+        resume_from: checkpoint of an earlier attempt, or None.
+        notes: lines to show first.
+        started: when this process began, seconds since 1970.
+    """
+
+    prepared: Prepared
+    home: Path
+    resume_from: Path | None
+    notes: Sequence[str]
+    started: float
+
+
+def run(launch: Launch, attempt: Attempt, display: Display) -> int:
+    """Run one claimed attempt and return the exit code."""
+    prepared = launch.prepared
+    record = run_record(prepared, launch.home)
+    atomic.write_text(prepared.folder.record, record.model_dump_json(by_alias=True, indent=1))
+    stop = Stop()
+    with on_stop(stop), (attempt.folder / "driver.log").open("a", encoding="utf-8") as log:
+        driver = Driver(launch.prepared, attempt, display, stop, log)
+        try:
+            verdict = _fit(launch, attempt, driver)
+        except Exception as error:
+            verdict = Verdict.crashed(error)
+        write_ending(launch.prepared, attempt, driver, verdict, launch.started)
+        if verdict.traceback:
+            print(verdict.traceback, file=sys.stderr)
+    if verdict.outcome == "Succeeded":
+        return EXIT_SUCCEEDED
+    if verdict.outcome == "Stopped":
+        return EXIT_INTERRUPTED if stop.reason == "Interrupted" else EXIT_TERMINATED
+    return EXIT_APPLICATION
+
+
+def _fit(launch: Launch, attempt: Attempt, driver: Driver) -> Verdict:
+    from trainshed.data.feeder import Limits
+    from trainshed.runtime import coordinator as actor
+
+    prepared = launch.prepared
+    spec = prepared.spec
+    job = make_job(launch, attempt)
+    if launch.resume_from:
+        ray_snapshot.seed(job.checkpoints, launch.resume_from)
+    ray_cluster.start(spec)
+    data_labels, ignored = ray_cluster.group_labels(spec.data.placement)
+    notes = [*launch.notes, *([f"spec.data.placement: {ignored}"] if ignored else [])]
+    for note in notes:
+        driver.show(WarningEvent(time=time.time(), message=note))
+    limits = Limits(spec.data.cpus, tuple(data_labels.items()))
+    coordinator = actor.start(job.plans, limits, launch.started, spec.workers.count)
+    fitting = _Fitting(job, prepared, coordinator)
+    fitting.start()
+    return driver.watch(coordinator, fitting)
+
+
+class _Fitting(threading.Thread):
+    """Runs fit() off the main thread: in the main one Ray would install its own signal handler."""
+
+    def __init__(self, job: Job, prepared: Prepared, coordinator: ActorHandle) -> None:
+        super().__init__(name="fit", daemon=True)
+        self._job = job
+        self._prepared = prepared
+        self._coordinator = coordinator
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            make_trainer(self._job, self._prepared, self._coordinator).fit()
+        except Exception as error:
+            self.error = error
+
+
+def make_job(launch: Launch, attempt: Attempt) -> Job:
+    """Return what the workers are told."""
+    from trainshed.runtime.job import Job
+
+    prepared = launch.prepared
+    spec = prepared.spec
+    assert spec.train
+    return Job(
+        name=prepared.run.metadata.name,
+        train=spec.train,
+        attempt=attempt.number,
+        folder=attempt.folder,
+        resume_from=launch.resume_from,
+        spec_hash=prepared.spec_hash,
+        epochs=spec.epochs,
+        batch_size=spec.batch_size,
+        precision=spec.precision,
+        seed=spec.seed,
+        reproducible=spec.reproducible,
+        threads=max(1, int(parse_cores(spec.workers.resources.cpu))),
+        checkpoint=spec.checkpoint,
+        plans=prepared.plans,
+    )
+
+
+def make_trainer(job: Job, prepared: Prepared, coordinator: ActorHandle) -> object:
+    """Return Ray's trainer for a job."""
+    import ray.train
+
+    from trainshed.runtime.trainer import Trainer
+    from trainshed.runtime.worker import Worker
+
+    spec = prepared.spec
+    resources = spec.workers.resources
+    per_worker: dict[str, float] = {"CPU": parse_cores(resources.cpu)}
+    if resources.gpu:
+        per_worker["GPU"] = resources.gpu
+    if resources.memory:
+        per_worker["memory"] = parse_bytes(resources.memory)
+    labels, _ = ray_cluster.group_labels(spec.workers.group)
+    best = spec.checkpoint.best
+    return Trainer(
+        job,
+        coordinator,
+        train_loop_per_worker=Worker(job, coordinator),
+        train_loop_config=dict(spec.config),
+        scaling_config=ray.train.ScalingConfig(
+            num_workers=spec.workers.count,
+            use_gpu=resources.gpu > 0,
+            resources_per_worker=per_worker,
+            label_selector=labels or None,
+        ),
+        run_config=ray.train.RunConfig(
+            name=job.checkpoints.name,
+            storage_path=str(job.folder),
+            failure_config=ray.train.FailureConfig(max_failures=MAX_WORKER_LOSSES),
+            checkpoint_config=ray.train.CheckpointConfig(
+                num_to_keep=spec.checkpoint.keep,
+                checkpoint_score_attribute=best.metric if best else None,
+                checkpoint_score_order=best.mode if best else "max",
+            ),
+            logging_config=ray.train.LoggingConfig(log_level="WARNING"),
+        ),
+    )

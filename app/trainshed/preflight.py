@@ -1,0 +1,188 @@
+"""Everything that can be wrong, found before Ray starts and before storage is touched."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from trainshed.data.apply import augment, transform
+from trainshed.data.columns import Columns, nbytes, num_rows
+from trainshed.data.parquet import DataError, Source, open_source, read_sample
+from trainshed.data.plan import DatasetPlan, Measured, Room, plan_dataset
+from trainshed.folder import RunFolder
+from trainshed.functions import find, find_training_function
+from trainshed.machine import OBJECT_STORE_SHARE, Machine, check_fits, this_machine, worker_memory
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.names import ENV_HOME
+from trainshed_api.spechash import spec_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trainshed_api.v1alpha1 import DatasetSpec, TrainingRun, TrainingRunSpec
+
+SAMPLE_ROWS = 32
+DEFAULT_STORAGE = "runs"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that was found in order.
+
+    Args:
+        run: the TrainingRun.
+        spec_hash: of it.
+        machine: this one.
+        plans: by dataset.
+        folder: of the run.
+    """
+
+    run: TrainingRun
+    spec_hash: str
+    machine: Machine
+    plans: Mapping[str, DatasetPlan]
+    folder: RunFolder
+
+    @property
+    def spec(self) -> TrainingRunSpec:
+        """Return the run's spec."""
+        return self.run.spec
+
+
+def prepare(run: TrainingRun, home: Path, in_cluster: bool) -> Prepared:
+    """Check a run against its data, its code, its storage and this machine.
+
+    Args:
+        run: as it was read.
+        home: what relative paths lie under.
+        in_cluster: whether a Ray cluster is there already, so that this machine's size says nothing.
+
+    Raises:
+        SpecError: naming field, value and what would be right.
+    """
+    spec = run.spec
+    machine = this_machine(wants_gpus=spec.workers.resources.gpu > 0)
+    if not in_cluster:
+        check_fits(spec, machine)
+    if spec.train is not None:
+        find_training_function(spec.train, "spec.train")
+    room = Room(worker_memory(spec, machine), int(machine.memory * OBJECT_STORE_SHARE))
+    plans = {
+        name: _plan(name, dataset, spec, home, room) for name, dataset in spec.data.datasets.items()
+    }
+    _check_batch(spec, plans)
+    folder = RunFolder(storage_path(spec, home) / "local" / run.metadata.name)
+    check_writable(folder.path)
+    return Prepared(run, spec_hash(spec), machine, plans, folder)
+
+
+def home_of(file: Path) -> Path:
+    """Return what relative paths of a file lie under: TRAINSHED_HOME, or the file's folder."""
+    home = os.environ.get(ENV_HOME)
+    return Path(home).absolute() if home else file.absolute().parent
+
+
+def local_path(text: str, home: Path, field: str) -> Path:
+    """Return the path that a spec means.
+
+    Raises:
+        SpecError: for an address of something that is no file system here.
+    """
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return home / text
+    if scheme == "file":
+        return Path(rest)
+    want = f"a path or file://; {scheme}:// is not supported yet"
+    raise SpecError([Problem(field, text, want)])
+
+
+def storage_path(spec: TrainingRunSpec, home: Path) -> Path:
+    """Return the folder of `spec.storage`."""
+    return local_path(spec.storage, home, "spec.storage")
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a folder that could not be made or written to, without making it.
+
+    Raises:
+        SpecError: naming the folder that stands in the way.
+    """
+    there = path
+    while not there.exists():
+        there = there.parent
+    if not there.is_dir():
+        raise SpecError([Problem("spec.storage", str(there), "a folder; this is a file")])
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise SpecError([Problem("spec.storage", str(there), "a folder that you may write to")])
+
+
+def _plan(
+    name: str, dataset: DatasetSpec, spec: TrainingRunSpec, home: Path, room: Room
+) -> DatasetPlan:
+    field = f"spec.data.datasets.{name}"
+    source = None
+    if dataset.read.path is not None:
+        path = local_path(dataset.read.path, home, f"{field}.read.path")
+        source = open_source(path, dataset.read.columns, f"{field}.read")
+    else:
+        assert dataset.read.use
+        find(dataset.read.use, f"{field}.read.use")
+    for position, transforming in enumerate(dataset.transforms):
+        find(transforming.use, f"{field}.transforms[{position}].use")
+    for position, augmenting in enumerate(dataset.augment):
+        find(augmenting.use, f"{field}.augment[{position}].use")
+    loader = spec.data.loader
+    # A first plan only to have the functions in one shape for the sample.
+    guess = Measured(1.0, keeps_rows=True) if source else None
+    draft = plan_dataset(name, dataset, loader, source, guess, room, spec.workers.count)
+    measured = _measure(draft, source, spec.seed) if source else None
+    return plan_dataset(name, dataset, loader, source, measured, room, spec.workers.count)
+
+
+def _measure(draft: DatasetPlan, source: Source, seed: int) -> Measured:
+    """Run a few rows through all functions: what fails here would fail later, on every worker."""
+    try:
+        columns = read_sample(source, draft.columns, SAMPLE_ROWS)
+        rows = num_rows(columns)
+        columns = transform(columns, draft.transforms)
+        kept = num_rows(columns)
+        row_bytes = nbytes(columns) / max(kept, 1)
+        columns = augment(columns, draft.augments, np.arange(kept, dtype=np.int64), seed, 0)
+    except (DataError, OSError, pa.ArrowException) as error:
+        raise SpecError([Problem(draft.field, None, str(error))]) from error
+    except Exception as error:  # a function of the user's may raise anything
+        want = f"functions that take the first {SAMPLE_ROWS} rows ({type(error).__name__}: {error})"
+        raise SpecError([Problem(draft.field, None, want)]) from error
+    _check_tensors(draft, columns)
+    return Measured(row_bytes, keeps_rows=kept == rows)
+
+
+def _check_tensors(draft: DatasetPlan, columns: Columns) -> None:
+    problems = []
+    for name, array in columns.items():
+        if array.dtype.kind in "OUSMm":
+            kind = type(array.flat[0]).__name__ if array.size else str(array.dtype)
+            want = "numbers; turn it into some by a transform, or leave it out with read.columns"
+            problems.append(Problem(f"{draft.field}: column {name}", f"values of {kind}", want))
+    for name in draft.feed.dtypes:
+        if name not in columns:
+            known = ", ".join(columns)
+            field = f"{draft.field}.feed.dtypes.{name}"
+            problems.append(Problem(field, "no such column", f"one of: {known}"))
+    if problems:
+        raise SpecError(problems)
+
+
+def _check_batch(spec: TrainingRunSpec, plans: Mapping[str, DatasetPlan]) -> None:
+    plan = plans.get("train")
+    if plan is None or plan.rows is None or plan.feed.last_batch == "keep":
+        return
+    if spec.batch_size > plan.rows:
+        want = f"at most the {plan.rows} rows of {plan.field}, or feed.lastBatch: keep"
+        raise SpecError([Problem("spec.batchSize", str(spec.batch_size), want)])

@@ -1,0 +1,183 @@
+"""Checkpoints on storage: written aside, verified, then renamed into place; never half there.
+
+A checkpoint is a folder: model.pt (a plain state_dict that torch.load(weights_only=True) reads),
+state.pt (everything else), manifest.json (what must be there, and where training stood).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+MODEL, STATE, MANIFEST = "model.pt", "state.pt", "manifest.json"
+FORMAT = 1
+PREFIX = "checkpoint_"
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where training stands.
+
+    Args:
+        epoch: epochs that are finished.
+        step_in_epoch: steps done of the next one.
+        step: steps done in all.
+    """
+
+    epoch: int = 0
+    step_in_epoch: int = 0
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a checkpoint says about itself.
+
+    Args:
+        position: where training stood.
+        workers: number of ranks whose random state is in it.
+        spec_hash: of the run that wrote it.
+        attempt: that wrote it.
+        metrics: last known, by name.
+        files: (bytes, crc32) by name.
+    """
+
+    position: Position
+    workers: int
+    spec_hash: str
+    attempt: int
+    metrics: Mapping[str, float]
+    files: Mapping[str, tuple[int, int]]
+
+
+class BadCheckpointError(Exception):
+    """A checkpoint that is not whole; the message names the folder and what is missing."""
+
+
+def folder_name(position: Position) -> str:
+    """Return the name of a checkpoint's folder; names sort by step."""
+    return f"{PREFIX}{position.step:09d}_epoch{position.epoch:04d}"
+
+
+def write(parent: Path, model: object, state: object, manifest: Manifest) -> Path:
+    """Write a checkpoint below `parent` and return its folder.
+
+    Raises:
+        OSError: when the storage takes no more; nothing is left behind then.
+    """
+    target = parent / folder_name(manifest.position)
+    aside = Path(tempfile.mkdtemp(prefix=".writing-", dir=parent))
+    try:
+        files = {}
+        for name, content in ((MODEL, model), (STATE, state)):
+            with (aside / name).open("wb") as file:
+                torch.save(content, file)
+                file.flush()
+                os.fsync(file.fileno())
+            files[name] = (_size(aside / name), _crc(aside / name))
+        text = json.dumps(_to_json(manifest, files), indent=1, sort_keys=True)
+        (aside / MANIFEST).write_text(text, encoding="utf-8")
+        aside.chmod(0o755)  # mkdtemp's 0700 would keep everybody else out
+        aside.rename(target)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    return target
+
+
+def verify(folder: Path) -> Manifest:
+    """Return the manifest of a checkpoint after checking every file.
+
+    Raises:
+        BadCheckpointError: when something is missing, short or altered.
+    """
+    try:
+        manifest = _from_json(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadCheckpointError(f"{folder}: no readable {MANIFEST} ({error})") from error
+    for name, (size, crc) in manifest.files.items():
+        file = folder / name
+        if not file.exists():
+            raise BadCheckpointError(f"{folder}: {name} is missing")
+        if _size(file) != size:
+            raise BadCheckpointError(f"{folder}: {name} has {_size(file)} of {size} bytes")
+        if _crc(file) != crc:
+            raise BadCheckpointError(f"{folder}: {name} does not have the content that was written")
+    return manifest
+
+
+def candidates(parents: Iterable[Path]) -> list[Path]:
+    """Return checkpoint folders, newest first: later parents before earlier, then by step."""
+    found: list[Path] = []
+    for parent in parents:
+        found = sorted(parent.glob(f"{PREFIX}*"), reverse=True) + found
+    return found
+
+
+def newest(
+    parents: Iterable[Path],
+) -> tuple[Path, Manifest, list[str]] | tuple[None, None, list[str]]:
+    """Return the newest whole checkpoint, its manifest, and one line for each refused newer one."""
+    refused = []
+    for folder in candidates(parents):
+        try:
+            return folder, verify(folder), refused
+        except BadCheckpointError as error:
+            refused.append(f"checkpoint refused, taking the one before: {error}")
+    return None, None, refused
+
+
+def load(folder: Path) -> tuple[Mapping[str, torch.Tensor], Mapping[str, object]]:
+    """Return (model, state) of a verified checkpoint, on the CPU."""
+    model = torch.load(folder / MODEL, map_location="cpu", weights_only=True)
+    # Our own file, checked against its manifest: schedulers and users keep plain objects in it.
+    state = torch.load(folder / STATE, map_location="cpu", weights_only=False)
+    return model, state
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size
+
+
+def _crc(file: Path) -> int:
+    value = 0
+    with file.open("rb") as opened:
+        while chunk := opened.read(2**22):
+            value = zlib.crc32(chunk, value)
+    return value
+
+
+def _to_json(manifest: Manifest, files: Mapping[str, tuple[int, int]]) -> dict[str, object]:
+    return {
+        "format": FORMAT,
+        "epoch": manifest.position.epoch,
+        "stepInEpoch": manifest.position.step_in_epoch,
+        "step": manifest.position.step,
+        "workers": manifest.workers,
+        "specHash": manifest.spec_hash,
+        "attempt": manifest.attempt,
+        "metrics": dict(manifest.metrics),
+        "files": {name: {"bytes": size, "crc32": crc} for name, (size, crc) in files.items()},
+    }
+
+
+def _from_json(content: dict[str, object]) -> Manifest:
+    return Manifest(
+        Position(content["epoch"], content["stepInEpoch"], content["step"]),
+        content["workers"],
+        content["specHash"],
+        content["attempt"],
+        content["metrics"],
+        {name: (entry["bytes"], entry["crc32"]) for name, entry in content["files"].items()},
+    )

@@ -1,0 +1,114 @@
+"""The one actor beside the workers: it feeds them, and it is where the run is known.
+
+It takes no CPU and lives on the driver's node, so it outlives worker groups but not the driver.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import ray
+
+from trainshed.data.feeder import CachedBlocks, Feeder, Limits, Slice
+from trainshed.runtime.hub import Ending, Failure, Hub, Seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ray.actor import ActorHandle
+
+    from trainshed.data.plan import DatasetPlan
+    from trainshed.data.schedule import Pass
+    from trainshed_api.progress import Event
+
+ACTOR_NAME = "trainshed-coordinator"
+
+
+@dataclass(frozen=True)
+class View:
+    """What the driver sees: events since it last looked, and the state."""
+
+    events: Sequence[Event]
+    groups: int
+    failure: Failure | None
+    ending: Ending | None
+    seconds: Seconds
+
+
+class Coordinator:
+    """Thin: the feeder moves rows, the hub keeps what is known."""
+
+    def __init__(self, plans: Mapping[str, DatasetPlan], limits: Limits, started: float) -> None:
+        self._hub = Hub(started)
+        self._feeder = Feeder(plans, limits) if plans else None
+        if self._feeder:
+            self._feeder.start()
+
+    def cached(self, name: str) -> CachedBlocks:
+        """Return a cached dataset's blocks; waits for them."""
+        assert self._feeder
+        return self._feeder.cached(name)
+
+    def take(self, at: Pass, rank: int) -> Slice | None:
+        """Return the rank's next slice of a pass; waits for it."""
+        assert self._feeder
+        return self._feeder.take(at, rank)
+
+    def open(self, at: Pass) -> None:
+        """Begin a pass before its first slice is asked for."""
+        assert self._feeder
+        self._feeder.open(at)
+
+    def join(self, step: int) -> int:
+        """Take in a worker group; return its number."""
+        return self._hub.join(time.time(), step)
+
+    def push(self, group: int, seconds: Mapping[str, float], events: Sequence[Event]) -> str | None:
+        """Take in what rank 0 says; return why to stop, if so."""
+        self._hub.update(group, seconds, events)
+        return self._hub.stop_reason
+
+    def mark(self, group: int, step: int, at: float, seconds: Mapping[str, float]) -> None:
+        """Remember the time spent up to a checkpoint."""
+        self._hub.mark(group, at, step, seconds)
+
+    def leave(self, group: int, seconds: Mapping[str, float], ending: Ending) -> None:
+        """Take in the end of the training function."""
+        self._hub.leave(group, time.time(), seconds, ending)
+
+    def fail(self, failure: Failure) -> None:
+        """Take in an exception of the user's; the first one is the cause."""
+        if self._hub.failure is None:
+            self._hub.failure = failure
+
+    def tell(self, event: Event) -> None:
+        """Take in an event of somebody who is no worker."""
+        self._hub.events.append(event)
+
+    def stop(self, reason: str) -> None:
+        """Ask the run to stop."""
+        self._hub.stop_reason = reason
+
+    def look(self, after: int) -> View:
+        """Return the state and the events from number `after` on."""
+        hub = self._hub
+        return View(
+            hub.events[after:], hub.groups, hub.failure, hub.ending, hub.seconds(time.time())
+        )
+
+
+def start(
+    plans: Mapping[str, DatasetPlan], limits: Limits, started: float, num_workers: int
+) -> ActorHandle:
+    """Start the actor on this node and return its handle; the caller keeps it alive."""
+    node = ray.get_runtime_context().get_node_id()
+    # Every rank may wait in a call for each dataset, while pushes and looks must still get through.
+    concurrency = num_workers * (len(plans) + 1) + 8
+    actor = ray.remote(Coordinator).options(
+        num_cpus=0,
+        max_concurrency=concurrency,
+        label_selector={"ray.io/node-id": node},
+    )
+    return actor.remote(plans, limits, started)

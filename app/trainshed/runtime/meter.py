@@ -1,0 +1,47 @@
+"""Where the time of a worker goes: at each moment exactly one bucket runs."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+TRAINING = "training"
+WAITING = "waitingForData"
+EVALUATING = "evaluating"
+CHECKPOINTING = "checkpointing"
+WORKER_BUCKETS = (TRAINING, WAITING, EVALUATING, CHECKPOINTING)
+
+
+class Meter:
+    """Adds up seconds by bucket; starts in `training`."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._seconds = dict.fromkeys(WORKER_BUCKETS, 0.0)
+        self._bucket = TRAINING
+        self._since = clock()
+
+    @contextlib.contextmanager
+    def inside(self, bucket: str) -> Iterator[None]:
+        """Count the time inside the block to `bucket`, then go back to the bucket before."""
+        before = self._switch(bucket)
+        try:
+            yield
+        finally:
+            self._switch(before)
+
+    def seconds(self) -> dict[str, float]:
+        """Return the seconds of each bucket up to now."""
+        self._switch(self._bucket)
+        return dict(self._seconds)
+
+    def _switch(self, bucket: str) -> str:
+        now = self._clock()
+        self._seconds[self._bucket] += now - self._since
+        self._since = now
+        before, self._bucket = self._bucket, bucket
+        return before

@@ -1,0 +1,47 @@
+"""Bit-equal training: deterministic kernels, fixed thread counts, gradients summed in rank order."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+import torch.distributed as dist
+
+
+def prepare(threads: int) -> None:
+    """Make kernels deterministic or fail, before any tensor exists."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = False
+
+
+def sum_in_rank_order(model: torch.nn.Module) -> None:
+    """Make a DDP model add gradients the same way whatever bucket a parameter is in.
+
+    DDP lays its buckets out anew after the first step, and a ring all-reduce adds in an order that
+    depends on the place within the bucket: from three ranks on a resumed run would differ in its
+    first step. Adding all ranks' gradients in rank order does not depend on the place.
+    """
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        model.register_comm_hook(None, _mean_in_rank_order)
+
+
+def _mean_in_rank_order(
+    state: None,
+    bucket: dist.GradBucket,
+) -> torch.futures.Future[torch.Tensor]:
+    mine = bucket.buffer()
+    ranks = dist.get_world_size()
+    gathered = [torch.empty_like(mine) for _ in range(ranks)]
+    work = dist.all_gather(gathered, mine, async_op=True)
+    assert work is not None
+
+    def mean(done: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:
+        done.wait()
+        total = gathered[0]
+        for other in gathered[1:]:
+            total.add_(other)
+        return total.div_(ranks)
+
+    return work.get_future().then(mean)

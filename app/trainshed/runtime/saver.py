@@ -1,0 +1,215 @@
+"""When and how a worker writes checkpoints, and how it starts from one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import ray.train
+
+from trainshed.runtime import checkpoint
+from trainshed.runtime.checkpoint import Manifest, Position
+from trainshed.runtime.state import (
+    Buffers,
+    Stateful,
+    random_state,
+    seed_everything,
+    set_random_state,
+    unwrapped,
+)
+from trainshed.runtime.writer import Writer, Written
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.progress import CheckpointSaved, Event, WarningEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import torch
+
+    from trainshed.runtime.control import Control
+    from trainshed.runtime.job import Job
+
+NONE, EARLIER, OWN = 0, 1, 2
+
+
+class Tracked:
+    """The objects whose state a checkpoint holds."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer | None,
+        scheduler: Stateful | None,
+        others: Mapping[str, Stateful],
+        scaler: torch.amp.GradScaler,
+    ) -> None:
+        self.model = model
+        self.optimizer = optimizer
+        self.scheduler = scheduler
+        self.scaler = scaler
+        self._parts: dict[str, Stateful] = {"scaler": scaler, **others}
+        if optimizer is not None:
+            self._parts["optimizer"] = optimizer
+        if scheduler is not None:
+            self._parts["scheduler"] = scheduler
+
+    def state(self) -> dict[str, object]:
+        """Return the state of everything but the model."""
+        return {name: part.state_dict() for name, part in self._parts.items()}
+
+    def load(self, model: Mapping[str, torch.Tensor], state: Mapping[str, object]) -> None:
+        """Take a checkpoint over."""
+        unwrapped(self.model).load_state_dict(model)
+        for name, part in self._parts.items():
+            saved = state.get(name)
+            if isinstance(saved, Mapping) and saved:
+                part.load_state_dict(saved)
+
+
+class Saver:
+    """Checkpoints of one worker; rank 0 writes, all ranks take part."""
+
+    def __init__(self, job: Job, control: Control, rank: int, num_ranks: int) -> None:
+        self._job = job
+        self._control = control
+        self._rank = rank
+        self._num_ranks = num_ranks
+        self._buffers = Buffers()
+        self._writer = Writer(job.checkpoints)
+        self._registered = 0
+        self._blocked: dict[int, float] = {}
+        self._last: Position | None = None
+        self.latest: tuple[str, int, int] | None = None
+        self.start, self.manifest, self.refused = self._choose()
+
+    @property
+    def position(self) -> Position:
+        """Return where training starts."""
+        return self.manifest.position if self.manifest else Position()
+
+    @property
+    def num_written(self) -> int:
+        """Return how many checkpoints rank 0's writer has finished, or failed to."""
+        return len(self._writer.finished)
+
+    def due(self, position: Position, epoch_ended: bool) -> bool:
+        """Say whether a checkpoint belongs here."""
+        spec = self._job.checkpoint
+        if epoch_ended:
+            last = position.epoch == self._job.epochs and self._job.writes_checkpoints
+            return last or bool(spec.every_epochs and position.epoch % spec.every_epochs == 0)
+        return bool(spec.every_steps and position.step % spec.every_steps == 0)
+
+    def begin(
+        self,
+        tracked: Tracked | None,
+        position: Position,
+        metrics: Mapping[str, float],
+        mark: Callable[[], None],
+    ) -> None:
+        """Copy the state and start to write it; a collective. Twice at one step is once."""
+        if tracked is None or position == self._last:
+            return
+        began = time.perf_counter()
+        states = self._control.gather(random_state())
+        self._last = position
+        if self._rank:
+            return
+        self._writer.wait()
+        model = self._buffers.copy({"model": unwrapped(tracked.model).state_dict()})["model"]
+        state = self._buffers.copy({"state": tracked.state()})["state"]
+        manifest = Manifest(
+            position,
+            self._num_ranks,
+            self._job.spec_hash,
+            self._job.attempt,
+            {name: value for name, value in metrics.items() if value == value},
+            {},
+        )
+        self._writer.begin(model, {**state, "random": states}, manifest)
+        self._blocked[position.step] = time.perf_counter() - began
+        mark()
+
+    def register(self, written: int) -> list[Event]:
+        """Tell Ray Train of the checkpoints that are on storage; a collective."""
+        events: list[Event] = []
+        while self._registered < written:
+            self._registered += 1
+            if self._rank:
+                ray.train.report({})
+                continue
+            done = self._writer.finished[self._registered - 1]
+            events.append(self._report(done))
+        return events
+
+    def wait(self) -> None:
+        """Wait until nothing is being written."""
+        self._writer.wait()
+
+    def restore(self, tracked: Tracked) -> None:
+        """Load the checkpoint that this group starts from, random state included."""
+        if self.start is None or self.manifest is None:
+            return
+        model, state = checkpoint.load(self.start)
+        tracked.load(model, state)
+        states = state["random"]
+        assert isinstance(states, Sequence)
+        if self.manifest.workers == self._num_ranks:
+            set_random_state(states[self._rank])
+        else:  # no rank's state fits another number of ranks: a fresh one, still a pure function
+            seed_everything(self._job.seed + self.position.step, self._rank)
+
+    def _report(self, done: Written) -> Event:
+        position = done.manifest.position
+        if done.folder is None:
+            ray.train.report({})
+            message = f"no checkpoint at step {position.step}: {done.error}; training goes on"
+            return WarningEvent(time=time.time(), message=message)
+        filesystem = ray.train.get_context().get_storage().storage_filesystem
+        ray.train.report(
+            dict(done.manifest.metrics),
+            checkpoint=ray.train.Checkpoint(str(done.folder), filesystem),
+            checkpoint_upload_mode=ray.train.CheckpointUploadMode.NO_UPLOAD,
+        )
+        self.latest = (str(done.folder), position.epoch, position.step)
+        return CheckpointSaved(
+            time=time.time(),
+            epoch=position.epoch,
+            step=position.step,
+            path=str(done.folder),
+            blocked_seconds=self._blocked[position.step],
+        )
+
+    def _choose(self) -> tuple[Path | None, Manifest | None, list[str]]:
+        """Return the checkpoint to start from: rank 0 looks, all take what it found."""
+        found, refused = NONE, []
+        folder: Path | None = None
+        if self._rank == 0:
+            self._job.checkpoints.mkdir(parents=True, exist_ok=True)
+            folder, manifest, refused = checkpoint.newest([self._job.checkpoints])
+            found = OWN if folder else EARLIER if self._job.resume_from else NONE
+        found = self._control.from_leader(found)
+        if found == NONE:
+            return None, None, refused
+        if found == EARLIER:
+            assert self._job.resume_from
+            return self._job.resume_from, checkpoint.verify(self._job.resume_from), refused
+        step = self._control.from_leader(manifest.position.step if folder and manifest else 0)
+        mine = next(self._job.checkpoints.glob(f"{checkpoint.PREFIX}{step:09d}_*"))
+        return mine, checkpoint.verify(mine), refused
+
+
+def check_best_metric(job: Job, metrics: Mapping[str, float]) -> None:
+    """Refuse a `checkpoint.best` that nobody reports.
+
+    Raises:
+        SpecError: naming the metrics that are reported.
+    """
+    best = job.checkpoint.best
+    if best and best.metric not in metrics:
+        known = ", ".join(sorted(metrics)) or "none"
+        raise SpecError(
+            [Problem("spec.checkpoint.best.metric", best.metric, f"a reported metric: {known}")]
+        )

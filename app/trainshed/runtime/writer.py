@@ -1,0 +1,55 @@
+"""Writes checkpoints in a thread of rank 0, one at a time."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainshed.runtime.checkpoint import Manifest, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Written:
+    """A checkpoint that is on storage, or why it is not."""
+
+    manifest: Manifest
+    folder: Path | None
+    error: str | None
+
+
+class Writer:
+    """At most one checkpoint is under way; the next waits for it, because it reuses its memory."""
+
+    def __init__(self, parent: Path) -> None:
+        self._parent = parent
+        self._thread: threading.Thread | None = None
+        self._done: list[Written] = []
+
+    def begin(self, model: object, state: object, manifest: Manifest) -> None:
+        """Start to write; `wait` must have been called since the last one."""
+        self._thread = threading.Thread(
+            target=self._write, args=(model, state, manifest), name="write-checkpoint", daemon=True
+        )
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until nothing is under way."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    @property
+    def finished(self) -> list[Written]:
+        """Return all that were finished since the start, in order."""
+        return self._done
+
+    def _write(self, model: object, state: object, manifest: Manifest) -> None:
+        try:
+            written = Written(manifest, write(self._parent, model, state, manifest), None)
+        except OSError as error:
+            written = Written(manifest, None, f"{type(error).__name__}: {error}")
+        self._done.append(written)

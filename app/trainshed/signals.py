@@ -1,0 +1,45 @@
+"""Ctrl-C and SIGTERM ask the run to stop; a second one stops at once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+REASONS = {signal.SIGINT: "Interrupted", signal.SIGTERM: "Terminated"}
+
+
+class Stop:
+    """Whether and why the run was asked to stop."""
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self.asked = threading.Event()
+
+    def ask(self, number: int) -> None:
+        """Take a signal in; the second one ends the process."""
+        if self.reason is not None:
+            os._exit(128 + number)
+        self.reason = REASONS[signal.Signals(number)]
+        self.asked.set()
+
+
+@contextlib.contextmanager
+def on_stop(stop: Stop) -> Iterator[None]:
+    """Send both signals to `stop` inside the block; only in the main thread."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        stop.ask(number)
+
+    before = {number: signal.signal(number, handle) for number in REASONS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
