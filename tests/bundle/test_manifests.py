@@ -1,0 +1,54 @@
+"""Every TrainingRun that is shown loads, and names functions and options that exist."""
+
+import importlib
+import inspect
+from pathlib import Path
+
+import pytest
+
+from tests.bundle.repository import ROOT
+from trainshed.programs.tabular import TabularOptions
+from trainshed.programs.vision import build_model
+from trainshed_api.loading import load_file
+from trainshed_api.v1alpha1 import TrainingRun
+
+MANIFESTS = {
+    str(path.relative_to(ROOT)): path for path in sorted((ROOT / "manifests").rglob("*.yaml"))
+}
+
+
+def list_functions(run: TrainingRun) -> list[tuple[str, set[str]]]:
+    """Return each transform and augmentation of a run with the options it is given."""
+    datasets = run.spec.data.datasets.values()
+    transforms = [(step.use, set(step.options)) for data in datasets for step in data.transforms]
+    augment = [(step.use, set(step.options)) for data in datasets for step in data.augment]
+    return transforms + augment
+
+
+@pytest.mark.parametrize("path", MANIFESTS.values(), ids=MANIFESTS)
+def test_manifest_names_functions_and_options_that_exist(path: Path) -> None:
+    for use, options in list_functions(load_file(path)):
+        module, _, name = use.partition(":")
+        parameters = inspect.signature(getattr(importlib.import_module(module), name)).parameters
+        assert options <= set(parameters)
+
+
+@pytest.mark.parametrize("path", MANIFESTS.values(), ids=MANIFESTS)
+def test_config_is_one_the_program_takes(path: Path) -> None:
+    spec = load_file(path).spec
+    match spec.train:
+        case "trainshed.programs.vision:train":
+            build_model(dict(spec.config))
+        case "trainshed.programs.tabular:train":
+            TabularOptions.read(spec.config)
+        case None:
+            assert spec.entrypoint is not None
+            assert (ROOT / spec.entrypoint[1]).is_file()
+        case other:
+            pytest.fail(f"no check for {other}")
+
+
+@pytest.mark.parametrize("path", MANIFESTS.values(), ids=MANIFESTS)
+def test_a_run_is_called_like_its_file(path: Path) -> None:
+    name = load_file(path).metadata.name
+    assert name == ("digits" if path.stem == "trainingrun" else path.stem)
