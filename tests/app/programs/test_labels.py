@@ -29,3 +29,13 @@ def test_good_labels_become_int64(dtype: torch.dtype) -> None:
 def test_a_batch_without_rows_is_fine() -> None:
     empty = torch.zeros(0, dtype=torch.int32)
     assert len(LabelGuard("valid", "label", classes=10).check(empty, 1)) == 0
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_a_gpu_the_first_wrong_label_is_told_when_the_device_is_read() -> None:
+    guard = LabelGuard("train", "label", classes=10)
+    for step, label in enumerate([3, 11, 12, 4], start=1):
+        assert guard.check(torch.tensor([0, label], device="cuda"), step).max() < 10
+    with pytest.raises(ValueError, match="label 11 at step 2 is no class"):
+        guard.finish()
