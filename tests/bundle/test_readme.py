@@ -9,6 +9,7 @@ import torch
 
 from hack.readme import adoption_diff, fill
 from tests.bundle.repository import ROOT
+from trainshed.cli.main import cli
 
 README = (ROOT / "README.md").read_text()
 ADOPT = ROOT / "examples" / "adopt"
@@ -56,3 +57,8 @@ def test_commands_are_those_of_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text()
     shown = set(re.findall(r"\bmake ([a-z]+)\b", README))
     assert {verb for verb in shown if not re.search(rf"^{verb}:", makefile, re.MULTILINE)} == set()
+
+
+def test_table_of_commands_is_that_of_the_command_line() -> None:
+    shown = set(re.findall(r"^\| `trainshed (\w+)", README, re.MULTILINE))
+    assert shown == set(cli.commands)
