@@ -10,11 +10,10 @@ from trainshed_api.names import FAILED, STOPPED, SUCCEEDED
 from trainshed_api.progress import AnyEvent, Event, Stopping
 
 if TYPE_CHECKING:
-    from ray.actor import ActorHandle
-
     from trainshed.display import Display
     from trainshed.folder import Attempt
     from trainshed.preflight import Prepared
+    from trainshed.runtime.client import Client
     from trainshed.runtime.coordinator import View
     from trainshed.signals import Stop
 
@@ -50,12 +49,16 @@ class Driver:
         self.view: View | None = None
 
     def show(self, event: AnyEvent) -> None:
-        """Show an event and keep it in metrics.jsonl."""
-        self._events.write(event.to_line() + "\n")
-        self._events.flush()
+        """Show an event and keep it."""
+        self.keep(event)
         self._display.show(event)
 
-    def watch(self, coordinator: ActorHandle, work: Work) -> Verdict:
+    def keep(self, event: AnyEvent) -> None:
+        """Add an event to metrics.jsonl."""
+        self._events.write(event.to_line() + "\n")
+        self._events.flush()
+
+    def watch(self, coordinator: Client, work: Work) -> Verdict:
         """Follow the work to its end; a stop is passed on and enforced after the grace period."""
         deadline: float | None = None
         grace = self._prepared.spec.grace_period_seconds
@@ -64,7 +67,7 @@ class Driver:
             self.look(coordinator)
             if self._stop.reason and deadline is None:
                 deadline = time.monotonic() + grace
-                coordinator.stop.remote(self._stop.reason)
+                coordinator.stop(self._stop.reason)
                 self.show(Stopping(time=time.time(), reason=self._stop.reason, grace_seconds=grace))
             if deadline is not None and time.monotonic() > deadline:
                 message = f"{self._stop.reason}: no end within gracePeriodSeconds ({grace})"
@@ -72,11 +75,9 @@ class Driver:
         self.look(coordinator)
         return self._verdict(work.error)
 
-    def look(self, coordinator: ActorHandle) -> None:
+    def look(self, coordinator: Client) -> None:
         """Show what is new."""
-        import ray
-
-        self.view = ray.get(coordinator.look.remote(self._seen))
+        self.view = coordinator.look(self._seen)
         self._seen += len(self.view.events)
         for event in self.view.events:
             self.show(_known(event))
@@ -93,8 +94,9 @@ class Driver:
             return Verdict(STOPPED, f"{self._stop.reason}: stopped after step {ending.step}")
         return Verdict(SUCCEEDED, "")
 
-    def close(self) -> None:
-        """Close metrics.jsonl."""
+    def close(self, last: AnyEvent) -> None:
+        """Show the last event, which is kept already."""
+        self._display.show(last)
         self._events.close()
 
 

@@ -41,22 +41,20 @@ def write_ending(
 
     result = _result(prepared, attempt, driver, verdict, started)
     folder = prepared.folder
-    text = result.model_dump_json(by_alias=True, indent=1)
-    atomic.write_text(folder.result, text)
-    report = write_report(folder.path)
-    driver.show(
-        Finished(
-            time=time.time(),
-            outcome=result.outcome,
-            message=result.message,
-            metrics=result.metrics,
-            seconds=result.seconds,
-            wall_seconds=result.wall_seconds,
-            goodput=result.goodput,
-            report=str(report),
-        )
+    atomic.write_text(folder.result, result.model_dump_json(by_alias=True, indent=1))
+    finished = Finished(
+        time=time.time(),
+        outcome=result.outcome,
+        message=result.message,
+        metrics=result.metrics,
+        seconds=result.seconds,
+        wall_seconds=result.wall_seconds,
+        goodput=result.goodput,
+        report=result.report,
     )
-    driver.close()
+    driver.keep(finished)  # the report reads it
+    write_report(folder.path)
+    driver.close(finished)
 
 
 def _result(

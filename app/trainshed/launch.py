@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ray.actor import ActorHandle
-
     from trainshed.display import Display
     from trainshed.folder import Attempt
     from trainshed.preflight import Prepared
+    from trainshed.runtime.client import Client
     from trainshed.runtime.job import Job
+    from trainshed.runtime.trainer import Trainer
 
 # Worker groups that may be lost in one attempt before it counts as failed.
 MAX_WORKER_LOSSES = 10
@@ -103,7 +103,7 @@ def _fit(launch: Launch, attempt: Attempt, driver: Driver) -> Verdict:
 class _Fitting(threading.Thread):
     """Runs fit() off the main thread: in the main one Ray would install its own signal handler."""
 
-    def __init__(self, job: Job, prepared: Prepared, coordinator: ActorHandle) -> None:
+    def __init__(self, job: Job, prepared: Prepared, coordinator: Client) -> None:
         super().__init__(name="fit", daemon=True)
         self._job = job
         self._prepared = prepared
@@ -142,9 +142,15 @@ def make_job(launch: Launch, attempt: Attempt) -> Job:
     )
 
 
-def make_trainer(job: Job, prepared: Prepared, coordinator: ActorHandle) -> object:
+def make_trainer(job: Job, prepared: Prepared, coordinator: Client) -> Trainer:
     """Return Ray's trainer for a job."""
-    import ray.train
+    from ray.train.v2.api.config import (
+        CheckpointConfig,
+        FailureConfig,
+        LoggingConfig,
+        RunConfig,
+        ScalingConfig,
+    )
 
     from trainshed.runtime.trainer import Trainer
     from trainshed.runtime.worker import Worker
@@ -163,21 +169,21 @@ def make_trainer(job: Job, prepared: Prepared, coordinator: ActorHandle) -> obje
         coordinator,
         train_loop_per_worker=Worker(job, coordinator),
         train_loop_config=dict(spec.config),
-        scaling_config=ray.train.ScalingConfig(
+        scaling_config=ScalingConfig(
             num_workers=spec.workers.count,
             use_gpu=resources.gpu > 0,
             resources_per_worker=per_worker,
             label_selector=labels or None,
         ),
-        run_config=ray.train.RunConfig(
+        run_config=RunConfig(
             name=job.checkpoints.name,
             storage_path=str(job.folder),
-            failure_config=ray.train.FailureConfig(max_failures=MAX_WORKER_LOSSES),
-            checkpoint_config=ray.train.CheckpointConfig(
+            failure_config=FailureConfig(max_failures=MAX_WORKER_LOSSES),
+            checkpoint_config=CheckpointConfig(
                 num_to_keep=spec.checkpoint.keep,
                 checkpoint_score_attribute=best.metric if best else None,
                 checkpoint_score_order=best.mode if best else "max",
             ),
-            logging_config=ray.train.LoggingConfig(log_level="WARNING"),
+            logging_config=LoggingConfig(log_level="WARNING"),
         ),
     )

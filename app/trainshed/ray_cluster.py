@@ -26,6 +26,13 @@ SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 
+# Each of these is an actor of its own, a second of two cores at every start. The state actor serves the
+# dashboard, which is not started here; the watcher looks for nodes that are drained.
+NOT_ON_ONE_MACHINE = {
+    "RAY_TRAIN_ENABLE_STATE_TRACKING": "0",
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",
+}
+
 
 def in_cluster() -> bool:
     """Say whether this process was started inside a Ray cluster or pointed at one."""
@@ -46,8 +53,7 @@ def start(spec: TrainingRunSpec) -> None:
     if in_cluster():
         ray.init(runtime_env=environment, logging_level=logging.WARNING)
         return
-    # The state actor serves the dashboard, and here there is none: one process less.
-    os.environ["RAY_TRAIN_ENABLE_STATE_TRACKING"] = "0"
+    os.environ.update(NOT_ON_ONE_MACHINE)
     workers = spec.workers
     ray.init(
         address="local",
@@ -65,7 +71,7 @@ def group_labels(group: str) -> tuple[dict[str, str], str | None]:
 
     if not group:
         return {}, None
-    for node in ray.nodes():
+    for node in ray.nodes():  # type: ignore[no-untyped-call]
         labels: Mapping[str, str] = node.get("Labels", {})
         if node["Alive"] and labels.get(NODE_GROUP_LABEL) == group:
             return {NODE_GROUP_LABEL: group}, None

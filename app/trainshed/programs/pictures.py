@@ -24,7 +24,9 @@ def to_model_input(images: Tensor, options: ImageOptions) -> Tensor:
             f"spec.config.imageSize {options.image_size} and spec.config.channels "
             f"{options.channels} say {want}"
         )
-    pixels = with_channels.permute(0, 3, 1, 2)
+    # The strides of one channel look like channels-last to a convolution, and its gradients would
+    # then not fit DDP's buckets: a copy has the plain ones.
+    pixels = with_channels.permute(0, 3, 1, 2).clone(memory_format=torch.contiguous_format)
     return pixels.float() / 127.5 - 1 if images.dtype == torch.uint8 else pixels.float()
 
 

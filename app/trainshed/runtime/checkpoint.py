@@ -6,16 +6,17 @@ state.pt (everything else), manifest.json (what must be there, and where trainin
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
+from pydantic import Field
+
+from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,40 +26,34 @@ FORMAT = 1
 PREFIX = "checkpoint_"
 
 
-@dataclass(frozen=True)
-class Position:
-    """Where training stands.
-
-    Args:
-        epoch: epochs that are finished.
-        step_in_epoch: steps done of the next one.
-        step: steps done in all.
-    """
+class Position(Record):
+    """Where training stands: finished epochs, steps done of the next one, steps done in all."""
 
     epoch: int = 0
     step_in_epoch: int = 0
     step: int = 0
 
 
-@dataclass(frozen=True)
-class Manifest:
+class StoredFile(Record):
+    """What a file of a checkpoint must be."""
+
+    bytes: int
+    crc32: int
+
+
+class Manifest(Record):
     """What a checkpoint says about itself.
 
-    Args:
-        position: where training stood.
-        workers: number of ranks whose random state is in it.
-        spec_hash: of the run that wrote it.
-        attempt: that wrote it.
-        metrics: last known, by name.
-        files: (bytes, crc32) by name.
+    `workers` is the number of ranks whose random state is in it, `metrics` the last known ones.
     """
 
+    format: int = FORMAT
     position: Position
     workers: int
     spec_hash: str
     attempt: int
-    metrics: Mapping[str, float]
-    files: Mapping[str, tuple[int, int]]
+    metrics: dict[str, float]
+    files: dict[str, StoredFile] = Field(default_factory=dict)
 
 
 class BadCheckpointError(Exception):
@@ -85,8 +80,9 @@ def write(parent: Path, model: object, state: object, manifest: Manifest) -> Pat
                 torch.save(content, file)
                 file.flush()
                 os.fsync(file.fileno())
-            files[name] = (_size(aside / name), _crc(aside / name))
-        text = json.dumps(_to_json(manifest, files), indent=1, sort_keys=True)
+            files[name] = StoredFile(bytes=_size(aside / name), crc32=_crc(aside / name))
+        whole = manifest.model_copy(update={"files": files})
+        text = whole.model_dump_json(by_alias=True, indent=1)
         (aside / MANIFEST).write_text(text, encoding="utf-8")
         aside.chmod(0o755)  # mkdtemp's 0700 would keep everybody else out
         aside.rename(target)
@@ -103,16 +99,16 @@ def verify(folder: Path) -> Manifest:
         BadCheckpointError: when something is missing, short or altered.
     """
     try:
-        manifest = _from_json(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        manifest = Manifest.model_validate_json((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise BadCheckpointError(f"{folder}: no readable {MANIFEST} ({error})") from error
-    for name, (size, crc) in manifest.files.items():
+    for name, want in manifest.files.items():
         file = folder / name
         if not file.exists():
             raise BadCheckpointError(f"{folder}: {name} is missing")
-        if _size(file) != size:
-            raise BadCheckpointError(f"{folder}: {name} has {_size(file)} of {size} bytes")
-        if _crc(file) != crc:
+        if _size(file) != want.bytes:
+            raise BadCheckpointError(f"{folder}: {name} has {_size(file)} of {want.bytes} bytes")
+        if _crc(file) != want.crc32:
             raise BadCheckpointError(f"{folder}: {name} does not have the content that was written")
     return manifest
 
@@ -129,7 +125,7 @@ def newest(
     parents: Iterable[Path],
 ) -> tuple[Path, Manifest, list[str]] | tuple[None, None, list[str]]:
     """Return the newest whole checkpoint, its manifest, and one line for each refused newer one."""
-    refused = []
+    refused: list[str] = []
     for folder in candidates(parents):
         try:
             return folder, verify(folder), refused
@@ -156,28 +152,3 @@ def _crc(file: Path) -> int:
         while chunk := opened.read(2**22):
             value = zlib.crc32(chunk, value)
     return value
-
-
-def _to_json(manifest: Manifest, files: Mapping[str, tuple[int, int]]) -> dict[str, object]:
-    return {
-        "format": FORMAT,
-        "epoch": manifest.position.epoch,
-        "stepInEpoch": manifest.position.step_in_epoch,
-        "step": manifest.position.step,
-        "workers": manifest.workers,
-        "specHash": manifest.spec_hash,
-        "attempt": manifest.attempt,
-        "metrics": dict(manifest.metrics),
-        "files": {name: {"bytes": size, "crc32": crc} for name, (size, crc) in files.items()},
-    }
-
-
-def _from_json(content: dict[str, object]) -> Manifest:
-    return Manifest(
-        Position(content["epoch"], content["stepInEpoch"], content["step"]),
-        content["workers"],
-        content["specHash"],
-        content["attempt"],
-        content["metrics"],
-        {name: (entry["bytes"], entry["crc32"]) for name, entry in content["files"].items()},
-    )

@@ -7,7 +7,7 @@ its checkpoint writer, every rank its meter. So all ranks act at the same step, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 import torch.distributed as dist
@@ -58,7 +58,9 @@ class Control:
     def __init__(self) -> None:
         self._ranks = dist.get_world_size() if dist.is_initialized() else 1
         self._rank = dist.get_rank() if dist.is_initialized() else 0
-        self._group = dist.new_group(backend="gloo") if self._ranks > 1 else None
+        self._group = (
+            cast("dist.ProcessGroup", dist.new_group(backend="gloo")) if self._ranks > 1 else None
+        )
 
     @property
     def leads(self) -> bool:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import ray
 
 from trainshed.data.feeder import CachedBlocks, Feeder, Limits, Slice
+from trainshed.runtime.client import Client
 from trainshed.runtime.hub import Ending, Failure, Hub, Seconds
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class Coordinator:
 
 def start(
     plans: Mapping[str, DatasetPlan], limits: Limits, started: float, num_workers: int
-) -> ActorHandle:
+) -> Client:
     """Start the actor on this node and return its handle; the caller keeps it alive."""
     node = ray.get_runtime_context().get_node_id()
     # Every rank may wait in a call for each dataset, while pushes and looks must still get through.
@@ -111,4 +112,5 @@ def start(
         max_concurrency=concurrency,
         label_selector={"ray.io/node-id": node},
     )
-    return actor.remote(plans, limits, started)
+    handle = actor.remote(plans, limits, started)
+    return Client(cast("ActorHandle[Coordinator]", handle))

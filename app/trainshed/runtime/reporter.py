@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import ray
 import torch
 
 from trainshed_api.progress import Event, Progress
@@ -15,7 +14,8 @@ from trainshed_api.progress import Event, Progress
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ray.actor import ActorHandle
+    from trainshed.runtime.client import Client
+
 
 SECONDS_BETWEEN_CALLS = 0.5
 
@@ -41,12 +41,12 @@ class Scoreboard:
 class Reporter:
     """Sends the scoreboard; `stop_reason` is what came back."""
 
-    def __init__(self, coordinator: ActorHandle, group: int, board: Scoreboard) -> None:
+    def __init__(self, coordinator: Client, group: int, board: Scoreboard) -> None:
         self._coordinator = coordinator
         self._group = group
         self._board = board
         self._ended = threading.Event()
-        self._last_step = -1
+        self._last_step = board.step
         self.stop_reason: str | None = None
         self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
         self._thread.start()
@@ -71,8 +71,8 @@ class Reporter:
         board.means.update(means)
         if board.step != self._last_step:
             self._last_step = board.step
-            events = [self._progress(), *events]
-        self.stop_reason = ray.get(self._coordinator.push.remote(self._group, seconds, events))
+            events = [*events, self._progress()]
+        self.stop_reason = self._coordinator.push(self._group, seconds, events)
 
     def _progress(self) -> Progress:
         board = self._board

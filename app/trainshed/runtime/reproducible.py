@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import GradBucket
 
 
 def prepare(threads: int) -> None:
@@ -29,7 +33,7 @@ def sum_in_rank_order(model: torch.nn.Module) -> None:
 
 def _mean_in_rank_order(
     state: None,
-    bucket: dist.GradBucket,
+    bucket: GradBucket,
 ) -> torch.futures.Future[torch.Tensor]:
     mine = bucket.buffer()
     ranks = dist.get_world_size()

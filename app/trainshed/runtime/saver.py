@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 import ray.train
 
@@ -34,6 +35,14 @@ if TYPE_CHECKING:
 NONE, EARLIER, OWN = 0, 1, 2
 
 
+class Scheduler(Stateful, Protocol):
+    """A learning rate scheduler of torch.optim."""
+
+    def step(self) -> None:
+        """Count a step of the optimizer."""
+        ...
+
+
 class Tracked:
     """The objects whose state a checkpoint holds."""
 
@@ -41,7 +50,7 @@ class Tracked:
         self,
         model: torch.nn.Module,
         optimizer: torch.optim.Optimizer | None,
-        scheduler: Stateful | None,
+        scheduler: Scheduler | None,
         others: Mapping[str, Stateful],
         scaler: torch.amp.GradScaler,
     ) -> None:
@@ -64,8 +73,8 @@ class Tracked:
         unwrapped(self.model).load_state_dict(model)
         for name, part in self._parts.items():
             saved = state.get(name)
-            if isinstance(saved, Mapping) and saved:
-                part.load_state_dict(saved)
+            if saved:
+                part.load_state_dict(cast("dict[str, object]", saved))
 
 
 class Saver:
@@ -118,15 +127,14 @@ class Saver:
         if self._rank:
             return
         self._writer.wait()
-        model = self._buffers.copy({"model": unwrapped(tracked.model).state_dict()})["model"]
-        state = self._buffers.copy({"state": tracked.state()})["state"]
+        model = self._buffers.copy(unwrapped(tracked.model).state_dict(), "model")
+        state = self._buffers.copy(tracked.state(), "state")
         manifest = Manifest(
-            position,
-            self._num_ranks,
-            self._job.spec_hash,
-            self._job.attempt,
-            {name: value for name, value in metrics.items() if value == value},
-            {},
+            position=position,
+            workers=self._num_ranks,
+            spec_hash=self._job.spec_hash,
+            attempt=self._job.attempt,
+            metrics={name: value for name, value in metrics.items() if math.isfinite(value)},
         )
         self._writer.begin(model, {**state, "random": states}, manifest)
         self._blocked[position.step] = time.perf_counter() - began

@@ -18,11 +18,11 @@ State: TypeAlias = object
 class Stateful(Protocol):
     """Whatever has to survive a restart."""
 
-    def state_dict(self) -> Mapping[str, object]:
+    def state_dict(self) -> dict[str, object]:
         """Return the state."""
         ...
 
-    def load_state_dict(self, state_dict: Mapping[str, object]) -> object:
+    def load_state_dict(self, state_dict: dict[str, object], /) -> object:
         """Take the state over."""
         ...
 
@@ -40,10 +40,10 @@ class Buffers:
     def __init__(self) -> None:
         self._kept: dict[str, torch.Tensor] = {}
 
-    def copy(self, state: State) -> State:
-        """Return a copy of the state whose tensors lie in the kept memory."""
-        copied = self._copy(state, "")
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
+    def copy(self, state: Mapping[str, object], name: str) -> dict[str, object]:
+        """Return a copy of a state whose tensors lie in the memory kept under a name."""
+        copied = {key: self._copy(value, f"{name}/{key}") for key, value in state.items()}
+        if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             torch.cuda.synchronize()  # the copies were queued without waiting
         return copied
 

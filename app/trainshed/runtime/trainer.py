@@ -8,14 +8,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-import ray
-import ray.train
-from ray.train.torch import TorchTrainer
 from ray.train.v2._internal.callbacks.datasets import DatasetsCallback
 from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
-from ray.train.v2._internal.execution.callback import RayTrainCallback, WorkerGroupCallback
+from ray.train.v2._internal.execution.callback import WorkerGroupCallback
 from ray.train.v2._internal.execution.failure_handling import FailureDecision
 from ray.train.v2._internal.execution.failure_handling.default import DefaultFailurePolicy
+from ray.train.v2.api.config import FailureConfig
+from ray.train.v2.torch.torch_trainer import TorchTrainer
 
 from trainshed.data.shard import PlannedShard
 from trainshed.ray_cluster import in_cluster
@@ -25,24 +24,25 @@ from trainshed_api.progress import WorkersLost
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ray.actor import ActorHandle
     from ray.data import DataIterator
     from ray.train.v2._internal.data_integration.interfaces import DatasetShardMetadata
-    from ray.train.v2._internal.execution.worker_group.worker_group import Worker as TrainWorker
+    from ray.train.v2._internal.execution.worker_group.worker import Worker as TrainWorker
+    from ray.train.v2.api.callback import RayTrainCallback
+    from ray.train.v2.api.exceptions import TrainingFailedError
+    from ray.train.v2.api.result import Result
 
+    from trainshed.runtime.client import Client
     from trainshed.runtime.job import Job
 
 
 class UsersErrorsAreFinal(DefaultFailurePolicy):
     """Retries lost workers, never what the user's function raised: it would only raise again."""
 
-    def __init__(self, failure_config: ray.train.FailureConfig, coordinator: ActorHandle) -> None:
+    def __init__(self, failure_config: FailureConfig, coordinator: Client) -> None:
         super().__init__(failure_config)
         self._coordinator = coordinator
 
-    def make_decision(
-        self, training_failed_error: ray.train.TrainingFailedError
-    ) -> FailureDecision:
+    def make_decision(self, training_failed_error: TrainingFailedError) -> FailureDecision:
         """Return RAISE for an error of the user's, Ray's own decision for all else."""
         failures: Mapping[int, BaseException] = getattr(
             training_failed_error, "worker_failures", {}
@@ -53,7 +53,7 @@ class UsersErrorsAreFinal(DefaultFailurePolicy):
         if decision == FailureDecision.RETRY and failures:
             ranks = ", ".join(str(rank) for rank in sorted(failures))
             message = f"lost worker {ranks}: {reason(next(iter(failures.values())))}"
-            self._coordinator.tell.remote(WorkersLost(time=time.time(), message=message))
+            self._coordinator.tell(WorkersLost(time=time.time(), message=message))
         return decision
 
 
@@ -68,10 +68,10 @@ def reason(error: BaseException) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-class Shards(WorkerGroupCallback):  # type: ignore[misc]  # Ray ships no types
+class Shards(WorkerGroupCallback):
     """Hands `ray.train.get_dataset_shard` shards that the coordinator feeds."""
 
-    def __init__(self, job: Job, coordinator: ActorHandle) -> None:
+    def __init__(self, job: Job, coordinator: Client) -> None:
         self._job = job
         self._coordinator = coordinator
 
@@ -87,7 +87,7 @@ class Shards(WorkerGroupCallback):  # type: ignore[misc]  # Ray ships no types
 class ShardProvider:
     """Finds a worker's shard by the dataset's name."""
 
-    def __init__(self, job: Job, coordinator: ActorHandle, num_ranks: int) -> None:
+    def __init__(self, job: Job, coordinator: Client, num_ranks: int) -> None:
         self._job = job
         self._coordinator = coordinator
         self._num_ranks = num_ranks
@@ -106,7 +106,7 @@ class ShardProvider:
         if name not in self._made:
             self._made[name] = PlannedShard(
                 self._job.plans[name],
-                self._coordinator,
+                self._coordinator.handle,
                 dataset_info.world_rank,
                 self._num_ranks,
                 self._job.seed,
@@ -114,10 +114,10 @@ class ShardProvider:
         return self._made[name]
 
 
-class Trainer(TorchTrainer):  # type: ignore[misc]  # Ray ships no types
+class Trainer(TorchTrainer):
     """TorchTrainer for one job."""
 
-    def __init__(self, job: Job, coordinator: ActorHandle, **arguments: Any) -> None:
+    def __init__(self, job: Job, coordinator: Client, **arguments: Any) -> None:
         self._job = job
         self._coordinator = coordinator
         super().__init__(**arguments)
@@ -135,7 +135,8 @@ class Trainer(TorchTrainer):  # type: ignore[misc]  # Ray ships no types
         ]
         return [*callbacks, Shards(self._job, self._coordinator)]
 
-    def _initialize_and_run_controller(self, **arguments: Any) -> ray.train.Result:
+    def _initialize_and_run_controller(self, **arguments: Any) -> Result:
         config = self.run_config.failure_config
+        assert isinstance(config, FailureConfig)
         arguments["failure_policy"] = UsersErrorsAreFinal(config, self._coordinator)
         return super()._initialize_and_run_controller(**arguments)

@@ -7,19 +7,18 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import ray
 import ray.train
 
 import trainshed
 from trainshed.functions import find_training_function, takes_config
 from trainshed.runtime import reproducible
-from trainshed.runtime.current import Run, StopTraining, activate
+from trainshed.runtime.current import Run, activate
 from trainshed.runtime.hub import Failure
+from trainshed.runtime.loop import StopTraining
 from trainshed.runtime.state import seed_everything
 
 if TYPE_CHECKING:
-    from ray.actor import ActorHandle
-
+    from trainshed.runtime.client import Client
     from trainshed.runtime.job import Job
 
 OURS = str(Path(trainshed.__file__).parent)
@@ -37,7 +36,7 @@ class Worker:
         coordinator: of the run.
     """
 
-    def __init__(self, job: Job, coordinator: ActorHandle) -> None:
+    def __init__(self, job: Job, coordinator: Client) -> None:
         self._job = job
         self._coordinator = coordinator
 
@@ -66,7 +65,7 @@ class Worker:
             stopped = True
         except Exception as error:
             failure = Failure(rank, run.step, summary(error), users_traceback(error))
-            ray.get(self._coordinator.fail.remote(failure))
+            self._coordinator.fail(failure)
             raise UserFailureError(failure.summary) from None
         finally:
             activate(None)

@@ -1,0 +1,59 @@
+"""The coordinator as everybody else calls it: an actor's handle with types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import ray
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ray.actor import ActorHandle
+
+    from trainshed.runtime.coordinator import Coordinator, View
+    from trainshed.runtime.hub import Ending, Failure
+    from trainshed_api.progress import Event
+
+
+class Client:
+    """Calls the coordinator; calls that return nothing are not waited for unless said.
+
+    Args:
+        handle: of the actor.
+    """
+
+    def __init__(self, handle: ActorHandle[Coordinator]) -> None:
+        self.handle = handle
+
+    def join(self, step: int) -> int:
+        """Take in a worker group; return its number."""
+        return cast("int", ray.get(self.handle.join.remote(step)))
+
+    def push(self, group: int, seconds: Mapping[str, float], events: Sequence[Event]) -> str | None:
+        """Say how it goes; return why to stop, if so."""
+        return cast("str | None", ray.get(self.handle.push.remote(group, seconds, events)))
+
+    def mark(self, group: int, step: int, at: float, seconds: Mapping[str, float]) -> None:
+        """Remember the time spent up to a checkpoint."""
+        self.handle.mark.remote(group, step, at, seconds)
+
+    def leave(self, group: int, seconds: Mapping[str, float], ending: Ending) -> None:
+        """Say how the training function ended; waits until it is known."""
+        ray.get(self.handle.leave.remote(group, seconds, ending))
+
+    def fail(self, failure: Failure) -> None:
+        """Say what the user's function raised; waits until it is known."""
+        ray.get(self.handle.fail.remote(failure))
+
+    def tell(self, event: Event) -> None:
+        """Add an event of somebody who is no worker."""
+        self.handle.tell.remote(event)
+
+    def stop(self, reason: str) -> None:
+        """Ask the run to stop."""
+        self.handle.stop.remote(reason)
+
+    def look(self, after: int) -> View:
+        """Return the state and the events from number `after` on."""
+        return cast("View", ray.get(self.handle.look.remote(after)))

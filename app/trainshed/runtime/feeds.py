@@ -1,0 +1,79 @@
+"""The datasets of a run as one worker sees them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainshed.data.batches import Feed
+from trainshed.data.blocks import FedBlocks, OwnBlocks
+from trainshed.data.schedule import Kind, Pass, split_for
+
+if TYPE_CHECKING:
+    from trainshed.runtime.checkpoint import Position
+    from trainshed.runtime.client import Client
+    from trainshed.runtime.job import Job
+
+
+class Feeds:
+    """Makes each dataset's feed when it is first asked for.
+
+    Args:
+        job: with the plans.
+        coordinator: of the run.
+        rank: this worker.
+        num_ranks: number of workers.
+        group: number of the worker group.
+    """
+
+    def __init__(
+        self, job: Job, coordinator: Client, rank: int, num_ranks: int, group: int
+    ) -> None:
+        self._job = job
+        self._coordinator = coordinator
+        self._rank = rank
+        self._num_ranks = num_ranks
+        self._group = group
+        self._made: dict[str, Feed] = {}
+
+    def feed(self, name: str) -> Feed:
+        """Return the feed of a dataset.
+
+        Raises:
+            KeyError: when the spec has no such dataset.
+        """
+        if name not in self._job.plans:
+            known = ", ".join(self._job.plans) or "none"
+            raise KeyError(f"no dataset {name!r} in spec.data.datasets; it has: {known}")
+        if name not in self._made:
+            plan = self._job.plans[name]
+            own = plan.loader == "torch"
+            blocks = (
+                OwnBlocks(plan) if own else FedBlocks(plan, self._coordinator.handle, self._rank)
+            )
+            self._made[name] = Feed(plan, blocks, self._rank)
+        return self._made[name]
+
+    def passing(self, name: str, kind: Kind, position: Position) -> Pass:
+        """Return the pass over a dataset in the present epoch."""
+        steps = kind == "train" and name == self._job.main_dataset
+        return Pass(
+            dataset=name,
+            kind=kind,
+            epoch=position.epoch,
+            first_step=position.step_in_epoch if steps else 0,
+            num_ranks=self._num_ranks,
+            batch_size=self._job.batch_size,
+            seed=self._job.seed,
+            group=self._group,
+        )
+
+    def planned_steps(self, position: Position) -> int | None:
+        """Return the steps of the whole run where the files' rows tell."""
+        name = self._job.main_dataset
+        if self._job.epochs is None or name is None:
+            return None
+        plan = self._job.plans[name]
+        if plan.rows is None:
+            return None
+        at = self.passing(name, "train", position)
+        return split_for(plan, at, plan.rows).steps * self._job.epochs

@@ -1,0 +1,173 @@
+"""Where a worker's training stands, and what is due between two steps."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import torch
+
+from trainshed.runtime.checkpoint import Position
+from trainshed.runtime.control import Agreement, Control, Proposal, next_agreement
+from trainshed.runtime.hub import Ending
+from trainshed.runtime.meter import CHECKPOINTING, WAITING, Meter
+from trainshed.runtime.pace import Pace
+from trainshed.runtime.reporter import Reporter, Scoreboard
+from trainshed.runtime.saver import Saver, Tracked, check_best_metric
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trainshed.runtime.client import Client
+    from trainshed.runtime.job import Job
+    from trainshed_api.progress import Event
+
+
+class StopTraining(BaseException):
+    """Raised in a training function when the run was asked to stop and its checkpoint is begun."""
+
+
+class NonFiniteLossError(ArithmeticError):
+    """The loss is NaN or infinite; the message names the step."""
+
+
+class Loop:
+    """Counts steps, and at their boundaries agrees, writes checkpoints and stops; on all ranks alike.
+
+    Args:
+        job: what to do.
+        coordinator: of the run.
+        rank: this worker.
+        num_ranks: number of workers.
+    """
+
+    def __init__(self, job: Job, coordinator: Client, rank: int, num_ranks: int) -> None:
+        self.job = job
+        self.control = Control()
+        self.saver = Saver(job, self.control, rank, num_ranks)
+        self.position = self.saver.position
+        self._coordinator = coordinator
+        group = coordinator.join(self.position.step) if rank == 0 else 0
+        self.group = self.control.from_leader(group)
+        self.meter = Meter()
+        self._pace = Pace()
+        self.board = Scoreboard(job.epochs, epoch=self.position.epoch + 1, step=self.position.step)
+        self.metrics = dict(self.saver.manifest.metrics if self.saver.manifest else {})
+        self.tracked: Tracked | None = None
+        self._losses: list[tuple[int, torch.Tensor]] = []
+        self._next_agreement = self.position.step + 1
+        self._reporter = Reporter(coordinator, self.group, self.board) if rank == 0 else None
+
+    def say(self, events: Sequence[Event]) -> None:
+        """Hand events to the reporter; only rank 0's are sent."""
+        if self._reporter:
+            with self.board.lock:
+                self.board.events.extend(events)
+
+    def watch_loss(self, loss: torch.Tensor) -> None:
+        """Remember the loss of the step under way; it is looked at when ranks agree next."""
+        self._losses.append((self.position.step + 1, loss))
+
+    def end_step(self, rows: int) -> None:
+        """Count a step of so many rows over all ranks. A collective now and then.
+
+        Raises:
+            StopTraining: when the run was asked to stop.
+            NonFiniteLossError: when a rank's loss was no finite number.
+        """
+        position = self.position
+        self.position = Position(
+            epoch=position.epoch, step_in_epoch=position.step_in_epoch + 1, step=position.step + 1
+        )
+        self._pace.step(rows)
+        self.board.step = self.position.step
+        self._boundary(epoch_ended=False)
+
+    def end_epoch(self) -> None:
+        """Count an epoch. A collective.
+
+        Raises:
+            SpecError: when nobody reports the metric of `checkpoint.best`.
+            StopTraining: when the run was asked to stop.
+            NonFiniteLossError: when a rank's loss was no finite number.
+        """
+        self.position = Position(epoch=self.position.epoch + 1, step=self.position.step)
+        check_best_metric(self.job, {**self.board.means, **self.metrics})
+        self._boundary(epoch_ended=True)
+
+    def finish(self, stopped: bool) -> None:
+        """Wait for the last checkpoint, register it and say how it ended. A collective."""
+        with self.meter.inside(CHECKPOINTING):
+            self.saver.wait()
+            self._register(self._agree().written)
+        if self._reporter is None:
+            return
+        seconds = self.meter.seconds()
+        self.board.seconds = seconds
+        self._reporter.close()
+        ending = Ending(
+            stopped=stopped,
+            epoch=self.position.epoch,
+            step=self.position.step,
+            metrics={**self.board.means, **self.metrics},
+            rate=self.board.rate,
+            data_wait_percent=self.board.data_wait_percent,
+            checkpoint=self.saver.latest,
+        )
+        self._coordinator.leave(self.group, seconds, ending)
+
+    def _boundary(self, epoch_ended: bool) -> None:
+        due = self.saver.due(self.position, epoch_ended)
+        if not (due or epoch_ended or self.position.step >= self._next_agreement):
+            return
+        agreed = self._agree()
+        if agreed.bad_step is not None:
+            raise NonFiniteLossError(f"the loss is NaN or infinite at step {agreed.bad_step}")
+        if due or (agreed.stop and self.job.writes_checkpoints):
+            with self.meter.inside(CHECKPOINTING):
+                self.saver.begin(self.tracked, self.position, self.metrics, self._mark)
+        self._register(agreed.written)
+        if agreed.stop:
+            raise StopTraining
+
+    def _register(self, written: int) -> None:
+        with self.meter.inside(CHECKPOINTING):
+            self.say(self.saver.register(written))
+
+    def _agree(self) -> Agreement:
+        pace = self._pace.seconds_per_step()
+        agreed = self.control.agree(
+            Proposal(
+                next_step=next_agreement(self.position.step, pace),
+                stop=bool(self._reporter and self._reporter.stop_reason),
+                written=self.saver.num_written,
+                seconds=self.meter.seconds(),
+                bad_step=self._bad_step(),
+            )
+        )
+        self._next_agreement = agreed.next_step
+        self._publish(agreed, pace)
+        return agreed
+
+    def _publish(self, agreed: Agreement, seconds_per_step: float) -> None:
+        board = self.board
+        board.seconds = agreed.seconds
+        board.rate = self._pace.rows_per_second()
+        loop = agreed.seconds["training"] + agreed.seconds[WAITING]
+        board.data_wait_percent = 100 * agreed.seconds[WAITING] / loop if loop > 0 else None
+        if board.steps:
+            board.eta_seconds = max(0, board.steps - board.step) * seconds_per_step
+
+    def _bad_step(self) -> int | None:
+        losses, self._losses = self._losses, []
+        if not losses:
+            return None
+        # finite has shape (steps since the last look,)
+        finite = torch.isfinite(torch.stack([loss.float() for _, loss in losses])).tolist()
+        return next(
+            (step for (step, _), fine in zip(losses, finite, strict=True) if not fine), None
+        )
+
+    def _mark(self) -> None:
+        seconds = self.meter.seconds()
+        self._coordinator.mark(self.group, self.position.step, time.time(), seconds)
