@@ -23,7 +23,7 @@ from trainshed.data.schedule import (
 from trainshed.data.source import augmented, first_rows, piece_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from trainshed.data.plan import DatasetPlan
     from trainshed.data.split import Split
@@ -89,7 +89,7 @@ class Feed:
         """Return the steps of a pass."""
         return split_for(self.plan, at, int(self.counts().sum()))
 
-    def batches(self, at: Pass) -> Iterator[Batch]:
+    def batches(self, at: Pass) -> Generator[Batch, None, None]:
         """Yield the batches from `at.first_step` to the end of the pass, made ready in a thread."""
         return prefetched(self._batches(at), self.plan.feed.prefetch_batches)
 
