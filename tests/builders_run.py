@@ -48,7 +48,7 @@ def make_resume_point(step: int) -> ResumePoint:
     return ResumePoint(checkpoint="checkpoint_1", epoch=1, step=step)
 
 
-def make_progress(step: int = 120, **changes: JsonValue) -> Progress:
+def make_progress(step: int | None = 120, **changes: JsonValue) -> Progress:
     """Progress in the third of five epochs; `changes` are fields by their own names."""
     fields: dict[str, JsonValue] = {
         "time": 1_700_000_010.0,

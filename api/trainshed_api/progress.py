@@ -60,11 +60,11 @@ class Seconds(Record):
 
 
 class ResumePoint(Record):
-    """The checkpoint that training went on from; epoch counts finished ones."""
+    """The checkpoint that training went on from; epoch counts finished ones. Null: nobody knows."""
 
     checkpoint: str
-    epoch: int
-    step: int
+    epoch: int | None = None
+    step: int | None = None
 
 
 class Event(Record):
@@ -91,9 +91,9 @@ class Progress(Event):
     """How far training is; `epoch` is the one being worked on, from 1. Null: nobody knows."""
 
     event: Literal["progress"] = "progress"
-    epoch: int
+    epoch: int | None = None
     epochs: int | None = None
-    step: int
+    step: int | None = None
     steps: int | None = None
     percent: int | None = None
     samples_per_second: Measurement = None
@@ -107,19 +107,19 @@ class Evaluated(Event):
     """A dataset was evaluated; means over all of its rows."""
 
     event: Literal["evaluated"] = "evaluated"
-    epoch: int
-    step: int
+    epoch: int | None = None
+    step: int | None = None
     metrics: dict[str, Measurement]
 
 
 class CheckpointSaved(Event):
-    """A checkpoint is complete; training stood still for `blocked_seconds`."""
+    """A checkpoint is complete; training stood still for `blocked_seconds`. Null: nobody knows."""
 
     event: Literal["checkpoint"] = "checkpoint"
-    epoch: int
-    step: int
+    epoch: int | None = None
+    step: int | None = None
     path: str
-    blocked_seconds: float
+    blocked_seconds: float | None = None
 
 
 class WorkersLost(Event):

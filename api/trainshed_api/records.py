@@ -33,11 +33,14 @@ class DataRecord(Record):
 
 
 class CheckpointRecord(Record):
-    """A checkpoint and how far training was when it was written; epoch counts finished ones."""
+    """A checkpoint and how far training was when it was written; epoch counts finished ones.
+
+    Null: nobody knows.
+    """
 
     path: str
-    epoch: int
-    step: int
+    epoch: int | None = None
+    step: int | None = None
 
 
 class RunRecord(Record):
@@ -57,9 +60,9 @@ class ResultRecord(Record):
     """result.json: how the run ended. Null: nobody knows."""
 
     outcome: Outcome
-    epoch: int
+    epoch: int | None = None
     epochs: int | None = None
-    step: int
+    step: int | None = None
     steps: int | None = None
     metrics: dict[str, Measurement] = Field(default_factory=dict)
     seconds: Seconds = Field(default_factory=Seconds)

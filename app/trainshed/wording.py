@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from trainshed_api.progress import ResumePoint
+
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 # Below SHORT seconds tenths matter, below TINY milliseconds do.
 SHORT, TINY = 10, 0.1
@@ -47,6 +49,22 @@ def say_number(value: float | None) -> str:
 def say_count(value: float | None) -> str:
     """A whole number with thousands apart."""
     return MISSING if value is None else f"{value:,.0f}"
+
+
+def say_place(epoch: int | None, step: int | None) -> str:
+    """How far along a run: epoch 3, step 1,200; only what is known."""
+    parts = [] if epoch is None else [f"epoch {epoch:,}"]
+    if step is not None:
+        parts.append(f"step {step:,}")
+    return ", ".join(parts)
+
+
+def say_resume(point: ResumePoint | None) -> str:
+    """Where training went on: the step, else the epoch, else just that there was a checkpoint."""
+    if point is None:
+        return "the beginning"
+    epoch = point.epoch if point.step is None else None
+    return say_place(epoch, point.step) or "a checkpoint"
 
 
 def say_percent(value: float | None) -> str:

@@ -17,7 +17,14 @@ from tests.builders_run import (
     make_started,
 )
 from trainshed.display import LineDisplay, TerminalDisplay, choose_display
-from trainshed_api.progress import AnyEvent, Stopping, WarningEvent, WorkersLost, parse_event
+from trainshed_api.progress import (
+    AnyEvent,
+    CheckpointSaved,
+    Stopping,
+    WarningEvent,
+    WorkersLost,
+    parse_event,
+)
 
 REPORT = "/runs/local/digits/report.html"
 EVENTS: list[AnyEvent] = [
@@ -59,6 +66,15 @@ CASES: dict[str, Case] = {
     "progress without totals shows what is known": Case(
         [make_progress(epochs=None, steps=None, percent=None, eta_seconds=None, loss=None)],
         ["epoch 3", "step 120 "],
+    ),
+    "progress without epoch and step shows the rest": Case(
+        [make_progress(step=None, epoch=None)], ["53 %", "loss 0.31"]
+    ),
+    "a checkpoint of a program that counts epochs": Case(
+        [CheckpointSaved(time=1, epoch=2, path="/r/c")], ["checkpoint", "epoch 2"]
+    ),
+    "a checkpoint of a program that counts nothing": Case(
+        [CheckpointSaved(time=1, path="/runs/checkpoint_x")], ["checkpoint checkpoint_x"]
     ),
     "an evaluation scrolls by": Case(
         [make_evaluated()], ["evaluated", "epoch 3", "valid.accuracy 0.95"]

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TextIO
 
 from rich.console import Console, Group, RenderableType
@@ -19,6 +20,8 @@ from trainshed.wording import (
     say_metrics,
     say_number,
     say_percent,
+    say_place,
+    say_resume,
     say_whole_seconds,
 )
 from trainshed_api.progress import (
@@ -121,13 +124,17 @@ class TerminalDisplay:
 def say_happening(event: AnyEvent) -> Text | None:
     """The line that scrolls by for one event; None for those that only move the live part."""
     if isinstance(event, Evaluated):
-        where = f"epoch {event.epoch}"
-        return Text.assemble(("  evaluated  ", "green"), f"{where}  ", say_metrics(event.metrics))
+        where = "" if event.epoch is None else f"epoch {event.epoch}  "
+        return Text.assemble(("  evaluated  ", "green"), where, say_metrics(event.metrics))
     if isinstance(event, CheckpointSaved):
-        held = f"held up training {say_duration(event.blocked_seconds)}"
-        return Text.assemble(("  checkpoint ", "blue"), f"step {event.step:,}  ", (held, "dim"))
+        epoch = event.epoch if event.step is None else None
+        where = say_place(epoch, event.step) or Path(event.path).name
+        parts: list[str | tuple[str, str]] = [("  checkpoint ", "blue"), where]
+        if event.blocked_seconds is not None:
+            parts.append((f"  held up training {say_duration(event.blocked_seconds)}", "dim"))
+        return Text.assemble(*parts)
     if isinstance(event, WorkersLost):
-        back = f"step {event.resumed_from.step:,}" if event.resumed_from else "the beginning"
+        back = say_resume(event.resumed_from)
         return Text.assemble(
             ("  workers lost  ", "bold yellow"), event.message, f"  going on from {back}"
         )
@@ -147,23 +154,26 @@ def _say_start(event: Started) -> Text:
     if rows:
         parts.append(f"rows: {rows}")
     if event.resumed_from:
-        parts.append(f"resumed from step {event.resumed_from.step:,}")
+        parts.append(f"resumed from {say_resume(event.resumed_from)}")
     return Text.assemble((event.run, "bold"), "  ", " · ".join(parts))
 
 
 def _progress_lines(event: Progress) -> RenderableType:
     bar = Table.grid(padding=(0, 2))
     cells: list[RenderableType] = []
-    of = f"/{event.epochs}" if event.epochs else ""
-    cells.append(Text(f"epoch {event.epoch}{of}"))
+    if event.epoch is not None:
+        of = f"/{event.epochs}" if event.epochs else ""
+        cells.append(Text(f"epoch {event.epoch}{of}"))
     if event.percent is not None:
         cells.append(ProgressBar(total=100, completed=event.percent, width=30))
         cells.append(Text(f"{event.percent:.0f} %"))
     if event.eta_seconds is not None:
         cells.append(Text(f"{say_duration(event.eta_seconds)} left"))
     bar.add_row(*cells)
-    of = f"/{event.steps:,}" if event.steps else ""
-    figures = [f"step {event.step:,}{of}"]
+    figures = []
+    if event.step is not None:
+        of = f"/{event.steps:,}" if event.steps else ""
+        figures.append(f"step {event.step:,}{of}")
     if event.loss is not None:
         figures.append(f"loss {say_number(event.loss)}")
     if event.samples_per_second is not None:

@@ -1,13 +1,15 @@
 """Turn what the attempts of a run reported into the charts of its report.
 
-Pure. A curve is drawn over steps. Each attempt, and each resume within one, starts a new stretch;
-what an earlier stretch did beyond the step that was resumed from was lost, and looks so.
+Pure. A curve is drawn over steps, or over what the program counts instead. Each attempt, and
+each resume within one, starts a new stretch; what an earlier stretch did beyond the step that was
+resumed from was lost, and looks so.
 """
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from trainshed.report.places import Measured, place_events
 from trainshed.report.plots import (
     Chart,
     Series,
@@ -54,6 +56,7 @@ class Curves:
 
 def collect_curves(attempts: Sequence[Attempt]) -> Curves:
     """One chart for each kind of metric, loss first, then samples/s and data wait."""
+    counted, attempts = place_events(attempts)
     stretches = split_stretches(attempts)
     resumes = tuple(stretch.start for stretch in stretches[1:])
     repeated = tuple(_repeated_spans(stretches))
@@ -64,6 +67,7 @@ def collect_curves(attempts: Sequence[Attempt]) -> Curves:
         Chart(
             title=kind,
             series=series,
+            x_label=counted,
             log_allowed=_is_loss(kind),
             resumes=resumes,
             repeated=repeated,
@@ -82,7 +86,14 @@ def collect_curves(attempts: Sequence[Attempt]) -> Curves:
     for title, value in SPEEDS.items():
         if (speed := _speed_series(title, value, stretches)) is not None:
             charts.append(
-                Chart(title, (speed,), from_zero=True, resumes=resumes, repeated=repeated)
+                Chart(
+                    title,
+                    (speed,),
+                    x_label=counted,
+                    from_zero=True,
+                    resumes=resumes,
+                    repeated=repeated,
+                )
             )
     return Curves(
         charts=tuple(charts),
@@ -100,10 +111,10 @@ def split_stretches(attempts: Sequence[Attempt]) -> tuple[Stretch, ...]:
     start = 0.0
     for event in (event for attempt in attempts for event in attempt.events):
         if isinstance(event, Started | WorkersLost):
-            if any(isinstance(e, Progress | Evaluated) for e in events):
+            if any(isinstance(e, Measured) for e in events):
                 stretches.append(Stretch(tuple(events), start))
                 events = []
-            start = float(event.resumed_from.step) if event.resumed_from else 0.0
+            start = float(event.resumed_from.step or 0) if event.resumed_from else 0.0
         events.append(event)
     stretches.append(Stretch(tuple(events), start))
     end = math.inf
@@ -119,14 +130,14 @@ def metric_names(stretches: Sequence[Stretch]) -> list[str]:
     names: dict[str, None] = {}
     for stretch in stretches:
         for event in stretch.events:
-            if isinstance(event, Progress | Evaluated):
+            if isinstance(event, Measured):
                 names.update(dict.fromkeys(event.metrics))
     return list(names)
 
 
 def checkpoint_steps(stretches: Sequence[Stretch]) -> set[int]:
     """The steps at which a checkpoint was written."""
-    return {e.step for s in stretches for e in s.events if isinstance(e, CheckpointSaved)}
+    return {e.step or 0 for s in stretches for e in s.events if isinstance(e, CheckpointSaved)}
 
 
 def is_drawable(value: float | None) -> bool:
@@ -157,11 +168,11 @@ def _points_of(name: str, stretch: Stretch) -> tuple[list[Point], list[Point]]:
     logged: list[Point] = []
     evaluated: list[Point] = []
     for event in stretch.events:
-        if isinstance(event, Progress | Evaluated):
+        if isinstance(event, Measured):
             value = event.metrics.get(name)
             if value is not None and is_drawable(value):
                 into = evaluated if isinstance(event, Evaluated) else logged
-                into.append((float(event.step), value))
+                into.append((float(event.step or 0), value))
     return logged, evaluated
 
 
@@ -171,7 +182,7 @@ def _speed_series(
     strokes: list[Stroke] = []
     for stretch in stretches:
         points = [
-            (float(event.step), value)
+            (float(event.step or 0), value)
             for event in stretch.events
             if isinstance(event, Progress)
             if (value := speed(event)) is not None and is_drawable(value)
@@ -200,7 +211,7 @@ def _strokes(points: Sequence[Point], end: float, limit: int) -> list[Stroke]:
 
 def _repeated_spans(stretches: Sequence[Stretch]) -> Iterator[Span]:
     for stretch in stretches:
-        reached = max((p.step for p in stretch.events if isinstance(p, Progress)), default=0)
+        reached = max((p.step or 0 for p in stretch.events if isinstance(p, Progress)), default=0)
         if reached > stretch.end:
             yield max(stretch.end, stretch.start), float(reached)
 

@@ -6,12 +6,11 @@ from pathlib import Path
 
 from trainshed.report.metrics import find_best
 from trainshed.report.read import Attempt, RunFolder
-from trainshed.wording import MISSING, say_count, say_duration, say_moment
+from trainshed.wording import MISSING, say_count, say_duration, say_moment, say_resume
 from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,
     Finished,
-    ResumePoint,
     Stopping,
     WarningEvent,
     WorkersLost,
@@ -71,7 +70,7 @@ def list_attempts(run: RunFolder) -> Iterator[AttemptRow]:
         yield AttemptRow(
             number=str(attempt.number),
             started=say_moment(times[0] if times else None),
-            origin=_say_origin(started.resumed_from) if started else MISSING,
+            origin=say_resume(started.resumed_from) if started else MISSING,
             workers=say_count(started.workers) if started else MISSING,
             step=say_count(max(steps, default=None)),
             took=say_duration(finished.wall_seconds if finished else _span(times)),
@@ -89,7 +88,7 @@ def list_checkpoints(run: RunFolder) -> CheckpointList:
         marks = []
         if event.path == last:
             marks.append("last")
-        if best and best.step == event.step:
+        if best and best.step is not None and best.step == event.step:
             marks.append("best")
         if Path(event.path).is_absolute() and not Path(event.path).exists():
             marks.append("removed")
@@ -127,7 +126,7 @@ def list_notes(run: RunFolder) -> list[Note]:
 
 def _say_event(event: AnyEvent, attempt: Attempt) -> str:
     if isinstance(event, WorkersLost):
-        back = _say_origin(event.resumed_from)
+        back = say_resume(event.resumed_from)
         return f"Workers lost: {event.message} Went on from {back}."
     if isinstance(event, WarningEvent):
         return f"Warning: {event.message}"
@@ -137,10 +136,6 @@ def _say_event(event: AnyEvent, attempt: Attempt) -> str:
     if isinstance(event, Finished):
         return f"Attempt {attempt.number} ended: {event.outcome}. {event.message or ''}".rstrip()
     return ""
-
-
-def _say_origin(resumed: ResumePoint | None) -> str:
-    return f"step {resumed.step:,}" if resumed else "the beginning"
 
 
 def _say_unended(run: RunFolder, is_last: bool) -> str:

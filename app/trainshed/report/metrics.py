@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trainshed.report.read import RunFolder
-from trainshed.wording import say_number
+from trainshed.wording import say_number, say_place
 from trainshed_api.progress import Evaluated, Progress
 
 Mode = Literal["min", "max"]
@@ -33,7 +33,7 @@ class BestMetric:
     name: str
     value: float
     where: str
-    step: int
+    step: int | None
 
 
 def list_metrics(run: RunFolder) -> Iterator[MetricRow]:
@@ -73,7 +73,7 @@ def find_best(run: RunFolder) -> BestMetric | None:
         return None
     pick = max if mode == "max" else min
     value, event = pick(scored, key=lambda pair: pair[0])
-    return BestMetric(name, value, f"epoch {event.epoch}, step {event.step:,}", event.step)
+    return BestMetric(name, value, say_place(event.epoch, event.step), event.step)
 
 
 def _judged_by(run: RunFolder) -> tuple[str | None, Mode]:

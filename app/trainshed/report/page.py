@@ -184,7 +184,7 @@ def _say_steps(result: ResultRecord | None, progress: Progress | None) -> str:
     if source is None or not (source.step or source.steps):
         return ""
     total = f" / {source.steps:,}" if source.steps and source.steps != source.step else ""
-    return f"{source.step:,}{total}"
+    return f"{source.step or 0:,}{total}"
 
 
 def _time_rows(result: ResultRecord | None) -> Iterator[TimeRow]:

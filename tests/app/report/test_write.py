@@ -22,7 +22,15 @@ from tests.builders_run import (
     make_started,
 )
 from trainshed.report import NoRunFolderError, write_report
-from trainshed_api.progress import AnyEvent, Stopping, WarningEvent, WorkersLost
+from trainshed_api.progress import (
+    AnyEvent,
+    CheckpointSaved,
+    Evaluated,
+    ResumePoint,
+    Stopping,
+    WarningEvent,
+    WorkersLost,
+)
 
 HOSTILE = '"><script>alert(1)</script><img src=http://evil.test/x onerror=alert(1)>{{ 7*7 }}'
 
@@ -65,6 +73,20 @@ def make_entrypoint_run() -> RunFolderBuilder:
     )
 
 
+def make_epochs_run() -> RunFolderBuilder:
+    """A script that reports its epochs, lost a worker once, and counts no steps."""
+    back = ResumePoint(checkpoint="c", epoch=1)
+    events: list[AnyEvent] = [make_started()]
+    for epoch in (1, 2):
+        events += [
+            make_progress(epoch=epoch, step=None, steps=None),
+            Evaluated(time=1_700_000_020.0, epoch=epoch, metrics={"valid.accuracy": 0.95}),
+            CheckpointSaved(time=1_700_000_021.0, epoch=epoch, path="c"),
+        ]
+    lost = WorkersLost(time=1_700_000_021.5, message="rank 1 died.", resumed_from=back)
+    return RunFolderBuilder(attempts=[[*events[:4], lost, *events[4:], make_finished()]])
+
+
 CASES: dict[str, Case] = {
     "a run that succeeded shows its key figures": Case(
         make_ended_run,
@@ -88,6 +110,11 @@ CASES: dict[str, Case] = {
         make_entrypoint_run,
         ["python train_ray_ddp.py", "has reported no numbers", "Asked to stop (Interrupted)"],
         ["Samples/s", "Steps"],
+    ),
+    "a script that reports epochs and no steps": Case(
+        make_epochs_run,
+        ["Best valid.accuracy 0.95 epoch 1", "Went on from epoch 1."],
+        ["Steps", "done twice"],
     ),
     "a newer attempt makes an older result void": Case(
         lambda: RunFolderBuilder(
