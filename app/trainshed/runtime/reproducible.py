@@ -1,21 +1,17 @@
-"""Bit-equal training: deterministic kernels, fixed thread counts, gradients summed in rank order."""
+"""Bit-equal training: deterministic kernels, fixed threads, gradients added in rank order.
 
-from __future__ import annotations
+No `from __future__ import annotations` here: DDP looks at the hook's annotations while it runs.
+"""
 
 import os
-from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
 
-if TYPE_CHECKING:
-    from torch._C._distributed_c10d import GradBucket
 
-
-def prepare(threads: int) -> None:
+def prepare() -> None:
     """Make kernels deterministic or fail, before any tensor exists."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for
-    torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True)
     torch.backends.cudnn.benchmark = False
 
@@ -24,7 +20,7 @@ def sum_in_rank_order(model: torch.nn.Module) -> None:
     """Make a DDP model add gradients the same way whatever bucket a parameter is in.
 
     DDP lays its buckets out anew after the first step, and a ring all-reduce adds in an order that
-    depends on the place within the bucket: from three ranks on a resumed run would differ in its
+    depends on the place within the bucket: from three ranks on, a resumed run would differ in its
     first step. Adding all ranks' gradients in rank order does not depend on the place.
     """
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
@@ -32,10 +28,10 @@ def sum_in_rank_order(model: torch.nn.Module) -> None:
 
 
 def _mean_in_rank_order(
-    state: None,
-    bucket: GradBucket,
+    state: object,  # noqa: ARG001 - DDP's signature
+    bucket: dist.GradBucket,  # type: ignore[name-defined]  # exported at run time only
 ) -> torch.futures.Future[torch.Tensor]:
-    mine = bucket.buffer()
+    mine: torch.Tensor = bucket.buffer()
     ranks = dist.get_world_size()
     gathered = [torch.empty_like(mine) for _ in range(ranks)]
     work = dist.all_gather(gathered, mine, async_op=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import ray.train
+import torch
 
 import trainshed
 from trainshed.functions import find_training_function, takes_config
@@ -28,6 +29,10 @@ class UserFailureError(Exception):
     """The user's function failed; not to be tried again. The message is the user's own traceback."""
 
 
+class PeerLostError(Exception):
+    """A collective failed because another worker is gone: to be tried again."""
+
+
 class Worker:
     """The training function as Ray Train sees it.
 
@@ -45,10 +50,12 @@ class Worker:
 
         Raises:
             UserFailureError: with what the function raised.
+            PeerLostError: when a collective failed because another worker is gone.
         """
         job = self._job
+        torch.set_num_threads(job.threads)
         if job.reproducible:
-            reproducible.prepare(job.threads)
+            reproducible.prepare()
         rank = ray.train.get_context().get_world_rank()
         seed_everything(job.seed, rank)
         run = Run(job, self._coordinator)
@@ -64,12 +71,25 @@ class Worker:
         except StopTraining:
             stopped = True
         except Exception as error:
+            if is_lost_peer(error):
+                raise PeerLostError(summary(error)) from None
             failure = Failure(rank, run.step, summary(error), users_traceback(error))
             self._coordinator.fail(failure)
             raise UserFailureError(failure.summary) from None
         finally:
             activate(None)
         run.finish(stopped)
+
+
+def is_lost_peer(error: BaseException) -> bool:
+    """Say whether a collective failed because its other end went away.
+
+    Gloo raises a plain RuntimeError that begins with the C++ file it comes from.
+    """
+    if isinstance(error, (torch.distributed.DistBackendError, torch.distributed.DistNetworkError)):
+        return True
+    text = str(error)
+    return isinstance(error, RuntimeError) and "gloo" in text and "Connection" in text
 
 
 def summary(error: BaseException) -> str:

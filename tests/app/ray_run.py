@@ -1,0 +1,101 @@
+"""Runs `trainshed` as a user would: a process of its own, its output read afterwards."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from trainshed_api.progress import AnyEvent, Finished, parse_event
+
+from tests.builders import make_document
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-c", "from trainshed.cli.main import main; main()"]
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a finished `trainshed` process left."""
+
+    code: int
+    events: list[AnyEvent]
+    stdout: str
+    stderr: str
+
+    @property
+    def finished(self) -> Finished:
+        """Return the last event."""
+        last = self.events[-1]
+        assert isinstance(last, Finished), self.stderr
+        return last
+
+
+def write_run(folder: Path, name: str = "test", **spec: object) -> Path:
+    """Write a TrainingRun file whose relative paths lie under `folder`; return the file."""
+    document = make_document(**spec)
+    document["metadata"] = {"name": name}
+    file = folder / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return file
+
+
+def run_folder(file: Path) -> Path:
+    """Return the folder of a file's run in the default storage."""
+    return file.parent / "runs" / "local" / file.stem
+
+
+def start(*words: str, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    """Start `trainshed WORDS` from the repository's root."""
+    clean = {name: value for name, value in os.environ.items() if name != "TRAINSHED_HOME"}
+    path = os.pathsep.join(str(ROOT / room) for room in ("api", "app", "."))
+    return subprocess.Popen(
+        [*COMMAND, *words],
+        cwd=ROOT,
+        env=clean | {"PYTHONPATH": path} | (environment or {}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(process: subprocess.Popen[str], timeout_seconds: float = 100) -> Output:
+    """Wait for a process and read what it left; nothing of it stays behind."""
+    try:
+        stdout, stderr = process.communicate(timeout=timeout_seconds)
+    finally:
+        end_group(process)
+    events = [parse_event(line) for line in stdout.splitlines() if line.startswith("{")]
+    return Output(process.returncode, events, stdout, stderr)
+
+
+def trainshed(*words: str, environment: dict[str, str] | None = None) -> Output:
+    """Run `trainshed WORDS` to its end."""
+    return finish(start(*words, environment=environment))
+
+
+def wait_for_step(file: Path, step: int, attempt: int = 1, timeout_seconds: float = 80) -> None:
+    """Wait until a run's metrics.jsonl shows a step."""
+    metrics = run_folder(file) / "attempts" / str(attempt) / "metrics.jsonl"
+    deadline = time.monotonic() + timeout_seconds
+    while time.monotonic() < deadline:
+        if metrics.exists():
+            lines = metrics.read_text(encoding="utf-8").splitlines()
+            steps = [json.loads(line).get("step", 0) for line in lines if line.endswith("}")]
+            if max(steps, default=0) >= step:
+                return
+        time.sleep(0.1)
+    raise AssertionError(f"no step {step} in {metrics} within {timeout_seconds} s")
+
+
+def end_group(process: subprocess.Popen[str]) -> None:
+    """Kill what is left of a process and its children."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
