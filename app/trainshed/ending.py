@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from trainshed import atomic
+from trainshed.runtime.hub import Reported
 from trainshed_api.names import FAILED, Outcome
 from trainshed_api.progress import Finished, Seconds
 from trainshed_api.records import CheckpointRecord, ResultRecord
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from trainshed.driver import Driver
     from trainshed.folder import Attempt
     from trainshed.preflight import Prepared
+    from trainshed.runtime.coordinator import View
 
 
 @dataclass(frozen=True)
@@ -62,19 +64,18 @@ def _result(
 ) -> ResultRecord:
     view = driver.view
     wall = time.time() - started
-    spent = view.seconds if view else {}
-    if not spent:  # no worker ever joined
-        spent = {"starting": wall}
-    elif view and view.ending:
-        spent["stopping"] = spent.get("stopping", 0.0) + max(0.0, wall - sum(spent.values()))
+    spent = dict(view.seconds) if view else {}
+    rest = "stopping" if view and view.groups else "starting"
+    spent[rest] = spent.get(rest, 0.0) + max(0.0, wall - sum(spent.values()))
     ending = view.ending if view else None
-    kept = ending.checkpoint if ending else None
+    known = _known(view)
+    kept = known.checkpoint
     return ResultRecord(
         outcome=verdict.outcome,
-        epoch=ending.epoch if ending else 0,
+        epoch=known.epoch,
         epochs=prepared.spec.epochs,
-        step=ending.step if ending else 0,
-        metrics=dict(ending.metrics) if ending else {},
+        step=known.step,
+        metrics=dict(known.metrics),
         seconds=Seconds.model_validate(spent),
         wall_seconds=wall,
         goodput=spent.get("training", 0.0) / wall,
@@ -86,3 +87,14 @@ def _result(
         finished_at=datetime.now(UTC),
         report=str(prepared.folder.path / "report.html"),
     )
+
+
+def _known(view: View | None) -> Reported:
+    """Return how far it came: what the loop counted, and what only the user's reports say."""
+    if view is None:
+        return Reported()
+    if view.ending is None:
+        return view.reported
+    ending = view.ending
+    counted = Reported(ending.epoch or None, ending.step or None, ending.metrics, ending.checkpoint)
+    return view.reported.then(counted)

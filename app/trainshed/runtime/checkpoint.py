@@ -7,6 +7,7 @@ state.pt (everything else), manifest.json (what must be there, and where trainin
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import zlib
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 MODEL, STATE, MANIFEST = "model.pt", "state.pt", "manifest.json"
 FORMAT = 1
 PREFIX = "checkpoint_"
+_OURS = re.compile(PREFIX + r"\d{9,}_epoch\d{4,}")
 
 
 class Position(Record):
@@ -63,6 +65,11 @@ class BadCheckpointError(Exception):
 def folder_name(position: Position) -> str:
     """Return the name of a checkpoint's folder; names sort by step."""
     return f"{PREFIX}{position.step:09d}_epoch{position.epoch:04d}"
+
+
+def is_ours(name: str) -> bool:
+    """Say whether a folder's name is one of `folder_name`; Ray Train's functions write others."""
+    return bool(_OURS.fullmatch(name))
 
 
 def write(parent: Path, model: object, state: object, manifest: Manifest) -> Path:
@@ -117,7 +124,8 @@ def candidates(parents: Iterable[Path]) -> list[Path]:
     """Return checkpoint folders, newest first: later parents before earlier, then by step."""
     found: list[Path] = []
     for parent in parents:
-        found = sorted(parent.glob(f"{PREFIX}*"), reverse=True) + found
+        ours = (folder for folder in parent.glob(f"{PREFIX}*") if is_ours(folder.name))
+        found = sorted(ours, reverse=True) + found
     return found
 
 

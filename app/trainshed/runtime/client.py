@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
     from trainshed.runtime.coordinator import Coordinator, View
-    from trainshed.runtime.hub import Ending, Failure
+    from trainshed.runtime.hub import Ending, Failure, Reported
     from trainshed_api.progress import Event
 
 
@@ -45,6 +45,26 @@ class Client:
     def fail(self, failure: Failure) -> None:
         """Say what the user's function raised; waits until it is known."""
         ray.get(self.handle.fail.remote(failure))
+
+    def begin(self) -> None:
+        """Say that a program's workers begin."""
+        self.handle.join.remote(0)
+
+    def report(self, reported: Reported, events: Sequence[Event]) -> None:
+        """Say what the user's code reported."""
+        self.handle.report.remote(reported, events)
+
+    def hold(self, seconds: float) -> None:
+        """Say how long a checkpoint of the user's held training up."""
+        self.handle.hold.remote(seconds)
+
+    def lose(self, message: str) -> None:
+        """Say that workers were lost, which start again."""
+        self.handle.lose.remote(message)
+
+    def end(self) -> None:
+        """Say that a program's training is over."""
+        self.handle.end.remote()
 
     def tell(self, event: Event) -> None:
         """Add an event of somebody who is no worker."""

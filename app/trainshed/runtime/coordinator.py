@@ -13,7 +13,7 @@ import ray
 
 from trainshed.data.feeder import CachedBlocks, Feeder, Limits, Slice
 from trainshed.runtime.client import Client
-from trainshed.runtime.hub import Ending, Failure, Hub, Seconds
+from trainshed.runtime.hub import Ending, Failure, Hub, Reported, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from trainshed.data.schedule import Pass
     from trainshed_api.progress import Event
 
-ACTOR_NAME = "trainshed-coordinator"
+# Programs of the user's find the actor of their run by its name, in a namespace of our own.
+NAMESPACE = "trainshed"
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class View:
     groups: int
     failure: Failure | None
     ending: Ending | None
+    reported: Reported
     seconds: Seconds
 
 
@@ -84,6 +86,22 @@ class Coordinator:
         if self._hub.failure is None:
             self._hub.failure = failure
 
+    def report(self, reported: Reported, events: Sequence[Event]) -> None:
+        """Take in what the user's code reported."""
+        self._hub.report(time.time(), reported, events)
+
+    def hold(self, seconds: float) -> None:
+        """Take in how long a checkpoint of the user's held training up."""
+        self._hub.hold(seconds)
+
+    def lose(self, message: str) -> None:
+        """Take in that workers were lost, which start again."""
+        self._hub.lose(time.time(), message)
+
+    def end(self) -> None:
+        """Take in the end of a program's training."""
+        self._hub.end(time.time())
+
     def tell(self, event: Event) -> None:
         """Take in an event of somebody who is no worker."""
         self._hub.events.append(event)
@@ -96,14 +114,31 @@ class Coordinator:
         """Return the state and the events from number `after` on."""
         hub = self._hub
         return View(
-            hub.events[after:], hub.groups, hub.failure, hub.ending, hub.seconds(time.time())
+            hub.events[after:],
+            hub.groups,
+            hub.failure,
+            hub.ending,
+            hub.reported,
+            hub.seconds(time.time()),
         )
 
 
 def start(
-    plans: Mapping[str, DatasetPlan], limits: Limits, started: float, num_workers: int
+    plans: Mapping[str, DatasetPlan],
+    limits: Limits,
+    started: float,
+    num_workers: int,
+    name: str | None = None,
 ) -> Client:
-    """Start the actor on this node and return its handle; the caller keeps it alive."""
+    """Start the actor on this node and return its client; the caller keeps it alive.
+
+    Args:
+        plans: of the datasets that it feeds.
+        limits: of Ray Data.
+        started: when the driver's process began, seconds since 1970.
+        num_workers: number of workers.
+        name: under which other programs find it in NAMESPACE; None for nobody else.
+    """
     node = ray.get_runtime_context().get_node_id()
     # Every rank may wait in a call for each dataset, while pushes and looks must still get through.
     concurrency = num_workers * (len(plans) + 1) + 8
@@ -111,6 +146,8 @@ def start(
         num_cpus=0,
         max_concurrency=concurrency,
         label_selector={"ray.io/node-id": node},
+        name=name,
+        namespace=NAMESPACE if name else None,
     )
     handle = actor.remote(plans, limits, started)
     return Client(cast("ActorHandle[Coordinator]", handle))

@@ -1,12 +1,14 @@
 """What is known of a run while it goes: events, time by bucket, and whether it should stop.
 
-Pure: times come in. The coordinator actor holds one; workers push into it, the driver reads from it.
+Pure: times come in. The coordinator actor holds one; workers push into it, the driver reads it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from trainshed_api.progress import CheckpointSaved, ResumePoint, WorkersLost
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,6 +60,32 @@ class Ending:
 
 
 @dataclass(frozen=True)
+class Reported:
+    """What the user's own `ray.train.report` calls came to; None where they do not say.
+
+    Args:
+        epoch: as it was reported.
+        step: as it was reported.
+        metrics: the last value of each.
+        checkpoint: (folder, epoch, step) of the last one on storage.
+    """
+
+    epoch: int | None = None
+    step: int | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    checkpoint: tuple[str, int | None, int | None] | None = None
+
+    def then(self, later: Reported) -> Reported:
+        """Return what is known after a later report."""
+        return Reported(
+            self.epoch if later.epoch is None else later.epoch,
+            self.step if later.step is None else later.step,
+            {**self.metrics, **later.metrics},
+            later.checkpoint or self.checkpoint,
+        )
+
+
+@dataclass(frozen=True)
 class _Mark:
     time: float
     seconds: Seconds
@@ -76,25 +104,34 @@ class Hub:
     stop_reason: str | None = None
     failure: Failure | None = None
     ending: Ending | None = None
+    reported: Reported = field(default_factory=Reported)
     groups: int = 0
+    _joined_step: int = 0
     _marks: dict[int, _Mark] = field(default_factory=dict)
     _base: Seconds = field(default_factory=dict)
     _now: Seconds = field(default_factory=dict)
     _left: float | None = None
+    _held: float = 0.0
 
     def join(self, now: float, step: int) -> int:
         """Take in a new worker group that starts from `step`; return its number, from 1.
 
-        What a former group did after that step is lost time.
+        What a former group did after that step is lost time, unless it had come to its end: a
+        script may fit more than once.
         """
         self.groups += 1
+        self._joined_step = step
         if self.groups == 1:
             self._base = {"starting": now - self.started}
+        elif self._left is not None:
+            self._base = dict(self._now)
+            self._base["starting"] = self._base.get("starting", 0.0) + now - self._left
+            self._left = None
         else:
             mark = self._marks.get(step) or self._marks[min(self._marks)]
             self._base = dict(mark.seconds)
             self._base["lost"] = self._base.get("lost", 0.0) + now - mark.time
-        self._now = dict(self._base)
+        self._now, self._held = dict(self._base), 0.0
         self._marks = {step: _Mark(now, dict(self._base))}
         return self.groups
 
@@ -110,18 +147,53 @@ class Hub:
         if group == self.groups:
             self._marks[step] = _Mark(now, self._with(seconds))
 
+    def report(self, now: float, reported: Reported, events: Sequence[Event]) -> None:
+        """Take in what the user's code reported; a new group goes on from its last checkpoint."""
+        self.reported = self.reported.then(reported)
+        self.events.extend(events)
+        if reported.checkpoint and self.groups:
+            self._marks[self._joined_step] = _Mark(now, self.seconds(now))
+
+    def hold(self, seconds: float) -> None:
+        """Take in how long a checkpoint of the user's held training up; it looked like training."""
+        self._held += seconds
+
+    def lose(self, now: float, message: str) -> None:
+        """Take in that workers were lost and will start again from the last checkpoint."""
+        saved = [e for e in self.events if isinstance(e, CheckpointSaved)]
+        kept = (saved[-1].path, saved[-1].epoch, saved[-1].step) if saved else None
+        kept = kept or self.reported.checkpoint
+        point = ResumePoint(checkpoint=kept[0], epoch=kept[1], step=kept[2]) if kept else None
+        self.events.append(WorkersLost(time=now, message=message, resumed_from=point))
+
+    def end(self, now: float) -> None:
+        """Take in that training is over; what follows is `stopping`."""
+        self._now, self._held = self.seconds(now), 0.0
+        self._left = now
+
     def leave(self, group: int, now: float, seconds: Mapping[str, float], ending: Ending) -> None:
         """Take in the end of the training function."""
         if group == self.groups:
             self._now = self._with(seconds)
             self.ending = ending
-            self._left = now
+            self.end(now)
 
     def seconds(self, now: float) -> Seconds:
-        """Return where the time went until now; after the loop's end it is `stopping`."""
+        """Return where the time went until now: all of it.
+
+        What nobody measured is `starting` before the first group, `stopping` after the end, and
+        `training` between: functions that do not use `trainshed.current()` measure nothing.
+        """
         seconds = dict(self._now)
+        bucket = "training" if self.groups else "starting"
         if self._left is not None:
-            seconds["stopping"] = seconds.get("stopping", 0.0) + now - self._left
+            bucket = "stopping"
+        rest = now - self.started - sum(seconds.values())
+        seconds[bucket] = seconds.get(bucket, 0.0) + max(0.0, rest)
+        held = min(self._held, seconds.get("training", 0.0))
+        if held:
+            seconds["training"] -= held
+            seconds["checkpointing"] = seconds.get("checkpointing", 0.0) + held
         return seconds
 
     def _with(self, seconds: Mapping[str, float]) -> Seconds:

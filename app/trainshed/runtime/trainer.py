@@ -5,7 +5,6 @@ The seams are private to Ray 2.60 (the pinned release); tests/app/runtime/test_t
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from ray.train.v2._internal.callbacks.datasets import DatasetsCallback
@@ -18,8 +17,8 @@ from ray.train.v2.torch.torch_trainer import TorchTrainer
 
 from trainshed.data.shard import PlannedShard
 from trainshed.ray_cluster import in_cluster
+from trainshed.runtime.relay import first_line
 from trainshed.runtime.worker import UserFailureError
-from trainshed_api.progress import WorkersLost
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,20 +51,14 @@ class UsersErrorsAreFinal(DefaultFailurePolicy):
         decision = super().make_decision(training_failed_error)
         if decision == FailureDecision.RETRY and failures:
             ranks = ", ".join(str(rank) for rank in sorted(failures))
-            message = f"lost worker {ranks}: {reason(next(iter(failures.values())))}"
-            self._coordinator.tell(WorkersLost(time=time.time(), message=message))
+            message = f"lost worker {ranks}: {first_line(next(iter(failures.values())))}"
+            self._coordinator.lose(message)
         return decision
 
 
 def is_users_failure(error: BaseException) -> bool:
     """Say whether a worker's failure is what the user's function raised."""
     return UserFailureError.__name__ in f"{type(error).__name__} {error}"
-
-
-def reason(error: BaseException) -> str:
-    """Return the first line that says why a worker is gone."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
 
 
 class Shards(WorkerGroupCallback):
