@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trainshed import atomic, ray_cluster
+from trainshed import atomic, entrypoint, output, ray_cluster
 from trainshed.driver import Driver
 from trainshed.ending import Verdict, write_ending
 from trainshed.provenance import run_record
@@ -26,6 +26,8 @@ from trainshed_api.quantity import parse_bytes, parse_cores
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from ray.train.backend import BackendConfig
 
     from trainshed.display import Display
     from trainshed.folder import Attempt
@@ -63,10 +65,17 @@ def run(launch: Launch, attempt: Attempt, display: Display) -> int:
     record = run_record(prepared, launch.home)
     atomic.write_text(prepared.folder.record, record.model_dump_json(by_alias=True, indent=1))
     stop = Stop()
-    with on_stop(stop), (attempt.folder / "driver.log").open("a", encoding="utf-8") as log:
+    with (
+        on_stop(stop),
+        (attempt.folder / "driver.log").open("a", encoding="utf-8") as log,
+        output.kept(log),
+    ):
         driver = Driver(launch.prepared, attempt, display, stop, log)
         try:
-            verdict = _fit(launch, attempt, driver)
+            if prepared.command:
+                verdict = entrypoint.follow(launch, attempt, driver, stop, log)
+            else:
+                verdict = _fit(launch, attempt, driver)
         except Exception as error:
             verdict = Verdict.crashed(error)
         write_ending(launch.prepared, attempt, driver, verdict, launch.started)
@@ -115,6 +124,16 @@ class _Fitting(threading.Thread):
             make_trainer(self._job, self._prepared, self._coordinator).fit()
         except Exception as error:
             self.error = error
+
+
+def _backend(gpus: int) -> BackendConfig:
+    if gpus:
+        from ray.train.torch import TorchConfig
+
+        return TorchConfig()
+    from trainshed.runtime.process_group import GlooConfig
+
+    return GlooConfig()
 
 
 def make_job(launch: Launch, attempt: Attempt) -> Job:
@@ -168,6 +187,7 @@ def make_trainer(job: Job, prepared: Prepared, coordinator: Client) -> Trainer:
         job,
         coordinator,
         train_loop_per_worker=Worker(job, coordinator),
+        backend_config=_backend(resources.gpu),
         train_loop_config=dict(spec.config),
         scaling_config=ScalingConfig(
             num_workers=spec.workers.count,

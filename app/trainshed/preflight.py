@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from trainshed.command import find_command
 from trainshed.data.apply import augment, transform
 from trainshed.data.columns import Columns, nbytes, num_rows
 from trainshed.data.parquet import DataError, Source, open_source, read_sample
@@ -40,6 +41,7 @@ class Prepared:
         machine: this one.
         plans: by dataset.
         folder: of the run.
+        command: of its entrypoint, as it can be executed; empty for training functions.
     """
 
     run: TrainingRun
@@ -47,6 +49,7 @@ class Prepared:
     machine: Machine
     plans: Mapping[str, DatasetPlan]
     folder: RunFolder
+    command: tuple[str, ...] = ()
 
     @property
     def spec(self) -> TrainingRunSpec:
@@ -54,13 +57,15 @@ class Prepared:
         return self.run.spec
 
 
-def prepare(run: TrainingRun, home: Path, in_cluster: bool) -> Prepared:
+def prepare(run: TrainingRun, home: Path, in_cluster: bool, beside: Path | None = None) -> Prepared:
     """Check a run against its data, its code, its storage and this machine.
 
     Args:
         run: as it was read.
         home: what relative paths lie under.
-        in_cluster: whether a Ray cluster is there already, so that this machine's size says nothing.
+        in_cluster: whether a Ray cluster is there already, so that this machine's size says
+            nothing.
+        beside: the folder of its file, where an entrypoint's script may lie; None for `home`.
 
     Raises:
         SpecError: naming field, value and what would be right.
@@ -71,6 +76,7 @@ def prepare(run: TrainingRun, home: Path, in_cluster: bool) -> Prepared:
         check_fits(spec, machine)
     if spec.train is not None:
         find_training_function(spec.train, "spec.train")
+    command = find_command(spec.entrypoint, beside or home) if spec.entrypoint else ()
     room = Room(worker_memory(spec, machine), int(machine.memory * OBJECT_STORE_SHARE))
     plans = {
         name: _plan(name, dataset, spec, home, room) for name, dataset in spec.data.datasets.items()
@@ -78,7 +84,7 @@ def prepare(run: TrainingRun, home: Path, in_cluster: bool) -> Prepared:
     _check_batch(spec, plans)
     folder = RunFolder(storage_path(spec, home) / "local" / run.metadata.name)
     check_writable(folder.path)
-    return Prepared(run, spec_hash(spec), machine, plans, folder)
+    return Prepared(run, spec_hash(spec), machine, plans, folder, command)
 
 
 def home_of(file: Path) -> Path:

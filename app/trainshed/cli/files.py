@@ -39,4 +39,4 @@ def read(file: Path, settings: tuple[str, ...], cpu: bool) -> TrainingRun:
 
 def check(file: Path, run: TrainingRun) -> Prepared:
     """Return the run checked against its data, code, storage and machine."""
-    return prepare(run, home_of(file), in_cluster())
+    return prepare(run, home_of(file), in_cluster(), file.absolute().parent)

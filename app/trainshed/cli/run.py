@@ -23,6 +23,7 @@ def run(file: Path, settings: tuple[str, ...], cpu: bool, fresh: bool) -> None:
     from trainshed import launch, resume
     from trainshed.display import choose_display
     from trainshed.preflight import home_of
+    from trainshed.ray_cluster import leave
 
     started = time.time() - process_age_seconds()
     prepared = check(file, read(file, settings, cpu))
@@ -42,4 +43,4 @@ def run(file: Path, settings: tuple[str, ...], cpu: bool, fresh: bool) -> None:
     finally:
         attempt.close()
         display.close()
-    sys.exit(code)
+    leave(code)

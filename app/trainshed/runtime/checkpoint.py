@@ -14,13 +14,14 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
 from pydantic import Field
 
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    import torch
 
 MODEL, STATE, MANIFEST = "model.pt", "state.pt", "manifest.json"
 FORMAT = 1
@@ -78,6 +79,8 @@ def write(parent: Path, model: object, state: object, manifest: Manifest) -> Pat
     Raises:
         OSError: when the storage takes no more; nothing is left behind then.
     """
+    import torch  # not at the top: Ray Train's controller imports this module
+
     target = parent / folder_name(manifest.position)
     aside = Path(tempfile.mkdtemp(prefix=".writing-", dir=parent))
     try:
@@ -144,6 +147,8 @@ def newest(
 
 def load(folder: Path) -> tuple[Mapping[str, torch.Tensor], Mapping[str, object]]:
     """Return (model, state) of a verified checkpoint, on the CPU."""
+    import torch
+
     model = torch.load(folder / MODEL, map_location="cpu", weights_only=True)
     # Our own file, checked against its manifest: schedulers and users keep plain objects in it.
     state = torch.load(folder / STATE, map_location="cpu", weights_only=False)

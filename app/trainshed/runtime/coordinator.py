@@ -5,6 +5,7 @@ It takes no CPU and lives on the driver's node, so it outlives worker groups but
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -14,6 +15,7 @@ import ray
 from trainshed.data.feeder import CachedBlocks, Feeder, Limits, Slice
 from trainshed.runtime.client import Client
 from trainshed.runtime.hub import Ending, Failure, Hub, Reported, Seconds
+from trainshed.runtime.quiet import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,6 +48,8 @@ class Coordinator:
     def __init__(self, plans: Mapping[str, DatasetPlan], limits: Limits, started: float) -> None:
         self._hub = Hub(started)
         self._feeder = Feeder(plans, limits) if plans else None
+        # Ray Data tells of each execution, and warns of CPUs that the next second are free again.
+        quiet("ray.data", logging.ERROR)
         if self._feeder:
             self._feeder.start()
 

@@ -34,10 +34,13 @@ def keep_examples(
     folder.mkdir(parents=True, exist_ok=True)
     entries = []
     for number, (image, caption) in enumerate(zip(images, captions, strict=True)):
-        file = f"{name}-{number}.png"
-        Image.fromarray(image).save(folder / file)
-        entry: dict[str, object] = {"image": file, "caption": caption}
+        entry: dict[str, object] = {"image": f"{name}-{number}.png", "caption": caption}
+        Image.fromarray(image).save(folder / f"{name}-{number}.png")
         if good is not None:
             entry["good"] = bool(good[number])
         entries.append(entry)
     (folder / f"{name}.json").write_text(json.dumps(entries), encoding="utf-8")
+    left_over = len(entries)
+    while (file := folder / f"{name}-{left_over}.png").exists():
+        file.unlink()
+        left_over += 1

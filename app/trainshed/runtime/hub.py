@@ -75,6 +75,14 @@ class Reported:
     metrics: Mapping[str, float] = field(default_factory=dict)
     checkpoint: tuple[str, int | None, int | None] | None = None
 
+    @property
+    def resume_point(self) -> ResumePoint | None:
+        """Return the checkpoint as what training goes on from."""
+        if self.checkpoint is None:
+            return None
+        path, epoch, step = self.checkpoint
+        return ResumePoint(checkpoint=path, epoch=epoch, step=step)
+
     def then(self, later: Reported) -> Reported:
         """Return what is known after a later report."""
         return Reported(
@@ -161,9 +169,10 @@ class Hub:
     def lose(self, now: float, message: str) -> None:
         """Take in that workers were lost and will start again from the last checkpoint."""
         saved = [e for e in self.events if isinstance(e, CheckpointSaved)]
-        kept = (saved[-1].path, saved[-1].epoch, saved[-1].step) if saved else None
-        kept = kept or self.reported.checkpoint
-        point = ResumePoint(checkpoint=kept[0], epoch=kept[1], step=kept[2]) if kept else None
+        point = self.reported.resume_point
+        if saved:
+            last = saved[-1]
+            point = ResumePoint(checkpoint=last.path, epoch=last.epoch, step=last.step)
         self.events.append(WorkersLost(time=now, message=message, resumed_from=point))
 
     def end(self, now: float) -> None:

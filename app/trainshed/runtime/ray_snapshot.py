@@ -1,9 +1,9 @@
 """The seam by which a plain Ray Train function sees an earlier attempt's checkpoint.
 
-Ray Train reads `checkpoint_manager_snapshot.json` of its folder and gives the latest checkpoint named
-there to `ray.train.get_checkpoint()`. A new attempt has a new folder, so that file is written beforehand
-and names a folder of hard links to the earlier checkpoint: Ray's clean-up may delete those, and never
-touches another attempt's folder.
+Ray Train reads `checkpoint_manager_snapshot.json` of its folder and gives the latest checkpoint
+named there to `ray.train.get_checkpoint()`. A new attempt has a new folder, so that file is written
+beforehand and names a folder of hard links to the earlier checkpoint: Ray's clean-up may delete
+those, and never touches another attempt's folder.
 """
 
 from __future__ import annotations
@@ -14,24 +14,47 @@ import shutil
 from typing import TYPE_CHECKING
 
 import ray
+from pydantic import Field, JsonValue, ValidationError
+
+from trainshed.runtime.reports import reported
+from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from trainshed.runtime.hub import Reported
 
 SNAPSHOT = "checkpoint_manager_snapshot.json"
 # Not Ray's own prefix: what lies here was written by another attempt.
 LINKED = "resumed_from"
 
 
+class _Registered(Record):
+    """A checkpoint as Ray Train registered it."""
+
+    checkpoint_dir_name: str = Field(alias="checkpoint_dir_name")
+    metrics: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class _Snapshot(Record):
+    """What is read of Ray Train's snapshot file."""
+
+    checkpoint_results: list[_Registered] = Field(default_factory=list, alias="checkpoint_results")
+    latest: _Registered | None = Field(default=None, alias="latest_checkpoint_result")
+
+
 def latest(folder: Path) -> Path | None:
-    """Return the latest checkpoint that Ray Train registered below a folder, if it is still there."""
-    try:
-        snapshot = json.loads((folder / SNAPSHOT).read_text(encoding="utf-8"))
-        name = snapshot["latest_checkpoint_result"]["checkpoint_dir_name"]
-    except (OSError, ValueError, KeyError, TypeError):
+    """Return the latest checkpoint that Ray Train registered below a folder, if it is there."""
+    snapshot = _read(folder)
+    if snapshot is None or snapshot.latest is None:
         return None
-    found = folder / str(name)
+    found = folder / snapshot.latest.checkpoint_dir_name
     return found.resolve() if found.is_dir() else None
+
+
+def reported_at(checkpoint: Path) -> Reported:
+    """Return what was reported together with a checkpoint, as far as its folder tells."""
+    return reported(_metrics(checkpoint), str(checkpoint))
 
 
 def seed(folder: Path, checkpoint: Path) -> None:
@@ -41,7 +64,8 @@ def seed(folder: Path, checkpoint: Path) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copytree(checkpoint, linked, copy_function=_link_or_copy)
-    result = {"version": 0, "checkpoint_dir_name": LINKED, "metrics": {}}
+    metrics = _metrics(checkpoint)
+    result = {"version": 0, "checkpoint_dir_name": LINKED, "metrics": metrics}
     snapshot = {
         "ray_version": ray.__version__,
         "checkpoint_results": [result],
@@ -55,6 +79,19 @@ def seed(folder: Path, checkpoint: Path) -> None:
         "failed_validation_checkpoint_dir_names": [],
     }
     (folder / SNAPSHOT).write_text(json.dumps(snapshot), encoding="utf-8")
+
+
+def _metrics(checkpoint: Path) -> dict[str, JsonValue]:
+    snapshot = _read(checkpoint.parent)
+    known = snapshot.checkpoint_results if snapshot else []
+    return next((r.metrics for r in known if r.checkpoint_dir_name == checkpoint.name), {})
+
+
+def _read(folder: Path) -> _Snapshot | None:
+    try:
+        return _Snapshot.model_validate_json((folder / SNAPSHOT).read_text(encoding="utf-8"))
+    except (OSError, ValidationError):
+        return None
 
 
 def _link_or_copy(source: str, target: str) -> str:

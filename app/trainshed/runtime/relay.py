@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import ray
 import ray.train
+from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
 from ray.train.v2._internal.execution.callback import (
     ControllerCallback,
     ReportCallback,
@@ -32,6 +33,7 @@ from trainshed.runtime.reports import events_of, reported
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ray.train.v2._internal.execution.context import TrainRunContext
     from ray.train.v2._internal.execution.training_report import _TrainingReport
     from ray.train.v2._internal.execution.worker_group import WorkerGroup
     from ray.train.v2._internal.execution.worker_group.poll import WorkerGroupPollStatus
@@ -135,7 +137,7 @@ class ScriptRelay(ReportRelay, WorkerGroupCallback, ControllerCallback):
         super().__init__()
         self._lost = ""
 
-    def after_worker_group_training_start(self, worker_group: WorkerGroup) -> None:  # noqa: ARG002
+    def after_worker_group_training_start(self, worker_group: WorkerGroup) -> None:
         """Say that the workers begin."""
         with self._line.open() as coordinator:
             coordinator.begin()
@@ -155,10 +157,23 @@ class ScriptRelay(ReportRelay, WorkerGroupCallback, ControllerCallback):
                 coordinator.lose(self._lost or "lost the workers")
             self._lost = ""
 
-    def after_controller_finish(self, result: Result) -> None:  # noqa: ARG002
+    def after_controller_finish(self, result: Result) -> None:
         """Say that training is over."""
         with self._line.open() as coordinator:
             coordinator.end()
+
+
+class NoCleaner(ControllerCallback):
+    """Keeps Ray Train from starting a PlacementGroupCleaner; for Ray without a dashboard.
+
+    The cleaner asks the dashboard each second whether the controller lives, and without one it can
+    only complain, each second. Must come before Ray Train's own callbacks.
+    """
+
+    def after_controller_start(self, train_run_context: TrainRunContext) -> None:
+        """Make the cleaner's hooks do nothing in this process, the controller's own."""
+        for hook in ("after_controller_start", "after_worker_group_start"):
+            setattr(PlacementGroupCleanerCallback, hook, lambda *_: None)
 
 
 def first_line(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import traceback
 from pathlib import Path
@@ -14,8 +15,10 @@ import trainshed
 from trainshed.functions import find_training_function, takes_config
 from trainshed.runtime import reproducible
 from trainshed.runtime.current import Run, activate
+from trainshed.runtime.failures import PeerLostError, UserFailureError
 from trainshed.runtime.hub import Failure
 from trainshed.runtime.loop import StopTraining
+from trainshed.runtime.quiet import quiet
 from trainshed.runtime.state import seed_everything
 
 if TYPE_CHECKING:
@@ -23,14 +26,6 @@ if TYPE_CHECKING:
     from trainshed.runtime.job import Job
 
 OURS = str(Path(trainshed.__file__).parent)
-
-
-class UserFailureError(Exception):
-    """The user's function failed; not to be tried again. The message is the user's own traceback."""
-
-
-class PeerLostError(Exception):
-    """A collective failed because another worker is gone: to be tried again."""
 
 
 class Worker:
@@ -54,6 +49,8 @@ class Worker:
         """
         job = self._job
         torch.set_num_threads(job.threads)
+        # Ray Train says a line for each report; the run's own events say it better.
+        quiet("ray.train", logging.WARNING)
         if job.reproducible:
             reproducible.prepare()
         rank = ray.train.get_context().get_world_rank()

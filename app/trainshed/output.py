@@ -1,0 +1,55 @@
+"""Keeps standard output for the display: what Ray and users' code print goes to stderr and the log."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Ray says at every start that its token authentication is on; it is its default.
+NOISY = ("ray._private.authentication.authentication_token_setup",)
+
+
+class Tee:
+    """Writes what it is given to a stream and to a log.
+
+    Args:
+        stream: shown to the user.
+        log: kept.
+    """
+
+    def __init__(self, stream: TextIO, log: TextIO) -> None:
+        self._stream = stream
+        self._log = log
+
+    def write(self, text: str) -> int:
+        """Write to both."""
+        self._log.write(text)
+        return self._stream.write(text)
+
+    def flush(self) -> None:
+        """Flush both."""
+        self._log.flush()
+        self._stream.flush()
+
+    def isatty(self) -> bool:
+        """Say whether the stream is a terminal."""
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        """Return the stream's file number."""
+        return self._stream.fileno()
+
+
+@contextlib.contextmanager
+def kept(log: TextIO) -> Iterator[None]:
+    """Send all that is printed inside the block to stderr and the log."""
+    for name in NOISY:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    tee = Tee(sys.stderr, log)
+    with contextlib.redirect_stdout(tee), contextlib.redirect_stderr(tee):  # type: ignore[type-var]
+        yield
