@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from trainshed.signals import REASONS
 from trainshed_api.errors import Problem, SpecError
@@ -26,6 +26,13 @@ PYTHONS, SHELLS = ("python", "python3"), ("bash", "sh")
 # Options of Python that are followed by a value, and those after which no file comes.
 VALUE_OPTIONS, NO_FILE_OPTIONS = ("-W", "-X"), ("-m", "-c")
 SECONDS_FOR_LAST_WORDS = 2.0
+# Replaced by the command at once. Before, it asks Linux (PR_SET_PDEATHSIG is 1) to be killed with
+# its parent: a script of Ray's whose cluster is gone would try to reach it for ever.
+LEASH = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 def find_command(words: Sequence[str], beside: Path) -> tuple[str, ...]:
@@ -87,27 +94,24 @@ def _say_file(beside: Path) -> str:
 
 
 class Command:
-    """A running command in a process group of its own; what it says is passed on.
+    """A running command in a process group of its own; what it says goes to standard error.
 
     Args:
         words: what to execute.
         environment: all of it.
         stop: what it is told of by the signal that came.
-        log: gets its output, as standard error does.
     """
 
     # How it ended is for `code` to say.
     error: Exception | None = None
 
-    def __init__(
-        self, words: Sequence[str], environment: Mapping[str, str], stop: Stop, log: TextIO
-    ) -> None:
+    def __init__(self, words: Sequence[str], environment: Mapping[str, str], stop: Stop) -> None:
         self._stop = stop
-        self._log = log
         self.last_words = ""
         self.told: str | None = None
+        leash = [sys.executable, "-c", LEASH] if sys.platform == "linux" else []
         self._process = subprocess.Popen(
-            words,
+            [*leash, *words],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -150,7 +154,5 @@ class Command:
     def _listen(self) -> None:
         assert self._process.stdout
         for line in self._process.stdout:
-            self._log.write(line)
-            self._log.flush()
             print(line, end="", file=sys.stderr, flush=True)
             self.last_words = line.strip() or self.last_words

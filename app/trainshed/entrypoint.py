@@ -10,7 +10,7 @@ import json
 import os
 import time
 import uuid
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from trainshed import ray_cluster
 from trainshed.command import Command
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 RAY_FOLDER = "ray"
 
 
-def follow(launch: Launch, attempt: Attempt, driver: Driver, stop: Stop, log: TextIO) -> Verdict:
+def follow(launch: Launch, attempt: Attempt, driver: Driver, stop: Stop) -> Verdict:
     """Run the command of an attempt to its end and return how it ended."""
     from trainshed.data.feeder import Limits
     from trainshed.runtime import coordinator as actor
@@ -50,7 +50,7 @@ def follow(launch: Launch, attempt: Attempt, driver: Driver, stop: Stop, log: Te
     for note in launch.notes:
         driver.show(WarningEvent(time=time.time(), message=note))
     environment = environment_of(prepared, attempt, ray_cluster.address(), name)
-    command = Command(prepared.command, environment, stop, log)
+    command = Command(prepared.command, environment, stop)
     try:
         driver.show(
             Started(

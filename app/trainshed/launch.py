@@ -73,7 +73,7 @@ def run(launch: Launch, attempt: Attempt, display: Display) -> int:
         driver = Driver(launch.prepared, attempt, display, stop, log)
         try:
             if prepared.command:
-                verdict = entrypoint.follow(launch, attempt, driver, stop, log)
+                verdict = entrypoint.follow(launch, attempt, driver, stop)
             else:
                 verdict = _fit(launch, attempt, driver)
         except Exception as error:
