@@ -6,6 +6,7 @@ state.pt (everything else), manifest.json (what must be there, and where trainin
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 MODEL, STATE, MANIFEST = "model.pt", "state.pt", "manifest.json"
 FORMAT = 1
 PREFIX = "checkpoint_"
-_OURS = re.compile(PREFIX + r"\d{9,}_epoch\d{4,}")
+_OURS = re.compile(PREFIX + r"\d{9,}_epoch\d{4,}(-\d+)?")
 
 
 class Position(Record):
@@ -79,27 +80,20 @@ def write(parent: Path, model: object, state: object, manifest: Manifest) -> Pat
     Raises:
         OSError: when the storage takes no more; nothing is left behind then.
     """
-    import torch  # not at the top: Ray Train's controller imports this module
-
-    target = parent / folder_name(manifest.position)
     aside = Path(tempfile.mkdtemp(prefix=".writing-", dir=parent))
     try:
         files = {}
         for name, content in ((MODEL, model), (STATE, state)):
-            with (aside / name).open("wb") as file:
-                torch.save(content, file)
-                file.flush()
-                os.fsync(file.fileno())
+            _save(content, aside / name)
             files[name] = StoredFile(bytes=_size(aside / name), crc32=_crc(aside / name))
         whole = manifest.model_copy(update={"files": files})
         text = whole.model_dump_json(by_alias=True, indent=1)
         (aside / MANIFEST).write_text(text, encoding="utf-8")
         aside.chmod(0o755)  # mkdtemp's 0700 would keep everybody else out
-        aside.rename(target)
+        return aside.rename(_free_name(parent / folder_name(manifest.position)))
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
-    return target
 
 
 def verify(folder: Path) -> Manifest:
@@ -112,14 +106,11 @@ def verify(folder: Path) -> Manifest:
         manifest = Manifest.model_validate_json((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadCheckpointError(f"{folder}: no readable {MANIFEST} ({error})") from error
-    for name, want in manifest.files.items():
-        file = folder / name
-        if not file.exists():
-            raise BadCheckpointError(f"{folder}: {name} is missing")
-        if _size(file) != want.bytes:
-            raise BadCheckpointError(f"{folder}: {name} has {_size(file)} of {want.bytes} bytes")
-        if _crc(file) != want.crc32:
-            raise BadCheckpointError(f"{folder}: {name} does not have the content that was written")
+    for name in {MODEL: 0, STATE: 0} | manifest.files:
+        try:
+            _check_file(folder / name, manifest.files[name])
+        except (OSError, KeyError) as error:
+            raise BadCheckpointError(f"{folder}: {name} is missing ({error})") from error
     return manifest
 
 
@@ -130,6 +121,21 @@ def candidates(parents: Iterable[Path]) -> list[Path]:
         ours = (folder for folder in parent.glob(f"{PREFIX}*") if is_ours(folder.name))
         found = sorted(ours, reverse=True) + found
     return found
+
+
+def find(parent: Path, position: Position) -> tuple[Path, Manifest]:
+    """Return the whole checkpoint of a position and its manifest.
+
+    Raises:
+        BadCheckpointError: when there is none.
+    """
+    for folder in candidates([parent]):
+        if folder.name.startswith(folder_name(position)):
+            with contextlib.suppress(BadCheckpointError):
+                manifest = verify(folder)
+                if manifest.position == position:
+                    return folder, manifest
+    raise BadCheckpointError(f"{parent}: no whole checkpoint of step {position.step}")
 
 
 def newest(
@@ -153,6 +159,39 @@ def load(folder: Path) -> tuple[Mapping[str, torch.Tensor], Mapping[str, object]
     # Our own file, checked against its manifest: schedulers and users keep plain objects in it.
     state = torch.load(folder / STATE, map_location="cpu", weights_only=False)
     return model, state
+
+
+def _save(content: object, target: Path) -> None:
+    import torch  # not at the top: Ray Train's controller imports this module
+
+    with target.open("wb") as file:
+        try:
+            torch.save(content, file)
+        except RuntimeError as error:
+            # What the file refuses reaches us as torch's complaint about its own positions.
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from None
+            raise
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _free_name(target: Path) -> Path:
+    """Return the name, with a number where a checkpoint that was refused has it already."""
+    number, free = 1, target
+    while free.exists():
+        number += 1
+        free = target.with_name(f"{target.name}-{number}")
+    return free
+
+
+def _check_file(file: Path, want: StoredFile) -> None:
+    if _size(file) != want.bytes:
+        text = f"{file.name} has {_size(file)} of {want.bytes} bytes"
+        raise BadCheckpointError(f"{file.parent}: {text}")
+    if _crc(file) != want.crc32:
+        text = f"{file.name} does not have the content that was written"
+        raise BadCheckpointError(f"{file.parent}: {text}")
 
 
 def _size(file: Path) -> int:

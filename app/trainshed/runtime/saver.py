@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 NONE, EARLIER, OWN = 0, 1, 2
 
 
+class UnsavableStateError(TypeError):
+    """A state that torch.save refuses; every checkpoint of the run would fail."""
+
+
 class Scheduler(Stateful, Protocol):
     """A learning rate scheduler of torch.optim."""
 
@@ -141,7 +145,11 @@ class Saver:
         mark()
 
     def register(self, written: int) -> list[Event]:
-        """Tell Ray Train of the checkpoints that are on storage; a collective."""
+        """Tell Ray Train of the checkpoints that are on storage; a collective.
+
+        Raises:
+            UnsavableStateError: when what is tracked cannot be written at all.
+        """
         events: list[Event] = []
         while self._registered < written:
             self._registered += 1
@@ -171,10 +179,13 @@ class Saver:
 
     def _report(self, done: Written) -> Event:
         position = done.manifest.position
-        if done.folder is None:
+        if isinstance(done.error, OSError):  # a full disk may have room again
             ray.train.report({})
-            message = f"no checkpoint at step {position.step}: {done.error}; training goes on"
+            why = f"{type(done.error).__name__}: {done.error}"
+            message = f"no checkpoint at step {position.step}: {why}; training goes on"
             return WarningEvent(time=time.time(), message=message)
+        if done.folder is None:
+            raise UnsavableStateError(f"what run.track names cannot be saved: {done.error}")
         filesystem = ray.train.get_context().get_storage().storage_filesystem
         ray.train.report(
             dict(done.manifest.metrics),
@@ -194,6 +205,7 @@ class Saver:
         """Return the checkpoint to start from: rank 0 looks, all take what it found."""
         found, refused = NONE, []
         folder: Path | None = None
+        manifest: Manifest | None = None
         if self._rank == 0:
             self._job.checkpoints.mkdir(parents=True, exist_ok=True)
             folder, manifest, refused = checkpoint.newest([self._job.checkpoints])
@@ -204,9 +216,12 @@ class Saver:
         if found == EARLIER:
             assert self._job.resume_from
             return self._job.resume_from, checkpoint.verify(self._job.resume_from), refused
-        step = self._control.from_leader(manifest.position.step if folder and manifest else 0)
-        mine = next(self._job.checkpoints.glob(f"{checkpoint.PREFIX}{step:09d}_*"))
-        return mine, checkpoint.verify(mine), refused
+        leaders = manifest.position if manifest else Position()
+        # The whole position: two checkpoints of one step differ where it is the last of an epoch.
+        shared = {name: self._control.from_leader(count) for name, count in leaders}
+        if folder is None or manifest is None:
+            folder, manifest = checkpoint.find(self._job.checkpoints, Position(**shared))
+        return folder, manifest, refused
 
 
 def check_best_metric(job: Job, metrics: Mapping[str, float]) -> None:

@@ -18,7 +18,7 @@ class Written:
 
     manifest: Manifest
     folder: Path | None
-    error: str | None
+    error: Exception | None
 
 
 class Writer:
@@ -50,6 +50,6 @@ class Writer:
     def _write(self, model: object, state: object, manifest: Manifest) -> None:
         try:
             written = Written(manifest, write(self._parent, model, state, manifest), None)
-        except OSError as error:
-            written = Written(manifest, None, f"{type(error).__name__}: {error}")
+        except Exception as error:  # a thread must not keep it: the ranks judge it together
+            written = Written(manifest, None, error)
         self._done.append(written)

@@ -1,0 +1,49 @@
+"""Checkpoints for tests, and a disk that is full."""
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from trainshed.runtime import checkpoint
+from trainshed.runtime.checkpoint import Manifest, Position
+
+
+def make_manifest(step: int = 10, epoch: int = 1) -> Manifest:
+    """The manifest to be of a checkpoint that two workers write."""
+    return Manifest(
+        position=Position(epoch=epoch, step_in_epoch=2, step=step),
+        workers=2,
+        spec_hash="abc",
+        attempt=1,
+        metrics={"valid.loss": 0.5},
+    )
+
+
+def write_checkpoint(parent: Path, step: int = 10, epoch: int = 1, size: int = 1000) -> Path:
+    """Write a checkpoint whose weights are its step; return its folder."""
+    parent.mkdir(parents=True, exist_ok=True)
+    model = {"weight": torch.full((size,), float(step))}
+    state = {"optimizer": {"step": step}}
+    return checkpoint.write(parent, model, state, make_manifest(step, epoch))
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Refuse this process larger files, as a full disk would."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+class Bomb:
+    """Cannot be written."""
+
+    def __reduce__(self) -> str:
+        """Refuse."""
+        raise ArithmeticError("no")

@@ -1,0 +1,160 @@
+"""A checkpoint is whole or it is not there; else it is refused and the one before taken."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.app.builders_checkpoint import Bomb, files_of_at_most, make_manifest, write_checkpoint
+from trainshed.runtime import checkpoint
+from trainshed.runtime.checkpoint import BadCheckpointError
+
+
+def test_what_was_written_is_read_back(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path, step=42)
+    model, state = checkpoint.load(folder)
+
+    manifest = checkpoint.verify(folder)
+    assert manifest.model_copy(update={"files": {}}) == make_manifest(step=42)
+    assert model["weight"].tolist() == [42.0] * 1000
+    assert state == {"optimizer": {"step": 42}}
+    assert folder.name == "checkpoint_000000042_epoch0001"
+    assert folder.stat().st_mode & 0o777 == 0o755
+
+
+def test_weights_load_without_us(tmp_path: Path) -> None:
+    weights = torch.load(write_checkpoint(tmp_path) / "model.pt", weights_only=True)
+
+    assert type(weights) is dict
+    assert list(weights) == ["weight"]
+
+
+# ----------------------------------------------------------------- not whole
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-7])
+
+
+def alter(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What became of a file, and what is said of it."""
+
+    file: str
+    harm: Callable[[Path], object]
+    want: str
+
+
+DAMAGES: dict[str, Damage] = {
+    "weights cut short": Damage("model.pt", cut, r"model\.pt has \d+ of \d+ bytes"),
+    "state cut short": Damage("state.pt", cut, r"state\.pt has \d+ of \d+ bytes"),
+    "manifest cut short": Damage("manifest.json", cut, r"no readable manifest\.json"),
+    "weights altered": Damage("model.pt", alter, r"model\.pt does not have the content"),
+    "state altered": Damage("state.pt", alter, r"state\.pt does not have the content"),
+    "weights gone": Damage("model.pt", Path.unlink, r"model\.pt is missing"),
+    "state gone": Damage("state.pt", Path.unlink, r"state\.pt is missing"),
+    "manifest gone": Damage("manifest.json", Path.unlink, r"no readable manifest\.json"),
+    "a manifest without files": Damage(
+        "manifest.json",
+        lambda file: file.write_text(make_manifest().model_dump_json(by_alias=True)),
+        r"model\.pt is missing",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_checkpoint_is_refused_and_the_one_before_taken(
+    damage: Damage, tmp_path: Path
+) -> None:
+    before, damaged = write_checkpoint(tmp_path, 10), write_checkpoint(tmp_path, 20)
+    damage.harm(damaged / damage.file)
+
+    with pytest.raises(BadCheckpointError, match=damage.want) as caught:
+        checkpoint.verify(damaged)
+    assert str(damaged) in str(caught.value)
+    found, manifest, refused = checkpoint.newest([tmp_path])
+    assert found == before
+    assert manifest
+    assert manifest.position.step == 10
+    assert refused == [f"checkpoint refused, taking the one before: {caught.value}"]
+
+
+def test_without_any_whole_checkpoint_there_is_none(tmp_path: Path) -> None:
+    cut(write_checkpoint(tmp_path, 10) / "model.pt")
+    found, manifest, refused = checkpoint.newest([tmp_path, tmp_path / "nowhere"])
+
+    assert (found, manifest, len(refused)) == (None, None, 1)
+
+
+# ---------------------------------------------------------------------- order
+
+
+def test_a_later_attempt_comes_before_more_steps_of_an_earlier_one(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "1", 90)
+    write_checkpoint(tmp_path / "1", 100)
+    write_checkpoint(tmp_path / "2", 20)
+    write_checkpoint(tmp_path / "2", 9)
+
+    found = checkpoint.candidates([tmp_path / "1", tmp_path / "2"])
+    steps = [(path.parent.name, checkpoint.verify(path).position.step) for path in found]
+    assert steps == [("2", 20), ("2", 9), ("1", 100), ("1", 90)]
+
+
+def test_checkpoints_that_users_write_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint_2026-01-31_17-05-49.123456").mkdir()
+    (tmp_path / "checkpoint_000000").mkdir()
+    (tmp_path / "resumed_from").mkdir()
+
+    assert checkpoint.newest([tmp_path]) == (None, None, [])
+
+
+def test_a_step_may_have_a_checkpoint_before_and_one_after_its_epoch_ended(tmp_path: Path) -> None:
+    first, second = write_checkpoint(tmp_path, 45, epoch=1), write_checkpoint(tmp_path, 45, epoch=2)
+
+    assert checkpoint.newest([tmp_path])[0] == second
+    for folder in (first, second):
+        position = checkpoint.verify(folder).position
+        assert checkpoint.find(tmp_path, position) == (folder, checkpoint.verify(folder))
+
+
+def test_a_refused_checkpoint_does_not_stand_in_the_way_of_its_successor(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, 10)
+    cut(write_checkpoint(tmp_path, 20) / "model.pt")
+    again = write_checkpoint(tmp_path, 20)
+
+    assert checkpoint.newest([tmp_path])[0] == again
+    assert checkpoint.find(tmp_path, checkpoint.verify(again).position)[0] == again
+
+
+def test_looking_for_a_step_that_has_none_says_so(tmp_path: Path) -> None:
+    cut(write_checkpoint(tmp_path, 20) / "model.pt")
+
+    with pytest.raises(BadCheckpointError, match="no whole checkpoint of step 20"):
+        checkpoint.find(tmp_path, make_manifest(20).position)
+
+
+# ------------------------------------------------------------------ full disk
+
+
+@pytest.mark.parametrize("size", [100_000, 200], ids=["large weights", "small weights"])
+def test_a_full_disk_is_said_as_such_and_leaves_nothing(tmp_path: Path, size: int) -> None:
+    with files_of_at_most(size // 2), pytest.raises(OSError, match="File too large"):
+        write_checkpoint(tmp_path, size=size)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_crash_while_writing_leaves_nothing(tmp_path: Path) -> None:
+    model = {"weight": torch.zeros(3)}
+    with pytest.raises(ArithmeticError):
+        checkpoint.write(tmp_path, model, {"state": Bomb()}, make_manifest())
+
+    assert list(tmp_path.iterdir()) == []
