@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from pydantic import JsonValue
 from trainshed_api.progress import AnyEvent, Finished, parse_event
 
 from tests.builders import make_document
@@ -35,7 +36,7 @@ class Output:
         return last
 
 
-def write_run(folder: Path, name: str = "test", **spec: object) -> Path:
+def write_run(folder: Path, name: str = "test", **spec: JsonValue) -> Path:
     """Write a TrainingRun file whose relative paths lie under `folder`; return the file."""
     document = make_document(**spec)
     document["metadata"] = {"name": name}

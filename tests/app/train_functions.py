@@ -40,6 +40,25 @@ def regress(config: dict[str, object]) -> None:
             run.evaluate(score)
 
 
+def score_once(config: dict[str, object]) -> None:
+    """Evaluate a fixed network with BatchNorm on `valid`, after a step that moves its statistics."""
+    run = trainshed.current()
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 1))
+    network[1].running_mean.copy_(torch.arange(8.0) + run.rank)  # ranks differ until told otherwise
+    model = ray.train.torch.prepare_model(network)
+    run.track(model)
+    network[1].running_mean.copy_(torch.arange(8.0) + run.rank)
+
+    def score(module: nn.Module, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        with Path(str(config["seen"]), f"rank{run.rank}").open("a", encoding="utf-8") as file:
+            file.writelines(f"{row}\n" for row in batch["row"].tolist())
+        return {"loss": (module(batch["x"]).squeeze(1) - batch["y"]) ** 2}
+
+    for _ in run.epochs():
+        run.evaluate(score)
+
+
 def _die(config: dict[str, object], step: int, rank: int) -> None:
     if rank == 1 and _once(config, "killWorkerAt", step):
         os.kill(os.getpid(), signal.SIGKILL)
