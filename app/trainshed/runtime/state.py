@@ -5,13 +5,20 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Mapping
-from typing import Protocol, TypeAlias, cast, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 import torch
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 # A nested dict or list whose leaves are tensors and plain values, as state_dict() returns.
 State: TypeAlias = object
+Keys: TypeAlias = tuple[object, ...]
+
+# 64-bit words of Python's generator, 32-bit ones of NumPy's, and the numbers beside them.
+_PYTHON_WORDS, _NUMPY_KEYS, _EXTRAS = 625, 624, 5
 
 
 @runtime_checkable
@@ -38,16 +45,17 @@ class Buffers:
     """CPU memory for one copy of a state; kept, because fresh pages cost several times the copy."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, torch.Tensor] = {}
+        # By the keys that lead to a tensor: joined to a text, "a/b" and a, b would be the same.
+        self._kept: dict[Keys, torch.Tensor] = {}
 
     def copy(self, state: Mapping[str, object], name: str) -> dict[str, object]:
         """Return a copy of a state whose tensors lie in the memory kept under a name."""
-        copied = {key: self._copy(value, f"{name}/{key}") for key, value in state.items()}
+        copied = {key: self._copy(value, (name, key)) for key, value in state.items()}
         if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             torch.cuda.synchronize()  # the copies were queued without waiting
         return copied
 
-    def _copy(self, value: State, path: str) -> State:
+    def _copy(self, value: State, path: Keys) -> State:
         if isinstance(value, torch.Tensor):
             kept = self._kept.get(path)
             if kept is None or kept.shape != value.shape or kept.dtype != value.dtype:
@@ -55,24 +63,24 @@ class Buffers:
                 self._kept[path] = kept
             return kept.copy_(value.detach(), non_blocking=True)
         if isinstance(value, Mapping):
-            return {key: self._copy(item, f"{path}/{key}") for key, item in value.items()}
+            return {key: self._copy(item, (*path, key)) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
-            items = [self._copy(item, f"{path}/{n}") for n, item in enumerate(value)]
+            items = [self._copy(item, (*path, n)) for n, item in enumerate(value)]
             return items if isinstance(value, list) else tuple(items)
         return copy.deepcopy(value)
 
 
 def random_state() -> torch.Tensor:
-    """Return this process's random state as bytes, shape (bytes,), of the same length on all ranks."""
-    _, words, _ = random.getstate()
+    """Return this process's random state as bytes, shape (bytes,); of one length on all ranks."""
+    _, words, next_gauss = random.getstate()
     _, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)
+    # Both generators make normal numbers in pairs and keep the second one for the next call.
+    extras = [position, has_gauss, gauss, next_gauss is not None, next_gauss or 0.0]
     parts = [
         torch.get_rng_state(),
-        torch.from_numpy(np.asarray(words, dtype=np.uint64).view(np.uint8).copy()),
-        torch.from_numpy(np.asarray(keys, dtype=np.uint32).view(np.uint8).copy()),
-        torch.from_numpy(
-            np.asarray([position, has_gauss, gauss], dtype=np.float64).view(np.uint8).copy()
-        ),
+        _bytes(np.asarray(words, dtype=np.uint64)),
+        _bytes(np.asarray(keys, dtype=np.uint32)),
+        _bytes(np.asarray(extras, dtype=np.float64)),
     ]
     if torch.cuda.is_available():
         parts.append(torch.cuda.get_rng_state())
@@ -81,17 +89,21 @@ def random_state() -> torch.Tensor:
 
 def set_random_state(state: torch.Tensor) -> None:
     """Put a random state of `random_state` back."""
-    sizes = [torch.get_rng_state().numel(), 625 * 8, 624 * 4, 3 * 8]
+    sizes = [torch.get_rng_state().numel(), _PYTHON_WORDS * 8, _NUMPY_KEYS * 4, _EXTRAS * 8]
     rest = state.numel() - sum(sizes)
     torch_part, python_part, keys, tail, cuda = torch.split(state, [*sizes, rest])
     torch.set_rng_state(torch_part)
-    words = python_part.numpy().view(np.uint64)
-    random.setstate((3, tuple(int(word) for word in words), None))
-    position, has_gauss, gauss = tail.numpy().view(np.float64)
+    position, has_gauss, gauss, has_next, next_gauss = tail.numpy().view(np.float64).tolist()
+    words = tuple(python_part.numpy().view(np.uint64).tolist())
+    random.setstate((3, words, next_gauss if has_next else None))
     numpy_keys = keys.numpy().view(np.uint32)
-    np.random.set_state(("MT19937", numpy_keys, int(position), int(has_gauss), float(gauss)))
+    np.random.set_state(("MT19937", numpy_keys, int(position), int(has_gauss), gauss))
     if rest and torch.cuda.is_available():
         torch.cuda.set_rng_state(cuda)
+
+
+def _bytes(array: NDArray[np.generic]) -> torch.Tensor:
+    return torch.from_numpy(array.view(np.uint8).copy())
 
 
 def seed_everything(seed: int, rank: int) -> None:
