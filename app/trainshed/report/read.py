@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from trainshed import folder as folders
 from trainshed_api.progress import AnyEvent, Finished, Record, Started, parse_event
 from trainshed_api.records import ResultRecord, RunRecord
 
@@ -88,7 +89,9 @@ def read_run(folder: Path) -> RunFolder:
 
     Raises NoRunFolderError where there is no run.json, or a run.json or result.json is not ours.
     """
-    numbered = sorted(_attempt_folders(folder))
+    # A fresh start is another training under the same name: what lies before it is not shown.
+    lineage = set(folders.RunFolder(folder).lineage())
+    numbered = sorted(entry for entry in _attempt_folders(folder) if entry[0] in lineage)
     attempts = tuple(
         Attempt(number, tuple(read_events(path / "metrics.jsonl"))) for number, path in numbered
     )
