@@ -9,7 +9,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
 from pydantic import JsonValue
 from trainshed_api.progress import AnyEvent, Finished, parse_event
 
@@ -41,7 +40,8 @@ def write_run(folder: Path, name: str = "test", **spec: JsonValue) -> Path:
     document = make_document(**spec)
     document["metadata"] = {"name": name}
     file = folder / f"{name}.yaml"
-    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    # JSON is YAML; PyYAML would write a column `y` unquoted, which is true to kubectl and to us
+    file.write_text(json.dumps(document), encoding="utf-8")
     return file
 
 
