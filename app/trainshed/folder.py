@@ -1,11 +1,12 @@
 """The folder of a run, <storage>/local/<name>: who may write to it, and what lies where.
 
-Every attempt writes only under attempts/N, and only the process that made attempts/N/claim; so a driver
-that was believed dead can spoil nothing, on any storage, without locks.
+Every attempt writes only under attempts/N, and only the process that made attempts/N/claim; so a
+driver that was believed dead can spoil nothing, on any storage, without locks.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -14,6 +15,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+HEARTBEAT = "heartbeat"
 # The heartbeat's file is touched this often; storage clocks and slow writes get ten times as long.
 HEARTBEAT_SECONDS = 2.0
 DEAD_AFTER_SECONDS = 20.0
@@ -51,20 +53,19 @@ class Attempt:
         self.number = number
         self.folder = folder
         self._ended = threading.Event()
-        self._beat()
-        threading.Thread(target=self._keep_beating, name="heartbeat", daemon=True).start()
+        self._thread = threading.Thread(target=self._keep_beating, name="heartbeat", daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         """End the heartbeat: the next attempt need not wait."""
         self._ended.set()
-        (self.folder / "heartbeat").unlink(missing_ok=True)
+        self._thread.join()
+        (self.folder / HEARTBEAT).unlink(missing_ok=True)
 
     def _keep_beating(self) -> None:
         while not self._ended.wait(HEARTBEAT_SECONDS):
-            self._beat()
-
-    def _beat(self) -> None:
-        (self.folder / "heartbeat").write_text(f"{time.time()}\n", encoding="ascii")
+            with contextlib.suppress(OSError):  # a full disk may have room again
+                beat(self.folder)
 
 
 class RunFolder:
@@ -119,12 +120,14 @@ class RunFolder:
         Raises:
             AttemptHeldError: while the last attempt's driver is alive, or when another is faster.
         """
-        numbers = self.attempts()
-        if numbers and self.is_alive(numbers[-1]):
-            raise AttemptHeldError(self._who(numbers[-1]))
-        number = numbers[-1] + 1 if numbers else 1
+        # A folder without a claim is somebody's who is about to make it, or never came to it.
+        claimed = [n for n in self.attempts() if (self.attempt(n) / "claim").exists()]
+        if claimed and self.is_alive(claimed[-1]):
+            raise AttemptHeldError(self._who(claimed[-1]))
+        number = claimed[-1] + 1 if claimed else 1
         folder = self.attempt(number)
         folder.mkdir(parents=True, exist_ok=True)
+        beat(folder)  # before the claim: one without a heartbeat is that of a driver that ended
         claim = Claim(
             socket.gethostname(),
             boot_id(),
@@ -142,7 +145,7 @@ class RunFolder:
 
     def is_alive(self, number: int) -> bool:
         """Say whether the driver of an attempt is at work."""
-        heartbeat = self.attempt(number) / "heartbeat"
+        heartbeat = self.attempt(number) / HEARTBEAT
         if not heartbeat.exists():
             return False
         claim = self.claimed(number)
@@ -156,6 +159,11 @@ class RunFolder:
         return f"{self.path}: attempt {number} is held by {who}; wait for its end or stop it"
 
 
+def beat(folder: Path) -> None:
+    """Show that the driver of the attempt in a folder is at work."""
+    (folder / HEARTBEAT).write_text(f"{time.time()}\n", encoding="ascii")
+
+
 def boot_id() -> str:
     """Return the id of this boot; empty where the system tells none."""
     try:
@@ -165,13 +173,15 @@ def boot_id() -> str:
 
 
 def process_start(pid: int) -> int:
-    """Return when a process began, in clock ticks since boot; -1 when there is none."""
+    """Return when a process began, in clock ticks since boot; -1 when it is over or never was."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return -1
-    # proc(5): starttime is field 22; field 2 is the command in brackets and may hold spaces.
-    return int(stat.rpartition(")")[2].split()[19])
+    # proc(5): state is field 3, starttime 22; field 2 is the command in brackets, spaces and all.
+    fields = stat.rpartition(")")[2].split()
+    # A zombie has ended; who should ask for its exit code may never do so, in a container for one.
+    return -1 if fields[0] in ("Z", "X") else int(fields[19])
 
 
 def process_age_seconds() -> float:

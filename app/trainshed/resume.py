@@ -45,15 +45,18 @@ def read_record(folder: RunFolder) -> RunRecord | None:
 
 
 def finished(prepared: Prepared) -> ResultRecord | None:
-    """Return the result of a run that is over with all its epochs."""
+    """Return the result of a run that is over with all its epochs.
+
+    A result from before the last fresh start is that of another training.
+    """
     try:
         text = prepared.folder.result.read_text(encoding="utf-8")
         result = ResultRecord.model_validate_json(text)
     except (OSError, ValidationError):
         return None
-    if result.outcome != SUCCEEDED or (prepared.spec.epochs or 0) > (result.epochs or 0):
+    if result.outcome != SUCCEEDED or result.attempt not in prepared.folder.lineage():
         return None
-    return result
+    return result if (prepared.spec.epochs or 0) <= (result.epochs or 0) else None
 
 
 def choose(prepared: Prepared, home: Path, fresh: bool) -> tuple[Path | None, Sequence[str]]:
