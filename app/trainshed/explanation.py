@@ -59,4 +59,5 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str
         last, split = plan.feed.last_batch, plan.split
         steps = training_split(plan.rows, batch_size, num_workers, last, split).steps
         yield f"batch     {steps} steps of {batch_size} rows over {num_workers} workers"
-    yield f"feed      {plan.feed.prefetch_batches} batches ahead, dtypes {plan.feed.dtypes or 'as they are'}"
+    dtypes = dict(plan.feed.dtypes) or "as they are"
+    yield f"feed      {plan.feed.prefetch_batches} batches ahead, dtypes {dtypes}"

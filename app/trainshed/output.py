@@ -1,4 +1,4 @@
-"""Keeps standard output for the display: what Ray and users' code print goes to stderr and the log."""
+"""Keeps standard output for the display: all that is printed goes to stderr and the log."""
 
 from __future__ import annotations
 
@@ -51,5 +51,5 @@ def kept(log: TextIO) -> Iterator[None]:
     for name in NOISY:
         logging.getLogger(name).setLevel(logging.ERROR)
     tee = Tee(sys.stderr, log)
-    with contextlib.redirect_stdout(tee), contextlib.redirect_stderr(tee):  # type: ignore[type-var]
+    with contextlib.redirect_stdout(tee), contextlib.redirect_stderr(tee):
         yield

@@ -34,7 +34,7 @@ class Stop:
 def on_stop(stop: Stop) -> Iterator[None]:
     """Send both signals to `stop` inside the block; only in the main thread."""
 
-    def handle(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - Python's signature
         stop.ask(number)
 
     before = {number: signal.signal(number, handle) for number in REASONS}

@@ -13,7 +13,7 @@ SHORT, TINY = 10, 0.1
 LARGEST_EXACT = 1e15
 THOUSAND = 1_000
 PRECISE_PERCENT = 9.95
-MISSING = "–"
+MISSING = "\N{EN DASH}"
 
 
 def say_duration(seconds: float | None) -> str:

@@ -1,1 +1,1 @@
-"""The command line `trainshed`: words to calls. Nothing is decided here that a library user would need."""
+"""The command line `trainshed`: words to calls; what a library user needs is decided elsewhere."""

@@ -1,7 +1,7 @@
 """The few moments at which all ranks agree on what comes next.
 
-One small all-reduce about four times a second: rank 0 brings what it heard from outside (stop) and from
-its checkpoint writer, every rank its meter. So all ranks act at the same step, whoever heard it.
+One small all-reduce about four times a second: rank 0 brings what it heard from outside (stop) and
+from its checkpoint writer, every rank its meter. So all ranks act at the same step, whoever heard.
 """
 
 from __future__ import annotations

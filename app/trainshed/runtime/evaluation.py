@@ -48,7 +48,7 @@ def exact_means(
         for name, values in score(module, tensors).items():
             if values.shape != (rows,):
                 raise ValueError(
-                    f"evaluate: {name} has shape {tuple(values.shape)}, want one value a row: ({rows},)"
+                    f"evaluate: {name} has shape {tuple(values.shape)}, want ({rows},): one a row"
                 )
             total = values.detach().to(torch.float64).sum().cpu()
             sums[name] = sums.get(name, torch.zeros((), dtype=torch.float64)) + total

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class UserFailureError(Exception):
-    """The user's function failed: never tried again. The message says type and text of its error."""
+    """The user's function failed: never tried again. The message has its error's type and text."""
 
 
 class PeerLostError(Exception):

@@ -32,7 +32,7 @@ class NonFiniteLossError(ArithmeticError):
 
 
 class Loop:
-    """Counts steps, and at their boundaries agrees, writes checkpoints and stops; on all ranks alike.
+    """Counts steps; at their boundaries agrees, writes checkpoints and stops, on all ranks alike.
 
     Args:
         job: what to do.

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 WINDOW_SECONDS = 5.0
 # A pause longer than this (an evaluation, a checkpoint) is no pace of training.
 PAUSE_SECONDS = 2.0
+FEWEST_STEPS = 2
 
 
 class Pace:
@@ -31,7 +32,11 @@ class Pace:
         ):
             self._steps.append((now, now - self._last, rows))
         self._last = now
-        while self._steps and self._steps[0][0] < now - WINDOW_SECONDS and len(self._steps) > 2:
+        while (
+            self._steps
+            and self._steps[0][0] < now - WINDOW_SECONDS
+            and len(self._steps) > FEWEST_STEPS
+        ):
             self._steps.popleft()
 
     def seconds_per_step(self) -> float:

@@ -1,7 +1,7 @@
 """The workers' process group on CPUs, set up without torch in Ray Train's controller.
 
-Ray's own TorchConfig makes the controller import torch, two seconds of a core at each start, only to
-send functions to the workers. On GPUs Ray's own is used: there NCCL wants what Ray knows about it.
+Ray's own TorchConfig makes the controller import torch, two seconds of a core at each start, only
+to send functions to the workers. On GPUs Ray's is used: there NCCL wants what Ray knows about it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ TIMEOUT_SECONDS = 1800
 class GlooBackend(Backend):
     """Joins the workers of a group by gloo and parts them again."""
 
-    def on_start(self, worker_group: BaseWorkerGroup, backend_config: BackendConfig) -> None:
+    def on_start(
+        self,
+        worker_group: BaseWorkerGroup,
+        backend_config: BackendConfig,  # noqa: ARG002 - Ray's signature
+    ) -> None:
         """Let every worker join; waits for all."""
         address, port = worker_group.execute_single(0, free_address)
         ranks = range(len(worker_group))
@@ -34,11 +38,15 @@ class GlooBackend(Backend):
             worker_group.execute_single_async(rank, join, address=address, port=port)
             for rank in ranks
         ]
-        ray.get(joining)
+        ray.get(joining)  # type: ignore[arg-type]  # Ray has two types named ObjectRef
 
-    def on_shutdown(self, worker_group: BaseWorkerGroup, backend_config: BackendConfig) -> None:
+    def on_shutdown(
+        self,
+        worker_group: BaseWorkerGroup,
+        backend_config: BackendConfig,  # noqa: ARG002 - Ray's signature
+    ) -> None:
         """Let every worker leave; waits for all."""
-        ray.get(worker_group.execute_async(leave))
+        ray.get(worker_group.execute_async(leave))  # type: ignore[arg-type]  # as above
 
 
 @dataclass
@@ -55,7 +63,8 @@ def free_address() -> tuple[str, int]:
     """Return this node's address and a port that is free now."""
     with socket.socket() as probe:
         probe.bind(("", 0))
-        return ray.util.get_node_ip_address(), int(probe.getsockname()[1])
+        address = str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
+        return address, int(probe.getsockname()[1])
 
 
 def join(address: str, port: int) -> None:

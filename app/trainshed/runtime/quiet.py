@@ -1,4 +1,4 @@
-"""Keeps Ray's libraries from talking over the run's own events; their log files still have it all."""
+"""Keeps Ray's libraries from talking over the run's events; their log files still have it all."""
 
 from __future__ import annotations
 

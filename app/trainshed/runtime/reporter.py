@@ -1,4 +1,4 @@
-"""Rank 0's voice: tells the coordinator how it goes, twice a second, without making the loop wait."""
+"""Rank 0's voice: tells the coordinator how it goes, twice a second; the loop never waits."""
 
 from __future__ import annotations
 
@@ -93,5 +93,5 @@ class Reporter:
 
 
 def _mean(values: Sequence[torch.Tensor]) -> float:
-    """Return the mean of scalars; this is where a device is waited for, in the reporter's thread."""
+    """Return the mean of scalars; here, in the reporter's thread, a device is waited for."""
     return float(torch.stack([value.float() for value in values]).mean().item())

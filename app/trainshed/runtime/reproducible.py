@@ -28,7 +28,7 @@ def sum_in_rank_order(model: torch.nn.Module) -> None:
 
 
 def _mean_in_rank_order(
-    state: object,
+    state: object,  # noqa: ARG001 - DDP's signature
     bucket: dist.GradBucket,  # type: ignore[name-defined]  # exported at run time only
 ) -> torch.futures.Future[torch.Tensor]:
     mine: torch.Tensor = bucket.buffer()

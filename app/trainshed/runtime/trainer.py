@@ -1,6 +1,6 @@
 """Ray Train for one job, with seams replaced: who is retried, what a shard is, fewer processes.
 
-The seams are private to Ray 2.60 (the pinned release); tests/app/runtime/test_trainer.py holds them.
+The seams are private to Ray 2.60, the pinned release; tests/app/runtime/test_trainer.py holds them.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
 from trainshed.ray_cluster import in_cluster
 from trainshed.runtime.failures import UsersErrorsAreFinal
-from trainshed.runtime.shards import Shards
+from trainshed.runtime.relay import HeldUp, ReportRelay
+from trainshed.runtime.shards import PassKeeper, Shards
 
 if TYPE_CHECKING:
-    from ray.train.v2._internal.execution.worker_group.worker_group import WorkerGroupContext
+    from ray.train.v2._internal.execution.worker_group import WorkerGroupContext
     from ray.train.v2.api.callback import RayTrainCallback
     from ray.train.v2.api.result import Result
 
     from trainshed.runtime.client import Client
-    from trainshed.runtime.job import Job
 
 
 class PlainEnvironment(WorkerGroupCallback):
@@ -36,7 +36,10 @@ class PlainEnvironment(WorkerGroupCallback):
     have them already, and without it the worker processes that Ray keeps ready can be used.
     """
 
-    def before_worker_group_start(self, worker_group_context: WorkerGroupContext) -> None:
+    def before_worker_group_start(
+        self,
+        worker_group_context: WorkerGroupContext,  # noqa: ARG002 - Ray's signature
+    ) -> None:
         """Let nothing be handed over."""
         constants.ENV_VARS_TO_PROPAGATE = set()
 
@@ -44,8 +47,7 @@ class PlainEnvironment(WorkerGroupCallback):
 class Trainer(DataParallelTrainer):
     """Ray Train's trainer for one job."""
 
-    def __init__(self, job: Job, coordinator: Client, **arguments: Any) -> None:
-        self._job = job
+    def __init__(self, coordinator: Client, **arguments: Any) -> None:
         self._coordinator = coordinator
         super().__init__(**arguments)
 
@@ -53,7 +55,12 @@ class Trainer(DataParallelTrainer):
         # Ray's own callback starts an actor for datasets even when there are none. The cleaner, one
         # more actor, asks the dashboard's API: without a dashboard it can only complain.
         unwanted: tuple[type, ...] = (DatasetsCallback,)
-        ours: list[RayTrainCallback] = [Shards(self._job, self._coordinator)]
+        ours: list[RayTrainCallback] = [
+            Shards(),
+            PassKeeper(self._coordinator),
+            ReportRelay(self._coordinator),
+            HeldUp(self._coordinator),
+        ]
         if not in_cluster():
             unwanted += (PlacementGroupCleanerCallback,)
             ours.append(PlainEnvironment())
@@ -70,6 +77,6 @@ class Trainer(DataParallelTrainer):
         arguments["failure_policy"] = UsersErrorsAreFinal(config, self._coordinator)
         if in_cluster():
             return super()._initialize_and_run_controller(**arguments)
-        controller = ray.remote(num_cpus=0)(TrainController).remote(**arguments)
+        controller = cast("Any", ray.remote(num_cpus=0)(TrainController)).remote(**arguments)
         ray.get(controller.run.remote())
         return cast("Result", ray.get(controller.get_result.remote()))

@@ -1,4 +1,4 @@
-"""What Ray Train calls in each worker: sets the run up, calls the user's function, ends it cleanly."""
+"""What Ray Train calls in each worker: sets the run up, calls the user's function, ends it."""
 
 from __future__ import annotations
 
@@ -106,7 +106,6 @@ def users_traceback(error: BaseException) -> str:
 
 
 def _is_inner(filename: str) -> bool:
-    programs = os.path.join(OURS, "programs")
     if filename.startswith(OURS):
-        return not filename.startswith(programs)
+        return not filename.startswith(f"{OURS}{os.sep}programs")
     return f"{os.sep}ray{os.sep}" in filename or f"{os.sep}torch{os.sep}" in filename

@@ -1,0 +1,107 @@
+"""The seams in Ray Train 2.60 that the run stands on."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pytest
+import ray.exceptions
+from ray.train.v2._internal import constants
+from ray.train.v2._internal.callbacks.datasets import DatasetsCallback
+from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
+from ray.train.v2._internal.execution.failure_handling import FailureDecision
+from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
+from ray.train.v2.api.exceptions import WorkerGroupError
+
+from trainshed.runtime.failures import PeerLostError, UserFailureError, UsersErrorsAreFinal
+from trainshed.runtime.process_group import GlooConfig
+from trainshed.runtime.shards import Shards
+from trainshed.runtime.trainer import PlainEnvironment, Trainer
+
+if TYPE_CHECKING:
+    from trainshed.runtime.client import Client
+
+ROOT = Path(__file__).parents[3]
+
+
+class Told:
+    """Stands in for the coordinator: remembers what was lost."""
+
+    def __init__(self) -> None:
+        self.lost: list[str] = []
+
+    def lose(self, message: str) -> None:
+        """Remember."""
+        self.lost.append(message)
+
+
+def make_policy(max_failures: int) -> tuple[UsersErrorsAreFinal, Told]:
+    """Return a policy and whom it tells."""
+    told = Told()
+    policy = UsersErrorsAreFinal(FailureConfig(max_failures=max_failures), cast("Client", told))
+    return policy, told
+
+
+def make_error(failures: dict[int, Exception]) -> WorkerGroupError:
+    """Return what Ray Train's controller hands to a failure policy."""
+    return WorkerGroupError("workers failed", failures)
+
+
+def test_what_the_users_function_raised_is_never_tried_again() -> None:
+    policy, told = make_policy(max_failures=10)
+    error = make_error({0: UserFailureError("ValueError: no"), 1: PeerLostError("gone")})
+    assert policy.make_decision(error) == FailureDecision.RAISE
+    assert told.lost == []
+
+
+def test_a_lost_worker_is_retried_until_the_budget_is_spent() -> None:
+    policy, told = make_policy(max_failures=2)
+    error = make_error({1: ray.exceptions.RayActorError(), 0: PeerLostError("gone")})
+    decisions = [policy.make_decision(error) for _ in range(3)]
+    assert decisions == [FailureDecision.RETRY, FailureDecision.RETRY, FailureDecision.RAISE]
+    assert len(told.lost) == 2
+    assert told.lost[0].startswith("lost worker 1:")
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["in a cluster", "on one machine"])
+def test_only_the_callbacks_that_are_of_use_are_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, inside: bool
+) -> None:
+    if inside:
+        monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    else:
+        monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    trainer = Trainer(
+        cast("Client", Told()),
+        train_loop_per_worker=print,
+        backend_config=GlooConfig(),
+        scaling_config=ScalingConfig(num_workers=2),
+        run_config=RunConfig(name="ray", storage_path=str(tmp_path)),
+    )
+    kinds = {type(callback) for callback in trainer._create_default_callbacks()}
+    assert DatasetsCallback not in kinds
+    assert Shards in kinds
+    assert (PlacementGroupCleanerCallback in kinds) == inside
+    assert (PlainEnvironment in kinds) != inside
+
+
+def test_ray_hands_no_settings_over_once_the_list_is_empty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.2")
+    assert constants.get_env_vars_to_propagate()
+    monkeypatch.setattr(constants, "ENV_VARS_TO_PROPAGATE", set())
+    assert constants.get_env_vars_to_propagate() == {}
+
+
+def test_what_ray_trains_controller_imports_of_ours_leaves_torch_out() -> None:
+    modules = ("failures", "process_group", "relay", "shards", "trainer")
+    script = (
+        "import sys; "
+        + "; ".join(f"import trainshed.runtime.{name}" for name in modules)
+        + "; sys.exit('torch' in sys.modules)"
+    )
+    path = f"{ROOT / 'api'}:{ROOT / 'app'}"
+    done = subprocess.run([sys.executable, "-c", script], env={"PYTHONPATH": path}, check=False)
+    assert done.returncode == 0
