@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +24,9 @@ if TYPE_CHECKING:
     from trainshed.runtime.client import Client
     from trainshed.runtime.job import Job
 
-OURS = str(Path(trainshed.__file__).parent)
+OURS = Path(trainshed.__file__).parent
+# By where they are installed, not by name: Ray's own images have people work in /home/ray.
+INNER = (OURS, Path(ray.__file__).parent, Path(torch.__file__).parent)
 
 
 class Worker:
@@ -58,16 +59,11 @@ class Worker:
         run = Run(job, self._coordinator)
         activate(run)
         run.announce()
-        stopped = False
         try:
-            function = find_training_function(job.train, "spec.train")
-            if takes_config(function):
-                function(config)
-            else:
-                function()
-        except StopTraining:
-            stopped = True
-        except Exception as error:
+            stopped = self._train(config)
+            activate(None)
+            run.finish(stopped)
+        except (Exception, SystemExit) as error:
             if is_lost_peer(error):
                 raise PeerLostError(summary(error)) from None
             failure = Failure(rank, run.step, summary(error), users_traceback(error))
@@ -75,7 +71,21 @@ class Worker:
             raise UserFailureError(failure.summary) from None
         finally:
             activate(None)
-        run.finish(stopped)
+
+    def _train(self, config: dict[str, object]) -> bool:
+        """Call the user's function; return whether the run was asked to stop."""
+        function = find_training_function(self._job.train, "spec.train")
+        try:
+            if takes_config(function):
+                function(config)
+            else:
+                function()
+        except StopTraining:
+            return True
+        except SystemExit as error:  # a script that is done says so by code 0
+            if error.code:
+                raise
+        return False
 
 
 def is_lost_peer(error: BaseException) -> bool:
@@ -91,7 +101,8 @@ def is_lost_peer(error: BaseException) -> bool:
 
 def summary(error: BaseException) -> str:
     """Return type and message of an error on one line."""
-    return traceback.format_exception_only(error)[-1].strip()
+    said = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
 
 
 def users_traceback(error: BaseException) -> str:
@@ -106,6 +117,7 @@ def users_traceback(error: BaseException) -> str:
 
 
 def _is_inner(filename: str) -> bool:
-    if filename.startswith(OURS):
-        return not filename.startswith(f"{OURS}{os.sep}programs")
-    return f"{os.sep}ray{os.sep}" in filename or f"{os.sep}torch{os.sep}" in filename
+    file = Path(filename)
+    if file.is_relative_to(OURS / "programs"):
+        return False
+    return any(file.is_relative_to(folder) for folder in INNER)
