@@ -1,4 +1,4 @@
-"""From a prepared run to its end: claims an attempt, starts Ray, fits, watches, writes the result."""
+"""One attempt of a prepared run: starts Ray, fits, watches, writes the result."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from trainshed.ending import Verdict, write_ending
 from trainshed.provenance import run_record
 from trainshed.runtime import ray_snapshot
 from trainshed.signals import Stop, on_stop
+from trainshed.unheeded import find_unheeded
 from trainshed_api.names import (
     EXIT_APPLICATION,
     EXIT_INTERRUPTED,
@@ -104,6 +105,8 @@ def _fit(launch: Launch, attempt: Attempt, driver: Driver) -> Verdict:
         driver.show(WarningEvent(time=time.time(), message=note))
     limits = Limits(spec.data.cpus, tuple(data_labels.items()))
     coordinator = actor.start(job.plans, limits, launch.started, spec.workers.count)
+    if job.users_resume:
+        coordinator.report(ray_snapshot.reported_at(job.users_resume), [])
     fitting = _Fitting(job, prepared, coordinator)
     fitting.start()
     return driver.watch(coordinator, fitting)
@@ -138,17 +141,21 @@ def _backend(gpus: int) -> BackendConfig:
 
 def make_job(launch: Launch, attempt: Attempt) -> Job:
     """Return what the workers are told."""
+    from trainshed.runtime.checkpoint import MANIFEST
     from trainshed.runtime.job import Job
 
     prepared = launch.prepared
     spec = prepared.spec
     assert spec.train
+    resume = launch.resume_from
+    ours = resume is not None and (resume / MANIFEST).exists()
     return Job(
         name=prepared.run.metadata.name,
         train=spec.train,
         attempt=attempt.number,
         folder=attempt.folder,
-        resume_from=launch.resume_from,
+        resume_from=resume if ours else None,
+        users_resume=None if ours else resume,
         spec_hash=prepared.spec_hash,
         epochs=spec.epochs,
         batch_size=spec.batch_size,
@@ -158,6 +165,7 @@ def make_job(launch: Launch, attempt: Attempt) -> Job:
         threads=max(1, int(parse_cores(spec.workers.resources.cpu))),
         checkpoint=spec.checkpoint,
         plans=prepared.plans,
+        unheeded=find_unheeded(spec),
     )
 
 
@@ -184,7 +192,6 @@ def make_trainer(job: Job, prepared: Prepared, coordinator: Client) -> Trainer:
     labels, _ = ray_cluster.group_labels(spec.workers.group)
     best = spec.checkpoint.best
     return Trainer(
-        job,
         coordinator,
         train_loop_per_worker=Worker(job, coordinator),
         backend_config=_backend(resources.gpu),

@@ -93,13 +93,18 @@ class Feed:
         """Yield the batches from `at.first_step` to the end of the pass, made ready in a thread."""
         return prefetched(self._batches(at), self.plan.feed.prefetch_batches)
 
-    def _batches(self, at: Pass) -> Iterator[Batch]:
-        split = self.split(at)
-        sizes = split.sizes(self._rank)[at.first_step :]
+    def columns(self, at: Pass) -> Iterator[Columns]:
+        """Yield the columns of each step from `at.first_step` to the end of the pass."""
+        sizes = self.split(at).sizes(self._rank)[at.first_step :]
         tables = self._from_memory(at, sizes) if self._in_memory(at) else self._cut(at, sizes)
-        for offset, (columns, ids) in enumerate(tables):
+        for columns, ids in tables:
             if self.plan.augments_in_worker and at.kind != "exact":
                 columns = augmented(self.plan, columns, ids, at.seed, at.epoch)
+            yield columns
+
+    def _batches(self, at: Pass) -> Iterator[Batch]:
+        split = self.split(at)
+        for offset, columns in enumerate(self.columns(at)):
             total = split.total(at.first_step + offset)
             yield Batch(to_tensors(columns, self.plan.feed.dtypes), num_rows(columns), total)
 

@@ -49,7 +49,7 @@ def split_for(plan: DatasetPlan, at: Pass, rows: int) -> Split:
     if at.kind == "exact":
         return exact_split(rows, at.batch_size, at.num_ranks)
     if at.kind == "even":
-        return even_split(rows, at.num_ranks, plan.split)
+        return even_split(rows, at.batch_size, at.num_ranks, plan.split)
     return training_split(rows, at.batch_size, at.num_ranks, plan.feed.last_batch, plan.split)
 
 

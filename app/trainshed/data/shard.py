@@ -12,83 +12,74 @@ from ray.data._internal.stats import DatasetStats
 from ray.data.block import BlockAccessor
 from ray.data.context import DataContext
 
-from trainshed.data.blocks import FedBlocks, OwnBlocks
-from trainshed.data.schedule import Pass, rank_pieces
 from trainshed.data.source import to_block
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
-    from ray.actor import ActorHandle
     from ray.data._internal.execution.streaming_executor import StreamingExecutor
 
-    from trainshed.data.batches import Blocks
+    from trainshed.data.batches import Feed
     from trainshed.data.plan import DatasetPlan
+    from trainshed.data.schedule import Pass
+
+# A block is what Ray Data's iterator holds and cuts: small enough to have a few at once.
+BLOCK_BYTES = 4 * 2**20
+# Where nothing tells how large a row is.
+BLOCK_ROWS = 1024
 
 
 class PlannedShard(DataIterator):
-    """Ray Data's iterator over what the plan gives a rank: everything up to the split, and augmentation.
+    """Ray Data's iterator over all that the plan gives a rank: equally many rows on every rank.
 
-    Each iteration is the next epoch, counted from 0 in each worker group; where the training function
-    uses `trainshed.current()` too, it is that run's epoch.
+    What a batch is, in which types and how many are made ahead, the function says itself.
 
     Args:
-        plan: of the dataset.
-        coordinator: of the run.
-        rank: this worker.
+        feed: of the dataset, for this rank.
         num_ranks: number of workers.
-        seed: the run's seed.
+        begin: called when an iteration begins; returns its pass.
+        end: called when an iteration is over, with the seconds that it made the function wait.
     """
 
     def __init__(
-        self, plan: DatasetPlan, coordinator: ActorHandle, rank: int, num_ranks: int, seed: int
+        self,
+        feed: Feed,
+        num_ranks: int,
+        begin: Callable[[], Pass],
+        end: Callable[[float], None],
     ) -> None:
-        self._plan = plan
-        self._coordinator = coordinator
-        self._rank = rank
+        self._feed = feed
         self._num_ranks = num_ranks
-        self._seed = seed
-        self._epoch = 0
-
-    def _blocks(self) -> Blocks:
-        if self._plan.loader == "torch":
-            return OwnBlocks(self._plan)
-        return FedBlocks(self._plan, self._coordinator, self._rank)
+        self._begin = begin
+        self._end = end
+        self._stats = DatasetStats(metadata={}, parent=None)
 
     def _to_ref_bundle_iterator(
         self,
     ) -> tuple[Iterator[RefBundle], DatasetStats | None, StreamingExecutor | None]:
-        at = Pass(
-            dataset=self._plan.name,
-            kind="even",
-            epoch=self._epoch,
-            first_step=0,
-            num_ranks=self._num_ranks,
-            batch_size=1,
-            seed=self._seed,
-        )
-        self._epoch += 1
-        return self._bundles(at), DatasetStats(metadata={}, parent=None), None
+        self._stats = DatasetStats(metadata={}, parent=None)
+        return self._bundles(self._begin()), self._stats, None
 
     def _bundles(self, at: Pass) -> Iterator[RefBundle]:
-        blocks = self._blocks()
-        pieces = rank_pieces(self._plan, at, blocks.counts(), self._rank)
-        for columns in blocks.stream(at, pieces):
+        for columns in self._feed.columns(at):
             block = to_block(columns)
             accessor = BlockAccessor.for_block(block)
             entry = BlockEntry(ref=ray.put(block), metadata=accessor.get_metadata())
             yield RefBundle(blocks=(entry,), schema=accessor.schema(), owns_blocks=True)
 
+    def _on_iteration_end(self, executor: StreamingExecutor | None) -> None:  # noqa: ARG002
+        """Count the iteration; also one that was left early."""
+        self._end(self._stats.iter_total_blocked_s.get())
+
     def stats(self) -> str:
-        """Return what Ray Data would say of an execution; the report has the time that data took."""
-        return (
-            f"{self._plan.name}: rank {self._rank} of {self._num_ranks}, cache {self._plan.cache}"
-        )
+        """Return what Ray Data would say of an execution; the report says where the time went."""
+        return f"{self._feed.plan.name}: cache {self._feed.plan.cache}"
 
     def schema(self) -> pa.Schema | None:
         """Return the files' schema; None when only running the function tells."""
-        return self._plan.source.schema if self._plan.source else None
+        source = self._feed.plan.source
+        return source.schema if source else None
 
     def get_context(self) -> DataContext:
         """Return this process's context."""
@@ -99,4 +90,11 @@ class PlannedShard(DataIterator):
         return self._num_ranks
 
     def _get_dataset_tag(self) -> dict[str, str | None]:
-        return {"dataset": self._plan.name, "split_index": str(self._rank)}
+        return {"dataset": self._feed.plan.name, "split_index": None}
+
+
+def rows_a_block(plan: DatasetPlan) -> int:
+    """Return how many rows of a dataset make a block of moderate size."""
+    if not plan.num_bytes or not plan.rows:
+        return BLOCK_ROWS
+    return max(1, BLOCK_BYTES * plan.rows // plan.num_bytes)

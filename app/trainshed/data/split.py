@@ -78,6 +78,13 @@ def exact_split(rows: int, batch_size: int, num_ranks: int) -> Split:
     return Split((batch_size,) * full + ((rest,) if rest else ()), num_ranks)
 
 
-def even_split(rows: int, num_ranks: int, split: bool) -> Split:
-    """Return one step with equally many rows a rank, as Ray's own split gives (drops < num_ranks rows)."""
-    return Split((rows - rows % num_ranks if split else rows,), num_ranks, split)
+def even_split(rows: int, batch_size: int, num_ranks: int, split: bool) -> Split:
+    """Return steps with equally many rows a rank, as Ray's own split gives.
+
+    Fewer than num_ranks rows are dropped; no rank gets more than its share of `batch_size` at once.
+    """
+    turns = num_ranks if split else 1
+    size = max(1, batch_size // num_ranks)
+    full, rest = divmod(rows // turns, size)
+    sizes = (size,) * full + ((rest,) if rest else ())
+    return Split(tuple(turns * rows for rows in sizes), num_ranks, split)

@@ -54,9 +54,17 @@ class Client:
         """Say what the user's code reported."""
         self.handle.report.remote(reported, events)
 
-    def hold(self, seconds: float) -> None:
-        """Say how long a checkpoint of the user's held training up."""
-        self.handle.hold.remote(seconds)
+    def hold(self, bucket: str, seconds: float) -> None:
+        """Say how long a user's own loop was held up by something."""
+        self.handle.hold.remote(bucket, seconds)
+
+    def keep_passes(self, done: Mapping[str, int]) -> None:
+        """Say which passes lie behind the report that comes next; waits until it is known."""
+        ray.get(self.handle.keep_passes.remote(done))
+
+    def passes(self) -> Mapping[str, int]:
+        """Return the passes that lay behind the last report."""
+        return cast("Mapping[str, int]", ray.get(self.handle.passes.remote()))
 
     def lose(self, message: str) -> None:
         """Say that workers were lost, which start again."""

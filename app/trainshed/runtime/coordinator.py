@@ -47,6 +47,7 @@ class Coordinator:
 
     def __init__(self, plans: Mapping[str, DatasetPlan], limits: Limits, started: float) -> None:
         self._hub = Hub(started)
+        self._passes: Mapping[str, int] = {}
         self._feeder = Feeder(plans, limits) if plans else None
         # Ray Data tells of each execution, and warns of CPUs that the next second are free again.
         quiet("ray.data", logging.ERROR)
@@ -94,9 +95,17 @@ class Coordinator:
         """Take in what the user's code reported."""
         self._hub.report(time.time(), reported, events)
 
-    def hold(self, seconds: float) -> None:
-        """Take in how long a checkpoint of the user's held training up."""
-        self._hub.hold(seconds)
+    def hold(self, bucket: str, seconds: float) -> None:
+        """Take in how long a user's own loop was held up by something."""
+        self._hub.hold(bucket, seconds)
+
+    def keep_passes(self, done: Mapping[str, int]) -> None:
+        """Take in the passes that lie behind the report that rank 0 is about to make."""
+        self._passes = dict(done)
+
+    def passes(self) -> Mapping[str, int]:
+        """Return the passes that lay behind the last report."""
+        return self._passes
 
     def lose(self, message: str) -> None:
         """Take in that workers were lost, which start again."""

@@ -14,6 +14,7 @@ from trainshed.runtime.examples import keep_examples
 from trainshed.runtime.feeds import Feeds
 from trainshed.runtime.loop import Loop
 from trainshed.runtime.meter import CHECKPOINTING, EVALUATING, WAITING
+from trainshed.runtime.own_loop import OwnLoop
 from trainshed.runtime.reproducible import sum_in_rank_order
 from trainshed.runtime.saver import Scheduler, Tracked
 from trainshed.runtime.state import Stateful, unwrapped
@@ -43,12 +44,18 @@ def active() -> Run:
         raise RuntimeError(
             "trainshed.current() works inside a training function that `trainshed run` started"
         )
+    _active.own_loop.asked_for_run = True
+    return _active
+
+
+def running() -> Run | None:
+    """Return the run of this worker, if there is one, for what works beside its function."""
     return _active
 
 
 def activate(run: Run | None) -> None:
     """Make a run the one that `trainshed.current()` returns in this process."""
-    global _active
+    global _active  # noqa: PLW0603 - one worker process trains one run
     _active = run
 
 
@@ -68,6 +75,7 @@ class Run:
         self._job = job
         self._loop = Loop(job, coordinator, self.rank, self.world_size)
         self._feeds = Feeds(job, coordinator, self.rank, self.world_size, self._loop.group)
+        self.own_loop = OwnLoop(job, coordinator, self._feeds, self.warn)
         self._batch: Batch | None = None
         self._weighted = False
 
@@ -119,6 +127,7 @@ class Run:
             raise RuntimeError("spec.epochs is not set, so epochs() cannot count; set it")
         for epoch in range(self._loop.position.epoch, self._job.epochs):
             self._loop.board.epoch = epoch + 1
+            self.own_loop.epoch = epoch
             yield epoch
             self._loop.end_epoch()
 
@@ -179,7 +188,7 @@ class Run:
             tracked.scheduler.step()
 
     def log(self, **scalars: float | torch.Tensor) -> None:
-        """Show scalars as progress: means since the last look, of rank 0. Never waits for a device."""
+        """Show scalars as progress: rank 0's means since the last look. Never waits for a device."""
         if self.rank:
             return
         board = self._loop.board
@@ -262,12 +271,13 @@ class Run:
 
     def finish(self, stopped: bool) -> None:
         """Wait for the last checkpoint and say how it ended. A collective."""
+        self.own_loop.finish()
         self._loop.finish(stopped)
 
     def _resume_point(self) -> ResumePoint | None:
         start, position = self._loop.saver.start, self._loop.saver.position
         if start is None:
-            return None
+            return self.own_loop.resume_point
         return ResumePoint(checkpoint=str(start), epoch=position.epoch, step=position.step)
 
     def _weigh(self, loss: torch.Tensor) -> torch.Tensor:

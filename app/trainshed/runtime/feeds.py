@@ -30,9 +30,9 @@ class Feeds:
     ) -> None:
         self._job = job
         self._coordinator = coordinator
-        self._rank = rank
-        self._num_ranks = num_ranks
-        self._group = group
+        self.rank = rank
+        self.num_ranks = num_ranks
+        self.group = group
         self._made: dict[str, Feed] = {}
 
     def feed(self, name: str) -> Feed:
@@ -48,9 +48,9 @@ class Feeds:
             plan = self._job.plans[name]
             own = plan.loader == "torch"
             blocks = (
-                OwnBlocks(plan) if own else FedBlocks(plan, self._coordinator.handle, self._rank)
+                OwnBlocks(plan) if own else FedBlocks(plan, self._coordinator.handle, self.rank)
             )
-            self._made[name] = Feed(plan, blocks, self._rank)
+            self._made[name] = Feed(plan, blocks, self.rank)
         return self._made[name]
 
     def passing(self, name: str, kind: Kind, position: Position) -> Pass:
@@ -61,10 +61,23 @@ class Feeds:
             kind=kind,
             epoch=position.epoch,
             first_step=position.step_in_epoch if steps else 0,
-            num_ranks=self._num_ranks,
+            num_ranks=self.num_ranks,
             batch_size=self._job.batch_size,
             seed=self._job.seed,
-            group=self._group,
+            group=self.group,
+        )
+
+    def sharing(self, name: str, epoch: int, batch_size: int) -> Pass:
+        """Return a pass that gives each rank equally many rows, all ranks `batch_size` at once."""
+        return Pass(
+            dataset=name,
+            kind="even",
+            epoch=epoch,
+            first_step=0,
+            num_ranks=self.num_ranks,
+            batch_size=batch_size,
+            seed=self._job.seed,
+            group=self.group,
         )
 
     def planned_steps(self, position: Position) -> int | None:

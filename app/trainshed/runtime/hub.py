@@ -119,7 +119,7 @@ class Hub:
     _base: Seconds = field(default_factory=dict)
     _now: Seconds = field(default_factory=dict)
     _left: float | None = None
-    _held: float = 0.0
+    _held: Seconds = field(default_factory=dict)
 
     def join(self, now: float, step: int) -> int:
         """Take in a new worker group that starts from `step`; return its number, from 1.
@@ -139,7 +139,7 @@ class Hub:
             mark = self._marks.get(step) or self._marks[min(self._marks)]
             self._base = dict(mark.seconds)
             self._base["lost"] = self._base.get("lost", 0.0) + now - mark.time
-        self._now, self._held = dict(self._base), 0.0
+        self._now, self._held = dict(self._base), {}
         self._marks = {step: _Mark(now, dict(self._base))}
         return self.groups
 
@@ -162,9 +162,9 @@ class Hub:
         if reported.checkpoint and self.groups:
             self._marks[self._joined_step] = _Mark(now, self.seconds(now))
 
-    def hold(self, seconds: float) -> None:
-        """Take in how long a checkpoint of the user's held training up; it looked like training."""
-        self._held += seconds
+    def hold(self, bucket: str, seconds: float) -> None:
+        """Take in how long a user's own loop was held up by something; it looked like training."""
+        self._held[bucket] = self._held.get(bucket, 0.0) + seconds
 
     def lose(self, now: float, message: str) -> None:
         """Take in that workers were lost and will start again from the last checkpoint."""
@@ -177,7 +177,7 @@ class Hub:
 
     def end(self, now: float) -> None:
         """Take in that training is over; what follows is `stopping`."""
-        self._now, self._held = self.seconds(now), 0.0
+        self._now, self._held = self.seconds(now), {}
         self._left = now
 
     def leave(self, group: int, now: float, seconds: Mapping[str, float], ending: Ending) -> None:
@@ -199,10 +199,10 @@ class Hub:
             bucket = "stopping"
         rest = now - self.started - sum(seconds.values())
         seconds[bucket] = seconds.get(bucket, 0.0) + max(0.0, rest)
-        held = min(self._held, seconds.get("training", 0.0))
-        if held:
-            seconds["training"] -= held
-            seconds["checkpointing"] = seconds.get("checkpointing", 0.0) + held
+        for reason, held in self._held.items():
+            moved = min(held, seconds.get("training", 0.0))
+            seconds["training"] = seconds.get("training", 0.0) - moved
+            seconds[reason] = seconds.get(reason, 0.0) + moved
         return seconds
 
     def _with(self, seconds: Mapping[str, float]) -> Seconds:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trainshed.data.plan import DatasetPlan
+    from trainshed.unheeded import Unheeded
     from trainshed_api.v1alpha1 import CheckpointSpec, Precision
 
 
@@ -22,7 +23,8 @@ class Job:
         train: `module:function`.
         attempt: its number.
         folder: of the attempt; everything that is written lies in it.
-        resume_from: checkpoint of an earlier attempt, or None.
+        resume_from: checkpoint of an earlier attempt that the runtime wrote, or None.
+        users_resume: one that the function wrote itself through ray.train.report, or None.
         spec_hash: of the run.
         epochs: None for functions that count for themselves.
         batch_size: rows a step over all workers.
@@ -32,6 +34,7 @@ class Job:
         threads: of each worker.
         checkpoint: when to write.
         plans: by dataset.
+        unheeded: fields that were set and that a loop of the function's own does not obey.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Job:
     attempt: int
     folder: Path
     resume_from: Path | None
+    users_resume: Path | None
     spec_hash: str
     epochs: int | None
     batch_size: int
@@ -48,6 +52,7 @@ class Job:
     threads: int
     checkpoint: CheckpointSpec
     plans: Mapping[str, DatasetPlan]
+    unheeded: Unheeded
 
     @property
     def checkpoints(self) -> Path:

@@ -26,8 +26,10 @@ from ray.train.v2._internal.execution.callback import (
 )
 from ray.train.v2._internal.execution.failure_handling import FailureDecision
 
+from trainshed.runtime import passes
 from trainshed.runtime.checkpoint import is_ours
 from trainshed.runtime.client import Client
+from trainshed.runtime.meter import CHECKPOINTING
 from trainshed.runtime.reports import events_of, reported
 
 if TYPE_CHECKING:
@@ -91,6 +93,8 @@ class ReportRelay(ReportCallback):
             report = reported(metrics[0], path)
             if events := events_of(report, time.time()):
                 coordinator.report(report, events)
+            if path and (done := coordinator.passes()):
+                passes.write(Path(path), done)
 
 
 class HeldUp(TrainContextCallback):
@@ -123,7 +127,7 @@ class HeldUp(TrainContextCallback):
             return
         with self._line.open() as coordinator:
             if ray.train.get_context().get_world_rank() == 0:
-                coordinator.hold(seconds)
+                coordinator.hold(CHECKPOINTING, seconds)
 
 
 class ScriptRelay(ReportRelay, WorkerGroupCallback, ControllerCallback):
@@ -137,7 +141,7 @@ class ScriptRelay(ReportRelay, WorkerGroupCallback, ControllerCallback):
         super().__init__()
         self._lost = ""
 
-    def after_worker_group_training_start(self, worker_group: WorkerGroup) -> None:
+    def after_worker_group_training_start(self, worker_group: WorkerGroup) -> None:  # noqa: ARG002
         """Say that the workers begin."""
         with self._line.open() as coordinator:
             coordinator.begin()
@@ -157,7 +161,7 @@ class ScriptRelay(ReportRelay, WorkerGroupCallback, ControllerCallback):
                 coordinator.lose(self._lost or "lost the workers")
             self._lost = ""
 
-    def after_controller_finish(self, result: Result) -> None:
+    def after_controller_finish(self, result: Result) -> None:  # noqa: ARG002
         """Say that training is over."""
         with self._line.open() as coordinator:
             coordinator.end()
@@ -170,7 +174,7 @@ class NoCleaner(ControllerCallback):
     only complain, each second. Must come before Ray Train's own callbacks.
     """
 
-    def after_controller_start(self, train_run_context: TrainRunContext) -> None:
+    def after_controller_start(self, train_run_context: TrainRunContext) -> None:  # noqa: ARG002
         """Make the cleaner's hooks do nothing in this process, the controller's own."""
         for hook in ("after_controller_start", "after_worker_group_start"):
             setattr(PlacementGroupCleanerCallback, hook, lambda *_: None)

@@ -129,7 +129,7 @@ def test_a_script_that_fits_twice_starts_twice() -> None:
 def test_a_checkpoint_that_the_user_wrote_is_no_training() -> None:
     hub = Hub(START)
     hub.join(START + 1, 0)
-    hub.hold(2.0)
+    hub.hold("checkpointing", 2.0)
 
     assert hub.seconds(START + 6) == {"starting": 1.0, "training": 3.0, "checkpointing": 2.0}
 
@@ -208,7 +208,7 @@ def test_seconds_add_up_to_the_wall_time(moves: list[tuple[str, int, float, floa
         elif move == "lose":
             hub.lose(now, "gone")
         elif move == "hold":
-            hub.hold(share)
+            hub.hold("checkpointing", share)
         elif move == "report":
             hub.report(now, Reported(checkpoint=("c", 1, 1)), [])
         elif move == "end" and worker:

@@ -1,0 +1,89 @@
+"""Which fields of a spec a function does not obey that makes its own loop or its own batches. Pure.
+
+`ray.train.get_dataset_shard` gives rows that are read, transformed, cached, shuffled, split and
+augmented as the spec says. What comes after that is up to the function.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from trainshed_api.v1alpha1 import TrainingRunSpec
+
+# Obeyed by trainshed.current(): epochs(), autocast(), and the checkpoints that it writes.
+LOOP_FIELDS = ("epochs", "precision")
+CHECKPOINT_FIELDS = ("every_epochs", "every_steps")
+# Obeyed by trainshed.current().batches().
+BATCH_FIELDS = ("batch_size",)
+
+
+@dataclass(frozen=True)
+class Unheeded:
+    """Paths of fields that were set, by what would obey them.
+
+    Args:
+        loop: `trainshed.current()`.
+        batches: `trainshed.current().batches()`.
+        data: that, and `ray.train.get_dataset_shard()`.
+    """
+
+    loop: tuple[str, ...] = ()
+    batches: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+
+
+def find_unheeded(spec: TrainingRunSpec) -> Unheeded:
+    """Return the fields that were set and need `trainshed.current()` to act."""
+    feeds = (
+        path
+        for name, dataset in spec.data.datasets.items()
+        for path in _set_paths(dataset.feed, f"spec.data.datasets.{name}.feed")
+    )
+    return Unheeded(
+        loop=(
+            *_set_paths(spec, "spec", LOOP_FIELDS),
+            *_set_paths(spec.checkpoint, "spec.checkpoint", CHECKPOINT_FIELDS),
+        ),
+        batches=(*_set_paths(spec, "spec", BATCH_FIELDS), *feeds),
+        data=("spec.data.datasets",) if spec.data.datasets else (),
+    )
+
+
+def warning_for_shards(unheeded: Unheeded, asked_for_run: bool) -> str | None:
+    """Return what to say to a function that takes shards; None when it obeys all that was set.
+
+    Args:
+        unheeded: of the spec.
+        asked_for_run: whether it has called `trainshed.current()`.
+    """
+    fields = (*([] if asked_for_run else unheeded.loop), *unheeded.batches)
+    if not fields:
+        return None
+    return (
+        "ray.train.get_dataset_shard() gives rows of which the function makes batches itself: "
+        f"{', '.join(fields)} cannot act; trainshed.current() obeys them"
+    )
+
+
+def warning_for_loops(unheeded: Unheeded) -> str | None:
+    """Return what to say to a function that asked for nothing of the run."""
+    fields = (*unheeded.loop, *unheeded.batches, *unheeded.data)
+    if not fields:
+        return None
+    return (
+        "the training function called neither trainshed.current() nor "
+        f"ray.train.get_dataset_shard(): {', '.join(fields)} did not act"
+    )
+
+
+def _set_paths(model: BaseModel, prefix: str, names: tuple[str, ...] | None = None) -> list[str]:
+    fields = type(model).model_fields
+    return [
+        f"{prefix}.{fields[name].alias or name}"
+        for name in names or tuple(fields)
+        if name in model.model_fields_set
+    ]
