@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
+from trainshed_api.errors import Problem, SpecError, show_value
+
 
 class ProgramOptions(BaseModel):
     """Options of every built-in program."""
@@ -29,14 +31,13 @@ class ProgramOptions(BaseModel):
         """Return the options that `config` spells.
 
         Raises:
-            ValueError: one line for each fault, naming `spec.config.<name>`.
+            SpecError: with each fault, naming `spec.config.<name>`.
         """
         try:
             return cls.model_validate(dict(config))
         except ValidationError as error:
             known = [field.alias or name for name, field in cls.model_fields.items()]
-            faults = [_say(fault, known) for fault in error.errors()]
-            raise ValueError("\n".join(faults)) from None
+            raise SpecError(_translate(detail, known) for detail in error.errors()) from None
 
 
 class ImageOptions(ProgramOptions):
@@ -47,23 +48,23 @@ class ImageOptions(ProgramOptions):
     classes: int = Field(default=10, ge=2, description="Labels go from 0 to classes - 1.")
 
 
-def fault(name: str, value: object, right: str) -> ValueError:
+def fault(name: str, value: object, want: str) -> SpecError:
     """Return the error that says what `spec.config.<name>` is and what would be right."""
-    return ValueError(f"spec.config.{name} is {_show(value)}: {right}")
+    return SpecError([Problem(f"spec.config.{name}", show_value(value), want)])
 
 
-def _say(details: ErrorDetails, known: list[str]) -> str:
-    name = ".".join(str(part) for part in details["loc"])
-    match details["type"]:
+def _translate(detail: ErrorDetails, known: list[str]) -> Problem:
+    name = ".".join(str(part) for part in detail["loc"])
+    field = f"spec.config.{name}"
+    match detail["type"]:
         case "extra_forbidden":
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
-            return f"spec.config.{name} is unknown: {hint}"
+            hint = f'did you mean "{near[0]}"?' if near else f"valid here: {', '.join(known)}"
+            return Problem(field, None, f"unknown field; {hint}")
         case "missing":
-            return f"spec.config.{name} is missing"
-    message = details["msg"]
-    return f"spec.config.{name} is {_show(details['input'])}: {message[:1].lower()}{message[1:]}"
-
-
-def _show(value: object) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
+            return Problem(field, None, "missing")
+    want = detail["msg"].removeprefix("Input should be ").removeprefix("List should have ")
+    want = want.partition(" after validation")[0]
+    if want.startswith(("greater", "less")):
+        want = f"a number {want}"
+    return Problem(field, show_value(detail["input"]), want)

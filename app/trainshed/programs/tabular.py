@@ -34,6 +34,11 @@ class TabularOptions(ProgramOptions):
     dropout: float = Field(default=0.0, ge=0, lt=1, description="Share dropped after each layer.")
 
     @property
+    def num_inputs(self) -> int:
+        """Numbers the model takes for a row."""
+        return self.inputs or len(self.features)
+
+    @property
     def outputs(self) -> int:
         """Numbers the model gives for a row."""
         return self.classes if self.task == "classification" else 1
@@ -45,9 +50,9 @@ def train(config: dict[str, object]) -> None:
     from ray.train.torch import prepare_model
 
     run = trainshed.current()
-    options = TabularOptions.read(config)
-    inputs = options.inputs or len(options.features)
-    model = prepare_model(mlp.build(inputs, options.widths, options.outputs, options.dropout))
+    options, network = build_model(config)
+    inputs = options.num_inputs
+    model = prepare_model(network)
     optimizer, scheduler = build_optimizer(model, options)
     run.track(model, optimizer, scheduler)
     train_judge, valid_judge = build_judge(options, "train"), build_judge(options, "valid")
@@ -68,6 +73,26 @@ def train(config: dict[str, object]) -> None:
         if "valid" in run.datasets:
             run.evaluate(score)
             valid_judge.finish()
+
+
+def check_config(config: dict[str, object]) -> None:
+    """Refuse a config that `train` would refuse.
+
+    Raises:
+        SpecError: naming `spec.config.<name>`.
+    """
+    with torch.device("meta"):  # no memory for weights that nobody trains
+        build_model(config)
+
+
+def build_model(config: dict[str, object]) -> tuple[TabularOptions, nn.Sequential]:
+    """Return the options that `config` spells and the network they describe.
+
+    Raises:
+        SpecError: naming `spec.config.<name>`.
+    """
+    options = TabularOptions.read(config)
+    return options, mlp.build(options.num_inputs, options.widths, options.outputs, options.dropout)
 
 
 def build_judge(options: TabularOptions, dataset: str) -> "Classification | Regression":
@@ -119,11 +144,12 @@ def join_features(batch: dict[str, Tensor], columns: list[str], inputs: int) -> 
     """Return the columns side by side as float (B, F).
 
     Raises:
-        ValueError: when a column is not there or the numbers do not add up to `inputs`.
+        ValueError: when a column is not there.
+        SpecError: when the numbers do not add up to `inputs`.
     """
     # parts: (B, numbers in the column) each
     parts = [pick(batch, column).float().reshape(len(batch[column]), -1) for column in columns]
     features = torch.cat(parts, dim=1)
     if features.shape[1] != inputs:
-        raise fault("inputs", inputs, f"a row of the features holds {features.shape[1]} numbers")
+        raise fault("inputs", inputs, f"{features.shape[1]}: a row of the features holds so many")
     return features

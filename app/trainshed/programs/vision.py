@@ -3,6 +3,7 @@
 Datasets: `train`, and `valid`, if there is one, for what is measured after each epoch.
 """
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -54,11 +55,21 @@ def train(config: dict[str, object]) -> None:
             run.show("valid", gallery.images, gallery.captions, gallery.good)
 
 
+def check_config(config: dict[str, object]) -> None:
+    """Refuse a config that `train` would refuse.
+
+    Raises:
+        SpecError: naming `spec.config.<name>`.
+    """
+    with torch.device("meta"):  # no memory for weights that nobody trains
+        build_model(config)
+
+
 def build_model(config: dict[str, object]) -> tuple[ImageOptions, nn.Module]:
     """Return the options that `config` spells and the network they describe.
 
     Raises:
-        ValueError: naming `spec.config.<name>`.
+        SpecError: naming `spec.config.<name>`.
     """
     match config.get("model", "cnn"):
         case "cnn":
@@ -68,4 +79,4 @@ def build_model(config: dict[str, object]) -> tuple[ImageOptions, nn.Module]:
             vit_options = vit.VitOptions.read(config)
             return vit_options, vit.build(vit_options)
         case other:
-            raise fault("model", other, "known are cnn and vit")
+            raise fault("model", other, "cnn or vit")

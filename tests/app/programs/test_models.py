@@ -55,18 +55,18 @@ FAULTS = {
     "patch does not divide the picture": (
         "vit",
         {"imageSize": 8, "patch": 3},
-        "spec.config.patch is 3: it must divide spec.config.imageSize 8, as do 1, 2, 4, 8",
+        "spec.config.patch: got 3, want a divisor of spec.config.imageSize 8: 1, 2, 4, 8",
     ),
     "heads do not divide the width": (
         "vit",
         {"width": 6, "heads": 4},
-        "spec.config.heads is 4: it must divide spec.config.width 6, as do 1, 2, 3, 6",
+        "spec.config.heads: got 4, want a divisor of spec.config.width 6: 1, 2, 3, 6",
     ),
     "more halvings than the picture has": (
         "cnn",
         {"imageSize": 8, "depth": 4},
-        "spec.config.depth is 4: its stages halve a picture of spec.config.imageSize 8 4 times, "
-        "which leaves a fraction; the most that fits is 3",
+        "spec.config.depth: got 4, want at most 3: each stage halves a picture, and "
+        "spec.config.imageSize is 8",
     ),
 }
 
@@ -79,5 +79,7 @@ def test_options_that_do_not_fit_together(model: str, config: dict[str, object],
 
 
 def test_hidden_layer_without_units_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"spec\.config\.widths is \[8, 0\]: each hidden layer"):
+    with pytest.raises(
+        ValueError, match=r"spec\.config\.widths: got \[8, 0\], want at least 1 unit"
+    ):
         mlp.build(4, [8, 0], 2)

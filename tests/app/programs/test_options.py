@@ -7,30 +7,30 @@ from trainshed.programs.vision import build_model
 FAULTS = {
     "misspelt name": (
         {"learningrate": 0.1},
-        "spec.config.learningrate is unknown: did you mean learningRate?",
+        'spec.config.learningrate: unknown field; did you mean "learningRate"?',
     ),
     "python's spelling": (
         {"image_size": 8},
-        "spec.config.image_size is unknown: did you mean imageSize?",
+        'spec.config.image_size: unknown field; did you mean "imageSize"?',
     ),
     "option of the other model": (
         {"model": "cnn", "heads": 2},
-        "spec.config.heads is unknown: known are learningRate, weightDecay",
+        "spec.config.heads: unknown field; valid here: learningRate, weightDecay",
     ),
     "nothing like it": (
         {"zzz": 1},
-        "spec.config.zzz is unknown: known are learningRate, weightDecay, warmupSteps",
+        "spec.config.zzz: unknown field; valid here: learningRate, weightDecay, warmupSteps",
     ),
     "wrong type": (
         {"width": "wide"},
-        'spec.config.width is "wide": input should be a valid integer',
+        'spec.config.width: got "wide", want a valid integer',
     ),
     "out of bounds": (
         {"learningRate": 0},
-        "spec.config.learningRate is 0: input should be greater than 0",
+        "spec.config.learningRate: got 0, want a number greater than 0",
     ),
-    "unknown model": ({"model": "resnet"}, 'spec.config.model is "resnet": known are cnn and vit'),
-    "two channels": ({"channels": 2}, "spec.config.channels is 2: input should be 1 or 3"),
+    "unknown model": ({"model": "resnet"}, 'spec.config.model: got "resnet", want cnn or vit'),
+    "two channels": ({"channels": 2}, "spec.config.channels: got 2, want 1 or 3"),
 }
 
 
@@ -47,13 +47,13 @@ def test_every_fault_has_a_line_of_its_own() -> None:
     with pytest.raises(ValueError, match=r"spec\.config") as caught:
         CnnOptions.read({"widht": 3, "depth": 0})
     assert str(caught.value).splitlines() == [
-        "spec.config.depth is 0: input should be greater than or equal to 1",
-        "spec.config.widht is unknown: did you mean width?",
+        "spec.config.depth: got 0, want a number greater than or equal to 1",
+        'spec.config.widht: unknown field; did you mean "width"?',
     ]
 
 
 def test_missing_option_is_named() -> None:
-    with pytest.raises(ValueError, match=r"^spec\.config\.features is missing$"):
+    with pytest.raises(ValueError, match=r"^spec\.config\.features: missing$"):
         TabularOptions.read({})
 
 

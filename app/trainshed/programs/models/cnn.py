@@ -22,16 +22,15 @@ def build(options: CnnOptions) -> nn.Sequential:
     GPU. Group instead of batch statistics: those would depend on how a batch is split.
 
     Raises:
-        ValueError: when the stages cannot halve the picture.
+        SpecError: when the stages cannot halve the picture.
     """
     shrink = 2**options.depth
     if options.image_size % shrink:
         raise fault(
             "depth",
             options.depth,
-            f"its stages halve a picture of spec.config.imageSize {options.image_size} "
-            f"{options.depth} times, which leaves a fraction; the most that fits is "
-            f"{_most_halvings(options.image_size)}",
+            f"at most {_most_halvings(options.image_size)}: each stage halves a picture, and "
+            f"spec.config.imageSize is {options.image_size}",
         )
     layers: list[nn.Module] = []
     channels = options.channels

@@ -11,12 +11,12 @@ def build(inputs: int, widths: Sequence[int], outputs: int, dropout: float = 0.0
     """Return the network: features (B, F) to (B, outputs); `widths` are its hidden layers.
 
     Raises:
-        ValueError: when a layer would have no units.
+        SpecError: when a layer would have no units.
     """
     if inputs < 1:
-        raise fault("inputs", inputs, "a row must hold at least 1 number")
+        raise fault("inputs", inputs, "at least 1 number in a row")
     if any(width < 1 for width in widths):
-        raise fault("widths", list(widths), "each hidden layer needs at least 1 unit")
+        raise fault("widths", list(widths), "at least 1 unit in each hidden layer")
     layers: list[nn.Module] = []
     for width in widths:
         layers += [nn.Linear(inputs, width), nn.ReLU(), nn.Dropout(dropout)]

@@ -23,20 +23,20 @@ def build(options: VitOptions) -> "Vit":
     """Return the transformer: pictures (B, C, H, W) to logits (B, K).
 
     Raises:
-        ValueError: when the patch does not divide the picture or the heads the width.
+        SpecError: when the patch does not divide the picture or the heads the width.
     """
     if options.image_size % options.patch:
         raise fault(
             "patch",
             options.patch,
-            f"it must divide spec.config.imageSize {options.image_size}, as do "
+            f"a divisor of spec.config.imageSize {options.image_size}: "
             f"{_divisors(options.image_size)}",
         )
     if options.width % options.heads:
         raise fault(
             "heads",
             options.heads,
-            f"it must divide spec.config.width {options.width}, as do {_divisors(options.width)}",
+            f"a divisor of spec.config.width {options.width}: {_divisors(options.width)}",
         )
     return Vit(options)
 
