@@ -1,0 +1,126 @@
+"""Steady samples/s of ours, streaming and cached, against a plain loop over tensors in memory.
+
+One worker and one thread on each side; the first epoch is dropped, and so is the wait for the first
+batch of an epoch, which `first_batch` measures. Two networks: 64-512-512-10 with batch 1024, and
+3072-256-10 with batch 128.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from benchmarks import rows, trainingrun
+from benchmarks.measure import Figure, Sample, Samples, Target, in_turn, options, publish
+from benchmarks.processes import PYTHON, seconds_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pydantic import JsonValue
+
+EPOCHS = 5
+LOCAL: dict[str, JsonValue] = {"mode": "local", "bufferSize": 5_000}
+GLOBAL: dict[str, JsonValue] = {"mode": "global"}
+# How ours is fed: cache, shuffle, and what its rate should be at least of the plain loop's.
+WAYS: dict[str, tuple[str, dict[str, JsonValue], float]] = {
+    "streaming": ("none", LOCAL, 0.90),
+    "cached in workers": ("workers", LOCAL, 0.95),
+    "cached as objects": ("objects", GLOBAL, 0.95),
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A network and its rows."""
+
+    shape: rows.Shape
+    hidden: tuple[int, ...]
+    batch_size: int
+
+    @property
+    def name(self) -> str:
+        """Return the network's widths."""
+        return "-".join(map(str, (self.shape.features, *self.hidden, rows.CLASSES)))
+
+
+JOBS = (Job(rows.NARROW, (512, 512), 1024), Job(rows.CIFAR, (256,), 128))
+QUICK = (Job(rows.Shape("quick", 20_480, 64), (512, 512), 1024),)
+
+
+def main() -> None:
+    """Measure both networks."""
+    given = options(__doc__)
+    figures: list[Figure] = []
+    everything = Samples()
+    for job in QUICK if given.quick else JOBS:
+        data = rows.make(job.shape, given.cache)
+        sides = {f"{job.name} plain": partial(plain, job, data)} | {
+            f"{job.name} {way}": partial(ours, job, data, cache, shuffle)
+            for way, (cache, shuffle, _) in WAYS.items()
+        }
+        samples = in_turn(sides, given)
+        everything.by_side.update(samples.by_side)
+        figures += compare(job, samples)
+    publish("ceiling", figures, everything, given)
+
+
+def compare(job: Job, samples: Samples) -> list[Figure]:
+    """Return the lines of one network."""
+    loop = samples.of(f"{job.name} plain", "rate")
+    figures = [Figure(f"{job.name}: plain loop", "rows/s", loop)]
+    for way, (_, _, at_least) in WAYS.items():
+        side = f"{job.name} {way}"
+        figures += [
+            Figure(
+                f"{job.name}: ours, {way}",
+                "rows/s",
+                samples.of(side, "rate"),
+                ("plain loop", loop),
+                Target("ratio", ">=", at_least),
+            ),
+            Figure("  data wait", "%", samples.of(side, "waited"), None, Target("value", "<=", 3)),
+        ]
+    return figures
+
+
+def plain(job: Job, data: Path, folder: Path) -> Sample:
+    """Run the loop over tensors in memory."""
+    out = folder / "epochs.json"
+    paths = ["--data", str(data), "--out", str(out)]
+    hidden = ["--hidden", *map(str, job.hidden)]
+    sizes = ["--batch-size", str(job.batch_size), "--epochs", str(EPOCHS)]
+    seconds_of([PYTHON, "-m", "benchmarks.plain.in_memory", *paths, *hidden, *sizes])
+    return steady(out, job.batch_size)
+
+
+def ours(job: Job, data: Path, cache: str, shuffle: dict[str, JsonValue], folder: Path) -> Sample:
+    """Run the same with us."""
+    out = folder / "epochs.json"
+    spec: dict[str, JsonValue] = {
+        "train": "benchmarks.ours.epochs:train",
+        "config": {"features": job.shape.features, "hidden": list(job.hidden), "out": str(out)},
+        "epochs": EPOCHS,
+        "batchSize": job.batch_size,
+        "data": trainingrun.dataset(data, cache=cache, shuffle=shuffle),
+        "workers": {"count": 1, "resources": {"cpu": 1}},
+        "checkpoint": {"everyEpochs": 0},
+    }
+    trainingrun.train(folder, spec)
+    return steady(out, job.batch_size)
+
+
+def steady(out: Path, batch_size: int) -> Sample:
+    """Return rows a second and the percentage of waiting, medians over epochs but the first."""
+    epochs = json.loads(out.read_text(encoding="utf-8"))["epochs"][1:]
+    return {
+        "rate": statistics.median(e["steps"] * batch_size / e["steadySeconds"] for e in epochs),
+        "waited": statistics.median(100 * e["waitedSeconds"] / e["steadySeconds"] for e in epochs),
+    }
+
+
+if __name__ == "__main__":
+    main()

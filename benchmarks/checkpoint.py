@@ -1,0 +1,150 @@
+"""What a checkpoint of 16 and 256 MB blocks: ours, torch.save alone, Ray's reports; reports/s.
+
+A checkpoint every 2.5 s, in which training would go on; the first of each size is dropped, because
+ours makes its buffers then. MB are 2**20 bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from functools import partial
+from typing import TYPE_CHECKING
+
+from benchmarks import rows, trainingrun
+from benchmarks.measure import Figure, Sample, Samples, Target, in_turn, options, publish
+from benchmarks.processes import PYTHON, seconds_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pydantic import JsonValue
+
+MEGABYTES = (16, 256)
+PAUSE_SECONDS = 2.5
+STEPS_BETWEEN = 10
+BATCH_SIZE = 64
+REPORTS = 8
+
+
+def main() -> None:
+    """Measure all sides."""
+    given = options(__doc__)
+    count = 3 if given.quick else 5
+    steps = count * STEPS_BETWEEN
+    data = rows.make(rows.Shape("small", steps * BATCH_SIZE, 64), given.cache)
+    sides = {
+        "torch.save": partial(torch_save, count),
+        "Ray": partial(ray_reports, count),
+        "ours": partial(ours, data),
+    }
+    samples = in_turn(sides, given)
+    figures = [figure for size in MEGABYTES for figure in compare(size, samples)]
+    plain_rate = samples.of("Ray", "metrics")
+    rate = samples.of("ours", "metrics")
+    figures += [
+        Figure("Ray, metrics alone", "reports/s", plain_rate),
+        Figure(
+            "ours, metrics alone", "reports/s", rate, ("Ray", plain_rate), Target("value", ">=", 5)
+        ),
+    ]
+    publish("checkpoint", figures, samples, given)
+
+
+def compare(megabytes: int, samples: Samples) -> list[Figure]:
+    """Return the lines of one size."""
+    name = f"{megabytes} MB"
+    save = samples.of("torch.save", name)
+    copy, report = samples.of("ours", f"copy {name}"), samples.of("ours", f"report {name}")
+    both = [mine + told for mine, told in zip(copy, report, strict=True)]
+    limit = Target("value", "<=", 50 * max(1, megabytes / 256))
+    return [
+        Figure(f"{name}: torch.save", "ms", save),
+        Figure(f"{name}: Ray SYNC", "ms", samples.of("Ray", f"sync {name}"), ("torch.save", save)),
+        Figure(
+            f"{name}: Ray ASYNC", "ms", samples.of("Ray", f"async {name}"), ("torch.save", save)
+        ),
+        Figure(f"{name}: ours", "ms", both, ("torch.save", save)),
+        Figure("  of it the copy", "ms", copy, None, limit),
+        Figure("  of it the report", "ms", report, None, Target("value", "<=", 10)),
+    ]
+
+
+def torch_save(count: int, folder: Path) -> Sample:
+    """Save without anything else."""
+    out = folder / "seconds.json"
+    seconds_of([PYTHON, "-m", "benchmarks.plain.torch_save", *_words(folder, out, count)])
+    found = json.loads(out.read_text(encoding="utf-8"))
+    return {f"{size} MB": _milliseconds(found[str(size)]) for size in MEGABYTES}
+
+
+def ray_reports(count: int, folder: Path) -> Sample:
+    """Save and report to Ray with its defaults."""
+    out = folder / "seconds.json"
+    words = [*_words(folder, out, count), "--reports", str(REPORTS)]
+    seconds_of([PYTHON, "-m", "benchmarks.plain.ray_reports", *words])
+    found = json.loads(out.read_text(encoding="utf-8"))
+    return {
+        f"{mode} {size} MB": _milliseconds(found[f"{mode}/{size}"])
+        for mode in ("sync", "async")
+        for size in MEGABYTES
+    } | {"metrics": _rate(found["metrics"])}
+
+
+def ours(data: Path, folder: Path) -> Sample:
+    """Write the same checkpoints with us."""
+    sample: Sample = {}
+    for size in MEGABYTES:
+        out = folder / f"{size}.json"
+        run = trainingrun.train(_made(folder / str(size)), spec(data, size, out))
+        found = json.loads(out.read_text(encoding="utf-8"))
+        copies = [
+            float(str(event["blockedSeconds"]))
+            for event in run.events
+            if event["event"] == "checkpoint"
+        ]
+        sample[f"copy {size} MB"] = _milliseconds(copies)
+        sample[f"report {size} MB"] = _milliseconds(found["checkpoints"])
+        sample["metrics"] = _rate(found["metrics"])
+    return sample
+
+
+def spec(data: Path, megabytes: int, out: Path) -> dict[str, JsonValue]:
+    """Return a run that writes a checkpoint every few steps, to the end of the rows."""
+    return {
+        "train": "benchmarks.ours.reports:train",
+        "config": {
+            "megabytes": megabytes,
+            "pause": PAUSE_SECONDS / STEPS_BETWEEN,
+            "reports": REPORTS,
+            "out": str(out),
+        },
+        "epochs": 1,
+        "batchSize": BATCH_SIZE,
+        "data": trainingrun.dataset(data),
+        "workers": {"count": 1, "resources": {"cpu": 1}},
+        "checkpoint": {"everyEpochs": 0, "everySteps": STEPS_BETWEEN, "keep": 2},
+    }
+
+
+def _words(folder: Path, out: Path, count: int) -> list[str]:
+    sizes = ["--megabytes", *map(str, MEGABYTES), "--count", str(count)]
+    return ["--out", str(out), "--storage", str(folder), "--pause", str(PAUSE_SECONDS), *sizes]
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def _milliseconds(seconds: list[float]) -> float:
+    return 1000 * statistics.median(seconds[1:])
+
+
+def _rate(seconds: list[float]) -> float:
+    """Return calls a second; the first one finds an empty queue and waits for nobody."""
+    return (len(seconds) - 1) / sum(seconds[1:])
+
+
+if __name__ == "__main__":
+    main()

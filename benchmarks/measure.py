@@ -1,0 +1,228 @@
+"""How every benchmark measures: sides in turn, medians, ratios in one run, and on what machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+RESULTS = Path(__file__).parent / "results"
+LIBRARIES = ("ray", "torch", "numpy", "pyarrow")
+# More than this share of the cores in use by others spoils the figures.
+IDLE_BELOW = 0.10
+IDLE_PATIENCE_SECONDS = 120
+
+Sample = dict[str, float]
+console = Console()
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a figure should be: a bound on its median, or on its ratio to another figure."""
+
+    of: Literal["value", "ratio"]
+    bound: Literal["<=", ">="]
+    limit: float
+
+    def __str__(self) -> str:
+        name = "ratio " if self.of == "ratio" else ""
+        return f"{name}{self.bound} {self.limit:g}"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of the table.
+
+    Args:
+        name: what was measured, and on which side.
+        unit: of the values.
+        values: one a repeat.
+        against: another side's name and its values of the same repeats; gives the ratio.
+        target: if there is one.
+    """
+
+    name: str
+    unit: str
+    values: Sequence[float]
+    against: tuple[str, Sequence[float]] | None = None
+    target: Target | None = None
+
+    @property
+    def median(self) -> float:
+        """Return the median of the values."""
+        return statistics.median(self.values)
+
+    @property
+    def ratio(self) -> float | None:
+        """Return the median of the ratios within each repeat: what drifts cancels out there."""
+        if self.against is None:
+            return None
+        pairs = zip(self.values, self.against[1], strict=True)
+        return statistics.median(mine / other for mine, other in pairs)
+
+    @property
+    def met(self) -> bool | None:
+        """Say whether the target is met; None without one."""
+        if self.target is None:
+            return None
+        value = self.median if self.target.of == "value" else self.ratio
+        assert value is not None, f"{self.name}: a target for the ratio and nothing to compare with"
+        return (
+            value <= self.target.limit if self.target.bound == "<=" else value >= self.target.limit
+        )
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says.
+
+    Args:
+        repeats: of each side.
+        quick: smaller, to see that it works; the figures count for nothing.
+        cache: folder of the generated rows.
+    """
+
+    repeats: int
+    quick: bool
+    cache: Path
+
+
+@dataclass
+class Samples:
+    """What the sides measured: one sample a repeat, side by side."""
+
+    by_side: dict[str, list[Sample]] = field(default_factory=dict)
+
+    def of(self, side: str, name: str) -> list[float]:
+        """Return a side's values of one name, one a repeat."""
+        return [sample[name] for sample in self.by_side[side]]
+
+
+def options(about: str | None) -> Options:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=5, help="of each side (default 5)")
+    parser.add_argument("--quick", action="store_true", help="smaller; figures count for nothing")
+    default = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    parser.add_argument("--cache", type=Path, default=Path(default) / "trainshed-benchmarks")
+    given = parser.parse_args()
+    return Options(given.repeats, given.quick, given.cache)
+
+
+def in_turn(sides: Mapping[str, Callable[[Path], Sample]], given: Options) -> Samples:
+    """Run all sides one after the other, again and again: ABAB, so that what drifts hits all.
+
+    Each side gets an empty folder of its own that is removed afterwards.
+    """
+    samples = Samples({side: [] for side in sides})
+    for repeat in range(given.repeats):
+        for side, run in sides.items():
+            if not given.quick:
+                wait_until_idle()
+            folder = Path(tempfile.mkdtemp(prefix="trainshed-benchmark-"))
+            try:
+                sample = run(folder)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            samples.by_side[side].append(sample)
+            shown = ", ".join(f"{name} {value:.4g}" for name, value in sample.items())
+            console.print(f"[dim]{repeat + 1}/{given.repeats} {side}: {shown}[/dim]")
+    return samples
+
+
+def publish(name: str, figures: Sequence[Figure], samples: Samples, given: Options) -> None:
+    """Print the table and write everything as JSON into `results/`."""
+    table = Table(title=f"{name}: {given.repeats} repeats, {describe(machine())}")
+    for column in ("", "median", "min - max", "ratio", "to", "target", "met"):
+        table.add_column(column, justify="left" if column in ("", "to") else "right")
+    for figure in figures:
+        table.add_row(*_cells(figure))
+    console.print(table)
+    RESULTS.mkdir(exist_ok=True)
+    at = datetime.now(UTC)
+    file = RESULTS / f"{name}-{at:%Y%m%d-%H%M%S}.json"
+    document = {
+        "benchmark": name,
+        "finishedAt": at.isoformat(timespec="seconds"),
+        "command": ["python", "-m", f"benchmarks.{name}", *sys.argv[1:]],
+        "quick": given.quick,
+        "machine": machine(),
+        "figures": [
+            asdict(figure) | {"median": figure.median, "ratio": figure.ratio, "met": figure.met}
+            for figure in figures
+        ],
+        "samples": samples.by_side,
+    }
+    file.write_text(json.dumps(document, indent=1), encoding="utf-8")
+    console.print(f"written: {file}", soft_wrap=True)
+
+
+def machine() -> dict[str, str | int]:
+    """Return what the figures were measured on."""
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    versions = {library: metadata.version(library) for library in LIBRARIES}
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "memoryGiB": round(pages / 2**30),
+        "system": platform.freedesktop_os_release().get("PRETTY_NAME", platform.system()),
+        "python": platform.python_version(),
+        **versions,
+    }
+
+
+def describe(found: Mapping[str, str | int]) -> str:
+    """Return a machine in one line."""
+    return f"{found['cores']} cores, {found['memoryGiB']} GiB, {found['system']}"
+
+
+def wait_until_idle() -> None:
+    """Wait until others leave the cores alone; warn when they do not."""
+    deadline = time.monotonic() + IDLE_PATIENCE_SECONDS
+    while (busy := _busy_share()) > IDLE_BELOW:
+        if time.monotonic() > deadline:
+            console.print(f"[yellow]others use {busy:.0%} of the cores: figures are off[/yellow]")
+            return
+
+
+def _busy_share(seconds: float = 2.0) -> float:
+    """Return the share of all cores that was in use for a moment."""
+
+    def ticks() -> tuple[int, int]:
+        # proc(5): user nice system idle iowait ...
+        numbers = [int(n) for n in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
+        return sum(numbers), numbers[3] + numbers[4]
+
+    all_before, idle_before = ticks()
+    time.sleep(seconds)
+    all_after, idle_after = ticks()
+    return 1 - (idle_after - idle_before) / (all_after - all_before)
+
+
+def _cells(figure: Figure) -> list[str]:
+    ratio, met = figure.ratio, figure.met
+    return [
+        figure.name,
+        f"{figure.median:.4g} {figure.unit}",
+        f"{min(figure.values):.4g} - {max(figure.values):.4g}",
+        f"{ratio:.2f}" if ratio is not None else "",
+        figure.against[0] if figure.against else "",
+        str(figure.target or ""),
+        {True: "yes", False: "[red]no[/red]", None: ""}[met],
+    ]

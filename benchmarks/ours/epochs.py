@@ -1,0 +1,26 @@
+"""Trains the network and takes the times of the epochs."""
+
+from ray.train.torch import prepare_model
+from torch.nn import functional as F
+
+import trainshed
+from benchmarks.plain.clock import EpochClock
+from benchmarks.plain.model import build_mlp, build_optimizer
+
+
+def train(config: dict[str, object]) -> None:
+    """Train `config["hidden"]` wide on `config["features"]` numbers a row."""
+    hidden, features = config["hidden"], config["features"]
+    assert isinstance(hidden, list)
+    assert isinstance(features, int)
+    run = trainshed.current()
+    model = prepare_model(build_mlp(features, hidden, 10))
+    run.track(model, build_optimizer(model))
+    clock = EpochClock()
+    for _ in run.epochs():
+        for batch in clock.batches(run.batches("train")):
+            with run.autocast():
+                loss = F.cross_entropy(model(batch["x"]), batch["y"])
+            run.backward_step(loss)
+            run.log(loss=loss)
+    clock.write(str(config["out"]))

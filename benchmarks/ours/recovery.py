@@ -1,0 +1,26 @@
+"""Trains in steps of a given length; one worker dies on the way."""
+
+import time
+
+from ray.train.torch import prepare_model
+from torch.nn import functional as F
+
+import trainshed
+from benchmarks.plain.model import build_mlp, build_optimizer
+from benchmarks.plain.steplog import StepLog
+
+
+def train(config: dict[str, object]) -> None:
+    """Train; rank 1 dies after step `config["killAt"]`."""
+    pause, kill_at = config["pause"], config["killAt"]
+    assert isinstance(pause, float)
+    assert isinstance(kill_at, int)
+    run = trainshed.current()
+    log = StepLog(str(config["notes"]), run.rank)
+    model = prepare_model(build_mlp(64, [128], 10))
+    run.track(model, build_optimizer(model))
+    for _ in run.epochs():
+        for batch in run.batches("train"):
+            run.backward_step(F.cross_entropy(model(batch["x"]), batch["y"]))
+            time.sleep(pause)
+            log.done(run.step + 1, kill_at)

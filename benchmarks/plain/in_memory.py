@@ -1,0 +1,43 @@
+"""The ceiling: a plain PyTorch loop over tensors that lie in memory."""
+
+import argparse
+from collections.abc import Iterator
+
+import torch
+
+from benchmarks.plain.clock import EpochClock
+from benchmarks.plain.files import read_rows
+from benchmarks.plain.model import build_mlp, build_optimizer, train_step
+
+
+def shuffled(
+    x: torch.Tensor, y: torch.Tensor, batch_size: int
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield the full batches of an epoch in a new order."""
+    for index in torch.split(torch.randperm(len(y)), batch_size):
+        if len(index) == batch_size:
+            yield x[index], y[index]
+
+
+def main() -> None:
+    """Train and write the times of the epochs."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--hidden", type=int, nargs="+", required=True)
+    parser.add_argument("--batch-size", type=int, required=True)
+    parser.add_argument("--epochs", type=int, required=True)
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    x, y = read_rows(options.data)
+    model = build_mlp(x.shape[1], options.hidden, 10)
+    optimizer = build_optimizer(model)
+    clock = EpochClock()
+    for _ in range(options.epochs):
+        for features, labels in clock.batches(shuffled(x, y, options.batch_size)):
+            train_step(model, optimizer, features, labels)
+    clock.write(options.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Ray Train with Ray Data, streaming or materialized, one worker: the times of its batches."""
+
+import argparse
+
+import ray
+import ray.data
+import ray.train
+import torch
+from ray.train import RunConfig, ScalingConfig
+from ray.train.torch import TorchTrainer, prepare_model
+
+from benchmarks.plain.clock import EpochClock
+from benchmarks.plain.model import build_mlp, build_optimizer, train_step
+
+
+def train_loop_per_worker(config: dict[str, int | str]) -> None:
+    """Train and write the times of the epochs."""
+    torch.manual_seed(0)
+    shard = ray.train.get_dataset_shard("train")
+    model = prepare_model(build_mlp(int(config["features"]), [256], 10))
+    optimizer = build_optimizer(model)
+    clock = EpochClock()
+    for _ in range(int(config["epochs"])):
+        batches = shard.iter_torch_batches(batch_size=int(config["batch_size"]), drop_last=True)
+        for batch in clock.batches(batches):
+            train_step(model, optimizer, batch["x"], batch["y"])
+    clock.write(str(config["out"]))
+
+
+def main() -> None:
+    """Start Ray, train, end."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--storage", required=True)
+    parser.add_argument("--features", type=int, required=True)
+    parser.add_argument("--batch-size", type=int, required=True)
+    parser.add_argument("--epochs", type=int, required=True)
+    parser.add_argument("--materialize", action="store_true")
+    options = parser.parse_args()
+    ray.init(num_cpus=3, include_dashboard=False)
+    rows = ray.data.read_parquet(options.data)
+    TorchTrainer(
+        train_loop_per_worker,
+        train_loop_config={
+            "features": options.features,
+            "batch_size": options.batch_size,
+            "epochs": options.epochs,
+            "out": options.out,
+        },
+        datasets={"train": rows.materialize() if options.materialize else rows},
+        scaling_config=ScalingConfig(num_workers=1),
+        run_config=RunConfig(storage_path=options.storage, name="plain"),
+    ).fit()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""The whole job as Ray's guides write it: Ray Data streams to Ray Train."""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import ray
+import ray.data
+import ray.train
+import torch
+from ray.train import Checkpoint, RunConfig, ScalingConfig
+from ray.train.torch import TorchTrainer, prepare_model
+
+from benchmarks.plain.model import build_mlp, build_optimizer, train_step
+
+
+def train_loop_per_worker(config: dict[str, int]) -> None:
+    """Train, and report a checkpoint of each epoch."""
+    torch.manual_seed(0)
+    context = ray.train.get_context()
+    shard = ray.train.get_dataset_shard("train")
+    model = prepare_model(build_mlp(config["features"], [256], 10))
+    optimizer = build_optimizer(model)
+    for epoch in range(config["epochs"]):
+        loss = torch.zeros(())
+        for batch in shard.iter_torch_batches(
+            batch_size=config["batch_size"] // context.get_world_size(), drop_last=True
+        ):
+            loss = train_step(model, optimizer, batch["x"], batch["y"])
+        metrics = {"epoch": epoch, "loss": loss.item()}
+        if context.get_world_rank() != 0:
+            ray.train.report(metrics)
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            torch.save(state, Path(folder) / "state.pt")
+            ray.train.report(metrics, checkpoint=Checkpoint.from_directory(folder))
+
+
+def main() -> None:
+    """Start Ray, train, end."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--features", type=int, required=True)
+    parser.add_argument("--batch-size", type=int, required=True)
+    parser.add_argument("--epochs", type=int, required=True)
+    options = parser.parse_args()
+    # Two for the workers, two for the data: where the workers take all, Ray Data waits for ever.
+    ray.init(num_cpus=4, include_dashboard=False)
+    rows = ray.data.read_parquet(options.data).randomize_block_order()
+    TorchTrainer(
+        train_loop_per_worker,
+        train_loop_config={
+            "features": options.features,
+            "batch_size": options.batch_size,
+            "epochs": options.epochs,
+        },
+        datasets={"train": rows},
+        scaling_config=ScalingConfig(num_workers=2),
+        run_config=RunConfig(storage_path=options.out, name="plain"),
+    ).fit()
+
+
+if __name__ == "__main__":
+    main()

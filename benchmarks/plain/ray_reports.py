@@ -1,0 +1,71 @@
+"""`ray.train.report` with Ray's defaults: the seconds it blocks, with and without a checkpoint."""
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+
+import ray
+import ray.train
+import torch
+from ray.train import Checkpoint, CheckpointUploadMode, RunConfig, ScalingConfig
+from ray.train.torch import TorchTrainer
+
+from benchmarks.plain.ballast import Ballast
+
+MODES = {"sync": CheckpointUploadMode.SYNC, "async": CheckpointUploadMode.ASYNC}
+
+
+def train_loop_per_worker(config: dict[str, object]) -> None:
+    """Report with checkpoints of each size in each mode, then metrics alone."""
+    # found: seconds of each call by "mode/megabytes", and of reports without a checkpoint
+    found: dict[str, list[float]] = {}
+    for megabytes in config["megabytes"]:  # type: ignore[attr-defined]  # Ray hands on objects
+        model = Ballast(megabytes)
+        for name, mode in MODES.items():
+            for _ in range(config["count"]):  # type: ignore[call-overload]
+                found.setdefault(f"{name}/{megabytes}", []).append(report(model, mode))
+                time.sleep(config["pause"])  # type: ignore[arg-type]
+    for number in range(config["reports"]):  # type: ignore[call-overload]
+        began = time.perf_counter()
+        ray.train.report({"number": number})
+        found.setdefault("metrics", []).append(time.perf_counter() - began)
+    Path(str(config["out"])).write_text(json.dumps(found), encoding="utf-8")
+
+
+def report(model: torch.nn.Module, mode: CheckpointUploadMode) -> float:
+    """Save the model, report it and return the seconds that both blocked."""
+    began = time.perf_counter()
+    folder = tempfile.mkdtemp()
+    torch.save(model.state_dict(), Path(folder) / "model.pt")
+    ray.train.report(
+        {"loss": 0.0},
+        checkpoint=Checkpoint.from_directory(folder),
+        checkpoint_upload_mode=mode,
+        delete_local_checkpoint_after_upload=True,
+    )
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    """Start Ray, report, end."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--storage", required=True)
+    parser.add_argument("--count", type=int, required=True)
+    parser.add_argument("--pause", type=float, required=True)
+    parser.add_argument("--reports", type=int, required=True)
+    parser.add_argument("--megabytes", type=int, nargs="+", required=True)
+    options = vars(parser.parse_args())
+    ray.init(num_cpus=2, include_dashboard=False)
+    TorchTrainer(
+        train_loop_per_worker,
+        train_loop_config=options,
+        scaling_config=ScalingConfig(num_workers=1),
+        run_config=RunConfig(storage_path=options["storage"], name="plain"),
+    ).fit()
+
+
+if __name__ == "__main__":
+    main()

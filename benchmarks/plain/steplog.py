@@ -1,0 +1,47 @@
+"""A file in which rank 0 writes down when it did which step, and the note of a worker's death."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+KILLED, STEPS = "killed.json", "steps.jsonl"
+
+
+class StepLog:
+    """Notes the steps of rank 0, and kills rank 1 once.
+
+    Args:
+        folder: of the notes.
+        rank: of this worker.
+    """
+
+    def __init__(self, folder: str, rank: int) -> None:
+        self._folder = Path(folder)
+        self._rank = rank
+
+    def done(self, step: int, kill_at: int) -> None:
+        """Note that a step is done; rank 1 dies after step `kill_at`, as by `kill -9`, once."""
+        now = time.time()
+        if self._rank == 0:
+            with (self._folder / STEPS).open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"step": step, "time": now, "process": os.getpid()}) + "\n")
+        elif self._rank == 1 and step == kill_at and not (self._folder / KILLED).exists():
+            note = json.dumps({"step": step, "time": now})
+            (self._folder / KILLED).write_text(note, encoding="utf-8")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def read_recovery(folder: Path) -> dict[str, float]:
+    """Return the seconds from the kill to the next step of new workers, and the steps redone."""
+    killed = json.loads((folder / KILLED).read_text(encoding="utf-8"))
+    lines = (folder / STEPS).read_text(encoding="utf-8").splitlines()
+    steps = [json.loads(line) for line in lines]
+    following = next(step for step in steps if step["process"] != steps[0]["process"])
+    return {
+        "seconds": following["time"] - killed["time"],
+        "redone": killed["step"] - following["step"] + 1,
+    }

@@ -1,0 +1,77 @@
+"""The rows that all sides train on: generated once into a cache outside of the tree.
+
+A file holds `x`, a fixed-size list of float32 a row, and `y`, the label, int64. The labels can be
+learnt: each class has a mean of its own under the noise.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLASSES = 10
+FILES = 8
+GROUPS_IN_FILE = 2
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How much there is.
+
+    Args:
+        name: of the folder.
+        rows: in all files together.
+        features: numbers in a row.
+    """
+
+    name: str
+    rows: int
+    features: int
+
+    @property
+    def megabytes(self) -> float:
+        """Return the size of the features in memory."""
+        return self.rows * self.features * 4 / 2**20
+
+
+CIFAR = Shape("cifar", 20_000, 3072)  # 32 x 32 pixels of 3 colours
+NARROW = Shape("narrow", 320_000, 64)
+
+
+def make(shape: Shape, cache: Path) -> Path:
+    """Return the folder with the rows; makes it if need be, and has it in the page cache."""
+    folder = cache / f"{shape.name}-{shape.rows}x{shape.features}"
+    if not folder.exists():
+        aside = folder.with_suffix(".writing")
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        _write(shape, aside)
+        aside.rename(folder)
+    for file in folder.iterdir():
+        file.read_bytes()
+    return folder
+
+
+def _write(shape: Shape, folder: Path) -> None:
+    random = np.random.default_rng(0)
+    # means has shape (classes, features)
+    means = 0.05 * random.standard_normal((CLASSES, shape.features), dtype=np.float32)
+    count = shape.rows // FILES
+    for number in range(FILES):
+        labels = random.integers(0, CLASSES, count)
+        # x has shape (rows of the file, features)
+        x = means[labels] + random.standard_normal((count, shape.features), dtype=np.float32)
+        lists = pa.FixedSizeListArray.from_arrays(pa.array(x.reshape(-1)), shape.features)
+        pa.parquet.write_table(
+            pa.table({"x": lists, "y": pa.array(labels)}),
+            folder / f"part-{number}.parquet",
+            row_group_size=count // GROUPS_IN_FILE,
+        )

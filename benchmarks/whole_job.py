@@ -1,0 +1,88 @@
+"""Whole job, process start to end: torchrun, Ray's guides, Ray doing nothing, ours.
+
+20,000 CIFAR-shaped rows in parquet, MLP 3072-256-10, batch 128, 2 workers, 3 epochs, a checkpoint
+each. Every side reads the files itself; ours writes its report too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from benchmarks import rows, trainingrun
+from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
+from benchmarks.processes import PYTHON, seconds_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pydantic import JsonValue
+
+EPOCHS = 3
+BATCH_SIZE = 128
+SIZES = ["--batch-size", str(BATCH_SIZE), "--epochs", str(EPOCHS)]
+
+
+def main() -> None:
+    """Measure all sides."""
+    given = options(__doc__)
+    shape = rows.Shape("quick", 4_000, 3072) if given.quick else rows.CIFAR
+    data = rows.make(shape, given.cache)
+    features = ["--features", str(shape.features)]
+
+    def torchrun(folder: Path) -> Sample:
+        launcher = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+        return plain(folder, [*launcher, "-m", "benchmarks.plain.torchrun_ddp"], SIZES)
+
+    def ray_data(folder: Path) -> Sample:
+        return plain(folder, [PYTHON, "-m", "benchmarks.plain.ray_data"], [*features, *SIZES])
+
+    def plain(folder: Path, program: list[str], sizes: list[str]) -> Sample:
+        paths = ["--data", str(data), "--out", str(folder)]
+        return {"seconds": seconds_of([*program, *paths, *sizes])}
+
+    def ray_empty(folder: Path) -> Sample:
+        program = [PYTHON, "-m", "benchmarks.plain.ray_empty"]
+        return {"seconds": seconds_of([*program, "--out", str(folder)])}
+
+    def ours(folder: Path) -> Sample:
+        run = trainingrun.train(folder, spec(data, shape.features))
+        buckets = ("starting", "training", "waitingForData", "checkpointing", "stopping")
+        return {"seconds": run.seconds, **{bucket: run.spent(bucket) for bucket in buckets}}
+
+    sides = {"torchrun": torchrun, "Ray Data": ray_data, "Ray empty": ray_empty, "ours": ours}
+    samples = in_turn(sides, given)
+    seconds = {side: samples.of(side, "seconds") for side in sides}
+    mine = seconds["ours"]
+    figures = [
+        Figure("torchrun, plain DDP", "s", seconds["torchrun"]),
+        Figure("Ray Train + Ray Data, as guides write it", "s", seconds["Ray Data"]),
+        Figure("Ray's empty job", "s", seconds["Ray empty"]),
+        Figure("ours", "s", mine, ("torchrun", seconds["torchrun"]), Target("ratio", "<=", 2)),
+        Figure("ours", "s", mine, ("Ray Train + Ray Data", seconds["Ray Data"])),
+        Figure("ours", "s", mine, ("Ray's empty job", seconds["Ray empty"])),
+        Figure("  of it until the loop begins", "s", samples.of("ours", "starting")),
+        Figure("  of it training", "s", samples.of("ours", "training")),
+    ]
+    publish("whole_job", figures, samples, given)
+
+
+def spec(data: Path, features: int) -> dict[str, JsonValue]:
+    """Return the same job for us: the tabular program, no line of code."""
+    return {
+        "train": "trainshed.programs.tabular:train",
+        "config": {
+            "features": ["x"],
+            "inputs": features,
+            "label": "y",
+            "classes": rows.CLASSES,
+            "widths": [256],
+        },
+        "epochs": EPOCHS,
+        "batchSize": BATCH_SIZE,
+        "data": trainingrun.dataset(data, shuffle={"mode": "local", "bufferSize": 5_000}),
+        "workers": {"count": 2, "resources": {"cpu": 1}},
+    }
+
+
+if __name__ == "__main__":
+    main()
