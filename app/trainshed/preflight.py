@@ -13,10 +13,11 @@ import pyarrow as pa
 from trainshed.command import find_command
 from trainshed.data.apply import augment, transform
 from trainshed.data.columns import Columns, nbytes, num_rows
-from trainshed.data.parquet import DataError, Source, open_source, read_sample
+from trainshed.data.errors import DataError
+from trainshed.data.parquet import Source, open_source, read_sample
 from trainshed.data.plan import DatasetPlan, Measured, Room, plan_dataset
 from trainshed.folder import RunFolder
-from trainshed.functions import check_config, find, find_training_function
+from trainshed.functions import find, find_training_function
 from trainshed.machine import OBJECT_STORE_SHARE, Machine, check_fits, this_machine, worker_memory
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import ENV_HOME
@@ -76,7 +77,6 @@ def prepare(run: TrainingRun, home: Path, in_cluster: bool, beside: Path | None 
         check_fits(spec, machine)
     if spec.train is not None:
         find_training_function(spec.train, "spec.train")
-        check_config(spec.train, spec.config)
     command = find_command(spec.entrypoint, beside or home) if spec.entrypoint else ()
     room = Room(worker_memory(spec, machine), int(machine.memory * OBJECT_STORE_SHARE))
     plans = {

@@ -1,5 +1,5 @@
 """From files to batches: a pure plan, one reader, one feeder, one iterator a rank.
 
-Pure (no I/O, clock or randomness of their own): order, randomness, split, plan.
-Only feeder, shard and source import Ray Data. Nothing here knows models or checkpoints.
+Pure (no I/O, clock or randomness of their own): order, randomness, rows, schedule, split, plan.
+Only datasets, feeder and shard import Ray Data. Nothing here knows models or checkpoints.
 """

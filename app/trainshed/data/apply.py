@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import functools
 import inspect
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from trainshed.data.columns import Array, Columns, cut_rows, join, num_rows
-from trainshed.data.parquet import DataError
+from trainshed.data.columns import Array, Columns, cut_rows, join, num_rows, writable
+from trainshed.data.errors import DataError, FunctionError
 from trainshed.data.randomness import RowRandom
 from trainshed.functions import find
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-BatchFunction = Callable[..., Mapping[str, Array]]
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Function:
         field: the spec's field that names it, for errors.
         kind: `batches` gets columns, `rows` one row as a dict.
         options: keyword arguments, as sorted pairs.
-        batch_size: rows a call; None for all rows of the fragment.
+        batch_size: most rows a call; None for all rows of the table.
     """
 
     use: str
@@ -45,25 +44,30 @@ class Function:
         return self.use.partition(":")[2]
 
 
+@dataclass(frozen=True)
+class _Loaded:
+    call: Callable[..., object]
+    takes_rng: bool
+
+
 @functools.cache
-def _load(use: str, field: str) -> Callable[..., object]:
+def _load(use: str, field: str) -> _Loaded:
     found = find(use, field)
     # A class is made once a process: what is expensive to build is built in its constructor.
-    return cast("Callable[..., object]", found()) if inspect.isclass(found) else found
+    made = found() if inspect.isclass(found) else found
+    assert callable(made)
+    return _Loaded(made, "rng" in inspect.signature(made).parameters)
 
 
 def transform(columns: Columns, functions: Sequence[Function]) -> Columns:
     """Return the columns after all transforms, in their order.
 
     Raises:
-        DataError: when a function returns something that is no table.
+        DataError: when a function raises, or returns something that is no table.
     """
     for function in functions:
-        call = functools.partial(_load(function.use, function.field), **dict(function.options))
-        if function.kind == "rows":
-            columns = _by_row(columns, call, function)
-        else:
-            columns = _by_batch(columns, call, function)
+        apply = _by_row if function.kind == "rows" else _by_batch
+        columns = apply(writable(columns), function)
     return columns
 
 
@@ -80,14 +84,12 @@ def augment(
         epoch: 0-based.
 
     Raises:
-        DataError: when a function changes the number of rows.
+        DataError: when a function raises, or changes the number of rows.
     """
     for position, function in enumerate(functions):
-        loaded = _load(function.use, function.field)
-        options = dict(function.options)
-        if "rng" in inspect.signature(loaded).parameters:
-            options["rng"] = RowRandom(seed, epoch, rows, position)
-        columns = _checked(cast("BatchFunction", loaded)(dict(columns), **options), function)
+        takes_rng = _load(function.use, function.field).takes_rng
+        extra = {"rng": RowRandom(seed, epoch, rows, position)} if takes_rng else {}
+        columns = _table(_called(function, writable(columns), **extra), function)
         if num_rows(columns) != len(rows):
             raise DataError(
                 f"{function.field}: {function.use} returned {num_rows(columns)} rows for "
@@ -96,40 +98,64 @@ def augment(
     return columns
 
 
-def _by_batch(columns: Columns, call: Callable[..., object], function: Function) -> Columns:
+def _by_batch(columns: Columns, function: Function) -> Columns:
     rows = num_rows(columns)
     size = function.batch_size or max(rows, 1)
-    parts = [
-        _checked(call(cut_rows(columns, start, start + size)), function)
-        for start in range(0, max(rows, 1), size)
-    ]
-    return join(parts)
+    return join(
+        [
+            _table(_called(function, cut_rows(columns, start, start + size)), function)
+            for start in range(0, max(rows, 1), size)
+        ]
+    )
 
 
-def _by_row(columns: Columns, call: Callable[..., object], function: Function) -> Columns:
+def _by_row(columns: Columns, function: Function) -> Columns:
     rows = []
     for position in range(num_rows(columns)):
-        row = call({name: array[position] for name, array in columns.items()})
+        row = _called(function, {name: array[position] for name, array in columns.items()})
         if not isinstance(row, Mapping):
             raise DataError(
                 f"{function.field}: {function.use} returned a {type(row).__name__}, "
                 "want a dict with the row's columns"
             )
-        rows.append(row)
+        rows.append({str(name): np.asarray(value) for name, value in row.items()})
     if not rows:
         return columns
-    return {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}
+    return {name: _stacked([row.get(name) for row in rows], name, function) for name in rows[0]}
 
 
-def _checked(result: object, function: Function) -> Columns:
-    if not isinstance(result, Mapping):
+def _stacked(values: Sequence[Array | None], name: str, function: Function) -> Array:
+    shapes = {None if value is None else value.shape for value in values}
+    if len(shapes) > 1:
         raise DataError(
-            f"{function.field}: {function.use} returned a {type(result).__name__}, "
-            "want a dict of columns"
+            f"{function.field}: {function.use} returned rows that do not fit together: "
+            f"column {name} has the shapes {', '.join(sorted(map(str, shapes)))}"
         )
+    return np.stack([value for value in values if value is not None])
+
+
+def _called(function: Function, given: Mapping[str, object], **extra: object) -> object:
+    try:
+        return _load(function.use, function.field).call(given, **dict(function.options), **extra)
+    except Exception as error:
+        message = f"{function.field}: {function.use} raised {type(error).__name__}: {error}"
+        raise FunctionError(" ".join(message.split()), _users_traceback(error)) from error
+
+
+def _users_traceback(error: Exception) -> str:
+    # The first frame is the call above.
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    lines = [*traceback.format_list(frames), *traceback.format_exception_only(error)]
+    return "".join(["Traceback (most recent call last):\n", *lines])
+
+
+def _table(result: object, function: Function) -> Columns:
+    if not isinstance(result, Mapping) or not result:
+        got = "an empty dict" if isinstance(result, Mapping) else f"a {type(result).__name__}"
+        raise DataError(f"{function.field}: {function.use} returned {got}, want a dict of columns")
     columns = {str(name): np.asarray(array) for name, array in result.items()}
-    lengths = {name: len(array) if array.ndim else 0 for name, array in columns.items()}
-    if len(set(lengths.values())) > 1:
+    lengths = {name: len(array) if array.ndim else "no rows" for name, array in columns.items()}
+    if len(set(lengths.values())) > 1 or "no rows" in lengths.values():
         raise DataError(
             f"{function.field}: {function.use} returned columns of different length: {lengths}"
         )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar
 
 import ray
 import torch.utils.data
+from ray.exceptions import RayTaskError
 
 from trainshed.data.columns import Columns, cut_rows
-from trainshed.data.source import POSITION, from_block, read_piece
+from trainshed.data.datasets import from_block
+from trainshed.data.errors import DataError, FunctionError, RemoteTracebackError
+from trainshed.data.source import Part, Reading, parts, read_parts, reading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from ray.actor import ActorHandle
 
@@ -20,14 +23,27 @@ if TYPE_CHECKING:
     from trainshed.data.plan import DatasetPlan
     from trainshed.data.schedule import Pass
 
+Actor = TypeVar("Actor")
+Answer = TypeVar("Answer")
+Item = TypeVar("Item")
+
 
 class FedBlocks:
-    """Rows that Ray Data prepares: from the object store cache, or streamed by the feeder."""
+    """Rows that Ray Data prepares: from the object store cache, or streamed by the feeder.
 
-    def __init__(self, plan: DatasetPlan, coordinator: ActorHandle, rank: int) -> None:
+    Args:
+        plan: of the dataset.
+        coordinator: the actor with the feeder.
+        rank: this worker.
+    """
+
+    def __init__(self, plan: DatasetPlan, coordinator: ActorHandle[Actor], rank: int) -> None:
         self._plan = plan
-        self._coordinator = coordinator
         self._rank = rank
+        self._remote_cached: Callable[[str], ray.ObjectRef[CachedBlocks]]
+        self._remote_take: Callable[[Pass, int], ray.ObjectRef[Slice | None]]
+        self._remote_cached = coordinator.cached.remote
+        self._remote_take = coordinator.take.remote
         self._cached: CachedBlocks | None = None
 
     def counts(self) -> Indices:
@@ -37,8 +53,10 @@ class FedBlocks:
     def read(self, pieces: list[Piece]) -> Iterator[Columns]:
         """Yield the pieces' rows from the cache."""
         blocks = self._cache().blocks
+        last, columns = -1, Columns()
         for piece in pieces:
-            columns = from_block(ray.get(blocks[piece.fragment]))
+            if piece.fragment != last:
+                last, columns = piece.fragment, from_block(ray.get(blocks[piece.fragment]))
             yield cut_rows(columns, piece.start, piece.stop)
 
     def stream(self, at: Pass, pieces: list[Piece]) -> Iterator[Columns]:
@@ -46,29 +64,42 @@ class FedBlocks:
         if self._plan.cache == "objects" and (not self._plan.augments or at.kind == "exact"):
             yield from self.read(pieces)
             return
-        coming = self._coordinator.take.remote(at, self._rank)
-        while (taken := cast("Slice | None", ray.get(coming))) is not None:
-            coming = self._coordinator.take.remote(at, self._rank)
-            columns = from_block(ray.get(taken.block))
-            columns.pop(POSITION, None)
-            yield cut_rows(columns, taken.start, taken.stop)
+        coming = self._remote_take(at, self._rank)
+        while (taken := _answer(coming)) is not None:
+            coming = self._remote_take(at, self._rank)
+            block = ray.get(taken.block)
+            columns = cut_rows(from_block(block), taken.start, taken.stop)
+            # The rows alone keep the block in the object store, as long as somebody has them.
+            del taken, block
+            yield columns
+            del columns
 
     def _cache(self) -> CachedBlocks:
         if self._cached is None:
-            self._cached = ray.get(self._coordinator.cached.remote(self._plan.name))
+            self._cached = _answer(self._remote_cached(self._plan.name))
         return self._cached
 
 
-class _Pieces(torch.utils.data.Dataset[Columns]):
-    def __init__(self, plan: DatasetPlan, pieces: list[Piece]) -> None:
-        self._plan = plan
-        self._pieces = pieces
+def _answer(coming: ray.ObjectRef[Answer]) -> Answer:
+    try:
+        return ray.get(coming)
+    except RayTaskError as error:
+        cause = error.cause
+        if isinstance(cause, FunctionError) and cause.trace:
+            raise cause from RemoteTracebackError(cause.trace)
+        if isinstance(cause, DataError):
+            raise cause from None
+        raise
 
-    def __len__(self) -> int:
-        return len(self._pieces)
 
-    def __getitem__(self, index: int) -> Columns:
-        return read_piece(self._plan, self._pieces[index])
+class _Parts(torch.utils.data.IterableDataset[Columns]):
+    def __init__(self, how: Reading, wanted: Sequence[Part]) -> None:
+        self._how = how
+        self._wanted = wanted
+
+    def __iter__(self) -> Iterator[Columns]:
+        for columns, _ in read_parts(self._how, self._wanted):
+            yield columns
 
 
 class OwnBlocks:
@@ -83,16 +114,14 @@ class OwnBlocks:
 
     def read(self, pieces: list[Piece]) -> Iterator[Columns]:
         """Yield the pieces' rows, read and transformed in this process."""
-        # A whole piece is one item: torch's collation row by row costs more than the reading.
-        loader = torch.utils.data.DataLoader(
-            _Pieces(self._plan, pieces), batch_size=None, collate_fn=_as_it_is
-        )
-        yield from loader
+        wanted = _Parts(reading(self._plan), parts(self._plan, pieces))
+        # A whole table is one item: torch's collation row by row costs more than the reading.
+        yield from torch.utils.data.DataLoader(wanted, batch_size=None, collate_fn=_as_it_is)
 
-    def stream(self, at: Pass, pieces: list[Piece]) -> Iterator[Columns]:
+    def stream(self, at: Pass, pieces: list[Piece]) -> Iterator[Columns]:  # noqa: ARG002
         """Yield the rank's rows of a pass; augmentation comes later, in this process too."""
         yield from self.read(pieces)
 
 
-def _as_it_is(columns: Columns) -> Columns:
-    return columns
+def _as_it_is(item: Item) -> Item:
+    return item

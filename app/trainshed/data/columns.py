@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -43,23 +42,6 @@ def join(tables: Sequence[Mapping[str, Array]]) -> Columns:
     return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
 
-def from_arrow(table: pa.Table) -> Columns:
-    """Return the columns of an Arrow table; lists of equal length become arrays of that shape."""
-    return {name: _array(table.column(name)) for name in table.column_names}
-
-
-def _array(column: pa.ChunkedArray) -> Array:
-    kind = column.type
-    if isinstance(kind, pa.FixedShapeTensorType):
-        tensor: Array = column.combine_chunks().to_numpy_ndarray()
-        return tensor
-    if pa.types.is_fixed_size_list(kind) and not column.null_count:
-        # flat has shape (rows * length,)
-        flat = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
-        return np.asarray(flat).reshape(len(column), kind.list_size)
-    values: Array = column.to_numpy(zero_copy_only=False)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        lengths = {len(value) for value in values if value is not None}
-        if len(lengths) == 1 and not column.null_count:
-            return np.stack(list(values))
-    return values
+def writable(columns: Mapping[str, Array]) -> Columns:
+    """Return the columns as arrays that may be changed; those that may not are copied."""
+    return {name: a if a.flags.writeable else a.copy() for name, a in columns.items()}

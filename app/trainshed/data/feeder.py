@@ -1,43 +1,39 @@
-"""Runs Ray Data for all workers: fills the object store cache, and streams passes piece by piece.
+"""Runs Ray Data for all workers: fills the object store cache, and streams passes to the ranks.
 
 Lives in the coordinator actor, so that it outlives a worker group that is restarted.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.order import Indices, interleave
-from trainshed.data.schedule import Pass, delivery, rank_pieces, shuffle_mode
-from trainshed.data.source import (
-    cached_dataset,
-    fragments_dataset,
-    function_dataset,
-    pieces_dataset,
-    sorted_dataset,
-)
+from trainshed.data import datasets, execution
+from trainshed.data.errors import as_data_error
+from trainshed.data.schedule import Pass, delivery, shuffle_mode
+from trainshed.data.source import reading
+from trainshed.data.streams import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     import ray
     from ray.data import Dataset
     from ray.data.block import Block
 
+    from trainshed.data.errors import DataError
+    from trainshed.data.order import Indices
     from trainshed.data.plan import DatasetPlan
 
 logger = logging.getLogger(__name__)
 
-# Pieces a rank may be behind the stream: about 16 MB each.
-QUEUE_PIECES = 16
+# Slices a rank may be behind the stream; a slice has at most the rows of one block.
+QUEUE_SLICES = 8
 
 
 @dataclass(frozen=True)
@@ -59,19 +55,15 @@ class Slice:
 
 @dataclass(frozen=True)
 class CachedBlocks:
-    """All blocks of a dataset in the object store; `counts` has the rows of each, shape (blocks,)."""
+    """All blocks of a dataset in the object store, one for each fragment; some may be empty.
+
+    Args:
+        blocks: in the order of the dataset.
+        counts: (blocks,) rows of each.
+    """
 
     blocks: tuple[ray.ObjectRef[Block], ...]
     counts: Indices
-
-
-@dataclass
-class _Stream:
-    queues: list[deque[Slice]]
-    changed: threading.Condition = field(default_factory=threading.Condition)
-    done: bool = False
-    closed: bool = False
-    error: BaseException | None = None
 
 
 class Feeder:
@@ -79,19 +71,25 @@ class Feeder:
 
     def __init__(self, plans: Mapping[str, DatasetPlan], limits: Limits) -> None:
         self._plans = plans
+        self._cpus = limits.cpus
         self._cached: dict[str, CachedBlocks] = {}
-        self._cache_error: BaseException | None = None
+        self._cache_error: DataError | None = None
         self._cache_changed = threading.Condition()
-        self._streams: dict[Pass, _Stream] = {}
+        # A pass stays here a while after its end: a late word of it must not begin it anew.
+        self._streams: dict[Pass, Stream[Slice]] = {}
         self._lock = threading.Lock()
-        _limit_ray_data(limits)
+        execution.configure(limits.cpus, dict(limits.node_labels))
 
     def start(self) -> None:
         """Begin to fill the caches in the background, while the workers start."""
-        threading.Thread(target=self._fill_caches, name="fill-caches", daemon=True).start()
+        threading.Thread(target=self._prepare, name="fill-caches", daemon=True).start()
 
     def cached(self, name: str) -> CachedBlocks:
-        """Return the blocks of a cached dataset; waits until they are all there."""
+        """Return the blocks of a cached dataset; waits until they are all there.
+
+        Raises:
+            DataError: when they could not be made.
+        """
         with self._cache_changed:
             self._cache_changed.wait_for(lambda: name in self._cached or self._cache_error)
             if name not in self._cached and self._cache_error:
@@ -99,111 +97,105 @@ class Feeder:
             return self._cached[name]
 
     def take(self, at: Pass, rank: int) -> Slice | None:
-        """Return the next slice of a rank in a pass, None at its end; waits for it."""
+        """Return the next slice of a rank in a pass, None at its end; waits for it.
+
+        Raises:
+            DataError: when the rows could not be read or transformed.
+        """
         stream = self._open(at)
-        with stream.changed:
-            stream.changed.wait_for(lambda: stream.queues[rank] or stream.done or stream.closed)
-            if stream.queues[rank]:
-                taken = stream.queues[rank].popleft()
-                stream.changed.notify_all()
-                return taken
-            if stream.error:
-                raise stream.error
-            return None
+        self._leave_earlier(at, rank)
+        return stream.take(rank)
 
     def open(self, at: Pass) -> None:
         """Begin a pass before its first slice is asked for."""
         self._open(at)
 
-    def _open(self, at: Pass) -> _Stream:
+    def _open(self, at: Pass) -> Stream[Slice]:
         with self._lock:
             if at not in self._streams:
-                self._forget(at)
-                stream = _Stream([deque() for _ in range(at.num_ranks)])
-                self._streams[at] = stream
+                for other, stream in self._streams.items():
+                    if other.is_superseded_by(at):
+                        stream.close()
+                self._streams[at] = Stream(at.num_ranks, QUEUE_SLICES)
                 threading.Thread(
-                    target=self._run, args=(at, stream), name=f"stream-{at.dataset}", daemon=True
+                    target=self._run, args=(at,), name=f"stream-{at.dataset}", daemon=True
                 ).start()
             return self._streams[at]
 
-    def _forget(self, at: Pass) -> None:
-        """Close passes that nobody will read on: of an earlier group, or finished ones."""
-        for other, stream in list(self._streams.items()):
-            read = stream.done and not any(stream.queues)
-            stale = other.group != at.group
-            if stale or (read and other.dataset == at.dataset):
-                with stream.changed:
-                    stream.closed = True
-                    stream.changed.notify_all()
+    def _leave_earlier(self, at: Pass, rank: int) -> None:
+        """Take the rank out of earlier passes of this dataset, which it may not have read up."""
+        with self._lock:
+            earlier = {
+                other: stream for other, stream in self._streams.items() if other.is_before(at)
+            }
+            for stream in earlier.values():
+                stream.leave(rank)
+            over = [other for other, stream in earlier.items() if stream.everybody_left]
+            for other in over[:-1]:
                 del self._streams[other]
 
-    def _fill_caches(self) -> None:
-        for name, plan in self._plans.items():
-            if plan.loader == "torch" or plan.cache == "none":
+    def _prepare(self) -> None:
+        plans = [plan for plan in self._plans.values() if plan.loader == "ray-data"]
+        for plan in plans:
+            if plan.cache == "none":
                 continue
+            started = time.perf_counter()
             try:
-                started = time.perf_counter()
-                dataset = function_dataset(plan) if plan.use else fragments_dataset(plan)
-                entries = [
-                    entry
-                    for bundle in dataset.materialize().iter_internal_ref_bundles()
-                    for entry in bundle.blocks
-                    if entry.metadata.num_rows
-                ]
-                counts = np.asarray([entry.metadata.num_rows for entry in entries], dtype=np.int64)
-                filled = CachedBlocks(tuple(entry.ref for entry in entries), counts)
+                filled = _fill(plan)
             except Exception as error:
                 with self._cache_changed:
-                    self._cache_error = error
+                    self._cache_error = as_data_error(error, plan.field)
                     self._cache_changed.notify_all()
                 return
             seconds = time.perf_counter() - started
-            logger.info("%s: %d rows cached in %.2f s", name, int(counts.sum()), seconds)
+            logger.info("%s: %d rows cached in %.2f s", plan.name, filled.counts.sum(), seconds)
             with self._cache_changed:
-                self._cached[name] = filled
+                self._cached[plan.name] = filled
                 self._cache_changed.notify_all()
 
-    def _run(self, at: Pass, stream: _Stream) -> None:
+    def _run(self, at: Pass) -> None:
+        stream, plan = self._streams[at], self._plans[at.dataset]
+        everybody = range(at.num_ranks)
+        slices = self._slices(at, plan)
         try:
-            for rank, piece in self._slices(at):
-                targets = [rank] if self._plans[at.dataset].split else range(at.num_ranks)
-                with stream.changed:
-                    stream.changed.wait_for(
-                        lambda: stream.closed or len(stream.queues[rank]) < QUEUE_PIECES
-                    )
-                    if stream.closed:
-                        return
-                    for target in targets:
-                        stream.queues[target].append(piece)
-                    stream.changed.notify_all()
+            for rank, piece in slices:
+                if not stream.put([rank] if plan.split else everybody, piece):
+                    break
         except Exception as error:
-            stream.error = error
-        finally:
-            with stream.changed:
-                stream.done = True
-                stream.changed.notify_all()
-
-    def _slices(self, at: Pass) -> Iterator[tuple[int, Slice]]:
-        plan = self._plans[at.dataset]
-        counts = self.cached(at.dataset).counts if plan.cache == "objects" else plan.counts
-        epoch = None if at.kind == "exact" else at.epoch
-        if shuffle_mode(plan, at) == "global":
-            positions, turns = delivery(plan, at, int(counts.sum()))
-            yield from _deal(turns, sorted_dataset(plan, positions, at.seed, epoch))
+            stream.end(as_data_error(error, plan.field))
             return
-        ranks = range(at.num_ranks) if plan.split else range(1)
-        dealt = interleave([rank_pieces(plan, at, counts, rank) for rank in ranks])
-        pieces = [piece for _, piece in dealt]
-        if plan.cache == "objects":
-            blocks = self.cached(at.dataset).blocks
-            dataset = cached_dataset(plan, blocks, counts, pieces, at.seed, epoch)
+        finally:
+            slices.close()  # frees Ray Data's executor where the pass was given up
+        stream.end()
+        if at.following and not stream.closed:
+            self._open(at.following)
+
+    def _slices(self, at: Pass, plan: DatasetPlan) -> Generator[tuple[int, Slice], None, None]:
+        epoch = None if at.kind == "exact" else at.epoch
+        cached = self.cached(at.dataset) if plan.cache == "objects" else None
+        deal = delivery(plan, at, cached.counts if cached else plan.counts)
+        how = reading(plan, at.seed, epoch)
+        if shuffle_mode(plan, at) == "global":
+            dataset = datasets.sorted_dataset(plan, how, deal.positions)
+        elif cached:
+            dataset = datasets.cached_dataset(plan, how, cached.blocks, cached.counts, deal.pieces)
         else:
-            dataset = pieces_dataset(plan, pieces, at.seed, epoch)
-        turns = [(rank, piece.rows) for rank, piece in dealt]
-        yield from _deal(turns, dataset)
+            dataset = datasets.streamed_dataset(plan, how, deal.pieces, self._cpus)
+        yield from _deal(deal.turns, dataset)
 
 
-def _deal(turns: list[tuple[int, int]], dataset: Dataset) -> Iterator[tuple[int, Slice]]:
+def _fill(plan: DatasetPlan) -> CachedBlocks:
+    dataset = datasets.function_dataset(plan) if plan.use else datasets.fragments_dataset(plan)
+    entries = [
+        entry
+        for bundle in dataset.materialize().iter_internal_ref_bundles()
+        for entry in bundle.blocks
+    ]
+    counts = np.asarray([entry.metadata.num_rows for entry in entries], dtype=np.int64)
+    return CachedBlocks(tuple(entry.ref for entry in entries), counts)
+
+
+def _deal(turns: Sequence[tuple[int, int]], dataset: Dataset) -> Iterator[tuple[int, Slice]]:
     """Yield (rank, slice), cutting the blocks of a dataset where a rank's turn ends."""
     waiting = iter(turns)
     rank, left = -1, 0
@@ -217,17 +209,3 @@ def _deal(turns: list[tuple[int, int]], dataset: Dataset) -> Iterator[tuple[int,
                 yield rank, Slice(entry.ref, start, stop)
                 left -= stop - start
                 start = stop
-
-
-def _limit_ray_data(limits: Limits) -> None:
-    from ray.data import DataContext, ExecutionResources
-
-    context = DataContext.get_current()
-    context.enable_progress_bars = False
-    context.target_max_block_size = None  # one block a task, so that blocks are our fragments
-    context.execution_options.preserve_order = True
-    context.execution_options.resource_limits = ExecutionResources(cpu=limits.cpus)
-    if limits.node_labels:
-        context.execution_options.label_selector = dict(limits.node_labels)
-    with contextlib.suppress(AttributeError):
-        context.enable_operator_progress_bars = False

@@ -1,6 +1,6 @@
 """Row order as a pure function of (seed, epoch, number of workers).
 
-No cache, placement, timing or counter of Ray's takes part: an epoch can be replayed from its number.
+No cache, placement, timing or counter of Ray's takes part: an epoch is replayed from its number.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def fragment_order(files: Sequence[int], mode: str, seed: int, epoch: int) -> In
     """
     identity = np.arange(len(files), dtype=np.int64)
     if mode == "files":
-        names, first = np.unique(np.asarray(files), return_index=True)
-        names = names[np.argsort(first)]
-        shuffled = np.random.default_rng([seed, FILES, epoch]).permutation(names)
-        return np.concatenate([identity[np.asarray(files) == name] for name in shuffled])
+        _, first, number = np.unique(np.asarray(files), return_index=True, return_inverse=True)
+        place = np.random.default_rng([seed, FILES, epoch]).permutation(len(first))
+        # A stable sort by the new place of its file keeps a file's fragments in their order.
+        return np.argsort(place[number], kind="stable").astype(np.int64)
     if mode == "blocks":
         return np.random.default_rng([seed, BLOCKS, epoch]).permutation(identity)
     return identity
@@ -73,36 +73,36 @@ def local_order(rows: int, window_rows: int, seed: int, epoch: int, rank: int) -
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
 
-def cut(order: Indices, counts: Indices, start: int, stop: int) -> list[Piece]:
-    """Return the pieces that hold rows [start, stop) of the fragments in the given order.
+def indices(spans: Indices) -> Indices:
+    """Return the numbers of all spans one after the other, shape (rows,).
+
+    Args:
+        spans: (spans, 2) [start, stop) of each.
+    """
+    parts = [np.arange(start, stop, dtype=np.int64) for start, stop in spans]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+
+
+def cut(order: Indices, counts: Indices, spans: Indices) -> list[Piece]:
+    """Return the pieces that hold the spans' rows, in their order.
 
     Args:
         order: (fragments,) fragment numbers.
         counts: (all fragments,) rows of each fragment.
-        start: first row, counted along `order`.
-        stop: one past the last row.
+        spans: (spans, 2) rows [start, stop) of each span, counted along `order`.
     """
     pieces = []
-    # ends has shape (fragments,) where each fragment of the order ends
+    # ends has shape (fragments,): where each fragment of the order ends
     ends = np.cumsum(counts[order])
-    position = int(np.searchsorted(ends, start, side="right"))
-    while start < stop:
-        fragment = int(order[position])
-        begin = int(ends[position]) - int(counts[fragment])
-        end = min(stop, int(ends[position]))
-        if end > start:
-            pieces.append(Piece(fragment, start - begin, end - begin))
-        start = end
-        position += 1
+    positions = np.searchsorted(ends, spans[:, 0], side="right")
+    for (first, stop), position in zip(spans.tolist(), positions.tolist(), strict=True):
+        start = first
+        while start < stop:
+            end = int(ends[position])
+            fragment = int(order[position])
+            begin = end - int(counts[fragment])
+            if end > start:
+                pieces.append(Piece(fragment, start - begin, min(stop, end) - begin))
+                start = min(stop, end)
+            position += 1  # noqa: PLW2901 - walks on from where the span starts
     return pieces
-
-
-def interleave(pieces_by_rank: Sequence[Sequence[Piece]]) -> list[tuple[int, Piece]]:
-    """Return (rank, piece) so that all ranks get their rows at the same pace."""
-    keyed = []
-    for rank, pieces in enumerate(pieces_by_rank):
-        rows_before = 0
-        for piece in pieces:
-            keyed.append((rows_before, rank, piece))
-            rows_before += piece.rows
-    return [(rank, piece) for _, rank, piece in sorted(keyed, key=lambda entry: entry[:2])]

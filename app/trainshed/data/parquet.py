@@ -1,28 +1,28 @@
-"""Parquet files as fragments: what can be read on its own, with its row count known before reading."""
+"""Parquet files as fragments: what is read on its own, with its rows counted before reading."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trainshed.data.columns import Columns, from_arrow
+from trainshed.data.arrow import from_arrow
+from trainshed.data.errors import DataError
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-# Neighbouring row groups of a file are read together up to this size: enough work to pay for a
-# Ray task (a few ms), small enough that a worker holds several.
+    from trainshed.data.columns import Columns
+
+# Neighbouring row groups of a file are one fragment up to this size: what the shuffle of blocks
+# moves, and large enough that reading it takes longer than finding it.
 FRAGMENT_BYTES = 16 * 2**20
-
-
-class DataError(Exception):
-    """Data that cannot be read or used; the message names the file or column."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Source:
     Args:
         fragments: in the order of the files' names.
         num_files: number of files.
-        schema: of the first file; the others have the needed columns too.
+        schema: of the first file; the others have the same needed columns.
         fingerprint: sha256 over names, sizes and row counts.
     """
 
@@ -75,17 +75,19 @@ def open_source(path: Path, columns: Sequence[str], field: str) -> Source:
         field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
 
     Raises:
-        SpecError: when the path, a file or a column is missing, or a file is no parquet.
+        SpecError: when the path, a file or a column is missing, a file is no parquet, or the files
+            do not fit together.
     """
     files = _files(path, field)
     footers = [(file, _footer(file, field)) for file in files]
-    for file, footer in footers:
-        have = footer.schema.to_arrow_schema().names
+    schemas = [(file, footer.schema.to_arrow_schema()) for file, footer in footers]
+    for file, schema in schemas:
         for column in columns:
-            if column not in have:
-                raise SpecError(
-                    [Problem(f"{field}.columns", column, f"one of {', '.join(have)} ({file})")]
-                )
+            if column not in schema.names:
+                known = ", ".join(schema.names)
+                raise SpecError([Problem(f"{field}.columns", column, f"one of {known} ({file})")])
+    for (file, schema), (other, other_schema) in pairwise(schemas):
+        _check_alike(file, schema, other, other_schema, columns, field)
     digest = hashlib.sha256()
     fragments: list[Fragment] = []
     for number, (file, footer) in enumerate(footers):
@@ -93,26 +95,27 @@ def open_source(path: Path, columns: Sequence[str], field: str) -> Source:
         fragments.extend(_fragments(str(file), number, footer))
     if not fragments:
         raise SpecError([Problem(f"{field}.path", str(path), "files with at least one row")])
-    schema = footers[0][1].schema.to_arrow_schema()
-    return Source(tuple(fragments), len(files), schema, digest.hexdigest())
+    return Source(tuple(fragments), len(files), schemas[0][1], digest.hexdigest())
 
 
-def read_fragment(fragment: Fragment, columns: Sequence[str]) -> Columns:
-    """Return the rows of a fragment.
+def read_fragment(fragment: Fragment, columns: Sequence[str], chunk_rows: int) -> Iterator[Columns]:
+    """Yield the rows of a fragment in tables of `chunk_rows` rows; the last may be smaller.
 
     Raises:
         DataError: naming the file and row groups when they cannot be decoded.
     """
+    groups, wanted = list(fragment.row_groups), list(columns) or None
     try:
         with pq.ParquetFile(fragment.path) as file:
-            table = file.read_row_groups(
-                list(fragment.row_groups), columns=list(columns) or None, use_threads=False
-            )
+            if fragment.rows <= chunk_rows:
+                yield from_arrow(file.read_row_groups(groups, columns=wanted, use_threads=False))
+                return
+            for batch in file.iter_batches(
+                chunk_rows, row_groups=groups, columns=wanted, use_threads=False
+            ):
+                yield from_arrow(pa.Table.from_batches([batch]))
     except (OSError, pa.ArrowException) as error:
-        raise DataError(
-            f"{fragment.path}: row groups {list(fragment.row_groups)} cannot be read: {error}"
-        ) from error
-    return from_arrow(table)
+        raise DataError(f"{fragment.path}: row groups {groups} cannot be read: {error}") from error
 
 
 def read_sample(source: Source, columns: Sequence[str], rows: int) -> Columns:
@@ -134,7 +137,7 @@ def read_sample(source: Source, columns: Sequence[str], rows: int) -> Columns:
 
 def _files(path: Path, field: str) -> list[Path]:
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*.parquet") if file.is_file())
+        files = sorted(file for file in path.rglob("*.parquet") if _is_data(file, path))
         if not files:
             raise SpecError([Problem(f"{field}.path", str(path), "a folder with *.parquet files")])
         return files
@@ -145,6 +148,13 @@ def _files(path: Path, field: str) -> list[Path]:
     return [path]
 
 
+def _is_data(file: Path, root: Path) -> bool:
+    # Spark, Hive and Dask keep what is unfinished or not data under names with _ or a dot.
+    return file.is_file() and not any(
+        part.startswith(("_", ".")) for part in file.relative_to(root).parts
+    )
+
+
 def _footer(file: Path, field: str) -> pq.FileMetaData:
     try:
         return pq.read_metadata(file)
@@ -152,6 +162,24 @@ def _footer(file: Path, field: str) -> pq.FileMetaData:
         raise SpecError(
             [Problem(f"{field}.path", str(file), f"a parquet file ({error})")]
         ) from error
+
+
+def _check_alike(  # noqa: PLR0913, PLR0917 - two files and what to say of them
+    file: Path,
+    schema: pa.Schema,
+    other: Path,
+    other_schema: pa.Schema,
+    columns: Sequence[str],
+    field: str,
+) -> None:
+    for name in columns or sorted({*schema.names, *other_schema.names}):
+        one, two = (
+            str(each.field(name).type) if name in each.names else "no such column"
+            for each in (schema, other_schema)
+        )
+        if one != two:
+            want = f"the same column {name} in all files: {one} in {file}"
+            raise SpecError([Problem(f"{field}.path", f"{two} in {other}", want)])
 
 
 def _fragments(path: str, number: int, footer: pq.FileMetaData) -> list[Fragment]:

@@ -5,6 +5,7 @@ Pure: sizes and samples are measured elsewhere (preflight) and come in as argume
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -25,6 +26,11 @@ Loader = Literal["ray-data", "torch"]
 # and the blocks that Ray Data holds between two operators.
 WORKER_SHARE = 0.25
 OBJECT_STORE_SHARE = 0.5
+# Transformed rows that travel together: a transfer costs some 2 ms however small it is, and what
+# is on the way to the workers takes memory.
+BLOCK_BYTES = 8 * 2**20
+# Of a row where only running a function tells.
+ROW_BYTES = 4096.0
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,19 @@ class DatasetPlan:
         return np.asarray([fragment.rows for fragment in self.source.fragments], dtype=np.int64)
 
     @property
+    def row_bytes(self) -> float:
+        """Return the mean size of a transformed row, as far as is known."""
+        return max(1.0, self.num_bytes / self.rows) if self.num_bytes and self.rows else ROW_BYTES
+
+    @property
+    def block_rows(self) -> int:
+        """Return the rows that travel together, and that a rank gets in one turn: a power of 2.
+
+        It is part of the order of the rows, so it hangs on the data alone.
+        """
+        return 1 << max(0, math.floor(math.log2(BLOCK_BYTES / self.row_bytes)))
+
+    @property
     def augments_in_worker(self) -> bool:
         """Say whether augmentation runs in the training worker rather than on the data's CPUs."""
         in_memory = self.cache == "workers" or (
@@ -107,7 +126,7 @@ class DatasetPlan:
         return self.loader == "torch" or in_memory
 
 
-def plan_dataset(
+def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from five sides
     name: str,
     spec: DatasetSpec,
     loader: Loader,
@@ -132,41 +151,21 @@ def plan_dataset(
     """
     field = f"spec.data.datasets.{name}"
     num_bytes = int(measured.row_bytes * source.rows) if source and measured else None
-    cache, reason = _cache(spec, loader, num_bytes, room, num_workers, field)
-    if measured and not measured.keeps_rows and cache == "none":
-        raise SpecError(
-            [
-                Problem(
-                    f"{field}.cache",
-                    spec.cache,
-                    "objects: a transform changes the number of rows, and without a cache the steps "
-                    "of an epoch could not be known before it ends",
-                )
-            ]
-        )
+    if num_bytes is None:
+        cache, reason = _functions_cache(spec, loader, field)
+    elif spec.cache != "auto":
+        cache, reason = spec.cache, "asked for"
+    else:
+        cache, reason = _best_cache(spec, loader, num_bytes, room, num_workers)
+    if measured and not measured.keeps_rows:
+        _check_rows_may_change(cache, loader, spec, field)
     return DatasetPlan(
         name=name,
         source=source,
         use=_use(spec, field),
         columns=spec.read.columns,
-        transforms=tuple(
-            Function(
-                transform.use,
-                f"{field}.transforms[{position}].use",
-                transform.kind,
-                tuple(sorted(transform.options.items())),
-                transform.batch_size,
-            )
-            for position, transform in enumerate(spec.transforms)
-        ),
-        augments=tuple(
-            Function(
-                augment.use,
-                f"{field}.augment[{position}].use",
-                options=tuple(sorted(augment.options.items())),
-            )
-            for position, augment in enumerate(spec.augment)
-        ),
+        transforms=_transforms(spec, field),
+        augments=_augments(spec, field),
         loader=loader,
         cache=cache,
         reason=reason,
@@ -184,42 +183,68 @@ def _use(spec: DatasetSpec, field: str) -> Function | None:
     return Function(spec.read.use, f"{field}.read.use", options=options)
 
 
-def _cache(
-    spec: DatasetSpec,
-    loader: Loader,
-    num_bytes: int | None,
-    room: Room,
-    num_workers: int,
-    field: str,
-) -> tuple[Cache, str]:
-    if spec.read.use:
-        if spec.cache == "none" or loader == "torch":
-            where, got = ("cache", "none") if spec.cache == "none" else ("read.use", spec.read.use)
-            want = (
-                "a cache and loader ray-data: a function's dataset is run once and kept as objects"
-            )
-            raise SpecError([Problem(f"{field}.{where}", got, want)])
-        if spec.cache == "workers":
-            return "workers", "asked for"
-        return "objects", "a function's dataset is run once"
-    assert num_bytes is not None
-    if spec.cache != "auto":
-        return spec.cache, "asked for"
-    whole = spec.shuffle.mode == "global" or not spec.split
-    share = num_bytes if whole else num_bytes // num_workers
-    moves = spec.shuffle.mode in ("files", "blocks", "global")
-    fits = share <= WORKER_SHARE * room.worker
+def _transforms(spec: DatasetSpec, field: str) -> tuple[Function, ...]:
+    return tuple(
+        Function(
+            transform.use,
+            f"{field}.transforms[{position}].use",
+            transform.kind,
+            tuple(sorted(transform.options.items())),
+            transform.batch_size,
+        )
+        for position, transform in enumerate(spec.transforms)
+    )
+
+
+def _augments(spec: DatasetSpec, field: str) -> tuple[Function, ...]:
+    return tuple(
+        Function(
+            augment.use,
+            f"{field}.augment[{position}].use",
+            options=tuple(sorted(augment.options.items())),
+        )
+        for position, augment in enumerate(spec.augment)
+    )
+
+
+def _functions_cache(spec: DatasetSpec, loader: Loader, field: str) -> tuple[Cache, str]:
+    want = "a cache and loader ray-data: a function's dataset is run once and kept as objects"
+    if spec.cache == "none":
+        raise SpecError([Problem(f"{field}.cache", "none", want)])
     if loader == "torch":
-        if moves and spec.shuffle.mode != "global":
-            return "none", f"with shuffle {spec.shuffle.mode} a worker's rows change each epoch"
-        if fits:
-            return "workers", f"{megabytes(share)} a worker fit in its memory"
-        return "none", f"{megabytes(share)} a worker do not fit in its memory"
-    if fits and not moves:
+        raise SpecError([Problem(f"{field}.read.use", spec.read.use, want)])
+    if spec.cache == "workers":
+        return "workers", "asked for"
+    return "objects", "a function's dataset is run once"
+
+
+def _best_cache(
+    spec: DatasetSpec, loader: Loader, num_bytes: int, room: Room, num_workers: int
+) -> tuple[Cache, str]:
+    mode = spec.shuffle.mode
+    whole = mode == "global" or not spec.split
+    share = num_bytes if whole else num_bytes // num_workers
+    fits = share <= WORKER_SHARE * room.worker
+    # With the plain loader a worker may keep all rows, and find those of an epoch itself.
+    stays = mode in ("none", "local") or (loader == "torch" and mode == "global")
+    if fits and stays:
         return "workers", f"{megabytes(share)} a worker fit in its memory"
+    if loader == "torch":
+        if stays:
+            return "none", f"{megabytes(share)} a worker do not fit in its memory"
+        return "none", f"with shuffle {mode} a worker's rows change each epoch"
     if num_bytes <= OBJECT_STORE_SHARE * room.object_store:
         return "objects", f"{megabytes(num_bytes)} fit in the object store"
     return "none", f"{megabytes(num_bytes)} fit neither in the workers nor in the object store"
+
+
+def _check_rows_may_change(cache: Cache, loader: Loader, spec: DatasetSpec, field: str) -> None:
+    why = "a transform changes the number of rows, and the steps of an epoch must be known before"
+    if loader == "torch":
+        want = f"transforms that keep every row, or loader ray-data: {why}"
+        raise SpecError([Problem(f"{field}.transforms", "with loader torch", want)])
+    if cache == "none":
+        raise SpecError([Problem(f"{field}.cache", spec.cache, f"objects: {why} it ends")])
 
 
 def megabytes(num_bytes: float) -> str:

@@ -1,4 +1,4 @@
-"""Random numbers that belong to rows, so that no batch boundary, cache or placement changes them."""
+"""Random numbers that belong to rows: no batch boundary, cache or placement changes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 U64 = np.uint64
-# Constants of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
+# Constants of SplitMix64, from "Fast splittable pseudorandom number generators" (2014).
 GAMMA = U64(0x9E3779B97F4A7C15)
 MIX_1 = U64(0xBF58476D1CE4E5B9)
 MIX_2 = U64(0x94D049BB133111EB)

@@ -23,7 +23,7 @@ class Rows:
     """
 
     def __init__(self, tables: Sequence[Columns], ids: Indices) -> None:
-        self._tables = [table for table in tables if num_rows(table)]
+        self._tables = [table for table in tables if num_rows(table)] or list(tables[:1])
         # ends has shape (tables,)
         self._ends = np.cumsum([num_rows(table) for table in self._tables])
         self.ids = ids
@@ -33,8 +33,11 @@ class Rows:
 
     def compact(self) -> Rows:
         """Return the same rows in one table of their own memory."""
-        owned = [{name: np.array(array) for name, array in join(self._tables).items()}]
-        return Rows(owned, self.ids)
+        if not self._tables:
+            return self
+        if len(self._tables) > 1:
+            return Rows([join(self._tables)], self.ids)
+        return Rows([{name: array.copy() for name, array in self._tables[0].items()}], self.ids)
 
     def take(self, wanted: Indices) -> Columns:
         """Return rows by position, in the order asked for; always a copy.
@@ -46,14 +49,14 @@ class Rows:
             return {name: array[wanted] for name, array in self._tables[0].items()}
         # part has shape (n,) the table that holds each row
         part = np.searchsorted(self._ends, wanted, side="right")
-        first = self._tables[0]
-        out = {
-            name: np.empty((len(wanted), *array.shape[1:]), array.dtype)
-            for name, array in first.items()
-        }
+        taken: Columns = {}
         for number in np.unique(part):
             at = np.flatnonzero(part == number)
             begin = self._ends[number - 1] if number else 0
             for name, array in self._tables[number].items():
-                out[name][at] = array[wanted[at] - begin]
-        return out
+                if name not in taken:
+                    # One table may hold wider numbers or longer strings than another.
+                    dtype = np.result_type(*{table[name].dtype for table in self._tables})
+                    taken[name] = np.empty((len(wanted), *array.shape[1:]), dtype)
+                taken[name][at] = array[wanted[at] - begin]
+        return taken

@@ -12,7 +12,7 @@ from ray.data._internal.stats import DatasetStats
 from ray.data.block import BlockAccessor
 from ray.data.context import DataContext
 
-from trainshed.data.source import to_block
+from trainshed.data.datasets import to_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from trainshed.data.batches import Feed
     from trainshed.data.plan import DatasetPlan
     from trainshed.data.schedule import Pass
-
-# A block is what Ray Data's iterator holds and cuts: small enough to have a few at once.
-BLOCK_BYTES = 4 * 2**20
-# Where nothing tells how large a row is.
-BLOCK_ROWS = 1024
 
 
 class PlannedShard(DataIterator):
@@ -65,7 +60,9 @@ class PlannedShard(DataIterator):
         for columns in self._feed.columns(at):
             block = to_block(columns)
             accessor = BlockAccessor.for_block(block)
-            entry = BlockEntry(ref=ray.put(block), metadata=accessor.get_metadata())
+            ref = ray.put(block)
+            # Ray has one class of references for checkers and another one that it uses.
+            entry = BlockEntry(ref=ref, metadata=accessor.get_metadata())  # type: ignore[arg-type]
             yield RefBundle(blocks=(entry,), schema=accessor.schema(), owns_blocks=True)
 
     def _on_iteration_end(self, executor: StreamingExecutor | None) -> None:  # noqa: ARG002
@@ -95,6 +92,4 @@ class PlannedShard(DataIterator):
 
 def rows_a_block(plan: DatasetPlan) -> int:
     """Return how many rows of a dataset make a block of moderate size."""
-    if not plan.num_bytes or not plan.rows:
-        return BLOCK_ROWS
-    return max(1, BLOCK_BYTES * plan.rows // plan.num_bytes)
+    return plan.block_rows

@@ -1,0 +1,114 @@
+"""How Ray Data runs here: prepared tasks in, blocks in their order out, in bounded memory."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import ray.data
+from ray.data import DataContext, Dataset, ExecutionResources
+from ray.data._internal.execution.execution_callback import ExecutionCallback
+from ray.data.block import BlockMetadata
+from ray.data.datasource import Datasource, ReadTask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from ray.data._internal.execution.streaming_executor import StreamingExecutor
+    from ray.data.block import Block
+
+# Blocks that Ray Data may have ready for each of its CPUs before somebody takes them.
+READY_BYTES_A_CPU = 64 * 2**20
+# Ray Data's loop turns without a rest while finished blocks wait to be taken: half a core of CPU.
+REST_SECONDS = 0.005
+MOST_RESTS = 10
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one Ray Data task makes.
+
+    Args:
+        make: yields the blocks.
+        rows: how many they have, as far as is known.
+    """
+
+    make: Callable[[], Iterable[Block]]
+    rows: int
+
+
+def configure(cpus: int, node_labels: Mapping[str, str]) -> None:
+    """Set what holds for all of Ray Data in this process."""
+    context = DataContext.get_current()
+    context.enable_progress_bars = False
+    context.target_max_block_size = None  # one block a task, so that cached blocks are fragments
+    context.execution_options.preserve_order = True
+    context.execution_options.resource_limits = ExecutionResources(cpu=cpus)
+    context.custom_execution_callback_classes = [_Resting]
+    if node_labels:
+        context.execution_options.label_selector = dict(node_labels)
+    with contextlib.suppress(AttributeError):
+        context.enable_operator_progress_bars = False
+
+
+def dataset_of(name: str, tasks: Sequence[Task], row_bytes: float) -> Dataset:
+    """Return the Ray dataset that tasks make, in their order.
+
+    Args:
+        name: what Ray's dashboard shows.
+        tasks: each runs once.
+        row_bytes: mean size of a row, by which Ray Data plans its memory.
+    """
+    prepared = [
+        ReadTask(
+            task.make,
+            BlockMetadata(
+                num_rows=task.rows,
+                size_bytes=max(1, int(task.rows * row_bytes)),
+                input_files=None,
+                exec_stats=None,
+            ),
+        )
+        for task in tasks
+    ]
+    made: Dataset = ray.data.read_datasource(
+        _Prepared(name, prepared), override_num_blocks=max(1, len(prepared))
+    )
+    return made
+
+
+def block_by_block(dataset: Dataset, block_bytes: float, cpus: int) -> Dataset:
+    """Let the tasks of a dataset hand out block after block, not far ahead of who takes them."""
+    # A block is handed out once it has more than this, and cut from one and a half times this on.
+    dataset.context.target_max_block_size = max(1, int(0.8 * block_bytes))
+    options = dataset.context.execution_options
+    options.resource_limits = options.resource_limits.copy(
+        object_store_memory=READY_BYTES_A_CPU * (cpus + 1)
+    )
+    return dataset
+
+
+class _Resting(ExecutionCallback):
+    def on_execution_step(self, executor: StreamingExecutor) -> None:
+        for _ in range(MOST_RESTS):
+            if executor._consumer_idling():
+                return
+            time.sleep(REST_SECONDS)
+
+
+class _Prepared(Datasource):
+    def __init__(self, name: str, tasks: Sequence[ReadTask]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._name = name
+        self._tasks = list(tasks)
+
+    def get_name(self) -> str:
+        return self._name
+
+    def estimate_inmemory_data_size(self) -> int | None:
+        return sum(task.metadata.size_bytes or 0 for task in self._tasks)
+
+    def get_read_tasks(self, *_: object, **__: object) -> list[ReadTask]:
+        return self._tasks

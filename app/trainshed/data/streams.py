@@ -1,0 +1,118 @@
+"""One pass on its way to the ranks: a short queue for each, filled by one thread. No Ray here."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Item = TypeVar("Item")
+
+
+class StreamClosedError(RuntimeError):
+    """A rank asked for rows of a pass that was given up."""
+
+
+class Stream(Generic[Item]):
+    """Items for each rank in their order; who puts waits where queues are full.
+
+    A full queue does not hold up the others while one of them is waited for and empty: a rank that
+    reads alone, or much faster, must not wait for ranks that wait for it.
+
+    Args:
+        num_ranks: number of workers.
+        depth: items that a rank may be behind.
+    """
+
+    def __init__(self, num_ranks: int, depth: int) -> None:
+        self._queues: list[deque[Item]] = [deque() for _ in range(num_ranks)]
+        self._depth = depth
+        self._changed = threading.Condition()
+        self._waiting: set[int] = set()
+        self._left: set[int] = set()
+        self._ended = self._closed = False
+        self._error: BaseException | None = None
+
+    @property
+    def num_queued(self) -> int:
+        """Return the items that wait, of all ranks."""
+        with self._changed:
+            return sum(len(queue) for queue in self._queues)
+
+    @property
+    def everybody_left(self) -> bool:
+        """Say whether no rank reads on."""
+        return len(self._left) == len(self._queues)
+
+    @property
+    def closed(self) -> bool:
+        """Say whether the pass was given up."""
+        return self._closed
+
+    def put(self, ranks: Sequence[int], item: Item) -> bool:
+        """Give an item to ranks that have not left; wait for room. False once it is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._has_room(ranks))
+            if self._closed:
+                return False
+            for rank in ranks:
+                if rank not in self._left:
+                    self._queues[rank].append(item)
+            self._changed.notify_all()
+            return True
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Say that nothing more comes, because of an error or not."""
+        with self._changed:
+            self._ended, self._error = True, error
+            self._changed.notify_all()
+
+    def take(self, rank: int) -> Item | None:
+        """Return the rank's next item, None at the end; waits for it.
+
+        Raises:
+            StreamClosedError: when the pass was given up.
+            BaseException: the error that ended it, after all items before it.
+        """
+        with self._changed:
+            self._waiting.add(rank)
+            self._changed.notify_all()
+            self._changed.wait_for(
+                lambda: self._queues[rank] or self._ended or self._closed or rank in self._left
+            )
+            self._waiting.discard(rank)
+            if self._queues[rank]:
+                item = self._queues[rank].popleft()
+                self._changed.notify_all()
+                return item
+            if rank in self._left:
+                return None
+            if self._closed:
+                raise StreamClosedError("this pass was given up: another worker group reads now")
+            if self._error:
+                raise self._error
+            return None
+
+    def leave(self, rank: int) -> None:
+        """Take in that a rank reads no further; the last one closes the pass."""
+        with self._changed:
+            self._left.add(rank)
+            self._queues[rank].clear()
+            self._closed = self._closed or (self.everybody_left and not self._ended)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Give the pass up and let go of what is queued."""
+        with self._changed:
+            self._closed = True
+            for queue in self._queues:
+                queue.clear()
+            self._changed.notify_all()
+
+    def _has_room(self, ranks: Sequence[int]) -> bool:
+        if any(not self._queues[rank] for rank in self._waiting):
+            return True
+        return all(len(self._queues[rank]) < self._depth for rank in ranks)

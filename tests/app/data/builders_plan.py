@@ -1,0 +1,117 @@
+"""The only place where datasets, plans and passes of these tests are born."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import JsonValue
+
+from trainshed.data.columns import Columns, cut_rows, join
+from trainshed.data.order import Indices, Piece
+from trainshed.data.parquet import open_source
+from trainshed.data.plan import DatasetPlan, Loader, Measured, Room, plan_dataset
+from trainshed.data.schedule import Kind, Pass, rank_rows, shuffle_mode
+from trainshed.data.source import augmented, first_rows, parts, read_parts, reading
+from trainshed_api.data import DatasetSpec
+
+FUNCTIONS = "tests.app.data.sample_functions"
+ROOM = Room(worker=2**30, object_store=2**30)
+
+
+def write_rows(folder: Path, groups: Sequence[Sequence[int]], width: int = 3) -> Path:
+    """Write a file for each entry, with row groups of the sizes it says; ids count on.
+
+    Columns: id (rows,), x (rows, width) with id + column / 10.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    first = 0
+    for number, sizes in enumerate(groups):
+        with pq.ParquetWriter(
+            folder / f"part-{number:03}.parquet", _table(0, 0, width).schema
+        ) as w:
+            for rows in sizes:
+                w.write_table(_table(first, rows, width), row_group_size=max(1, rows))
+                first += rows
+    return folder
+
+
+def _table(first: int, rows: int, width: int) -> pa.Table:
+    ids = np.arange(first, first + rows, dtype=np.int64)
+    x = (ids[:, None] + np.arange(width) / 10).astype(np.float32)
+    return pa.table(
+        {"id": ids, "x": pa.FixedSizeListArray.from_arrays(pa.array(x.reshape(-1)), width)}
+    )
+
+
+def make_plan(
+    folder: Path | None,
+    *,
+    loader: Loader = "ray-data",
+    row_bytes: float = 20.0,
+    keeps_rows: bool = True,
+    num_workers: int = 2,
+    **fields: JsonValue,
+) -> DatasetPlan:
+    """Return the plan of the dataset `train`; `fields` are those of the spec."""
+    read: JsonValue = {"format": "parquet", "path": str(folder)}
+    spec = DatasetSpec.model_validate({"read": read, **fields})
+    source = (
+        open_source(folder, spec.read.columns, "spec.data.datasets.train.read") if folder else None
+    )
+    measured = Measured(row_bytes, keeps_rows) if source else None
+    return plan_dataset("train", spec, loader, source, measured, ROOM, num_workers)
+
+
+def make_pass(
+    kind: Kind = "train",
+    *,
+    epoch: int = 0,
+    first_step: int = 0,
+    num_ranks: int = 2,
+    batch_size: int = 8,
+    seed: int = 0,
+    group: int = 0,
+    epochs: int | None = None,
+) -> Pass:
+    """Return a pass over the dataset `train`."""
+    return Pass("train", kind, epoch, first_step, num_ranks, batch_size, seed, group, epochs)
+
+
+class MemoryBlocks:
+    """What the feeder would send, made on the spot and cut into tables of odd sizes."""
+
+    def __init__(self, plan: DatasetPlan, rank: int, table_rows: int = 7) -> None:
+        self._plan = plan
+        self._rank = rank
+        self._table_rows = table_rows
+
+    def counts(self) -> Indices:
+        """Return the rows of each fragment."""
+        return self._plan.counts
+
+    def read(self, pieces: list[Piece]) -> Iterator[Columns]:
+        """Yield the pieces' rows."""
+        for columns, _ in read_parts(reading(self._plan), parts(self._plan, pieces)):
+            yield columns
+
+    def stream(self, at: Pass, pieces: list[Piece]) -> Iterator[Columns]:
+        """Yield the rank's rows, augmented where the feeder would."""
+        if shuffle_mode(self._plan, at) == "global":
+            ids = rank_rows(self._plan, at, int(self.counts().sum()), self._rank)
+            whole = [Piece(number, 0, int(rows)) for number, rows in enumerate(self.counts())]
+        else:
+            firsts = first_rows(self.counts())
+            ids = np.concatenate(
+                [np.arange(p.start, p.stop) + firsts[p.fragment] for p in pieces]
+                or [np.empty(0, dtype=np.int64)]
+            )
+            whole = pieces
+        columns = join(list(self.read(whole)) or [{}])
+        if shuffle_mode(self._plan, at) == "global":
+            columns = {name: array[ids] for name, array in columns.items()}
+        if not self._plan.augments_in_worker and at.kind != "exact":
+            columns = augmented(reading(self._plan, at.seed, at.epoch), columns, ids)
+        for start in range(0, len(ids), self._table_rows):
+            yield cut_rows(columns, start, start + self._table_rows)

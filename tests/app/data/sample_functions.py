@@ -1,0 +1,81 @@
+"""Functions that the TrainingRuns of these tests name."""
+
+import numpy as np
+import ray.data
+from numpy.typing import NDArray
+from ray.data import Dataset
+
+from trainshed.data.randomness import RowRandom
+
+# Whatever the columns hold, these functions treat it as numbers.
+Numbers = NDArray[np.float32]
+Batch = dict[str, Numbers]
+
+
+def doubled(batch: Batch, *, column: str = "x") -> Batch:
+    """Return the batch with one column doubled."""
+    return {**batch, column: batch[column] * 2}
+
+
+def noise(batch: Batch, *, rng: RowRandom) -> Batch:
+    """Add random numbers, in place."""
+    batch["x"] += rng.random()[:, None].astype(np.float32)
+    return {**batch, "draw": rng.integers(0, 1000).astype(np.float32)}
+
+
+def odd_rows(batch: Batch) -> Batch:
+    """Return the rows with an odd id."""
+    kept = batch["id"] % 2 == 1
+    return {name: array[kept] for name, array in batch.items()}
+
+
+def broken(batch: Batch, *, at: int = 0) -> Batch:
+    """Raise where a row has the id `at`."""
+    if at in batch["id"]:
+        raise ValueError(f"row {at} is bad")
+    return batch
+
+
+def no_table(batch: Batch) -> int:
+    """Return something that is no table."""
+    return len(batch)
+
+
+def row_sum(row: Batch) -> dict[str, object]:
+    """Return a row with the sum of its x."""
+    return {"id": row["id"], "sum": row["x"].sum()}
+
+
+def fading(row: Batch) -> dict[str, object]:
+    """Return rows of different length."""
+    return {"x": np.zeros(int(row["id"]) + 1)}
+
+
+class Counting:
+    """A transform that is built once."""
+
+    built = 0
+
+    def __init__(self) -> None:
+        Counting.built += 1
+
+    def __call__(self, batch: Batch) -> Batch:
+        return {**batch, "built": np.full(len(batch["id"]), Counting.built, dtype=np.float32)}
+
+
+def numbers(rows: int = 100, blocks: int = 4) -> Dataset:
+    """Return a Ray dataset with the ids 0, 1, ... and x = id."""
+    made = ray.data.range(rows, override_num_blocks=blocks)
+    return made.map_batches(
+        lambda batch: {"id": batch["id"], "x": batch["id"][:, None].astype(np.float32)}
+    )
+
+
+def no_dataset() -> list[int]:
+    """Return something that is no dataset."""
+    return [1, 2]
+
+
+def words(batch: Batch) -> dict[str, NDArray[np.generic]]:
+    """Add a column of strings."""
+    return {**batch, "word": np.array(["a"] * len(batch["id"]), dtype=object)}

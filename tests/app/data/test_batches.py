@@ -1,0 +1,189 @@
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import JsonValue
+
+from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, make_plan, write_rows
+from trainshed.data.batches import Batch, Feed
+from trainshed.data.errors import DataError
+from trainshed.data.plan import DatasetPlan
+from trainshed.data.schedule import Pass
+
+# Two files and a third one, row groups of every size, none of them a multiple of a batch.
+GROUPS = ([5, 11], [1, 30, 8], [26])
+ROWS = 81
+AUGMENTS: JsonValue = [{"use": f"{FUNCTIONS}:noise"}]
+SHUFFLES: dict[str, JsonValue] = {
+    "none": {"mode": "none"},
+    "files": {"mode": "files"},
+    "blocks": {"mode": "blocks"},
+    "local": {"mode": "local", "bufferSize": 13},
+    "global": {"mode": "global"},
+}
+# (loader, cache); a worker cannot keep rows that move, and `objects` is Ray's.
+WAYS = (
+    ("ray-data", "none"),
+    ("ray-data", "objects"),
+    ("ray-data", "workers"),
+    ("torch", "none"),
+    ("torch", "workers"),
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_rows(tmp_path_factory.mktemp("rows"), GROUPS)
+
+
+def ways(mode: str) -> Iterator[tuple[str, str]]:
+    return (way for way in WAYS if way[1] != "workers" or mode in ("none", "local"))
+
+
+def batches_of(plan: DatasetPlan, at: Pass, rank: int) -> list[Batch]:
+    return list(Feed(plan, MemoryBlocks(plan, rank), rank).batches(at))
+
+
+def as_numbers(batches: list[Batch]) -> list[tuple[list[float], ...]]:
+    return [
+        tuple(batch.tensors[name].flatten().tolist() for name in ("id", "x", "draw"))
+        for batch in batches
+    ]
+
+
+@pytest.mark.parametrize("split", [True, False])
+@pytest.mark.parametrize("mode", SHUFFLES)
+def test_every_cache_and_loader_gives_the_same_batches(
+    folder: Path, mode: str, split: bool
+) -> None:
+    at = make_pass(epoch=3)
+    seen = {}
+    for loader, cache in ways(mode):
+        plan = make_plan(
+            folder,
+            loader=loader,  # type: ignore[arg-type]
+            row_bytes=2**20,
+            cache=cache,
+            shuffle=SHUFFLES[mode],
+            augment=AUGMENTS,
+            split=split,
+        )
+        seen[loader, cache] = [as_numbers(batches_of(plan, at, rank)) for rank in (0, 1)]
+    reference = seen.pop(("ray-data", "none"))
+    assert [len(batches) for batches in reference] == [10 if split else 20] * 2
+    for way, batches in seen.items():
+        assert batches == reference, way
+
+
+@pytest.mark.parametrize(("mode", "way"), [(mode, way) for mode in SHUFFLES for way in ways(mode)])
+def test_a_resumed_pass_gives_the_rest_of_it(folder: Path, mode: str, way: tuple[str, str]) -> None:
+    plan = make_plan(
+        folder,
+        loader=way[0],  # type: ignore[arg-type]
+        row_bytes=2**20,
+        cache=way[1],
+        shuffle=SHUFFLES[mode],
+        augment=AUGMENTS,
+        feed={"lastBatch": "keep"},
+    )
+    for rank in (0, 1, 2):
+        whole = as_numbers(batches_of(plan, make_pass(num_ranks=3, epoch=1), rank))
+        for step in range(len(whole) + 1):
+            at = make_pass(num_ranks=3, epoch=1, first_step=step)
+            assert as_numbers(batches_of(plan, at, rank)) == whole[step:], step
+
+
+@pytest.mark.parametrize(
+    ("mode", "split", "last"), list(product(SHUFFLES, [True, False], ["drop", "keep"]))
+)
+def test_a_pass_has_every_row_once(folder: Path, mode: str, split: bool, last: str) -> None:
+    plan = make_plan(
+        folder, cache="none", shuffle=SHUFFLES[mode], split=split, feed={"lastBatch": last}
+    )
+    ids = [
+        np.concatenate([batch.tensors["id"].numpy() for batch in batches_of(plan, make_pass(), r)])
+        for r in (0, 1)
+    ]
+    dropped = {"drop": 1, "keep": 0}[last]
+    rows = np.concatenate(ids) if split else ids[0]
+    assert len(rows) == len(set(rows.tolist())) == ROWS - dropped
+    assert split or sorted(ids[0]) == sorted(ids[1])
+
+
+def test_epochs_differ_where_rows_are_mixed_and_only_there(folder: Path) -> None:
+    for mode, shuffle in SHUFFLES.items():
+        plan = make_plan(folder, cache="none", shuffle=shuffle)
+        first, second = (
+            [batch.tensors["id"].tolist() for batch in batches_of(plan, make_pass(epoch=e), 0)]
+            for e in (0, 1)
+        )
+        assert (first == second) == (mode == "none"), mode
+
+
+def test_an_exact_pass_has_every_row_once_in_any_mode_and_no_augmentation(folder: Path) -> None:
+    for mode, shuffle in SHUFFLES.items():
+        plan = make_plan(folder, cache="none", shuffle=shuffle, augment=AUGMENTS)
+        at = make_pass("exact", num_ranks=3, batch_size=40)
+        batches = [batches_of(plan, at, rank) for rank in range(3)]
+        full = [batch for rank in batches for batch in rank if batch.rows]
+        ids = [row for batch in full for row in batch.tensors["id"].tolist()]
+        assert sorted(ids) == list(range(ROWS)), mode
+        assert [[batch.total for batch in rank] for rank in batches] == [[40, 40, 1]] * 3
+        assert [batch.rows for batch in batches[2]] == [13, 13, 0]
+        assert all("draw" not in batch.tensors for batch in full)
+
+
+@dataclass(frozen=True)
+class TooFew:
+    batch_size: int
+    num_ranks: int
+    last: str
+
+
+TOO_FEW = {
+    "a batch larger than the data": TooFew(100, 2, "drop"),
+    "more workers than rows": TooFew(200, 90, "keep"),
+}
+
+
+@pytest.mark.parametrize("case", TOO_FEW.values(), ids=TOO_FEW)
+def test_too_few_rows_for_a_step_are_an_error(folder: Path, case: TooFew) -> None:
+    plan = make_plan(folder, cache="none", feed={"lastBatch": case.last})
+    at = make_pass(batch_size=case.batch_size, num_ranks=case.num_ranks)
+    with pytest.raises(DataError, match=r"spec\.data\.datasets\.train: 81 rows .* too few"):
+        batches_of(plan, at, 0)
+
+
+def test_a_column_without_numbers_is_an_error_that_names_it(folder: Path) -> None:
+    plan = make_plan(folder, cache="none", transforms=[{"use": f"{FUNCTIONS}:words"}])
+    with pytest.raises(DataError, match="train: column word holds values of str; turn it into"):
+        batches_of(plan, make_pass(), 0)
+
+
+def test_tensors_have_the_types_asked_for_and_memory_of_their_own(folder: Path) -> None:
+    plan = make_plan(folder, cache="workers", feed={"dtypes": {"x": "bfloat16", "id": "float64"}})
+    feed = Feed(plan, MemoryBlocks(plan, 0), 0)
+    first = next(iter(feed.batches(make_pass())))
+    assert str(first.tensors["x"].dtype) == "torch.bfloat16"
+    assert str(first.tensors["id"].dtype) == "torch.float64"
+    first.tensors["id"].zero_()
+    again = next(iter(feed.batches(make_pass())))
+    assert again.tensors["id"].tolist() == [0, 1, 2, 3]
+
+
+def test_equal_passes_are_told_apart(folder: Path) -> None:
+    plan = make_plan(folder, cache="none")
+    seen: list[Pass] = []
+
+    class Recording(MemoryBlocks):
+        def stream(self, at: Pass, pieces):  # type: ignore[no-untyped-def]
+            seen.append(at)
+            return super().stream(at, pieces)
+
+    feed = Feed(plan, Recording(plan, 0), 0)
+    for _ in range(2):
+        list(feed.batches(make_pass("exact")))
+    assert [at.again for at in seen] == [0, 1]
