@@ -59,16 +59,24 @@ class Driver:
         self._events.flush()
 
     def watch(self, coordinator: Client, work: Work) -> Verdict:
-        """Follow the work to its end; a stop is passed on and enforced after the grace period."""
+        """Follow the work to its end; a stop is passed on and enforced after the grace period.
+
+        A function with a loop of its own does not hear of it: the next checkpoint that it reports
+        is its end.
+        """
         deadline: float | None = None
+        kept = None
         grace = self._prepared.spec.grace_period_seconds
         while work.is_alive():
             work.join(SECONDS_BETWEEN_LOOKS)
             self.look(coordinator)
             if self._stop.reason and deadline is None:
                 deadline = time.monotonic() + grace
+                kept = self._own_checkpoint()
                 coordinator.stop(self._stop.reason)
                 self.show(Stopping(time=time.time(), reason=self._stop.reason, grace_seconds=grace))
+            if deadline is not None and self._own_checkpoint() != kept:
+                return Verdict(STOPPED, f"{self._stop.reason}: stopped after a checkpoint")
             if deadline is not None and time.monotonic() > deadline:
                 message = f"{self._stop.reason}: no end within gracePeriodSeconds ({grace})"
                 return Verdict(STOPPED, message)
@@ -81,6 +89,12 @@ class Driver:
         self._seen += len(self.view.events)
         for event in self.view.events:
             self.show(_known(event))
+
+    def _own_checkpoint(self) -> str | None:
+        """Return the last checkpoint that a function reported itself; a command hears of stops."""
+        if self._prepared.command or self.view is None or self.view.reported.checkpoint is None:
+            return None
+        return self.view.reported.checkpoint[0]
 
     def _verdict(self, error: Exception | None) -> Verdict:
         assert self.view

@@ -90,11 +90,12 @@ class ReportRelay(ReportCallback):
             path = checkpoint.path if checkpoint else None
             if path and is_ours(Path(path).name):
                 return
+            # First of all, because the driver may end a run that was asked to stop at its report.
+            if path and (done := coordinator.passes()):
+                passes.write(Path(path), done)
             report = reported(metrics[0], path)
             if events := events_of(report, time.time()):
                 coordinator.report(report, events)
-            if path and (done := coordinator.passes()):
-                passes.write(Path(path), done)
 
 
 class HeldUp(TrainContextCallback):
