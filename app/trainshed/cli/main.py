@@ -14,7 +14,7 @@ from trainshed.cli.run import run
 from trainshed.cli.validate import validate
 from trainshed.folder import AttemptHeldError
 from trainshed_api.errors import SpecError
-from trainshed_api.names import EXIT_INVALID, EXIT_TRY_AGAIN
+from trainshed_api.names import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_TRY_AGAIN
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -41,5 +41,5 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except click.Abort:
-        sys.exit(EXIT_INVALID)
+    except click.Abort:  # Ctrl-C before anything started
+        sys.exit(EXIT_INTERRUPTED)

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 @click.option("--fresh", is_flag=True, help="Start anew; what earlier attempts wrote stays.")
 def run(file: Path, settings: tuple[str, ...], cpu: bool, fresh: bool) -> None:
     """Train FILE on this machine, going on from where an earlier attempt ended."""
+    started = time.time() - process_age_seconds()
+    prepared = check(file, read(file, settings, cpu))
+    # Not before: these import Ray, and whoever has a mistake to mend should not wait for it.
     from trainshed import launch, resume
     from trainshed.display import choose_display
     from trainshed.preflight import home_of
     from trainshed.ray_cluster import leave
 
-    started = time.time() - process_age_seconds()
-    prepared = check(file, read(file, settings, cpu))
     if not fresh:
         resume.check_same_run(prepared)
         if done := resume.finished(prepared):
