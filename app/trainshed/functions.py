@@ -6,13 +6,14 @@ import ast
 import importlib
 import inspect
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import ModuleType
 
 # It still imports, but inside a worker of Ray Train V2 its report() and get_dataset_shard() warn
@@ -47,29 +48,56 @@ def find_training_function(use: str, field: str) -> Callable[..., object]:
     """Import a training function of Ray's own shape: no argument, or the config.
 
     Raises:
-        SpecError: also when it needs more than one argument or still uses Ray's removed session.
+        SpecError: also when it needs other arguments or still uses Ray's removed session.
     """
     function = find(use, field)
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        want = "a plain function: calling one that is async or yields does not run it"
+        raise SpecError([Problem(field, use, want)])
     needed = [
         parameter
         for parameter in inspect.signature(function).parameters.values()
         if parameter.default is parameter.empty
         and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     ]
-    if len(needed) > 1 or any(parameter.kind is parameter.KEYWORD_ONLY for parameter in needed):
-        got = f"{use}({', '.join(parameter.name for parameter in needed)})"
-        want = "a function that needs no argument or one (the config)"
-        raise SpecError([Problem(field, got, want)])
+    if len(needed) > 1 or any(p.kind == p.KEYWORD_ONLY for p in needed):
+        names = ", ".join(parameter.name for parameter in needed)
+        want = "a function with no argument or one (the config)"
+        raise SpecError([Problem(field, f"{use}({names})", want)])
     _refuse_removed_session(use, function, field)
     return function
 
 
 def takes_config(function: Callable[..., object]) -> bool:
     """Say whether a training function wants the config."""
-    return any(
-        parameter.kind is not parameter.KEYWORD_ONLY and parameter.kind is not parameter.VAR_KEYWORD
-        for parameter in inspect.signature(function).parameters.values()
-    )
+    named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    return any(parameter.kind not in named for parameter in parameters)
+
+
+def check_config(use: str, config: Mapping[str, object]) -> None:
+    """Let the module of a training function refuse the config before anything starts.
+
+    A module may have a function `check_config(config)` beside its training function; it raises
+    ValueError, or SpecError where it can say which field is wrong.
+
+    Args:
+        use: the training function.
+        config: of the spec.
+
+    Raises:
+        SpecError: with what it finds.
+    """
+    check = getattr(_module(use, "spec.train"), "check_config", None)
+    if check is None:
+        return
+    try:
+        check(dict(config))
+    except SpecError:
+        raise
+    except ValueError as error:
+        want = str(error) or f"another one: {use} refuses it"
+        raise SpecError([Problem("spec.config", None, want)]) from error
 
 
 def _module(use: str, field: str) -> ModuleType:
@@ -79,10 +107,18 @@ def _module(use: str, field: str) -> ModuleType:
         sys.path.insert(0, here)
     try:
         return importlib.import_module(name)
-    # A script that ends the process when it is imported is no module either.
-    except (Exception, SystemExit) as error:
-        cause = f"{type(error).__name__}: {error}"
+    except (Exception, SystemExit) as error:  # a script without a main guard may read arguments
+        cause = f"{type(error).__name__}: {error}{_place(error)}"
         raise SpecError([Problem(field, use, f"a module that imports ({cause})")]) from error
+
+
+def _place(error: BaseException) -> str:
+    """Return the file and line that raised it, unless that was the import itself."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    inside = (
+        last.filename.startswith("<frozen importlib") or "importlib" in Path(last.filename).parts
+    )
+    return "" if inside else f", {last.filename}:{last.lineno}"
 
 
 def _is_own(value: object, module: ModuleType) -> bool:
@@ -95,22 +131,26 @@ def _refuse_removed_session(use: str, function: Callable[..., object], field: st
         tree = ast.parse(source)
     except (OSError, TypeError, SyntaxError):  # built elsewhere than in a file: nothing to check
         return
-    for node in ast.walk(tree):
-        for name, line in _names(node):
-            if name.startswith(REMOVED_MODULES):
-                want = (
-                    f"a module without {name} (line {line}): Ray removed it; use "
-                    "ray.train.report, ray.train.get_dataset_shard and ray.train.get_context"
-                )
-                raise SpecError([Problem(field, use, want)])
+    lines = {name: line for node in ast.walk(tree) for name, line in _names_used(node)}
+    if "ray.air" in lines:  # as `from ray import air` has it
+        lines |= {f"ray.{name}": line for name, line in lines.items() if name.startswith("air.")}
+    for name, line in lines.items():
+        removed = next((module for module in REMOVED_MODULES if name.startswith(module)), None)
+        if removed:
+            want = (
+                f"a module without {removed} (line {line}): Ray removed it; use ray.train.report, "
+                "ray.train.get_dataset_shard and ray.train.get_context"
+            )
+            raise SpecError([Problem(field, use, want)])
 
 
-def _names(node: ast.AST) -> list[tuple[str, int]]:
-    """Return the dotted names that a node imports or reaches by attributes, with their line."""
-    if isinstance(node, ast.Import):
-        return [(alias.name, node.lineno) for alias in node.names]
-    if isinstance(node, ast.ImportFrom) and node.module:
-        return [(f"{node.module}.{alias.name}", node.lineno) for alias in node.names]
-    if isinstance(node, ast.Attribute):
-        return [(ast.unparse(node), node.lineno)]
+def _names_used(node: ast.AST) -> list[tuple[str, int]]:
+    """Return what a node imports or reaches through dots, e.g. `ray.air.session`, and its line."""
+    match node:
+        case ast.Import(names=names):
+            return [(alias.name, node.lineno) for alias in names]
+        case ast.ImportFrom(module=str(module), names=names):
+            return [(f"{module}.{alias.name}", node.lineno) for alias in names]
+        case ast.Attribute():
+            return [(ast.unparse(node), node.lineno)]
     return []

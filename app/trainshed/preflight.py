@@ -17,7 +17,7 @@ from trainshed.data.errors import DataError
 from trainshed.data.parquet import Source, open_source, read_sample
 from trainshed.data.plan import DatasetPlan, Measured, Room, plan_dataset
 from trainshed.folder import RunFolder
-from trainshed.functions import find, find_training_function
+from trainshed.functions import check_config, find, find_training_function
 from trainshed.machine import OBJECT_STORE_SHARE, Machine, check_fits, this_machine, worker_memory
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import ENV_HOME
@@ -77,6 +77,7 @@ def prepare(run: TrainingRun, home: Path, in_cluster: bool, beside: Path | None 
         check_fits(spec, machine)
     if spec.train is not None:
         find_training_function(spec.train, "spec.train")
+        check_config(spec.train, spec.config)
     command = find_command(spec.entrypoint, beside or home) if spec.entrypoint else ()
     room = Room(worker_memory(spec, machine), int(machine.memory * OBJECT_STORE_SHARE))
     plans = {
