@@ -163,12 +163,20 @@ def _measure(draft: DatasetPlan, source: Source, seed: int) -> Measured:
         row_bytes = nbytes(columns) / max(kept, 1)
         columns = augment(columns, draft.augments, np.arange(kept, dtype=np.int64), seed, 0)
     except (DataError, OSError, pa.ArrowException) as error:
-        raise SpecError([Problem(draft.field, None, str(error))]) from error
+        raise SpecError([_place(draft, str(error))]) from error
     except Exception as error:  # a function of the user's may raise anything
         want = f"functions that take the first {SAMPLE_ROWS} rows ({type(error).__name__}: {error})"
         raise SpecError([Problem(draft.field, None, want)]) from error
     _check_tensors(draft, columns)
     return Measured(row_bytes, keeps_rows=kept == rows)
+
+
+def _place(draft: DatasetPlan, message: str) -> Problem:
+    """Return the problem at the field that a message begins with, else at the dataset."""
+    field, colon, want = message.partition(": ")
+    if colon and field.startswith(draft.field):
+        return Problem(field, None, want)
+    return Problem(draft.field, None, message)
 
 
 def _check_tensors(draft: DatasetPlan, columns: Columns) -> None:

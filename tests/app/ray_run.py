@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import JsonValue
-from trainshed_api.progress import AnyEvent, Finished, parse_event
 
 from tests.builders import make_document
+from trainshed_api.progress import AnyEvent, Finished, parse_event
 
 ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-c", "from trainshed.cli.main import main; main()"]
+PROGRAM = "from trainshed.cli.main import main; main()"
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,14 @@ def run_folder(file: Path) -> Path:
     return file.parent / "runs" / "local" / file.stem
 
 
-def start(*words: str, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
+def start(
+    *words: str, environment: dict[str, str] | None = None, program: str = PROGRAM
+) -> subprocess.Popen[str]:
     """Start `trainshed WORDS` from the repository's root."""
     clean = {name: value for name, value in os.environ.items() if name != "TRAINSHED_HOME"}
     path = os.pathsep.join(str(ROOT / room) for room in ("api", "app", "."))
     return subprocess.Popen(
-        [*COMMAND, *words],
+        [sys.executable, "-c", program, *words],
         cwd=ROOT,
         env=clean | {"PYTHONPATH": path} | (environment or {}),
         stdout=subprocess.PIPE,
@@ -75,9 +77,11 @@ def finish(process: subprocess.Popen[str], timeout_seconds: float = 100) -> Outp
     return Output(process.returncode, events, stdout, stderr)
 
 
-def trainshed(*words: str, environment: dict[str, str] | None = None) -> Output:
+def trainshed(
+    *words: str, environment: dict[str, str] | None = None, program: str = PROGRAM
+) -> Output:
     """Run `trainshed WORDS` to its end."""
-    return finish(start(*words, environment=environment))
+    return finish(start(*words, environment=environment, program=program))
 
 
 def wait_for_step(file: Path, step: int, attempt: int = 1, timeout_seconds: float = 80) -> None:

@@ -1,0 +1,46 @@
+"""Which processes a test has left behind."""
+
+import os
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+NAME = "STARTED_BY_TEST"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A mark in the environment that every child inherits, however far it runs away."""
+
+    value: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the variable to start a process with."""
+        return {NAME: self.value}
+
+    def processes(self) -> list[str]:
+        """Return the commands that run under this mark now; zombies are over."""
+        mine = f"{NAME}={self.value}".encode()
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if mine in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:  # it ended meanwhile, or is somebody else's
+                continue
+        return found
+
+    def left_over(self, within_seconds: float = 5.0) -> list[str]:
+        """Return what still runs after a while; empty as soon as nothing does."""
+        deadline = time.monotonic() + within_seconds
+        while (found := self.processes()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return found
+
+
+def children() -> set[str]:
+    """Return the numbers of this process's children."""
+    tasks = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    return {number for task in tasks for number in task.read_text().split()}
