@@ -153,6 +153,7 @@ class Command:
 
     def _listen(self) -> None:
         assert self._process.stdout
-        for line in self._process.stdout:
-            print(line, end="", file=sys.stderr, flush=True)
-            self.last_words = line.strip() or self.last_words
+        with self._process.stdout as lines:
+            for line in lines:
+                print(line, end="", file=sys.stderr, flush=True)
+                self.last_words = line.strip() or self.last_words

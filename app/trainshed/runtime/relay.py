@@ -33,7 +33,7 @@ from trainshed.runtime.meter import CHECKPOINTING
 from trainshed.runtime.reports import events_of, reported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ray.train.v2._internal.execution.context import TrainRunContext
     from ray.train.v2._internal.execution.training_report import _TrainingReport
@@ -59,14 +59,13 @@ class Line:
         self._coordinator = coordinator
         self._name = os.environ.get(ENV_COORDINATOR, "")
 
-    @contextlib.contextmanager
-    def open(self) -> Iterator[Client]:
-        """Yield the coordinator; whatever goes wrong inside the block is logged and over."""
+    def call(self, say: Callable[[Client], None]) -> None:
+        """Say something to the coordinator; whatever goes wrong is logged and over."""
         try:
             if self._coordinator is None:
                 namespace, _, name = self._name.partition("/")
                 self._coordinator = Client(ray.get_actor(name, namespace))
-            yield self._coordinator
+            say(self._coordinator)
         except Exception:  # Ray Train would end the run for it
             logger.exception("a report was not passed on")
 
@@ -85,7 +84,8 @@ class ReportRelay(ReportCallback):
         self, training_report: _TrainingReport, metrics: Sequence[Mapping[str, object]]
     ) -> None:
         """Pass rank 0's report on, unless it is one that the runtime made."""
-        with self._line.open() as coordinator:
+
+        def say(coordinator: Client) -> None:
             checkpoint = training_report.checkpoint
             path = checkpoint.path if checkpoint else None
             if path and is_ours(Path(path).name):
@@ -96,6 +96,8 @@ class ReportRelay(ReportCallback):
             report = reported(metrics[0], path)
             if events := events_of(report, time.time()):
                 coordinator.report(report, events)
+
+        self._line.call(say)
 
 
 class HeldUp(TrainContextCallback):
@@ -124,11 +126,13 @@ class HeldUp(TrainContextCallback):
         began = time.perf_counter()
         yield
         seconds = time.perf_counter() - began
-        if threading.get_ident() != self._reporting:
-            return
-        with self._line.open() as coordinator:
+
+        def say(coordinator: Client) -> None:
             if ray.train.get_context().get_world_rank() == 0:
                 coordinator.hold(CHECKPOINTING, seconds)
+
+        if threading.get_ident() == self._reporting:
+            self._line.call(say)
 
 
 class ScriptRelay(ReportRelay, WorkerGroupCallback, ControllerCallback):
@@ -138,34 +142,30 @@ class ScriptRelay(ReportRelay, WorkerGroupCallback, ControllerCallback):
     to its controller.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, coordinator: Client | None = None) -> None:
+        super().__init__(coordinator)
         self._lost = ""
 
     def after_worker_group_training_start(self, worker_group: WorkerGroup) -> None:  # noqa: ARG002
         """Say that the workers begin."""
-        with self._line.open() as coordinator:
-            coordinator.begin()
+        self._line.call(lambda coordinator: coordinator.begin())
 
     def after_worker_group_poll_status(self, worker_group_status: WorkerGroupPollStatus) -> None:
         """Remember why workers were lost."""
-        with self._line.open():
-            errors = worker_group_status.errors
-            if errors:
-                ranks = ", ".join(str(rank) for rank in sorted(errors))
-                self._lost = f"lost worker {ranks}: {first_line(next(iter(errors.values())))}"
+        errors = worker_group_status.errors
+        if errors:
+            ranks = ", ".join(str(rank) for rank in sorted(errors))
+            self._lost = f"lost worker {ranks}: {first_line(next(iter(errors.values())))}"
 
     def before_controller_execute_failure_decision(self, failure_decision: FailureDecision) -> None:
         """Say that workers were lost when they are to start again."""
-        with self._line.open() as coordinator:
-            if failure_decision == FailureDecision.RETRY:
-                coordinator.lose(self._lost or "lost the workers")
-            self._lost = ""
+        message, self._lost = self._lost or "lost the workers", ""
+        if failure_decision == FailureDecision.RETRY:
+            self._line.call(lambda coordinator: coordinator.lose(message))
 
     def after_controller_finish(self, result: Result) -> None:  # noqa: ARG002
         """Say that training is over."""
-        with self._line.open() as coordinator:
-            coordinator.end()
+        self._line.call(lambda coordinator: coordinator.end())
 
 
 class NoCleaner(ControllerCallback):

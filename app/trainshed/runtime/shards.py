@@ -61,8 +61,8 @@ class PassKeeper(TrainContextCallback):
         """Say it before the report goes out: the controller asks when the report arrives."""
         from trainshed.runtime import current
 
-        with self._line.open() as coordinator:
-            run = current.running()
-            if run and run.rank == 0 and run.own_loop.passes.done:
-                coordinator.keep_passes(run.own_loop.passes.done)
+        run = current.running()
+        if run and run.rank == 0 and run.own_loop.passes.done:
+            done = dict(run.own_loop.passes.done)
+            self._line.call(lambda coordinator: coordinator.keep_passes(done))
         yield
