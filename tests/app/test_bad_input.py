@@ -352,7 +352,7 @@ def test_it_is_said_before_anything_starts(
     if case.not_as_root and os.geteuid() == 0:
         pytest.skip(case.not_as_root)
     case.before(folder)
-    file = write_run(folder, **case.spec)
+    file = write_run(folder, "test", **case.spec)
     before, born = content(folder), children()
 
     assert call(monkeypatch, "run", str(file), *case.words) == EXIT_INVALID
@@ -370,7 +370,7 @@ def test_it_is_said_before_anything_starts(
 def test_every_mistake_is_said_at_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = write_run(folder, **make_spec(epochs=0, sead=1, precision="double"))
+    file = write_run(folder, "test", **make_spec(epochs=0, sead=1, precision="double"))
 
     assert call(monkeypatch, "run", str(file)) == EXIT_INVALID
     assert sorted(capsys.readouterr().err.splitlines()) == [
@@ -436,7 +436,7 @@ def test_all_commands_say_the_same(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    file = write_run(folder, **make_spec(data=make_data("nowhere")))
+    file = write_run(folder, "test", **make_spec(data=make_data("nowhere")))
 
     assert call(monkeypatch, command, str(file)) == EXIT_INVALID
     assert capsys.readouterr().err == (
@@ -448,7 +448,7 @@ def test_all_commands_say_the_same(
 def test_what_is_right_passes_and_cpu_does_without_gpus(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = write_run(folder, **make_spec(workers=workers(gpu=99)))
+    file = write_run(folder, "test", **make_spec(workers=workers(gpu=99)))
     before = content(folder)
 
     assert call(monkeypatch, "validate", str(file)) == EXIT_INVALID
@@ -482,7 +482,7 @@ def test_a_process_starts_no_other_and_does_not_import_ray(
     folder: Path, spec: Spec, want: str
 ) -> None:
     mark = Mark()
-    file = write_run(folder, **spec)
+    file = write_run(folder, "test", **spec)
     output = trainshed("run", str(file), environment=mark.environment, program=IS_RAY_IMPORTED)
 
     assert output.code == EXIT_INVALID
