@@ -141,8 +141,8 @@ class TrainingRunSpec(SpecModel):
     )
     config: JsonObject = Field(
         default_factory=dict,
-        description="Free form; handed to the training function as it is, nothing added. A function "
-        "`check_config(config)` in its module may refuse it before anything starts.",
+        description="Free form; handed to the training function as it is, nothing added. A "
+        "function `check_config(config)` in its module may refuse it before anything starts.",
         json_schema_extra=annotate("app", "never", only_with="train"),
     )
     framework: Literal["torch"] = Field(
