@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from trainshed.runtime.job import Job
 
 OURS = Path(trainshed.__file__).parent
-# By where they are installed, not by name: Ray's own images have people work in /home/ray.
+# By where they are installed, not by name: in Ray's own images people's home is called ray.
 INNER = (OURS, Path(ray.__file__).parent, Path(torch.__file__).parent)
 
 
