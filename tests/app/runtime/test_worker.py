@@ -70,7 +70,7 @@ def load(folder: Path) -> Callable[[str], Exception]:
     return call
 
 
-# In Ray's own images people's home is /home/ray; torch is a name that a folder may have too.
+# In Ray's own images people's home is called ray; a folder may be called torch too.
 @pytest.mark.parametrize("home", ["project", "ray", "torch/ray"])
 @pytest.mark.parametrize(
     ("function", "frames", "last"),
