@@ -45,7 +45,6 @@ class Driver:
         self._stop = stop
         self._log = log
         self._events = (attempt.folder / "metrics.jsonl").open("a", encoding="utf-8")
-        self._seen = 0
         self.view: View | None = None
 
     def show(self, event: AnyEvent) -> None:
@@ -85,8 +84,7 @@ class Driver:
 
     def look(self, coordinator: Client) -> None:
         """Show what is new."""
-        self.view = coordinator.look(self._seen)
-        self._seen += len(self.view.events)
+        self.view = coordinator.look()
         for event in self.view.events:
             self.show(_known(event))
 

@@ -65,8 +65,10 @@ def _result(
     view = driver.view
     wall = time.time() - started
     spent = dict(view.seconds) if view else {}
-    rest = "stopping" if view and view.groups else "starting"
-    spent[rest] = spent.get(rest, 0.0) + max(0.0, wall - sum(spent.values()))
+    # What the driver did by itself, before the first look or since the last one.
+    alone = time.time() - (view.time if view else started)
+    bucket = "stopping" if view and view.groups else "starting"
+    spent[bucket] = spent.get(bucket, 0.0) + alone
     ending = view.ending if view else None
     known = _known(view)
     kept = known.checkpoint

@@ -33,8 +33,8 @@ SETTINGS = {
     "RAY_WARN_BLOCKING_GET_INSIDE_ASYNC": "0",  # Ray Train's own controller does it
 }
 
-# Each of these is an actor of its own, a second of two cores at every start. The state actor serves the
-# dashboard, which is not started here; the watcher looks for nodes that are drained.
+# Each of these is an actor of its own, a second of two cores at every start. The state actor serves
+# the dashboard, which is not started here; the watcher looks for nodes that are drained.
 NOT_ON_ONE_MACHINE = {
     "RAY_TRAIN_ENABLE_STATE_TRACKING": "0",
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",
@@ -49,8 +49,8 @@ def in_cluster() -> bool:
 def start(spec: TrainingRunSpec) -> None:
     """Start Ray here with room for the workers and the data, or join the cluster that is there.
 
-    The data's CPUs are logical ones on top of the machine's: Ray Data must never wait for Ray Train,
-    and the operating system shares the cores fairly.
+    The data's CPUs are logical ones on top of the machine's: Ray Data must never wait for Ray
+    Train, and the operating system shares the cores fairly.
     """
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
@@ -84,7 +84,7 @@ def _sigterm_stays_ours() -> Iterator[None]:
     from ray._private import utils
 
     set_handler = utils.set_sigterm_handler
-    utils.set_sigterm_handler = lambda handler: None
+    utils.set_sigterm_handler = lambda _handler: None
     try:
         yield
     finally:

@@ -41,14 +41,14 @@ def regress(config: dict[str, object]) -> None:
 
 
 def score_once(config: dict[str, object]) -> None:
-    """Evaluate a fixed network with BatchNorm on `valid`, after a step that moves its statistics."""
+    """Evaluate a fixed network with BatchNorm on `valid` whose statistics differ between ranks."""
     run = trainshed.current()
     torch.manual_seed(0)
-    network = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 1))
-    network[1].running_mean.copy_(torch.arange(8.0) + run.rank)  # ranks differ until told otherwise
-    model = ray.train.torch.prepare_model(network)
+    norm = nn.BatchNorm1d(8)
+    model = ray.train.torch.prepare_model(nn.Sequential(nn.Linear(4, 8), norm, nn.Linear(8, 1)))
     run.track(model)
-    network[1].running_mean.copy_(torch.arange(8.0) + run.rank)
+    assert norm.running_mean is not None
+    norm.running_mean.copy_(torch.arange(8.0) + run.rank)  # as after a step: ranks differ
 
     def score(module: nn.Module, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         with Path(str(config["seen"]), f"rank{run.rank}").open("a", encoding="utf-8") as file:

@@ -42,9 +42,9 @@ class Client:
         """Say how the training function ended; waits until it is known."""
         ray.get(self.handle.leave.remote(group, seconds, ending))
 
-    def fail(self, failure: Failure) -> None:
+    def fail(self, group: int, seconds: Mapping[str, float], failure: Failure) -> None:
         """Say what the user's function raised; waits until it is known."""
-        ray.get(self.handle.fail.remote(failure))
+        ray.get(self.handle.fail.remote(group, seconds, failure))
 
     def begin(self) -> None:
         """Say that a program's workers begin."""
@@ -82,6 +82,6 @@ class Client:
         """Ask the run to stop."""
         self.handle.stop.remote(reason)
 
-    def look(self, after: int) -> View:
-        """Return the state and the events from number `after` on."""
-        return cast("View", ray.get(self.handle.look.remote(after)))
+    def look(self) -> View:
+        """Return the state and the events since the last look."""
+        return cast("View", ray.get(self.handle.look.remote()))

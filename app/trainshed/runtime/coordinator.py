@@ -34,6 +34,7 @@ NAMESPACE = "trainshed"
 class View:
     """What the driver sees: events since it last looked, and the state."""
 
+    time: float
     events: Sequence[Event]
     groups: int
     failure: Failure | None
@@ -86,10 +87,9 @@ class Coordinator:
         """Take in the end of the training function."""
         self._hub.leave(group, time.time(), seconds, ending)
 
-    def fail(self, failure: Failure) -> None:
+    def fail(self, group: int, seconds: Mapping[str, float], failure: Failure) -> None:
         """Take in an exception of the user's; the first one is the cause."""
-        if self._hub.failure is None:
-            self._hub.failure = failure
+        self._hub.fail(group, time.time(), seconds, failure)
 
     def report(self, reported: Reported, events: Sequence[Event]) -> None:
         """Take in what the user's code reported."""
@@ -117,22 +117,23 @@ class Coordinator:
 
     def tell(self, event: Event) -> None:
         """Take in an event of somebody who is no worker."""
-        self._hub.events.append(event)
+        self._hub.add([event])
 
     def stop(self, reason: str) -> None:
         """Ask the run to stop."""
         self._hub.stop_reason = reason
 
-    def look(self, after: int) -> View:
-        """Return the state and the events from number `after` on."""
-        hub = self._hub
+    def look(self) -> View:
+        """Return the state and the events since the last look; one driver looks."""
+        hub, now = self._hub, time.time()
         return View(
-            hub.events[after:],
+            now,
+            hub.take(),
             hub.groups,
             hub.failure,
             hub.ending,
             hub.reported,
-            hub.seconds(time.time()),
+            hub.seconds(now),
         )
 
 

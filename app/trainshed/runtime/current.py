@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from trainshed.data.batches import Batch
     from trainshed.runtime.client import Client
+    from trainshed.runtime.hub import Failure
     from trainshed.runtime.job import Job
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -188,7 +189,7 @@ class Run:
             tracked.scheduler.step()
 
     def log(self, **scalars: float | torch.Tensor) -> None:
-        """Show scalars as progress: rank 0's means since the last look. Never waits for a device."""
+        """Show scalars as progress: rank 0's means since the last look. No device is waited for."""
         if self.rank:
             return
         board = self._loop.board
@@ -268,6 +269,10 @@ class Run:
             resumed_from=self._resume_point(),
         )
         self._loop.say([started])
+
+    def fail(self, failure: Failure) -> None:
+        """Say that the training function raised; no collective: others may be anywhere."""
+        self._loop.fail(failure)
 
     def finish(self, stopped: bool) -> None:
         """Wait for the last checkpoint and say how it ended. A collective."""

@@ -120,6 +120,18 @@ class Hub:
     _now: Seconds = field(default_factory=dict)
     _left: float | None = None
     _held: Seconds = field(default_factory=dict)
+    _saved: CheckpointSaved | None = None
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Keep events until the driver takes them."""
+        self.events.extend(events)
+        saved = [event for event in events if isinstance(event, CheckpointSaved)]
+        self._saved = saved[-1] if saved else self._saved
+
+    def take(self) -> list[Event]:
+        """Return the events since the last call, and forget them: a run may go on for weeks."""
+        taken, self.events = self.events, []
+        return taken
 
     def join(self, now: float, step: int) -> int:
         """Take in a new worker group that starts from `step`; return its number, from 1.
@@ -148,7 +160,7 @@ class Hub:
         if group != self.groups:
             return
         self._now = self._with(seconds)
-        self.events.extend(events)
+        self.add(events)
 
     def mark(self, group: int, now: float, step: int, seconds: Mapping[str, float]) -> None:
         """Remember the time spent up to a checkpoint, in case that the group is lost after it."""
@@ -158,7 +170,7 @@ class Hub:
     def report(self, now: float, reported: Reported, events: Sequence[Event]) -> None:
         """Take in what the user's code reported; a new group goes on from its last checkpoint."""
         self.reported = self.reported.then(reported)
-        self.events.extend(events)
+        self.add(events)
         if reported.checkpoint and self.groups:
             self._marks[self._joined_step] = _Mark(now, self.seconds(now))
 
@@ -168,12 +180,10 @@ class Hub:
 
     def lose(self, now: float, message: str) -> None:
         """Take in that workers were lost and will start again from the last checkpoint."""
-        saved = [e for e in self.events if isinstance(e, CheckpointSaved)]
         point = self.reported.resume_point
-        if saved:
-            last = saved[-1]
+        if last := self._saved:
             point = ResumePoint(checkpoint=last.path, epoch=last.epoch, step=last.step)
-        self.events.append(WorkersLost(time=now, message=message, resumed_from=point))
+        self.add([WorkersLost(time=now, message=message, resumed_from=point)])
 
     def end(self, now: float) -> None:
         """Take in that training is over; what follows is `stopping`."""
@@ -183,27 +193,44 @@ class Hub:
     def leave(self, group: int, now: float, seconds: Mapping[str, float], ending: Ending) -> None:
         """Take in the end of the training function."""
         if group == self.groups:
-            self._now = self._with(seconds)
             self.ending = ending
-            self.end(now)
+            self._stop_clock(now, seconds)
+
+    def fail(self, group: int, now: float, seconds: Mapping[str, float], failure: Failure) -> None:
+        """Take in what the user's function raised; the first one is the cause."""
+        if group == self.groups and self.failure is None:
+            self.failure = failure
+            self._stop_clock(now, seconds)
 
     def seconds(self, now: float) -> Seconds:
-        """Return where the time went until now: all of it.
+        """Return where the time went until now.
 
-        What nobody measured is `starting` before the first group, `stopping` after the end, and
-        `training` between: functions that do not use `trainshed.current()` measure nothing.
+        Before the first group all is `starting`, after the end the rest is `stopping`. While
+        training goes on, what was not heard of yet counts as `training`; what workers measured by
+        its end replaces that. Programs that measure nothing leave it there.
         """
         seconds = dict(self._now)
-        bucket = "training" if self.groups else "starting"
         if self._left is not None:
-            bucket = "stopping"
+            seconds["stopping"] = seconds.get("stopping", 0.0) + now - self._left
+            return seconds
+        bucket = "training" if self.groups else "starting"
         rest = now - self.started - sum(seconds.values())
         seconds[bucket] = seconds.get(bucket, 0.0) + max(0.0, rest)
+        return self._without_held(seconds)
+
+    def _stop_clock(self, now: float, seconds: Mapping[str, float]) -> None:
+        """Let what the workers measured stand as it is: nothing is filled up to the wall time."""
+        self._now = self._without_held(self._with(seconds))
+        self._held, self._left = {}, now
+
+    def _without_held(self, seconds: Seconds) -> Seconds:
+        """Return the seconds with what held a user's own loop up taken out of `training`."""
+        out = dict(seconds)
         for reason, held in self._held.items():
-            moved = min(held, seconds.get("training", 0.0))
-            seconds["training"] = seconds.get("training", 0.0) - moved
-            seconds[reason] = seconds.get(reason, 0.0) + moved
-        return seconds
+            moved = min(held, out.get("training", 0.0))
+            out["training"] = out.get("training", 0.0) - moved
+            out[reason] = out.get(reason, 0.0) + moved
+        return out
 
     def _with(self, seconds: Mapping[str, float]) -> Seconds:
         return self._base | {

@@ -9,7 +9,7 @@ import torch
 
 from trainshed.runtime.checkpoint import Position
 from trainshed.runtime.control import Agreement, Control, Proposal, next_agreement
-from trainshed.runtime.hub import Ending
+from trainshed.runtime.hub import Ending, Failure
 from trainshed.runtime.meter import CHECKPOINTING, WAITING, Meter
 from trainshed.runtime.pace import Pace
 from trainshed.runtime.reporter import Reporter, Scoreboard
@@ -94,6 +94,10 @@ class Loop:
         self.position = Position(epoch=self.position.epoch + 1, step=self.position.step)
         check_best_metric(self.job, {**self.board.means, **self.metrics})
         self._boundary(epoch_ended=True)
+
+    def fail(self, failure: Failure) -> None:
+        """Say that the training function raised, and where this worker's time went until then."""
+        self._coordinator.fail(self.group, self.meter.seconds(), failure)
 
     def finish(self, stopped: bool) -> None:
         """Wait for the last checkpoint, register it and say how it ended. A collective."""

@@ -22,9 +22,9 @@ from trainshed.runtime.relay import HeldUp, ReportRelay
 from trainshed.runtime.shards import PassKeeper, Shards
 
 if TYPE_CHECKING:
+    from ray.train import Result
     from ray.train.v2._internal.execution.worker_group import WorkerGroupContext
     from ray.train.v2.api.callback import RayTrainCallback
-    from ray.train.v2.api.result import Result
 
     from trainshed.runtime.client import Client
 

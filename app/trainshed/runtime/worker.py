@@ -67,7 +67,7 @@ class Worker:
             if is_lost_peer(error):
                 raise PeerLostError(summary(error)) from None
             failure = Failure(rank, run.step, summary(error), users_traceback(error))
-            self._coordinator.fail(failure)
+            run.fail(failure)
             raise UserFailureError(failure.summary) from None
         finally:
             activate(None)
