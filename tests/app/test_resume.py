@@ -1,0 +1,192 @@
+"""Which run a folder holds, whether it is over, and where the next attempt goes on."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from tests.app.builders_checkpoint import write_checkpoint
+from tests.builders import make_run
+from trainshed import resume
+from trainshed.preflight import Prepared, prepare
+from trainshed.provenance import run_record
+from trainshed_api.errors import SpecError
+from trainshed_api.names import Outcome
+from trainshed_api.records import ResultRecord
+
+
+def make_prepared(home: Path, *, epochs: int | None = 5, **spec: JsonValue) -> Prepared:
+    """Return a run without data; its function is any function of no argument."""
+    counted: dict[str, JsonValue] = {"epochs": epochs} if epochs else {}
+    run = make_run(train="tests.app.processes:children", **counted, **spec)
+    return prepare(run, home, in_cluster=False)
+
+
+def make_attempt(prepared: Prepared, home: Path, *, fresh: bool = False) -> Path:
+    """Leave what a driver does that is killed at once; return the folder of its checkpoints."""
+    attempt = prepared.folder.claim(prepared.spec_hash, fresh)
+    attempt.close()
+    record = run_record(prepared, home)
+    prepared.folder.record.write_text(record.model_dump_json(by_alias=True))
+    return attempt.folder / "ray"
+
+
+def write_result(
+    prepared: Prepared, *, outcome: Outcome = "Succeeded", epochs: int | None = 5, attempt: int = 1
+) -> None:
+    result = ResultRecord(
+        outcome=outcome,
+        epochs=epochs,
+        wall_seconds=1.0,
+        attempt=attempt,
+        finished_at=datetime.now(UTC),
+    )
+    prepared.folder.result.write_text(result.model_dump_json(by_alias=True))
+
+
+def cut(checkpoint: Path) -> Path:
+    (checkpoint / "model.pt").write_bytes((checkpoint / "model.pt").read_bytes()[:-7])
+    return checkpoint
+
+
+# ------------------------------------------------------------------- same run
+
+
+def test_a_new_folder_holds_no_other_run(tmp_path: Path) -> None:
+    resume.check_same_run(make_prepared(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"reproducible": True},
+        {"workers": {"count": 2, "resources": {"cpu": "500m"}}},
+        {"gracePeriodSeconds": 5},
+        {"checkpoint": {"everySteps": 7}},
+    ],
+)
+def test_what_may_change_between_attempts_is_the_same_run(
+    tmp_path: Path, change: dict[str, JsonValue]
+) -> None:
+    make_attempt(make_prepared(tmp_path), tmp_path)
+
+    resume.check_same_run(make_prepared(tmp_path, **change))
+
+
+def test_another_spec_is_refused_with_all_that_differs(tmp_path: Path) -> None:
+    make_attempt(make_prepared(tmp_path, config={"rate": 0.1}), tmp_path)
+
+    with pytest.raises(SpecError) as caught:
+        resume.check_same_run(make_prepared(tmp_path, config={"rate": 0.2}, batchSize=8))
+    said = str(caught.value)
+    assert "or --fresh to start anew" in said
+    assert "It differs: spec.config.rate: 0.1 -> 0.2; spec.batchSize: 64 -> 8" in said
+
+
+# -------------------------------------------------------------------- is over
+
+
+@dataclass(frozen=True)
+class Case:
+    """A result of attempt 1, what the file says now, and whether the run is over."""
+
+    want: bool
+    outcome: Outcome = "Succeeded"
+    had: int | None = 5
+    epochs: int | None = 5
+
+
+CASES: dict[str, Case] = {
+    "all epochs are done": Case(True),
+    "it was stopped": Case(False, outcome="Stopped"),
+    "it failed": Case(False, outcome="Failed"),
+    "more epochs are asked for now": Case(False, epochs=6),
+    "fewer epochs are asked for now": Case(True, epochs=4),
+    "the function counts for itself": Case(True, had=None, epochs=None),
+    "epochs are counted since then": Case(False, had=None, epochs=5),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_run_is_over_when_its_epochs_are_done(tmp_path: Path, case: Case) -> None:
+    prepared = make_prepared(tmp_path, epochs=case.epochs)
+    make_attempt(prepared, tmp_path)
+    write_result(prepared, outcome=case.outcome, epochs=case.had)
+
+    assert (resume.finished(prepared) is not None) is case.want
+
+
+def test_a_result_from_before_a_fresh_start_is_not_this_runs(tmp_path: Path) -> None:
+    prepared = make_prepared(tmp_path)
+    make_attempt(prepared, tmp_path)
+    write_result(prepared)
+    make_attempt(prepared, tmp_path, fresh=True)  # and was killed
+
+    assert resume.finished(prepared) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"outcome": "Fine"}'])
+def test_a_result_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
+    prepared = make_prepared(tmp_path)
+    make_attempt(prepared, tmp_path)
+    prepared.folder.result.write_text(text)
+
+    assert resume.finished(prepared) is None
+
+
+# -------------------------------------------------------------- where it goes on
+
+
+def test_the_first_attempt_starts_at_the_beginning(tmp_path: Path) -> None:
+    assert resume.choose(make_prepared(tmp_path), tmp_path, False) == (None, [])
+
+
+def test_the_newest_checkpoint_of_the_last_attempt_that_has_one_is_taken(tmp_path: Path) -> None:
+    prepared = make_prepared(tmp_path)
+    write_checkpoint(make_attempt(prepared, tmp_path), 90)
+    newest = write_checkpoint(make_attempt(prepared, tmp_path), 30)
+    make_attempt(prepared, tmp_path)  # died before its first checkpoint
+
+    assert resume.choose(prepared, tmp_path, False) == (newest, [])
+
+
+def test_a_checkpoint_that_is_not_whole_is_passed_over_and_said_so(tmp_path: Path) -> None:
+    prepared = make_prepared(tmp_path)
+    folder = make_attempt(prepared, tmp_path)
+    before, last = write_checkpoint(folder, 10), cut(write_checkpoint(folder, 20))
+    found, refused = resume.choose(prepared, tmp_path, False)
+
+    assert found == before
+    assert len(refused) == 1
+    assert f"checkpoint refused, taking the one before: {last}: model.pt has" in refused[0]
+
+
+def test_never_and_fresh_start_anew(tmp_path: Path) -> None:
+    prepared = make_prepared(tmp_path)
+    write_checkpoint(make_attempt(prepared, tmp_path))
+    never = make_prepared(tmp_path, checkpoint={"resume": "never"})
+
+    assert resume.choose(never, tmp_path, False) == (None, ())
+    assert resume.choose(prepared, tmp_path, True) == (None, ())
+
+
+def test_after_a_fresh_start_earlier_checkpoints_do_not_count(tmp_path: Path) -> None:
+    prepared = make_prepared(tmp_path)
+    write_checkpoint(make_attempt(prepared, tmp_path), 90)
+    make_attempt(prepared, tmp_path, fresh=True)
+
+    assert resume.choose(prepared, tmp_path, False) == (None, [])
+    own = write_checkpoint(make_attempt(prepared, tmp_path), 10)
+    assert resume.choose(prepared, tmp_path, False) == (own, [])
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_checkpoint_that_is_named_is_taken(tmp_path: Path, fresh: bool) -> None:
+    named = write_checkpoint(tmp_path / "elsewhere", 5)
+    for path in (f"elsewhere/{named.name}", str(named), f"file://{named}"):
+        prepared = make_prepared(tmp_path, checkpoint={"resume": path})
+        write_checkpoint(make_attempt(prepared, tmp_path), 90)
+
+        assert resume.choose(prepared, tmp_path, fresh) == (named, ())
