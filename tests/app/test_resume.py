@@ -17,10 +17,10 @@ from trainshed_api.names import Outcome
 from trainshed_api.records import ResultRecord
 
 
-def make_prepared(home: Path, *, epochs: int | None = 5, **spec: JsonValue) -> Prepared:
-    """Return a run without data; its function is any function of no argument."""
-    counted: dict[str, JsonValue] = {"epochs": epochs} if epochs else {}
-    run = make_run(train="tests.app.processes:children", **counted, **spec)
+def make_prepared(home: Path, **changes: JsonValue) -> Prepared:
+    """Return a run of 5 epochs without data; epochs=None leaves them out."""
+    spec: dict[str, JsonValue] = {"train": "tests.app.processes:children", "epochs": 5} | changes
+    run = make_run(**{name: value for name, value in spec.items() if value is not None})
     return prepare(run, home, in_cluster=False)
 
 
