@@ -19,7 +19,11 @@ from trainshed_api.records import ResultRecord
 
 def make_prepared(home: Path, **changes: JsonValue) -> Prepared:
     """Return a run of 5 epochs without data; epochs=None leaves them out."""
-    spec: dict[str, JsonValue] = {"train": "tests.app.processes:children", "epochs": 5} | changes
+    spec: dict[str, JsonValue] = {
+        "train": "tests.app.processes:children",
+        "epochs": 5,
+        **changes,
+    }
     run = make_run(**{name: value for name, value in spec.items() if value is not None})
     return prepare(run, home, in_cluster=False)
 
