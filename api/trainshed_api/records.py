@@ -71,6 +71,7 @@ class ResultRecord(Record):
     samples_per_second: Measurement = None
     data_wait_percent: Measurement = None
     checkpoint: CheckpointRecord | None = None
+    best: CheckpointRecord | None = None
     attempt: int
     message: str = ""
     finished_at: AwareDatetime

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from trainshed import atomic
+from trainshed.runtime import checkpoint
 from trainshed.runtime.hub import Reported
 from trainshed_api.names import FAILED, Outcome
 from trainshed_api.progress import Finished, Seconds
@@ -84,11 +85,27 @@ def _result(
         samples_per_second=ending.rate if ending else None,
         data_wait_percent=ending.data_wait_percent if ending else None,
         checkpoint=CheckpointRecord(path=kept[0], epoch=kept[1], step=kept[2]) if kept else None,
+        best=_best(prepared),
         attempt=attempt.number,
         message=verdict.message,
         finished_at=datetime.now(UTC),
         report=str(prepared.folder.path / "report.html"),
     )
+
+
+def _best(prepared: Prepared) -> CheckpointRecord | None:
+    """Return the best checkpoint that is kept, of all attempts since the last fresh one."""
+    wanted = prepared.spec.checkpoint.best
+    if wanted is None:
+        return None
+    folder = prepared.folder
+    parents = [folder.attempt(number) / "ray" for number in folder.lineage()]
+    found = checkpoint.best(parents, wanted.metric, wanted.mode)
+    if found is None:
+        return None
+    path, manifest = found
+    position = manifest.position
+    return CheckpointRecord(path=str(path), epoch=position.epoch, step=position.step)
 
 
 def _known(view: View | None) -> Reported:

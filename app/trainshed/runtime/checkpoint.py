@@ -151,6 +151,27 @@ def newest(
     return None, None, refused
 
 
+def best(parents: Iterable[Path], metric: str, mode: str) -> tuple[Path, Manifest] | None:
+    """Return the checkpoint with the highest or lowest metric; the later one where two are equal.
+
+    Only manifests are read: which one is best is asked for at the end of a run, not loaded.
+    """
+    scored = []
+    for place, folder in enumerate(reversed(candidates(parents))):
+        try:
+            text = (folder / MANIFEST).read_text(encoding="utf-8")
+            manifest = Manifest.model_validate_json(text)
+        except (OSError, ValueError):
+            continue
+        if metric in manifest.metrics:
+            value = manifest.metrics[metric]
+            scored.append((value if mode == "max" else -value, place, folder, manifest))
+    if not scored:
+        return None
+    _, _, folder, manifest = max(scored, key=lambda entry: entry[:2])
+    return folder, manifest
+
+
 def load(folder: Path) -> tuple[Mapping[str, torch.Tensor], Mapping[str, object]]:
     """Return (model, state) of a verified checkpoint, on the CPU."""
     import torch

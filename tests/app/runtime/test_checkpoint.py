@@ -158,3 +158,19 @@ def test_a_crash_while_writing_leaves_nothing(tmp_path: Path) -> None:
         checkpoint.write(tmp_path, model, {"state": Bomb()}, make_manifest())
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("mode", "want_step"), [("max", 30), ("min", 10)])
+def test_the_best_checkpoint_is_found_among_all_attempts(
+    tmp_path: Path, mode: str, want_step: int
+) -> None:
+    parents = [tmp_path / "1", tmp_path / "2"]
+    for parent, step, accuracy in ((0, 10, 0.5), (0, 20, 0.9), (1, 30, 0.9), (1, 40, 0.7)):
+        parents[parent].mkdir(exist_ok=True)
+        manifest = make_manifest(step=step).model_copy(update={"metrics": {"accuracy": accuracy}})
+        checkpoint.write(parents[parent], {}, {}, manifest)
+
+    found = checkpoint.best(parents, "accuracy", mode)
+    assert found
+    assert found[1].position.step == want_step
+    assert checkpoint.best(parents, "loss", mode) is None
