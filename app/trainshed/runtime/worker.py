@@ -64,6 +64,8 @@ class Worker:
             activate(None)
             run.finish(stopped)
         except (Exception, SystemExit) as error:
+            # What follows is said by the run's own events; Ray Train would print it once more.
+            quiet("ray.train", logging.CRITICAL)
             if is_lost_peer(error):
                 raise PeerLostError(summary(error)) from None
             failure = Failure(rank, run.step, summary(error), users_traceback(error))
