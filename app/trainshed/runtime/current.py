@@ -189,14 +189,21 @@ class Run:
             tracked.scheduler.step()
 
     def log(self, **scalars: float | torch.Tensor) -> None:
-        """Show scalars as progress: rank 0's means since the last look. No device is waited for."""
+        """Show scalars as progress: rank 0's means since the last look. No device is waited for.
+
+        Raises:
+            ValueError: for more than a single number.
+        """
         if self.rank:
             return
         board = self._loop.board
         with board.lock:
             for name, value in scalars.items():
                 tensor = value.detach() if isinstance(value, torch.Tensor) else torch.tensor(value)
-                board.logged.setdefault(name, []).append(tensor)
+                if tensor.numel() != 1:
+                    shape = tuple(tensor.shape)
+                    raise ValueError(f"log: {name} has the shape {shape}, want a single number")
+                board.logged.setdefault(name, []).append(tensor.reshape(()))
 
     def evaluate(self, score: Score, dataset: str = "valid") -> dict[str, float]:
         """Return exact means over all rows of a dataset, as `<dataset>.<name>`. A collective.

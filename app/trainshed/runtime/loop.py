@@ -92,7 +92,9 @@ class Loop:
             NonFiniteLossError: when a rank's loss was no finite number.
         """
         self.position = Position(epoch=self.position.epoch + 1, step=self.position.step)
-        check_best_metric(self.job, {**self.board.means, **self.metrics})
+        if self._reporter and self.job.checkpoint.best:
+            self.board.settle()
+            check_best_metric(self.job, self._reported())
         self._boundary(epoch_ended=True)
 
     def fail(self, failure: Failure) -> None:
@@ -113,7 +115,7 @@ class Loop:
             stopped=stopped,
             epoch=self.position.epoch,
             step=self.position.step,
-            metrics={**self.board.means, **self.metrics},
+            metrics=self._reported(),
             rate=self.board.rate,
             data_wait_percent=self.board.data_wait_percent,
             checkpoint=self.saver.latest,
@@ -129,10 +131,14 @@ class Loop:
             raise NonFiniteLossError(f"the loss is NaN or infinite at step {agreed.bad_step}")
         if due or (agreed.stop and self.job.writes_checkpoints):
             with self.meter.inside(CHECKPOINTING):
-                self.saver.begin(self.tracked, self.position, self.metrics, self._mark)
+                self.saver.begin(self.tracked, self.position, self._reported(), self._mark)
         self._register(agreed.written)
         if agreed.stop:
             raise StopTraining
+
+    def _reported(self) -> dict[str, float]:
+        """Return the last known metrics; what was logged is known on rank 0 only."""
+        return {**self.metrics, **self.board.known()}
 
     def _register(self, written: int) -> None:
         with self.meter.inside(CHECKPOINTING):

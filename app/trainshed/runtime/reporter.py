@@ -37,6 +37,19 @@ class Scoreboard:
     events: list[Event] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def settle(self) -> None:
+        """Turn what was logged since the last time into means; waits for the device."""
+        with self.lock:
+            logged, self.logged = self.logged, {}
+        means = {name: _mean(values) for name, values in logged.items()}
+        with self.lock:
+            self.means.update(means)
+
+    def known(self) -> dict[str, float]:
+        """Return the last mean of all that was logged and settled."""
+        with self.lock:
+            return dict(self.means)
+
 
 class Reporter:
     """Sends the scoreboard; `stop_reason` is what came back."""
@@ -63,12 +76,10 @@ class Reporter:
 
     def _send(self) -> None:
         board = self._board
+        board.settle()
         with board.lock:
-            logged, board.logged = board.logged, {}
             events, board.events = board.events, []
             seconds = dict(board.seconds)
-        means = {name: _mean(values) for name, values in logged.items()}
-        board.means.update(means)
         if board.step != self._last_step:
             self._last_step = board.step
             events = [*events, self._progress()]
@@ -77,6 +88,7 @@ class Reporter:
     def _progress(self) -> Progress:
         board = self._board
         percent = int(100 * board.step / board.steps) if board.steps else None
+        means = board.known()
         return Progress(
             time=time.time(),
             epoch=board.epoch,
@@ -85,13 +97,13 @@ class Reporter:
             steps=board.steps,
             percent=percent,
             samples_per_second=board.rate,
-            loss=board.means.get("loss"),
-            metrics=dict(board.means),
+            loss=means.get("loss"),
+            metrics={**means},
             data_wait_percent=board.data_wait_percent,
             eta_seconds=board.eta_seconds,
         )
 
 
 def _mean(values: Sequence[torch.Tensor]) -> float:
-    """Return the mean of scalars; here, in the reporter's thread, a device is waited for."""
+    """Return the mean of scalars; mostly in the reporter's thread: a device is waited for."""
     return float(torch.stack([value.float() for value in values]).mean().item())

@@ -188,7 +188,7 @@ class Saver:
             raise UnsavableStateError(f"what run.track names cannot be saved: {done.error}")
         filesystem = ray.train.get_context().get_storage().storage_filesystem
         ray.train.report(
-            dict(done.manifest.metrics),
+            self._scored(done.manifest.metrics),
             checkpoint=ray.train.Checkpoint(str(done.folder), filesystem),
             checkpoint_upload_mode=ray.train.CheckpointUploadMode.NO_UPLOAD,
         )
@@ -200,6 +200,13 @@ class Saver:
             path=str(done.folder),
             blocked_seconds=self._blocked[position.step],
         )
+
+    def _scored(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Return the metrics; the one that decides is the worst there is until it is measured."""
+        best = self._job.checkpoint.best
+        if best is None:
+            return dict(metrics)
+        return {best.metric: -math.inf if best.mode == "max" else math.inf} | dict(metrics)
 
     def _choose(self) -> tuple[Path | None, Manifest | None, list[str]]:
         """Return the checkpoint to start from: rank 0 looks, all take what it found."""

@@ -1,0 +1,98 @@
+"""Rank 0's voice: what is logged becomes means, what happens becomes events, a stop comes back."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+import pytest
+import torch
+
+from trainshed.runtime.reporter import Reporter, Scoreboard
+from trainshed_api.progress import Event, Progress, WarningEvent
+
+if TYPE_CHECKING:
+    from trainshed.runtime.client import Client
+
+
+@dataclass
+class Coordinator:
+    """Takes in what a reporter sends; stands for the actor."""
+
+    stop: str | None = None
+    events: list[Event] = field(default_factory=list)
+    seconds: list[dict[str, float]] = field(default_factory=list)
+    heard: threading.Event = field(default_factory=threading.Event)
+
+    def push(self, group: int, seconds: Mapping[str, float], events: Sequence[Event]) -> str | None:
+        """Take it in."""
+        assert group == 3
+        self.seconds.append(dict(seconds))
+        self.events.extend(events)
+        self.heard.set()
+        return self.stop
+
+
+def make_reporter(board: Scoreboard, coordinator: Coordinator) -> Reporter:
+    return Reporter(cast("Client", coordinator), 3, board)
+
+
+def log(board: Scoreboard, **values: float) -> None:
+    with board.lock:
+        for name, value in values.items():
+            board.logged.setdefault(name, []).append(torch.tensor(value))
+
+
+def test_what_was_logged_becomes_means_and_the_last_ones_are_kept() -> None:
+    board = Scoreboard(epochs=5)
+    for loss in (1.0, 2.0, 6.0):
+        log(board, loss=loss)
+    log(board, rate=0.5)
+    board.settle()
+    assert board.known() == {"loss": 3.0, "rate": 0.5}
+
+    log(board, loss=1.0)
+    board.settle()
+    assert board.known() == {"loss": 1.0, "rate": 0.5}
+
+
+def test_an_end_sends_all_that_is_left() -> None:
+    board, coordinator = Scoreboard(epochs=2, steps=8), Coordinator()
+    reporter = make_reporter(board, coordinator)
+    board.epoch, board.step, board.seconds = 1, 4, {"training": 2.0}
+    log(board, loss=1.0)
+    with board.lock:
+        board.events.append(WarningEvent(time=1.0, message="look"))
+    reporter.close()
+
+    warning, progress = coordinator.events
+    assert isinstance(warning, WarningEvent)
+    assert isinstance(progress, Progress)
+    assert (progress.epoch, progress.step, progress.percent, progress.loss) == (1, 4, 50, 1.0)
+    assert coordinator.seconds[-1] == {"training": 2.0}
+
+
+def test_no_step_is_no_progress() -> None:
+    board, coordinator = Scoreboard(epochs=2, step=7), Coordinator()
+    make_reporter(board, coordinator).close()
+
+    assert coordinator.events == []
+
+
+def test_a_reason_to_stop_comes_back() -> None:
+    coordinator = Coordinator(stop="Interrupted")
+    reporter = make_reporter(Scoreboard(epochs=1), coordinator)
+    assert reporter.stop_reason is None
+    assert coordinator.heard.wait(5)
+    reporter.close()
+
+    assert reporter.stop_reason == "Interrupted"
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64, torch.int64])
+def test_numbers_of_any_type_are_averaged(dtype: torch.dtype) -> None:
+    board = Scoreboard(epochs=1)
+    board.logged["n"] = [torch.tensor(1).to(dtype), torch.tensor(2).to(dtype)]
+    board.settle()
+
+    assert board.known() == {"n": 1.5}
