@@ -12,5 +12,9 @@ if TYPE_CHECKING:
 def write_text(path: Path, text: str) -> None:
     """Write a text file so that readers see the old one or the new one."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_text(text, encoding="utf-8")
-    aside.replace(path)
+    try:
+        aside.write_text(text, encoding="utf-8")
+        aside.replace(path)
+    except OSError:
+        aside.unlink(missing_ok=True)
+        raise

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from trainshed.ending import Verdict
 from trainshed_api.names import FAILED, STOPPED, SUCCEEDED
-from trainshed_api.progress import AnyEvent, Event, Stopping
+from trainshed_api.progress import AnyEvent, Event, Stopping, WarningEvent
 
 if TYPE_CHECKING:
     from trainshed.display import Display
@@ -45,6 +46,7 @@ class Driver:
         self._stop = stop
         self._log = log
         self._events = (attempt.folder / "metrics.jsonl").open("a", encoding="utf-8")
+        self._misses_events = False
         self.view: View | None = None
 
     def show(self, event: AnyEvent) -> None:
@@ -53,9 +55,18 @@ class Driver:
         self._display.show(event)
 
     def keep(self, event: AnyEvent) -> None:
-        """Add an event to metrics.jsonl."""
-        self._events.write(event.to_line() + "\n")
-        self._events.flush()
+        """Add an event to metrics.jsonl; a full disk is said once and ends nothing."""
+        try:
+            self._events.write(event.to_line() + "\n")
+            self._events.flush()
+        except OSError as error:
+            if not self._misses_events:
+                self._misses_events = True
+                self.warn(f"{self._events.name} misses events: {error}")
+
+    def warn(self, message: str) -> None:
+        """Show what should be known and does not end the run."""
+        self._display.show(WarningEvent(time=time.time(), message=message))
 
     def watch(self, coordinator: Client, work: Work) -> Verdict:
         """Follow the work to its end; a stop is passed on and enforced after the grace period.
@@ -109,7 +120,8 @@ class Driver:
     def close(self, last: AnyEvent) -> None:
         """Show the last event, which is kept already."""
         self._display.show(last)
-        self._events.close()
+        with contextlib.suppress(OSError):  # what a full disk did not take is said already
+            self._events.close()
 
 
 def _known(event: Event) -> AnyEvent:

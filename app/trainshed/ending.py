@@ -39,12 +39,15 @@ class Verdict:
 def write_ending(
     prepared: Prepared, attempt: Attempt, driver: Driver, verdict: Verdict, started: float
 ) -> None:
-    """Write result.json and the report, and show the last event."""
+    """Write result.json and the report, and show the last event; what finds no room is said."""
     from trainshed.report import write_report
 
     result = _result(prepared, attempt, driver, verdict, started)
     folder = prepared.folder
-    atomic.write_text(folder.result, result.model_dump_json(by_alias=True, indent=1))
+    try:
+        atomic.write_text(folder.result, result.model_dump_json(by_alias=True, indent=1))
+    except OSError as error:
+        driver.warn(f"no {folder.result}: {error}")
     finished = Finished(
         time=time.time(),
         outcome=result.outcome,
@@ -56,7 +59,11 @@ def write_ending(
         report=result.report,
     )
     driver.keep(finished)  # the report reads it
-    write_report(folder.path)
+    try:
+        write_report(folder.path)
+    except OSError as error:
+        driver.warn(f"no {result.report}: {error}")
+        finished = finished.model_copy(update={"report": None})
     driver.close(finished)
 
 

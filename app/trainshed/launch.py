@@ -66,11 +66,7 @@ def run(launch: Launch, attempt: Attempt, display: Display) -> int:
     record = run_record(prepared, launch.home)
     atomic.write_text(prepared.folder.record, record.model_dump_json(by_alias=True, indent=1))
     stop = Stop()
-    with (
-        on_stop(stop),
-        (attempt.folder / "driver.log").open("a", encoding="utf-8") as log,
-        output.kept(log),
-    ):
+    with on_stop(stop), output.kept(attempt.folder / "driver.log") as log:
         driver = Driver(launch.prepared, attempt, display, stop, log)
         try:
             if prepared.command:

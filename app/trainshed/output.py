@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 # Ray says at every start that its token authentication is on; it is its default.
 NOISY = ("ray._private.authentication.authentication_token_setup",)
@@ -28,12 +29,14 @@ class Tee:
 
     def write(self, text: str) -> int:
         """Write to both."""
-        self._log.write(text)
+        with contextlib.suppress(OSError):  # a full disk keeps no log, and nobody from reading on
+            self._log.write(text)
         return self._stream.write(text)
 
     def flush(self) -> None:
         """Flush both."""
-        self._log.flush()
+        with contextlib.suppress(OSError):
+            self._log.flush()
         self._stream.flush()
 
     def isatty(self) -> bool:
@@ -46,10 +49,15 @@ class Tee:
 
 
 @contextlib.contextmanager
-def kept(log: TextIO) -> Iterator[None]:
-    """Send all that is printed inside the block to stderr and the log."""
+def kept(path: Path) -> Iterator[TextIO]:
+    """Send all that is printed inside the block to stderr and a log; yield the log."""
     for name in NOISY:
         logging.getLogger(name).setLevel(logging.ERROR)
+    log = path.open("a", encoding="utf-8")
     tee = Tee(sys.stderr, log)
-    with contextlib.redirect_stdout(tee), contextlib.redirect_stderr(tee):
-        yield
+    try:
+        with contextlib.redirect_stdout(tee), contextlib.redirect_stderr(tee):
+            yield log
+    finally:
+        with contextlib.suppress(OSError):
+            log.close()
