@@ -1,4 +1,4 @@
-"""The driver's memory: how much it holds, and how much it grows from the second epoch to the end."""
+"""The driver's memory: what it holds, and its growth from the second epoch to the end."""
 
 from __future__ import annotations
 
