@@ -29,8 +29,11 @@ LIBRARIES = ("ray", "torch", "numpy", "pyarrow")
 IDLE_BELOW = 0.10
 IDLE_PATIENCE_SECONDS = 120
 
+# Of a table in a file or a pipe.
+WIDTH = 120
+
 Sample = dict[str, float]
-console = Console()
+console = Console(width=None if sys.stdout.isatty() else WIDTH)
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ def in_turn(sides: Mapping[str, Callable[[Path], Sample]], given: Options) -> Sa
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
             samples.by_side[side].append(sample)
-            shown = ", ".join(f"{name} {value:.4g}" for name, value in sample.items())
+            shown = ", ".join(f"{name} {_digits(value)}" for name, value in sample.items())
             console.print(f"[dim]{repeat + 1}/{given.repeats} {side}: {shown}[/dim]")
     return samples
 
@@ -219,10 +222,15 @@ def _cells(figure: Figure) -> list[str]:
     ratio, met = figure.ratio, figure.met
     return [
         figure.name,
-        f"{figure.median:.4g} {figure.unit}",
-        f"{min(figure.values):.4g} - {max(figure.values):.4g}",
+        f"{_digits(figure.median)} {figure.unit}",
+        f"{_digits(min(figure.values))} - {_digits(max(figure.values))}",
         f"{ratio:.2f}" if ratio is not None else "",
         figure.against[0] if figure.against else "",
         str(figure.target or ""),
         {True: "yes", False: "[red]no[/red]", None: ""}[met],
     ]
+
+
+def _digits(value: float) -> str:
+    """Return a number with as many digits as matter."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
