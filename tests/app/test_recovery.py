@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 from pydantic import JsonValue
-from trainshed_api.names import EXIT_SUCCEEDED
-from trainshed_api.progress import Started, WorkersLost
 
 from tests.app.builders_rows import write_rows
 from tests.app.ray_run import run_folder, trainshed, write_run
+from trainshed_api.names import EXIT_SUCCEEDED
+from trainshed_api.progress import Started, WorkersLost
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 

@@ -2,17 +2,20 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from pydantic import JsonValue
-from trainshed_api.names import EXIT_SUCCEEDED
-from trainshed_api.progress import CheckpointSaved, Evaluated, Progress, Started
-from trainshed_api.records import ResultRecord, RunRecord
 
 from tests.app.builders_rows import write_rows
 from tests.app.ray_run import ROOT, Output, run_folder, trainshed, write_run
 from tests.builders_data import write_pictures
+from trainshed_api.names import EXIT_SUCCEEDED
+from trainshed_api.progress import CheckpointSaved, Evaluated, Progress, Started
+from trainshed_api.records import ResultRecord, RunRecord
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 
