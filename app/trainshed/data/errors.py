@@ -46,10 +46,10 @@ def as_data_error(error: BaseException, field: str) -> DataError:
     while inner is not None:
         # Ray's own error for a task has the original as its cause, and a class made of both.
         cause = getattr(inner, "cause", None)
-        if isinstance(cause, DataError):
-            return cause
-        if isinstance(inner, DataError):
-            return inner
+        for found in (cause, inner):
+            if isinstance(found, DataError):
+                found.__dict__.pop("__notes__", None)  # Ray's, on how often it would try again
+                return found
         inner = cause or inner.__cause__ or inner.__context__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return DataError(f"{field}: {type(error).__name__}: {lines[-1] if lines else ''}")

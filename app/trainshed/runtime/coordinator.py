@@ -51,7 +51,7 @@ class Coordinator:
         self._passes: Mapping[str, int] = {}
         self._feeder = Feeder(plans, limits) if plans else None
         # Ray Data tells of each execution, and warns of CPUs that the next second are free again.
-        quiet("ray.data", logging.ERROR)
+        quiet("ray.data", logging.CRITICAL)
         if self._feeder:
             self._feeder.start()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import ray.train
 import torch
 
 import trainshed
+from trainshed.data.errors import RemoteTracebackError
 from trainshed.functions import find_training_function, takes_config
 from trainshed.runtime import reproducible
 from trainshed.runtime.current import Run, activate
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 OURS = Path(trainshed.__file__).parent
 # By where they are installed, not by name: in Ray's own images people's home is called ray.
+_OUR_NAMES = re.compile(r"^trainshed(_api)?(\.\w+)*\.(?=\w+: )", re.MULTILINE)
 INNER = (OURS, Path(ray.__file__).parent, Path(torch.__file__).parent)
 
 
@@ -115,7 +118,13 @@ def users_traceback(error: BaseException) -> str:
         kept = [frame for frame in part.stack if not _is_inner(frame.filename)]
         part.stack = traceback.StackSummary.from_list(kept)
         part = part.__cause__ or part.__context__
-    return "".join(text.format())
+    # What another process raised is text; the error that stands for it says nothing itself.
+    printed = "".join(text.format()).replace(f"{_name(RemoteTracebackError)}: \n", "")
+    return _OUR_NAMES.sub("", printed)
+
+
+def _name(kind: type[BaseException]) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _is_inner(filename: str) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from trainshed.data.errors import DataError, RemoteTracebackError
 from trainshed.programs.vision import build_model
 from trainshed.runtime.worker import is_lost_peer, summary, users_traceback
 
@@ -93,6 +94,17 @@ def test_a_traceback_holds_the_users_frames_only(
     assert all("my_code.py" in line for line in theirs)
     assert [line.rpartition(" in ")[2] for line in theirs] == frames
     assert text.strip().splitlines()[-1].startswith(last)
+
+
+def test_a_traceback_of_another_process_comes_first_and_our_names_are_short() -> None:
+    remote = 'Traceback (most recent call last):\n  File "x.py", line 1, in f\nValueError: mine\n'
+    try:
+        raise DataError("x.parquet: unreadable") from RemoteTracebackError(remote)
+    except DataError as error:
+        text = users_traceback(error)
+
+    assert text.startswith(remote)
+    assert text.strip().splitlines()[-1] == "DataError: x.parquet: unreadable"
 
 
 def test_a_built_in_program_is_shown_as_a_users_function_would_be() -> None:
