@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -26,6 +27,8 @@ PYTHONS, SHELLS = ("python", "python3"), ("bash", "sh")
 # Options of Python that are followed by a value, and those after which no file comes.
 VALUE_OPTIONS, NO_FILE_OPTIONS = ("-W", "-X"), ("-m", "-c")
 SECONDS_FOR_LAST_WORDS = 2.0
+# How Ray begins a line that it passes on from another process, in colour or not.
+OTHERS_LINE = re.compile(r"(\x1b\[\d+m)?\(.+ pid=\d+")
 # Replaced by the command at once. Before, it asks Linux (PR_SET_PDEATHSIG is 1) to be killed with
 # its parent: a script of Ray's whose cluster is gone would try to reach it for ever.
 LEASH = """
@@ -156,4 +159,5 @@ class Command:
         with self._process.stdout as lines:
             for line in lines:
                 print(line, end="", file=sys.stderr, flush=True)
-                self.last_words = line.strip() or self.last_words
+                if not OTHERS_LINE.match(line):
+                    self.last_words = line.strip() or self.last_words

@@ -92,7 +92,7 @@ def running(code: str, stop: Stop) -> Iterator[Command]:
     command = Command([PYTHON, "-uc", code], dict(os.environ), stop)
     try:
         deadline = time.monotonic() + 20
-        while command.last_words != "ready" and time.monotonic() < deadline:
+        while not command.last_words and time.monotonic() < deadline:
             time.sleep(0.02)
         yield command
     finally:
@@ -122,6 +122,14 @@ def test_stop_reaches_the_command(
         assert (command.told, command.code) == (reason, 1)
     assert command.last_words == "told"
     assert capsys.readouterr().err == "ready\ntold\n"
+
+
+def test_last_words_are_the_commands_own(capsys: pytest.CaptureFixture[str]) -> None:
+    code = "print('ready'); print('ValueError: no'); print(); print('(Worker pid=12) a line')"
+    with running(code, Stop()) as command:
+        command.join(10)
+    assert command.last_words == "ValueError: no"
+    assert "(Worker pid=12) a line" in capsys.readouterr().err
 
 
 def test_what_does_not_listen_is_killed_with_its_children(tmp_path: Path) -> None:

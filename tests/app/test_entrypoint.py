@@ -1,0 +1,136 @@
+"""Scripts that start Ray Train by themselves."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from tests.app.ray_run import Output, finish, run_folder, start, trainshed, write_run
+from trainshed_api.names import (
+    EXIT_APPLICATION,
+    EXIT_INTERRUPTED,
+    EXIT_INVALID,
+    EXIT_SUCCEEDED,
+    STOPPED,
+)
+from trainshed_api.progress import CheckpointSaved, Evaluated, Progress, Started, Stopping
+from trainshed_api.records import ResultRecord
+
+TORCH_EXAMPLE = "examples/train_ray_ddp.py"
+RAY_DATA_EXAMPLE = "examples/train_ray_ddp_with_ray_data.py"
+
+
+def write_entrypoint(folder: Path, *words: str, env: JsonValue = None) -> Path:
+    """Write a run of a command with 2 workers."""
+    workers: JsonValue = {"count": 2, "resources": {"cpu": "500m"}}
+    return write_run(folder, entrypoint=list(words), workers=workers, env=env or {})
+
+
+def read_result(file: Path) -> ResultRecord:
+    """Return a run's result.json."""
+    text = (run_folder(file) / "result.json").read_text(encoding="utf-8")
+    return ResultRecord.model_validate_json(text)
+
+
+def epochs_of(output: Output) -> list[int | None]:
+    """Return the epochs that progress told of."""
+    return [event.epoch for event in output.events if isinstance(event, Progress)]
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(200)
+def test_stopped_script_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
+    file = write_entrypoint(tmp_path, "python", TORCH_EXAMPLE, "--epochs", "20")
+    process = start("run", str(file))
+    assert process.stdout
+    for line in process.stdout:
+        if '"checkpoint"' in line:
+            break
+    process.send_signal(signal.SIGINT)
+    first = finish(process)
+    assert first.code == EXIT_INTERRUPTED, first.stderr
+    assert any(isinstance(event, Stopping) for event in first.events)
+    assert first.finished.outcome == STOPPED
+    stopped = read_result(file)
+    assert stopped.checkpoint
+    assert stopped.checkpoint.epoch
+    assert "loss" in stopped.metrics
+
+    second = trainshed("run", str(file))
+    assert second.code == EXIT_SUCCEEDED, second.stderr
+    started = next(event for event in second.events if isinstance(event, Started))
+    assert started.resumed_from
+    assert started.resumed_from.epoch
+    assert started.resumed_from.epoch >= stopped.checkpoint.epoch
+    assert epochs_of(second) == list(range(started.resumed_from.epoch + 1, 21))
+    result = read_result(file)
+    assert (result.epoch, result.step) == (20, None)
+    assert (result.metrics["valid.accuracy"] or 0) > 0.95
+    assert result.seconds.training > 0
+    assert result.seconds.total() == pytest.approx(result.wall_seconds, rel=0.01)
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(200)
+def test_script_with_ray_data_shows_its_progress(tmp_path: Path) -> None:
+    file = write_entrypoint(tmp_path, "python", RAY_DATA_EXAMPLE, "--epochs", "2")
+    output = trainshed("run", str(file))
+    assert output.code == EXIT_SUCCEEDED, output.stderr
+    assert epochs_of(output) == [1, 2]
+    kinds = [type(event) for event in output.events]
+    assert kinds.count(Evaluated) == kinds.count(CheckpointSaved) == 2
+    folder = run_folder(file)
+    result = read_result(file)
+    assert result.checkpoint
+    assert Path(result.checkpoint.path).parent == folder / "attempts" / "1" / "ray"
+    assert "in " + result.checkpoint.path in (folder / "attempts/1/driver.log").read_text("utf-8")
+    assert (folder / "report.html").exists()
+    assert (folder / "run.json").exists()
+
+
+FAILING = """
+import json, os, ray
+ray.init()
+
+@ray.remote
+def look():
+    return os.environ["COLOUR"]
+
+names = ("TRAINSHED_NUM_WORKERS", "TRAINSHED_STORAGE", "TRAINSHED_RUN_NAME", "COLOUR")
+told = {name: os.environ[name] for name in names} | {"worker": ray.get(look.remote())}
+print(json.dumps(told))
+raise ValueError("no such digit")
+"""
+
+
+@pytest.mark.ray
+def test_failing_script_shows_its_own_traceback(tmp_path: Path) -> None:
+    (tmp_path / "failing.py").write_text(FAILING, encoding="utf-8")
+    file = write_entrypoint(tmp_path, "python", "failing.py", env={"COLOUR": "blue"})
+    output = trainshed("run", str(file))
+    assert output.code == EXIT_APPLICATION
+    assert "Traceback (most recent call last)" in output.stderr
+    assert output.stderr.count("ValueError: no such digit") == 1
+    assert output.finished.message.endswith("exit code 1: ValueError: no such digit")
+    attempt = run_folder(file) / "attempts" / "1"
+    log = (attempt / "driver.log").read_text(encoding="utf-8")
+    told = next(json.loads(line) for line in log.splitlines() if line.startswith("{"))
+    assert told == {
+        "TRAINSHED_NUM_WORKERS": "2",
+        "TRAINSHED_STORAGE": str(attempt),
+        "TRAINSHED_RUN_NAME": "ray",
+        "COLOUR": "blue",
+        "worker": "blue",
+    }
+    result = read_result(file)
+    assert result.seconds.total() == pytest.approx(result.wall_seconds, rel=0.01)
+
+
+def test_missing_script_is_an_error_before_anything_starts(tmp_path: Path) -> None:
+    file = write_entrypoint(tmp_path, "python", "gone.py")
+    output = trainshed("run", str(file))
+    assert output.code == EXIT_INVALID
+    assert 'spec.entrypoint[1]: got "gone.py", want a file in' in output.stderr
+    assert not (tmp_path / "runs").exists()
