@@ -37,7 +37,7 @@ def exact_means(
         control: of the ranks.
 
     Raises:
-        ValueError: when a score does not have one value a row.
+        ValueError: when a score does not have one value a row, or there is no row at all.
     """
     sums: dict[str, torch.Tensor] = {}
     count = 0
@@ -55,6 +55,8 @@ def exact_means(
     names = _leader_names(control, list(sums))
     counts = torch.tensor([count], dtype=torch.int64)
     control.sum(counts)
+    if not int(counts):
+        raise ValueError("evaluate: the dataset has no rows")
     # totals has shape (names,)
     totals = torch.stack([sums.get(name, torch.zeros((), dtype=torch.float64)) for name in names])
     control.sum(totals)

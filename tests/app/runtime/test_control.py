@@ -1,10 +1,12 @@
-"""When ranks agree next, and what one rank agrees with itself; more ranks need Ray."""
+"""When ranks agree next, and on what."""
 
 from dataclasses import dataclass
 
 import pytest
 import torch
 
+from tests.app.runtime.ranks import on_ranks
+from tests.app.runtime.ranks_do import Done, do_all
 from trainshed.runtime.control import Control, Proposal, next_agreement
 from trainshed.runtime.meter import WORKER_BUCKETS
 
@@ -52,3 +54,42 @@ def test_one_rank_is_its_own_leader() -> None:
     assert control.from_leader(5) == 5
     assert numbers.tolist() == [1.0, 2.0]
     assert [part.tolist() for part in control.gather(numbers)] == [[1.0, 2.0]]
+
+
+# ---------------------------------------------------------------- three ranks
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[Done]:
+    """Return what three ranks came to know."""
+    return on_ranks(3, tmp_path_factory.mktemp("ranks"), do_all)
+
+
+def test_all_ranks_know_the_same(ranks: list[Done]) -> None:
+    assert [rank.leads for rank in ranks] == [True, False, False]
+    assert ranks[0].fine == ranks[1].fine == ranks[2].fine
+    assert ranks[0].bad == ranks[1].bad == ranks[2].bad
+
+
+def test_the_leaders_word_counts_and_seconds_are_means(ranks: list[Done]) -> None:
+    agreed = ranks[1].fine
+
+    assert (agreed.next_step, agreed.stop, agreed.written) == (10, True, 5)
+    assert agreed.seconds == pytest.approx(dict.fromkeys(WORKER_BUCKETS, 1.0))
+    assert agreed.bad_step is None
+
+
+def test_the_first_bad_step_of_any_rank_is_known_to_all(ranks: list[Done]) -> None:
+    assert [rank.bad.bad_step for rank in ranks] == [7, 7, 7]
+
+
+def test_states_are_gathered_in_rank_order(ranks: list[Done]) -> None:
+    assert [rank.gathered for rank in ranks] == [[[0, 0], [1, 1], [2, 2]]] * 3
+    assert [rank.told for rank in ranks] == [40] * 3
+
+
+def test_evaluation_counts_each_row_once_with_the_leaders_statistics(ranks: list[Done]) -> None:
+    # Rows 0..10 less rank 0's mean of 1; a rank without rows knows the names nevertheless.
+    for rank in ranks:
+        assert rank.means == pytest.approx({"centred": 4.0, "count": 1.0}, abs=1e-4)
+        assert rank.nothing == pytest.approx({"centred": 1.0, "count": 1.0}, abs=1e-4)

@@ -1,0 +1,44 @@
+"""Scores over all rows, on one rank; test_control.py has several."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from trainshed.runtime.control import Control
+from trainshed.runtime.evaluation import exact_means
+
+
+def batches_of(*sizes: int) -> Iterator[tuple[dict[str, Tensor], int]]:
+    for size in sizes:
+        yield {"x": torch.arange(size, dtype=torch.float32)}, size
+
+
+def test_means_are_over_rows_not_batches() -> None:
+    def score(_: nn.Module, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {"x": batch["x"], "right": batch["x"] > 0}
+
+    means = exact_means(batches_of(4, 1, 0), score, nn.Identity(), Control())
+    assert means == {"x": 6 / 5, "right": 3 / 5}
+
+
+def test_sums_are_exact_where_float32_would_not_be() -> None:
+    def score(_: nn.Module, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {"x": torch.full_like(batch["x"], 0.1)}
+
+    means = exact_means(batches_of(*[1000] * 300), score, nn.Identity(), Control())
+    assert means["x"] == pytest.approx(float(torch.tensor(0.1)), rel=1e-12)
+
+
+def test_a_score_of_another_shape_is_refused() -> None:
+    def score(_: nn.Module, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {"loss": batch["x"].mean()}
+
+    with pytest.raises(ValueError, match=r"loss has shape \(\), want one value a row: \(4,\)"):
+        exact_means(batches_of(4), score, nn.Identity(), Control())
+
+
+def test_no_row_has_no_mean() -> None:
+    with pytest.raises(ValueError, match="evaluate: the dataset has no rows"):
+        exact_means(batches_of(0), lambda _, batch: batch, nn.Identity(), Control())
