@@ -68,7 +68,7 @@ def _leader_names(control: Control, names: list[str]) -> list[str]:
     text = ",".join(names).encode()
     # encoded has shape (bytes,)
     encoded = torch.zeros(control.from_leader(len(text)), dtype=torch.uint8)
-    if control.leads:
+    if control.leads and text:
         encoded.copy_(torch.frombuffer(bytearray(text), dtype=torch.uint8))
     control.sum(encoded)
     return bytes(encoded.tolist()).decode().split(",") if len(encoded) else []
