@@ -89,6 +89,8 @@ def _sigterm_stays_ours() -> Iterator[None]:
         yield
     finally:
         utils.set_sigterm_handler = set_handler
+        # Ray's C++ part puts one before it that prints a trace of the stack first.
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
 
 
 def address() -> str:
