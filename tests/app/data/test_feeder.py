@@ -1,7 +1,7 @@
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -51,8 +51,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def start(plan: DatasetPlan) -> ActorHandle[Feeder]:
     actor = ray.remote(Feeder).options(num_cpus=0, max_concurrency=16)
-    handle: ActorHandle[Feeder] = cast("ActorHandle[Feeder]", actor.remote({plan.name: plan}, Limits(2)))
-    handle.start.remote()
+    handle = cast("ActorHandle[Feeder]", actor.remote({plan.name: plan}, Limits(2)))
+    cast("Any", handle).start.remote()  # Ray's types say that this never returns
     return handle
 
 
