@@ -263,6 +263,13 @@ class Run:
         """Say that training begins, from where, and on how many rows as far as is known."""
         for refused in self._loop.saver.refused:
             self.warn(refused)
+        manifest = self._loop.saver.manifest
+        if manifest and manifest.position.step_in_epoch and manifest.workers != self.world_size:
+            self.warn(
+                f"{self.world_size} workers go on in the middle of epoch "
+                f"{manifest.position.epoch + 1}, which {manifest.workers} began: some of its rows "
+                "come twice and others not at all; from the next epoch on each comes once again"
+            )
         plans = self._job.plans.items()
         started = Started(
             time=time.time(),

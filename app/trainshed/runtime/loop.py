@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING
 
@@ -99,15 +100,28 @@ class Loop:
 
     def fail(self, failure: Failure) -> None:
         """Say that the training function raised, and where this worker's time went until then."""
+        if self._reporter:
+            with contextlib.suppress(RuntimeError):  # of a device that the failure left broken
+                self._reporter.close()
         self._coordinator.fail(self.group, self.meter.seconds(), failure)
 
     def finish(self, stopped: bool) -> None:
-        """Wait for the last checkpoint, register it and say how it ended. A collective."""
+        """Wait for the last checkpoint, register it and say how it ended. A collective.
+
+        Raises:
+            NonFiniteLossError: when a rank's loss was no finite number.
+            LastCheckpointError: when training is done but its result is not on storage.
+        """
         with self.meter.inside(CHECKPOINTING):
             self.saver.wait()
-            self._register(self._agree().written)
+            agreed = self._agree()
+            self._register(agreed.written)
+        if agreed.bad_step is not None and not stopped:
+            raise NonFiniteLossError(f"the loss is NaN or infinite at step {agreed.bad_step}")
         if self._reporter is None:
             return
+        if not stopped:
+            self.saver.check_last()
         seconds = self.meter.seconds()
         self.board.seconds = seconds
         self._reporter.close()

@@ -39,6 +39,10 @@ class UnsavableStateError(TypeError):
     """A state that torch.save refuses; every checkpoint of the run would fail."""
 
 
+class LastCheckpointError(OSError):
+    """Training is done, but what it came to is not on storage."""
+
+
 class Scheduler(Stateful, Protocol):
     """A learning rate scheduler of torch.optim."""
 
@@ -163,6 +167,19 @@ class Saver:
     def wait(self) -> None:
         """Wait until nothing is being written."""
         self._writer.wait()
+
+    def check_last(self) -> None:
+        """Refuse to call a run done whose last checkpoint is missing.
+
+        Raises:
+            LastCheckpointError: saying why it is.
+        """
+        done = self._writer.finished
+        if done and done[-1].error:
+            step, why = done[-1].manifest.position.step, done[-1].error
+            raise LastCheckpointError(
+                f"training is done but its checkpoint is not: step {step}: {why}"
+            )
 
     def restore(self, tracked: Tracked) -> None:
         """Load the checkpoint that this group starts from, random state included."""

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 OURS = Path(trainshed.__file__).parent
 # By where they are installed, not by name: in Ray's own images people's home is called ray.
-_OUR_NAMES = re.compile(r"^trainshed(_api)?(\.\w+)*\.(?=\w+: )", re.MULTILINE)
 INNER = (OURS, Path(ray.__file__).parent, Path(torch.__file__).parent)
+# What is left over of a traceback when the inner frames are gone.
+_OUR_NAMES = re.compile(r"^trainshed(_api)?(\.\w+)*\.(?=\w+: )", re.MULTILINE)
+_NO_FRAMES = re.compile(r"^Traceback \(most recent call last\):\n(?!  File )", re.MULTILINE)
 
 
 class Worker:
@@ -120,7 +122,7 @@ def users_traceback(error: BaseException) -> str:
         part = part.__cause__ or part.__context__
     # What another process raised is text; the error that stands for it says nothing itself.
     printed = "".join(text.format()).replace(f"{_name(RemoteTracebackError)}: \n", "")
-    return _OUR_NAMES.sub("", printed)
+    return _OUR_NAMES.sub("", _NO_FRAMES.sub("", printed))
 
 
 def _name(kind: type[BaseException]) -> str:

@@ -107,6 +107,12 @@ def test_a_traceback_of_another_process_comes_first_and_our_names_are_short() ->
     assert text.strip().splitlines()[-1] == "DataError: x.parquet: unreadable"
 
 
+def test_without_a_frame_of_the_users_there_is_only_what_is_wrong() -> None:
+    assert (
+        users_traceback(DataError("x.parquet: unreadable")) == "DataError: x.parquet: unreadable\n"
+    )
+
+
 def test_a_built_in_program_is_shown_as_a_users_function_would_be() -> None:
     with pytest.raises(ValueError, match="resnet") as caught:
         build_model({"model": "resnet"})
