@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from trainshed_api.v1alpha1 import DatasetSpec, TrainingRun, TrainingRunSpec
 
 SAMPLE_ROWS = 32
-DEFAULT_STORAGE = "runs"
 
 
 @dataclass(frozen=True)
