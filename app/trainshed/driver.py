@@ -7,8 +7,9 @@ import time
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from trainshed.ending import Verdict
+from trainshed.runtime.reports import missing_best
 from trainshed_api.names import FAILED, STOPPED, SUCCEEDED
-from trainshed_api.progress import AnyEvent, Event, Stopping, WarningEvent
+from trainshed_api.progress import AnyEvent, CheckpointSaved, Event, Stopping, WarningEvent
 
 if TYPE_CHECKING:
     from trainshed.display import Display
@@ -80,6 +81,8 @@ class Driver:
         while work.is_alive():
             work.join(SECONDS_BETWEEN_LOOKS)
             self.look(coordinator)
+            if fault := self._unranked():
+                return fault
             if self._stop.reason and deadline is None:
                 deadline = time.monotonic() + grace
                 kept = self._own_checkpoint()
@@ -91,13 +94,24 @@ class Driver:
                 message = f"{self._stop.reason}: no end within gracePeriodSeconds ({grace})"
                 return Verdict(STOPPED, message)
         self.look(coordinator)
-        return self._verdict(work.error)
+        return self._unranked() or self._verdict(work.error)
 
     def look(self, coordinator: Client) -> None:
         """Show what is new."""
         self.view = coordinator.look()
         for event in self.view.events:
             self.show(_known(event))
+
+    def _unranked(self) -> Verdict | None:
+        """Return the end of a run whose function reports checkpoints without the best's metric."""
+        best = self._prepared.spec.checkpoint.best
+        if best is None or self.view is None or self.view.reported.checkpoint is None:
+            return None
+        path = self.view.reported.checkpoint[0]
+        if not any(isinstance(e, CheckpointSaved) and e.path == path for e in self.view.events):
+            return None  # it is the one that was resumed from, or was judged already
+        problem = missing_best(best, self.view.reported.metrics)
+        return Verdict(FAILED, str(problem), str(problem)) if problem else None
 
     def _own_checkpoint(self) -> str | None:
         """Return the last checkpoint that a function reported itself; a command hears of stops."""

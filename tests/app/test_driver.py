@@ -1,10 +1,14 @@
 """The driver shows all events and keeps what the disk takes."""
 
 import io
+import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
+from pydantic import JsonValue
 
 from tests.app.builders_checkpoint import files_of_at_most
 from tests.builders import make_run
@@ -16,8 +20,21 @@ from trainshed.folder import Attempt
 from trainshed.output import kept
 from trainshed.preflight import Prepared, prepare
 from trainshed.provenance import run_record
+from trainshed.runtime.coordinator import View
+from trainshed.runtime.hub import Ending, Failure, Reported
 from trainshed.signals import Stop
-from trainshed_api.progress import AnyEvent, Finished, Progress, WarningEvent, parse_event
+from trainshed_api.progress import (
+    AnyEvent,
+    CheckpointSaved,
+    Finished,
+    Progress,
+    Stopping,
+    WarningEvent,
+    parse_event,
+)
+
+if TYPE_CHECKING:
+    from trainshed.runtime.client import Client
 
 
 class Display:
@@ -34,14 +51,69 @@ class Display:
         """Do nothing."""
 
 
-def make_driver(home: Path) -> tuple[Prepared, Attempt, Driver, Display]:
-    prepared = prepare(make_run(train="tests.app.processes:children"), home, in_cluster=False)
+class Work:
+    """Goes on until it was looked at so often."""
+
+    error: Exception | None = None
+
+    def __init__(self, looks: int) -> None:
+        self.looks = looks
+
+    def is_alive(self) -> bool:
+        """Count down."""
+        self.looks -= 1
+        return self.looks >= 0
+
+    def join(self, timeout: float | None = None) -> None:
+        """Do not wait."""
+
+
+class Coordinator:
+    """Shows one view after the other, the last one for ever."""
+
+    def __init__(self, *views: View) -> None:
+        self.views = list(views)
+        self.stopped: list[str] = []
+
+    def look(self) -> View:
+        """Return the next view."""
+        return self.views.pop(0) if len(self.views) > 1 else self.views[0]
+
+    def stop(self, reason: str) -> None:
+        """Remember it."""
+        self.stopped.append(reason)
+
+
+def make_view(**changes: object) -> View:
+    nothing = View(0.0, [], 1, None, None, Reported(), {})
+    return replace(nothing, **changes)  # type: ignore[arg-type]  # fields by name
+
+
+def make_reports(path: str, *, resumed: bool = False) -> View:
+    """Return what is seen when a function reports a checkpoint with its loss."""
+    saved = CheckpointSaved(time=1.0, epoch=1, path=path)
+    kept = Reported(epoch=1, metrics={"loss": 1.0}, checkpoint=(path, 1, None))
+    return make_view(events=[] if resumed else [saved], reported=kept)
+
+
+def make_driver(
+    home: Path, stop: Stop | None = None, **spec: JsonValue
+) -> tuple[Prepared, Attempt, Driver, Display]:
+    run = make_run(train="tests.app.processes:children", **spec)
+    prepared = prepare(run, home, in_cluster=False)
     attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
     attempt.close()
     record = run_record(prepared, home)
     atomic.write_text(prepared.folder.record, record.model_dump_json(by_alias=True))
     display = Display()
-    return prepared, attempt, Driver(prepared, attempt, display, Stop(), io.StringIO()), display
+    driver = Driver(prepared, attempt, display, stop or Stop(), io.StringIO())
+    return prepared, attempt, driver, display
+
+
+def watch(driver: Driver, coordinator: Coordinator, looks: int = 3) -> Verdict:
+    verdict = driver.watch(cast("Client", coordinator), Work(looks))
+    driver.close(make_finished())
+    return verdict
 
 
 def warnings_of(display: Display) -> list[str]:
@@ -122,3 +194,61 @@ def test_a_log_that_finds_no_room_keeps_nobody_from_reading(
         print("what is printed", flush=True)
 
     assert capsys.readouterr().err == "what is printed\n"
+
+
+# ------------------------------------------------------------- how it ended
+
+FAILURE = Failure(1, 6, "KeyError: 'lable'", "the user's traceback")
+ENDING = Ending(True, 1, 6, {}, None, None, None)
+BEST: JsonValue = {"best": {"metric": "valid.accuracy", "mode": "max"}}
+
+
+def test_work_that_comes_to_its_end_succeeded(tmp_path: Path) -> None:
+    _, _, driver, _ = make_driver(tmp_path)
+
+    assert watch(driver, Coordinator(make_view())) == Verdict("Succeeded", "")
+
+
+def test_a_failure_of_the_users_is_the_verdict(tmp_path: Path) -> None:
+    _, _, driver, _ = make_driver(tmp_path)
+    verdict = watch(driver, Coordinator(make_view(), make_view(failure=FAILURE)))
+
+    assert verdict == Verdict(
+        "Failed", "KeyError: 'lable' (worker 1, step 6)", "the user's traceback"
+    )
+
+
+def test_a_stop_is_passed_on_once_and_its_step_is_said(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.ask(signal.SIGTERM)
+    _, _, driver, display = make_driver(tmp_path, stop)
+    coordinator = Coordinator(make_view(), make_view(), make_view(ending=ENDING))
+
+    assert watch(driver, coordinator) == Verdict("Stopped", "Terminated: stopped after step 6")
+    assert coordinator.stopped == ["Terminated"]
+    assert [e.grace_seconds for e in display.events if isinstance(e, Stopping)] == [60]
+
+
+def test_no_end_within_the_grace_period_is_one(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.ask(signal.SIGINT)
+    _, _, driver, _ = make_driver(tmp_path, stop, gracePeriodSeconds=0)
+
+    assert watch(driver, Coordinator(make_view()), looks=10**9) == Verdict(
+        "Stopped", "Interrupted: no end within gracePeriodSeconds (0)"
+    )
+
+
+def test_checkpoints_that_nobody_can_rank_end_a_run_at_the_first_one(tmp_path: Path) -> None:
+    _, _, driver, _ = make_driver(tmp_path, checkpoint=BEST)
+    verdict = watch(driver, Coordinator(make_view(), make_reports("c1")), looks=10**9)
+    want = "spec.checkpoint.best.metric: got valid.accuracy, want a reported metric: loss"
+
+    assert verdict == Verdict("Failed", want, want)
+
+
+def test_a_checkpoint_that_was_resumed_from_is_not_judged(tmp_path: Path) -> None:
+    _, _, driver, _ = make_driver(tmp_path, checkpoint=BEST)
+    verdict = watch(driver, Coordinator(make_reports("c1", resumed=True)))
+
+    assert verdict.outcome == "Succeeded"

@@ -8,10 +8,13 @@ from numbers import Real
 from typing import TYPE_CHECKING
 
 from trainshed.runtime.hub import Reported
+from trainshed_api.errors import Problem
 from trainshed_api.progress import CheckpointSaved, Evaluated, Event, Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    from trainshed_api.v1alpha1 import BestSpec
 
 EPOCH, STEP, LOSS = "epoch", "step", "loss"
 # A metric whose name begins so was measured on rows that are not trained on.
@@ -48,6 +51,15 @@ def events_of(report: Reported, now: float) -> list[Event]:
         path = report.checkpoint[0]
         events.append(CheckpointSaved(time=now, epoch=epoch, step=step, path=path))
     return events
+
+
+def missing_best(best: BestSpec, metrics: Iterable[str]) -> Problem | None:
+    """Return what is wrong when nobody reports the metric that ranks checkpoints."""
+    names = sorted(metrics)
+    if best.metric in names:
+        return None
+    want = f"a reported metric: {', '.join(names) or 'none'}"
+    return Problem("spec.checkpoint.best.metric", best.metric, want)
 
 
 def _number(value: object) -> float | None:

@@ -11,6 +11,7 @@ import ray.train
 
 from trainshed.runtime import checkpoint
 from trainshed.runtime.checkpoint import Manifest, Position
+from trainshed.runtime.reports import missing_best
 from trainshed.runtime.state import (
     Buffers,
     Stateful,
@@ -20,7 +21,7 @@ from trainshed.runtime.state import (
     unwrapped,
 )
 from trainshed.runtime.writer import Writer, Written
-from trainshed_api.errors import Problem, SpecError
+from trainshed_api.errors import SpecError
 from trainshed_api.progress import CheckpointSaved, Event, WarningEvent
 
 if TYPE_CHECKING:
@@ -255,8 +256,5 @@ def check_best_metric(job: Job, metrics: Mapping[str, float]) -> None:
         SpecError: naming the metrics that are reported.
     """
     best = job.checkpoint.best
-    if best and best.metric not in metrics:
-        known = ", ".join(sorted(metrics)) or "none"
-        raise SpecError(
-            [Problem("spec.checkpoint.best.metric", best.metric, f"a reported metric: {known}")]
-        )
+    if best and (problem := missing_best(best, metrics)):
+        raise SpecError([problem])
