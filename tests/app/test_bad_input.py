@@ -457,6 +457,32 @@ def test_what_is_right_passes_and_cpu_does_without_gpus(
     assert content(folder) == before
 
 
+@pytest.mark.parametrize(
+    ("words", "want"),
+    [
+        (["report", "rows"], "Invalid value for FOLDER: rows is not the folder of a run"),
+        (["report", "nowhere"], "Invalid value for 'FOLDER': Directory 'nowhere' does not exist"),
+        (["data", "digits", "--to", "data"], "Invalid value for --to: data/digits holds {"),
+        (["data", "digits", "--to", "users_module.py/x"], "Invalid value for --to: [Errno 20] Not"),
+        (["run"], "Missing argument 'FILE'"),
+        (["trian", "run.yaml"], "No such command 'trian'"),
+    ],
+)
+def test_wrong_words_are_said_as_such(
+    folder: Path,
+    words: list[str],
+    want: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (folder / "data" / "digits").mkdir(parents=True)
+    before = content(folder)
+
+    assert call(monkeypatch, *words) == EXIT_INVALID
+    assert want in capsys.readouterr().err
+    assert content(folder) == before
+
+
 # --------------------------------------------------- as processes of their own
 
 IS_RAY_IMPORTED = """

@@ -18,5 +18,8 @@ def digits(folder: Path) -> None:
     """Write scikit-learn's handwritten digits as parquet below FOLDER/digits."""
     from trainshed.digits import write_digits
 
-    counts = write_digits(folder)
+    try:
+        counts = write_digits(folder)
+    except (ValueError, OSError) as error:
+        raise click.BadParameter(str(error), param_hint="--to") from error
     click.echo(f"digits: {counts}")

@@ -12,5 +12,10 @@ import click
 def report(folder: Path) -> None:
     """Write report.html of the run in FOLDER from what it left."""
     from trainshed.report import write_report
+    from trainshed.report.read import NoRunFolderError
 
-    click.echo(f"report: {write_report(folder)}")
+    try:
+        written = write_report(folder)
+    except (NoRunFolderError, OSError) as error:
+        raise click.BadParameter(str(error), param_hint="FOLDER") from error
+    click.echo(f"report: {written}")
