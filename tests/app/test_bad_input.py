@@ -460,7 +460,7 @@ def test_what_is_right_passes_and_cpu_does_without_gpus(
 @pytest.mark.parametrize(
     ("words", "want"),
     [
-        (["report", "rows"], "Invalid value for FOLDER: rows is not the folder of a run"),
+        (["report", "rows"], "rows is not the folder of a run: it has no run.json"),
         (["report", "nowhere"], "Invalid value for 'FOLDER': Directory 'nowhere' does not exist"),
         (["data", "digits", "--to", "data"], "Invalid value for --to: data/digits holds {"),
         (["data", "digits", "--to", "users_module.py/x"], "Invalid value for --to: [Errno 20] Not"),

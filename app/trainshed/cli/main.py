@@ -30,7 +30,7 @@ for command in (run, validate, explain, report, data):
 def main() -> None:
     """Run the command line and exit."""
     try:
-        cli(standalone_mode=False)
+        cli(prog_name="trainshed", standalone_mode=False)
     except SpecError as error:
         for problem in error.problems:
             click.echo(f"error: {problem}", err=True)
