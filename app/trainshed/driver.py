@@ -7,7 +7,8 @@ import time
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from trainshed.ending import Verdict
-from trainshed.runtime.reports import missing_best
+from trainshed.runtime.hub import Reported
+from trainshed.runtime.reports import missing_best, told_by
 from trainshed_api.names import FAILED, STOPPED, SUCCEEDED
 from trainshed_api.progress import AnyEvent, CheckpointSaved, Event, Stopping, WarningEvent
 
@@ -49,6 +50,8 @@ class Driver:
         self._events = (attempt.folder / "metrics.jsonl").open("a", encoding="utf-8")
         self._misses_events = False
         self.view: View | None = None
+        # How far the run came as far as events tell: all that is known when it does not say itself.
+        self.told = Reported()
 
     def show(self, event: AnyEvent) -> None:
         """Show an event and keep it."""
@@ -100,6 +103,7 @@ class Driver:
         """Show what is new."""
         self.view = coordinator.look()
         for event in self.view.events:
+            self.told = self.told.then(told_by(event))
             self.show(_known(event))
 
     def _unranked(self) -> Verdict | None:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from trainshed.driver import Driver
     from trainshed.folder import Attempt
     from trainshed.preflight import Prepared
-    from trainshed.runtime.coordinator import View
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ def _result(
     bucket = "stopping" if view and view.groups else "starting"
     spent[bucket] = spent.get(bucket, 0.0) + alone
     ending = view.ending if view else None
-    known = _known(view)
+    known = _known(driver)
     kept = known.checkpoint
     return ResultRecord(
         outcome=verdict.outcome,
@@ -115,12 +114,16 @@ def _best(prepared: Prepared) -> CheckpointRecord | None:
     return CheckpointRecord(path=str(path), epoch=position.epoch, step=position.step)
 
 
-def _known(view: View | None) -> Reported:
-    """Return how far it came: what the loop counted, and what only the user's reports say."""
+def _known(driver: Driver) -> Reported:
+    """Return how far it came: what the loop counted, and what only events and reports say."""
+    view = driver.view
     if view is None:
         return Reported()
+    known = driver.told.then(view.reported)
+    if view.failure:
+        known = known.then(Reported(step=view.failure.step or None))
     if view.ending is None:
-        return view.reported
+        return known
     ending = view.ending
     counted = Reported(ending.epoch or None, ending.step or None, ending.metrics, ending.checkpoint)
-    return view.reported.then(counted)
+    return known.then(counted)

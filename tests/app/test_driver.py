@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from tests.app.builders_checkpoint import files_of_at_most
 from tests.builders import make_run
-from tests.builders_run import make_finished, make_progress
+from tests.builders_run import make_checkpoint, make_finished, make_progress
 from trainshed import atomic
 from trainshed.driver import Driver
 from trainshed.ending import Verdict, write_ending
@@ -26,12 +26,14 @@ from trainshed.signals import Stop
 from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,
+    Event,
     Finished,
     Progress,
     Stopping,
     WarningEvent,
     parse_event,
 )
+from trainshed_api.records import ResultRecord
 
 if TYPE_CHECKING:
     from trainshed.runtime.client import Client
@@ -245,6 +247,19 @@ def test_checkpoints_that_nobody_can_rank_end_a_run_at_the_first_one(tmp_path: P
     want = "spec.checkpoint.best.metric: got valid.accuracy, want a reported metric: loss"
 
     assert verdict == Verdict("Failed", want, want)
+
+
+def test_a_run_that_failed_left_word_of_how_far_it_came(tmp_path: Path) -> None:
+    prepared, attempt, driver, _ = make_driver(tmp_path)
+    seen: list[Event] = [make_progress(4, metrics={"loss": 0.5}), make_checkpoint(4, "c4")]
+    coordinator = Coordinator(make_view(events=seen), make_view(failure=FAILURE))
+    verdict = driver.watch(cast("Client", coordinator), Work(3))
+    write_ending(prepared, attempt, driver, verdict, started=0.0)
+
+    result = ResultRecord.model_validate_json(prepared.folder.result.read_text())
+    assert (result.outcome, result.step, result.metrics) == ("Failed", 6, {"loss": 0.5})
+    assert result.checkpoint
+    assert (result.checkpoint.path, result.checkpoint.step) == ("c4", 4)
 
 
 def test_a_checkpoint_that_was_resumed_from_is_not_judged(tmp_path: Path) -> None:

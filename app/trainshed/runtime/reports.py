@@ -53,6 +53,17 @@ def events_of(report: Reported, now: float) -> list[Event]:
     return events
 
 
+def told_by(event: Event) -> Reported:
+    """Return what an event says of how far a run came; its epoch may be one that is under way."""
+    match event:
+        case Progress() | Evaluated():
+            numbers = {name: n for name, n in event.metrics.items() if n is not None}
+            return Reported(step=event.step, metrics=numbers)
+        case CheckpointSaved():
+            return Reported(checkpoint=(event.path, event.epoch, event.step))
+    return Reported()
+
+
 def missing_best(best: BestSpec, metrics: Iterable[str]) -> Problem | None:
     """Return what is wrong when nobody reports the metric that ranks checkpoints."""
     names = sorted(metrics)
