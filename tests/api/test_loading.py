@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -396,12 +396,24 @@ SPECS = st.fixed_dictionaries(
 )
 
 
+class QuotingDumper(yaml.SafeDumper):
+    """Quotes all text: PyYAML leaves `y` and `0e0` bare, which are no text to kubectl."""
+
+
+def _quoted(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"')
+
+
+QuotingDumper.add_representer(str, _quoted)
+
+
 @given(SPECS)
+@example({"config": {"a": {"0e0": None, "y": "on"}}})
 def test_run_written_to_a_file_is_read_back_the_same(spec: Document) -> None:
     run = make_run(**spec)
 
     assert load_text(json.dumps(run.to_dict()), "run.json") == run
-    assert load_text(yaml.safe_dump(run.to_dict()), "run.yaml") == run
+    assert load_text(yaml.dump(run.to_dict(), Dumper=QuotingDumper), "run.yaml") == run
 
 
 def test_entrypoint_written_to_a_file_is_read_back_the_same() -> None:
