@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from trainshed import atomic, entrypoint, output, ray_cluster
 from trainshed.driver import Driver
@@ -125,7 +125,9 @@ class _Fitting(threading.Thread):
             self.error = error
 
 
-def _backend(gpus: int) -> BackendConfig:
+def _backend(framework: Literal["torch"], gpus: int) -> BackendConfig:
+    """Return how the workers of a framework come together."""
+    assert framework == "torch"  # the contract knows no other yet
     if gpus:
         from ray.train.torch import TorchConfig
 
@@ -190,7 +192,7 @@ def make_trainer(job: Job, prepared: Prepared, coordinator: Client) -> Trainer:
     return Trainer(
         coordinator,
         train_loop_per_worker=Worker(job, coordinator),
-        backend_config=_backend(resources.gpu),
+        backend_config=_backend(spec.framework, resources.gpu),
         train_loop_config=dict(spec.config),
         scaling_config=ScalingConfig(
             num_workers=spec.workers.count,
