@@ -1,8 +1,6 @@
 """Training functions of Ray's own shape: they know nothing of Trainshed."""
 
 import json
-import os
-import signal
 import tempfile
 import time
 from pathlib import Path
@@ -11,10 +9,7 @@ import ray.train
 
 
 def count_rows(config: dict[str, object]) -> None:
-    """Note each epoch's rows in `notes`; report a checkpoint an epoch; die once where told to.
-
-    `killDriverIn` is the epoch in which the driver is killed, before that epoch is reported.
-    """
+    """Note each epoch's rows in `notes`; report a checkpoint an epoch, after a pause."""
     rank = ray.train.get_context().get_world_rank()
     notes = Path(str(config["notes"]))
     shard = ray.train.get_dataset_shard("train")
@@ -24,9 +19,7 @@ def count_rows(config: dict[str, object]) -> None:
             rows += batch["row"].tolist()
         with (notes / f"rank{rank}.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps({"epoch": epoch, "rows": rows}) + "\n")
-        if rank == 0 and config.get("killDriverIn") == epoch:
-            _kill_driver_once(notes)
-        time.sleep(float(str(config.get("pause", 0))))
+        time.sleep(float(str(config["pauseSeconds"])))
         _report(epoch + 1, rank)
 
 
@@ -47,14 +40,3 @@ def _load_epoch() -> int:
         return 0
     with checkpoint.as_directory() as folder:
         return int(Path(folder, "epoch").read_text(encoding="ascii"))
-
-
-def _kill_driver_once(notes: Path) -> None:
-    mark = notes / "killed"
-    if mark.exists():
-        return
-    mark.touch()
-    time.sleep(1)  # until Ray Train's controller has registered the report before
-    claims = sorted(notes.parent.glob("runs/local/*/attempts/*/claim"))
-    os.kill(json.loads(claims[-1].read_text(encoding="utf-8"))["pid"], signal.SIGKILL)
-    time.sleep(60)  # Ray takes a moment to follow its driver; nothing may be reported in it

@@ -42,7 +42,7 @@ def epochs_of(output: Output) -> list[int | None]:
 @pytest.mark.ray
 @pytest.mark.timeout(200)
 def test_stopped_script_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
-    file = write_entrypoint(tmp_path, "python", TORCH_EXAMPLE, "--epochs", "20")
+    file = write_entrypoint(tmp_path, "python", TORCH_EXAMPLE, "--epochs", "12")
     process = start("run", str(file))
     assert process.stdout
     for line in process.stdout:
@@ -64,9 +64,9 @@ def test_stopped_script_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None
     assert started.resumed_from
     assert started.resumed_from.epoch
     assert started.resumed_from.epoch >= stopped.checkpoint.epoch
-    assert epochs_of(second) == list(range(started.resumed_from.epoch + 1, 21))
+    assert epochs_of(second) == list(range(started.resumed_from.epoch + 1, 13))
     result = read_result(file)
-    assert (result.epoch, result.step) == (20, None)
+    assert (result.epoch, result.step) == (12, None)
     assert (result.metrics["valid.accuracy"] or 0) > 0.95
     assert result.seconds.training > 0
     assert result.seconds.total() == pytest.approx(result.wall_seconds, rel=0.01)
