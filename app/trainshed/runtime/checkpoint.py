@@ -31,11 +31,16 @@ _OURS = re.compile(PREFIX + r"\d{9,}_epoch\d{4,}(-\d+)?")
 
 
 class Position(Record):
-    """Where training stands: finished epochs, steps done of the next one, steps done in all."""
+    """Where training stands: finished epochs, steps done of the next one, steps done in all.
+
+    `begun_by` is the number of workers that began the epoch under way, where that is another than
+    goes on with it, else 0.
+    """
 
     epoch: int = 0
     step_in_epoch: int = 0
     step: int = 0
+    begun_by: int = 0
 
 
 class StoredFile(Record):

@@ -145,7 +145,7 @@ class Run:
             split = feed.split(at)
         if steps and self._job.epochs is not None:
             self._loop.board.steps = split.steps * self._job.epochs
-        batches = feed.batches(at)
+        batches = self._feeds.batches(name, at)
         try:
             while True:
                 with meter.inside(WAITING):
@@ -263,12 +263,12 @@ class Run:
         """Say that training begins, from where, and on how many rows as far as is known."""
         for refused in self._loop.saver.refused:
             self.warn(refused)
-        manifest = self._loop.saver.manifest
-        if manifest and manifest.position.step_in_epoch and manifest.workers != self.world_size:
+        position = self._loop.position
+        if self._feeds.misses_rows(position):
             self.warn(
-                f"{self.world_size} workers go on in the middle of epoch "
-                f"{manifest.position.epoch + 1}, which {manifest.workers} began: some of its rows "
-                "come twice and others not at all; from the next epoch on each comes once again"
+                f"{self.world_size} workers go on in the middle of epoch {position.epoch + 1}, "
+                f"which {position.begun_by} began: of a global shuffle that streams some rows come "
+                "twice and others not at all until the next epoch"
             )
         plans = self._job.plans.items()
         started = Started(

@@ -6,9 +6,15 @@ from typing import TYPE_CHECKING
 
 from trainshed.data.batches import Feed
 from trainshed.data.blocks import FedBlocks, OwnBlocks
+from trainshed.data.prefetch import prefetched
+from trainshed.data.regroup import can_regroup, regrouped
 from trainshed.data.schedule import Kind, Pass, split_for
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from trainshed.data.batches import Batch, Blocks
+    from trainshed.data.plan import DatasetPlan
     from trainshed.runtime.checkpoint import Position
     from trainshed.runtime.client import Client
     from trainshed.runtime.job import Job
@@ -47,25 +53,44 @@ class Feeds:
         if name not in self._made:
             plan = self._job.plans[name]
             own = plan.loader == "torch"
-            blocks = (
-                OwnBlocks(plan) if own else FedBlocks(plan, self._coordinator.handle, self.rank)
-            )
-            self._made[name] = Feed(plan, blocks, self.rank)
+            self._made[name] = Feed(plan, OwnBlocks(plan) if own else self._fed(plan), self.rank)
         return self._made[name]
 
+    def _fed(self, plan: DatasetPlan) -> FedBlocks:
+        return FedBlocks(plan, self._coordinator.handle, self.rank)
+
+    def _readable(self, plan: DatasetPlan) -> Blocks:
+        """Return blocks of which this worker can read any."""
+        own = plan.loader == "torch" or plan.cache == "none"
+        return OwnBlocks(plan) if own else self._fed(plan)
+
+    def batches(self, name: str, at: Pass) -> Generator[Batch, None, None]:
+        """Return this rank's batches of a pass, made ready in a thread."""
+        feed = self.feed(name)
+        if at.num_ranks == self.num_ranks:
+            return feed.batches(at)
+        rest = regrouped(feed.plan, self._readable(feed.plan), at, self.rank, self.num_ranks)
+        return prefetched(rest, feed.plan.feed.prefetch_batches)
+
     def passing(self, name: str, kind: Kind, position: Position) -> Pass:
-        """Return the pass over a dataset in the present epoch."""
+        """Return the pass over a dataset in the present epoch; of those who began its steps."""
         steps = kind == "train" and name == self._job.main_dataset
+        begun_by = position.begun_by if steps and can_regroup(self._job.plans[name]) else 0
         return Pass(
             dataset=name,
             kind=kind,
             epoch=position.epoch,
             first_step=position.step_in_epoch if steps else 0,
-            num_ranks=self.num_ranks,
+            num_ranks=begun_by or self.num_ranks,
             batch_size=self._job.batch_size,
             seed=self._job.seed,
             group=self.group,
         )
+
+    def misses_rows(self, position: Position) -> bool:
+        """Say whether the rest of an epoch cannot be made of what others left of it."""
+        name = self._job.main_dataset
+        return bool(position.begun_by and name and not can_regroup(self._job.plans[name]))
 
     def sharing(self, name: str, epoch: int, batch_size: int) -> Pass:
         """Return a pass that gives each rank equally many rows, all ranks `batch_size` at once."""

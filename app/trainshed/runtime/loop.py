@@ -77,9 +77,8 @@ class Loop:
             NonFiniteLossError: when a rank's loss was no finite number.
         """
         position = self.position
-        self.position = Position(
-            epoch=position.epoch, step_in_epoch=position.step_in_epoch + 1, step=position.step + 1
-        )
+        counted = {"step_in_epoch": position.step_in_epoch + 1, "step": position.step + 1}
+        self.position = position.model_copy(update=counted)
         self._pace.step(rows)
         self.board.step = self.position.step
         self._boundary(epoch_ended=False)

@@ -105,7 +105,13 @@ class Saver:
     @property
     def position(self) -> Position:
         """Return where training starts."""
-        return self.manifest.position if self.manifest else Position()
+        if self.manifest is None:
+            return Position()
+        position = self.manifest.position
+        begun_by = (position.begun_by or self.manifest.workers) if position.step_in_epoch else 0
+        return position.model_copy(
+            update={"begun_by": 0 if begun_by == self._num_ranks else begun_by}
+        )
 
     @property
     def num_written(self) -> int:
