@@ -1,33 +1,28 @@
-"""How every benchmark measures: sides in turn, medians, ratios in one run, and on what machine."""
+"""How every benchmark measures: sides in turn, medians, ratios in one run, a table and JSON."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
-import platform
 import shutil
 import statistics
 import sys
 import tempfile
-import time
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.machine import describe, machine, wait_until_idle
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 RESULTS = Path(__file__).parent / "results"
-LIBRARIES = ("ray", "torch", "numpy", "pyarrow")
-# More than this share of the cores in use by others spoils the figures.
-IDLE_BELOW = 0.10
-IDLE_PATIENCE_SECONDS = 120
 
 # Of a table in a file or a pipe.
 WIDTH = 120
@@ -137,26 +132,26 @@ def in_turn(sides: Mapping[str, Callable[[Path], Sample]], given: Options) -> Sa
     samples = Samples({side: [] for side in sides})
     for repeat in range(given.repeats):
         for side, run in sides.items():
-            if not given.quick:
-                wait_until_idle()
+            busy = 0.0 if given.quick else wait_until_idle()
             folder = Path(tempfile.mkdtemp(prefix="trainshed-benchmark-"))
             try:
                 sample = run(folder)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
-            samples.by_side[side].append(sample)
+            samples.by_side[side].append(sample | {"othersBusy": busy})
             shown = ", ".join(f"{name} {_digits(value)}" for name, value in sample.items())
             console.print(f"[dim]{repeat + 1}/{given.repeats} {side}: {shown}[/dim]")
     return samples
 
 
 def publish(name: str, figures: Sequence[Figure], samples: Samples, given: Options) -> None:
-    """Print the table and write everything as JSON into `results/`."""
-    table = Table(title=f"{name}: {given.repeats} repeats, {describe(machine())}")
+    """Print the table; write all as JSON into `results/`, and the rows in Markdown beside it."""
+    table = Table(title=f"{name}: {given.repeats} repeats, {describe()}")
     for column in ("", "median", "min - max", "ratio", "to", "target", "met"):
         table.add_column(column, justify="left" if column in ("", "to") else "right")
-    for figure in figures:
-        table.add_row(*_cells(figure))
+    rows = [cells(figure) for figure in figures]
+    for row in rows:
+        table.add_row(*row)
     console.print(table)
     RESULTS.mkdir(exist_ok=True)
     at = datetime.now(UTC)
@@ -174,51 +169,13 @@ def publish(name: str, figures: Sequence[Figure], samples: Samples, given: Optio
         "samples": samples.by_side,
     }
     file.write_text(json.dumps(document, indent=1), encoding="utf-8")
+    lines = "".join(f"| {name} | {' | '.join(row)} |\n" for row in rows)
+    file.with_suffix(".md").write_text(lines, encoding="utf-8")  # for RESULTS.md
     console.print(f"written: {file}", soft_wrap=True)
 
 
-def machine() -> dict[str, str | int]:
-    """Return what the figures were measured on."""
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    versions = {library: metadata.version(library) for library in LIBRARIES}
-    return {
-        "cores": len(os.sched_getaffinity(0)),
-        "memoryGiB": round(pages / 2**30),
-        "system": platform.freedesktop_os_release().get("PRETTY_NAME", platform.system()),
-        "python": platform.python_version(),
-        **versions,
-    }
-
-
-def describe(found: Mapping[str, str | int]) -> str:
-    """Return a machine in one line."""
-    return f"{found['cores']} cores, {found['memoryGiB']} GiB, {found['system']}"
-
-
-def wait_until_idle() -> None:
-    """Wait until others leave the cores alone; warn when they do not."""
-    deadline = time.monotonic() + IDLE_PATIENCE_SECONDS
-    while (busy := _busy_share()) > IDLE_BELOW:
-        if time.monotonic() > deadline:
-            console.print(f"[yellow]others use {busy:.0%} of the cores: figures are off[/yellow]")
-            return
-
-
-def _busy_share(seconds: float = 2.0) -> float:
-    """Return the share of all cores that was in use for a moment."""
-
-    def ticks() -> tuple[int, int]:
-        # proc(5): user nice system idle iowait ...
-        numbers = [int(n) for n in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
-        return sum(numbers), numbers[3] + numbers[4]
-
-    all_before, idle_before = ticks()
-    time.sleep(seconds)
-    all_after, idle_after = ticks()
-    return 1 - (idle_after - idle_before) / (all_after - all_before)
-
-
-def _cells(figure: Figure) -> list[str]:
+def cells(figure: Figure) -> list[str]:
+    """Return a figure as a row of the table."""
     ratio, met = figure.ratio, figure.met
     return [
         figure.name,
@@ -227,7 +184,7 @@ def _cells(figure: Figure) -> list[str]:
         f"{ratio:.2f}" if ratio is not None else "",
         figure.against[0] if figure.against else "",
         str(figure.target or ""),
-        {True: "yes", False: "[red]no[/red]", None: ""}[met],
+        {True: "yes", False: "no", None: ""}[met],
     ]
 
 

@@ -1,0 +1,34 @@
+"""What a benchmark leaves."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import measure
+from benchmarks.measure import Figure, Options, Samples, Target
+
+
+def test_a_table_is_left_as_json_and_as_rows_for_the_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "RESULTS", tmp_path)
+    other = [10.0, 20.0]
+    figures = [
+        Figure("plain", "s", other),
+        Figure("ours", "s", [9.0, 22.0], ("plain", other), Target("ratio", "<=", 2)),
+    ]
+    samples = Samples({"plain": [{"seconds": 10.0}, {"seconds": 20.0}]})
+
+    measure.publish("whole_job", figures, samples, Options(2, False, tmp_path))
+
+    (written,) = tmp_path.glob("whole_job-*.json")
+    document = json.loads(written.read_text())
+    assert [figure["median"] for figure in document["figures"]] == [15.0, 15.5]
+    assert document["figures"][1]["met"] is True
+    assert document["samples"]["plain"][1] == {"seconds": 20.0}
+    assert document["machine"]["cores"] >= 1
+    assert written.with_suffix(".md").read_text().splitlines() == [
+        "| whole_job | plain | 15 s | 10 - 20 |  |  |  |  |",
+        "| whole_job | ours | 15.5 s | 9 - 22 | 1.00 | plain | ratio <= 2 | yes |",
+    ]
