@@ -144,8 +144,14 @@ def in_turn(sides: Mapping[str, Callable[[Path], Sample]], given: Options) -> Sa
     return samples
 
 
-def publish(name: str, figures: Sequence[Figure], samples: Samples, given: Options) -> None:
-    """Print the table; write all as JSON into `results/`, and the rows in Markdown beside it."""
+def publish(
+    name: str,
+    figures: Sequence[Figure],
+    samples: Samples,
+    given: Options,
+    results: Path = RESULTS,
+) -> None:
+    """Print the table; write all as JSON into `results`, and the rows in Markdown beside it."""
     table = Table(title=f"{name}: {given.repeats} repeats, {describe()}")
     for column in ("", "median", "min - max", "ratio", "to", "target", "met"):
         table.add_column(column, justify="left" if column in ("", "to") else "right")
@@ -153,9 +159,9 @@ def publish(name: str, figures: Sequence[Figure], samples: Samples, given: Optio
     for row in rows:
         table.add_row(*row)
     console.print(table)
-    RESULTS.mkdir(exist_ok=True)
+    results.mkdir(exist_ok=True)
     at = datetime.now(UTC)
-    file = RESULTS / f"{name}-{at:%Y%m%d-%H%M%S}.json"
+    file = results / f"{name}-{at:%Y%m%d-%H%M%S}.json"
     document = {
         "benchmark": name,
         "finishedAt": at.isoformat(timespec="seconds"),

@@ -3,16 +3,10 @@
 import json
 from pathlib import Path
 
-import pytest
-
-from benchmarks import measure
-from benchmarks.measure import Figure, Options, Samples, Target
+from benchmarks.measure import Figure, Options, Samples, Target, publish
 
 
-def test_a_table_is_left_as_json_and_as_rows_for_the_results(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(measure, "RESULTS", tmp_path)
+def test_a_table_is_left_as_json_and_as_rows_for_the_results(tmp_path: Path) -> None:
     other = [10.0, 20.0]
     figures = [
         Figure("plain", "s", other),
@@ -20,7 +14,7 @@ def test_a_table_is_left_as_json_and_as_rows_for_the_results(
     ]
     samples = Samples({"plain": [{"seconds": 10.0}, {"seconds": 20.0}]})
 
-    measure.publish("whole_job", figures, samples, Options(2, False, tmp_path))
+    publish("whole_job", figures, samples, Options(2, False, tmp_path), tmp_path)
 
     (written,) = tmp_path.glob("whole_job-*.json")
     document = json.loads(written.read_text())
