@@ -1,0 +1,225 @@
+"""Runs that are told to stop: where they end, what stays behind, and who goes on from there."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from tests.app.builders_rows import write_rows
+from tests.app.processes import Mark
+from tests.app.ray_run import (
+    Output,
+    finish,
+    run_folder,
+    start,
+    trainshed,
+    wait_for_step,
+    write_run,
+)
+from trainshed_api.names import (
+    EXIT_INTERRUPTED,
+    EXIT_SUCCEEDED,
+    EXIT_TERMINATED,
+    EXIT_TRY_AGAIN,
+    STOPPED,
+)
+from trainshed_api.progress import Started, Stopping
+from trainshed_api.records import ResultRecord
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(200)]
+
+ROWS, BATCH, EPOCHS = 240, 12, 2
+STEPS = ROWS // BATCH
+
+
+def write_watched(folder: Path, **changes: JsonValue) -> Path:
+    """Write a run of 2 epochs of 20 steps whose workers note what they see."""
+    write_rows(folder / "rows", ROWS)
+    notes = folder / "notes"
+    notes.mkdir()
+    spec: dict[str, JsonValue] = {
+        "train": "tests.app.misbehaving:watched",
+        "epochs": EPOCHS,
+        "batchSize": BATCH,
+        "workers": {"count": 1, "resources": {"cpu": "500m"}},
+        "checkpoint": {"everyEpochs": 1},
+        "data": {
+            "cpus": 1,
+            "datasets": {
+                "train": {
+                    "read": {"format": "parquet", "path": "rows"},
+                    "shuffle": {"mode": "local", "bufferSize": 30},
+                }
+            },
+        },
+        **changes,
+    }
+    config = spec.get("config")
+    spec["config"] = {"notes": str(notes), "seconds": 0.5, **(config if config else {})}  # type: ignore[dict-item]
+    return write_run(folder, "test", **spec)
+
+
+def with_workers(count: int) -> list[str]:
+    """Return the words that change the number of workers."""
+    return ["--set", f"spec.workers.count={count}"]
+
+
+def take_notes(file: Path) -> list[dict[str, JsonValue]]:
+    """Return and remove what the workers of the last attempt noted."""
+    notes = sorted((file.parent / "notes").glob("*.json"))
+    taken = [json.loads(note.read_text()) for note in notes]
+    for note in notes:
+        note.unlink()
+    return taken
+
+
+def read_result(file: Path) -> ResultRecord:
+    return ResultRecord.model_validate_json((run_folder(file) / "result.json").read_text())
+
+
+def started(output: Output) -> Started:
+    return next(event for event in output.events if isinstance(event, Started))
+
+
+def assert_stopped(file: Path, output: Output, reason: str) -> int:
+    """A run was stopped in an orderly way; return the step at which all its workers ended."""
+    ranks = take_notes(file)
+    steps = {int(str(note["step"])) for note in ranks}
+    assert len(steps) == 1, ranks
+    step = steps.pop()
+    assert [e.reason for e in output.events if isinstance(e, Stopping)] == [reason]
+    assert output.finished.outcome == STOPPED
+    assert output.finished.message == f"{reason}: stopped after step {step}"
+    result = read_result(file)
+    assert (result.outcome, result.step) == (STOPPED, step)
+    assert result.checkpoint
+    assert result.checkpoint.step == step
+    assert Path(result.checkpoint.path, "manifest.json").exists()
+    assert (run_folder(file) / "report.html").exists()
+    assert output.stderr == ""
+    return step
+
+
+def wait_for(path: Path, timeout_seconds: float = 80) -> None:
+    deadline = time.monotonic() + timeout_seconds
+    while not path.exists():
+        assert time.monotonic() < deadline, f"no {path}"
+        time.sleep(0.05)
+
+
+def interrupt(process: subprocess.Popen[str]) -> None:
+    """Press Ctrl-C: the terminal sends SIGINT to the whole group, Ray's processes included."""
+    os.killpg(process.pid, signal.SIGINT)
+
+
+def test_stopped_runs_go_on_at_that_very_step_on_any_number_of_workers(tmp_path: Path) -> None:
+    file = write_watched(tmp_path)
+    mark = Mark()
+    seen: Counter[tuple[int, int]] = Counter()
+
+    def count_rows() -> None:
+        for note in (tmp_path / "notes").glob("*.json"):
+            noted = json.loads(note.read_text())["rows"]
+            seen.update((epoch, row) for epoch, rows in noted for row in rows)
+
+    # Two workers, Ctrl-C; meanwhile a second driver.
+    first = start("run", str(file), *with_workers(2), environment=mark.environment)
+    wait_for_step(file, 3)
+    provenance = (run_folder(file) / "run.json").read_bytes()
+    second = trainshed("run", str(file))
+    assert second.code == EXIT_TRY_AGAIN
+    assert "attempt 1 is held by process" in second.stderr
+    assert f"process {first.pid} on" in second.stderr
+    assert [path.name for path in run_folder(file).glob("attempts/*")] == ["1"]
+    assert (run_folder(file) / "run.json").read_bytes() == provenance
+    interrupt(first)
+    output = finish(first)
+    count_rows()
+    assert output.code == EXIT_INTERRUPTED
+    at_first = assert_stopped(file, output, "Interrupted")
+    assert mark.left_over() == []
+
+    # Three workers go on in the same epoch, SIGTERM.
+    third = start("run", str(file), *with_workers(3), environment=mark.environment)
+    wait_for_step(file, at_first + 3, attempt=2)
+    third.terminate()
+    output = finish(third)
+    count_rows()
+    assert output.code == EXIT_TERMINATED
+    at_second = assert_stopped(file, output, "Terminated")
+    assert mark.left_over() == []
+    point = started(output).resumed_from
+    assert point
+    assert point.step == at_first
+
+    # One worker goes on to the end.
+    (tmp_path / "notes" / "hurry").touch()
+    output = trainshed("run", str(file), environment=mark.environment)
+    count_rows()
+    assert output.code == EXIT_SUCCEEDED, output.stderr
+    point = started(output).resumed_from
+    assert point
+    assert point.step == at_second
+    assert read_result(file).step == EPOCHS * STEPS
+    assert started(output).attempt == 3
+    assert mark.left_over() == []
+
+    # Every row was in exactly one step of each epoch.
+    assert seen == Counter({(epoch, row): 1 for epoch in range(EPOCHS) for row in range(ROWS)})
+
+
+def test_a_function_that_does_not_come_to_an_end_is_left_after_the_grace_period(
+    tmp_path: Path,
+) -> None:
+    file = write_watched(tmp_path, config={"sleepAt": 2}, gracePeriodSeconds=2)
+    mark = Mark()
+    process = start("run", str(file), environment=mark.environment)
+    wait_for(tmp_path / "notes" / "asleep")
+    process.terminate()
+    asked = time.monotonic()
+    output = finish(process)
+    took = time.monotonic() - asked
+
+    assert output.code == EXIT_TERMINATED
+    assert 2 <= took < 10
+    assert output.finished.outcome == STOPPED
+    assert output.finished.message == "Terminated: no end within gracePeriodSeconds (2)"
+    assert read_result(file).outcome == STOPPED
+    assert mark.left_over() == []
+
+
+def test_a_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
+    file = write_watched(tmp_path, config={"sleepAt": 2}, gracePeriodSeconds=600)
+    mark = Mark()
+    process = start("run", str(file), environment=mark.environment)
+    wait_for(tmp_path / "notes" / "asleep")
+    interrupt(process)
+    time.sleep(1)
+    assert process.poll() is None
+    interrupt(process)
+    asked = time.monotonic()
+    output = finish(process)
+
+    assert output.code == EXIT_INTERRUPTED
+    assert time.monotonic() - asked < 5
+    assert mark.left_over() == []
+
+
+def test_a_stop_before_the_first_step_is_one_too(tmp_path: Path) -> None:
+    file = write_watched(tmp_path)
+    mark = Mark()
+    process = start("run", str(file), environment=mark.environment)
+    wait_for(run_folder(file) / "run.json")
+    interrupt(process)
+    output = finish(process)
+
+    assert output.code == EXIT_INTERRUPTED
+    assert output.finished.outcome == STOPPED
+    assert read_result(file).outcome == STOPPED
+    assert mark.left_over() == []
