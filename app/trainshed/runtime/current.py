@@ -16,8 +16,8 @@ from trainshed.runtime.loop import Loop
 from trainshed.runtime.meter import CHECKPOINTING, EVALUATING, WAITING
 from trainshed.runtime.own_loop import OwnLoop
 from trainshed.runtime.reproducible import sum_in_rank_order
-from trainshed.runtime.saver import Scheduler, Tracked
 from trainshed.runtime.state import Stateful, unwrapped
+from trainshed.runtime.tracked import Scheduler, Tracked
 from trainshed_api.progress import Evaluated, ResumePoint, Started, WarningEvent
 
 if TYPE_CHECKING:

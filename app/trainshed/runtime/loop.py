@@ -14,13 +14,14 @@ from trainshed.runtime.hub import Ending, Failure
 from trainshed.runtime.meter import CHECKPOINTING, WAITING, Meter
 from trainshed.runtime.pace import Pace
 from trainshed.runtime.reporter import Reporter, Scoreboard
-from trainshed.runtime.saver import Saver, Tracked, check_best_metric
+from trainshed.runtime.saver import Saver, check_best_metric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainshed.runtime.client import Client
     from trainshed.runtime.job import Job
+    from trainshed.runtime.tracked import Tracked
     from trainshed_api.progress import Event
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import ray.train
 
@@ -14,7 +14,6 @@ from trainshed.runtime.checkpoint import Manifest, Position
 from trainshed.runtime.reports import missing_best
 from trainshed.runtime.state import (
     Buffers,
-    Stateful,
     random_state,
     seed_everything,
     set_random_state,
@@ -25,13 +24,12 @@ from trainshed_api.errors import SpecError
 from trainshed_api.progress import CheckpointSaved, Event, WarningEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
-
-    import torch
 
     from trainshed.runtime.control import Control
     from trainshed.runtime.job import Job
+    from trainshed.runtime.tracked import Tracked
 
 NONE, EARLIER, OWN = 0, 1, 2
 
@@ -42,48 +40,6 @@ class UnsavableStateError(TypeError):
 
 class LastCheckpointError(OSError):
     """Training is done, but what it came to is not on storage."""
-
-
-class Scheduler(Stateful, Protocol):
-    """A learning rate scheduler of torch.optim."""
-
-    def step(self) -> None:
-        """Count a step of the optimizer."""
-        ...
-
-
-class Tracked:
-    """The objects whose state a checkpoint holds."""
-
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        optimizer: torch.optim.Optimizer | None,
-        scheduler: Scheduler | None,
-        others: Mapping[str, Stateful],
-        scaler: torch.amp.GradScaler,
-    ) -> None:
-        self.model = model
-        self.optimizer = optimizer
-        self.scheduler = scheduler
-        self.scaler = scaler
-        self._parts: dict[str, Stateful] = {"scaler": scaler, **others}
-        if optimizer is not None:
-            self._parts["optimizer"] = optimizer
-        if scheduler is not None:
-            self._parts["scheduler"] = scheduler
-
-    def state(self) -> dict[str, object]:
-        """Return the state of everything but the model."""
-        return {name: part.state_dict() for name, part in self._parts.items()}
-
-    def load(self, model: Mapping[str, torch.Tensor], state: Mapping[str, object]) -> None:
-        """Take a checkpoint over."""
-        unwrapped(self.model).load_state_dict(model)
-        for name, part in self._parts.items():
-            saved = state.get(name)
-            if saved:
-                part.load_state_dict(cast("dict[str, object]", saved))
 
 
 class Saver:
