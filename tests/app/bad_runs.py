@@ -1,0 +1,289 @@
+"""Runs that are wrong, what lies beside them, and what is said of each."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import JsonValue
+
+from tests.app.builders_checkpoint import write_checkpoint
+from tests.app.ray_run import write_run
+from trainshed.preflight import prepare
+from trainshed.provenance import run_record
+from trainshed_api.loading import load_file
+
+Spec = dict[str, JsonValue]
+CPUS = len(os.sched_getaffinity(0))
+
+
+def make_spec(**changes: JsonValue) -> Spec:
+    """Return a spec that is in order, with changes."""
+    spec: Spec = {
+        "train": "users_module:train",
+        "epochs": 1,
+        "batchSize": 20,
+        "workers": {"count": 1, "resources": {"cpu": "500m"}},
+        "data": make_data(),
+    }
+    return spec | changes
+
+
+def make_data(path: str = "rows", **dataset: JsonValue) -> Spec:
+    """Return the data section with columns x and y of a folder; dataset fields on top."""
+    read: Spec = {"format": "parquet", "path": path, "columns": ["x", "y"]}
+    return {"cpus": 1, "datasets": {"train": {"read": read, **dataset}}}
+
+
+def workers(**resources: JsonValue) -> Spec:
+    """Return one worker with these resources."""
+    return {"count": 1, "resources": {"cpu": "500m", **resources}}
+
+
+# ------------------------------------------------- what else is there besides
+
+
+def users_module(text: str) -> Callable[[Path], None]:
+    """Return what writes another users_module."""
+
+    def write(folder: Path) -> None:
+        (folder / "users_module.py").write_text(text)
+
+    return write
+
+
+def add_empty_folder(folder: Path) -> None:
+    (folder / "nothing").mkdir()
+
+
+def add_text_file(folder: Path) -> None:
+    (folder / "rows" / "part-9.parquet").write_text("x,y\n1,2\n")
+
+
+def add_file_without_column(folder: Path) -> None:
+    pq.write_table(pa.table({"x": [1.0]}), folder / "rows" / "part-9.parquet")
+
+
+def add_names(folder: Path) -> None:
+    (folder / "names").mkdir()
+    table = pa.table({"x": ["one", "two"] * 20, "y": [1.0, 2.0] * 20})
+    pq.write_table(table, folder / "names" / "part.parquet")
+
+
+def add_file_as_storage(folder: Path) -> None:
+    (folder / "file").write_text("no folder")
+
+
+def add_locked_storage(folder: Path) -> None:
+    (folder / "locked").mkdir(mode=0o500)
+
+
+def add_another_run(folder: Path) -> None:
+    """Leave what a run with another seed and config left."""
+    file = write_run(folder, "test", **make_spec(seed=1, config={"rate": 0.1}))
+    prepared = prepare(load_file(file), folder, in_cluster=False)
+    prepared.folder.claim(prepared.spec_hash, fresh=False).close()
+    record = run_record(prepared, folder)
+    prepared.folder.record.write_text(record.model_dump_json(by_alias=True))
+    write_checkpoint(prepared.folder.attempt(1) / "ray")
+
+
+def add_broken_checkpoint(folder: Path) -> None:
+    (write_checkpoint(folder / "old") / "model.pt").write_text("short")
+
+
+def nothing(folder: Path) -> None:
+    """Leave it as it is."""
+
+
+# ---------------------------------------------------------------------- cases
+
+
+@dataclass(frozen=True)
+class Case:
+    """A wrong run: its spec, what lies beside it, further words, and what is said."""
+
+    spec: Spec
+    want: list[str]
+    before: Callable[[Path], None] = nothing
+    words: list[str] = field(default_factory=list)
+    not_as_root: str = ""
+
+
+CASES: dict[str, Case] = {
+    # ------------------------------------------------------------- the fields
+    "an unknown field": Case(
+        make_spec(colour="red"), ["spec.colour: unknown field; valid here: train, entrypoint"]
+    ),
+    "a misspelt field": Case(
+        make_spec(batchsize=8), ['spec.batchsize: unknown field; did you mean "batchSize"?']
+    ),
+    "a field that is not yet": Case(
+        make_spec(priority=1), ["spec.priority: not yet supported in this version"]
+    ),
+    "a value that is not yet": Case(
+        make_spec(framework="xgboost"), ["spec.framework: xgboost is not yet supported"]
+    ),
+    "a wrong type": Case(
+        make_spec(epochs="three"), ['spec.epochs: got "three", want an integer >= 1']
+    ),
+    "neither function nor command": Case(
+        make_spec(train=None), ["spec: got neither train nor entrypoint, want exactly one"]
+    ),
+    "a batch smaller than the workers": Case(
+        make_spec(batchSize=1, workers={"count": 2, "resources": {"cpu": "500m"}}),
+        ["spec.batchSize: got 1, want at least workers.count (2): each worker needs a row"],
+    ),
+    "a setting on the command line that no field has": Case(
+        make_spec(),
+        ['spec.seeed: unknown field; did you mean "seed"?'],
+        words=["--set", "spec.seeed=3"],
+    ),
+    # --------------------------------------------------------------- the data
+    "a batch larger than the data": Case(
+        make_spec(batchSize=61),
+        ["spec.batchSize: got 61, want at most the 60 rows of", "or feed.lastBatch: keep"],
+    ),
+    "no such folder": Case(
+        make_spec(data=make_data("no/rows")),
+        [
+            "spec.data.datasets.train.read.path: got FOLDER/no/rows, want a parquet file or "
+            "folder that exists"
+        ],
+    ),
+    "an empty folder": Case(
+        make_spec(data=make_data("nothing")),
+        ["spec.data.datasets.train.read.path: got FOLDER/nothing, want a folder with *.parquet"],
+        add_empty_folder,
+    ),
+    "a missing column": Case(
+        make_spec(
+            data={
+                "datasets": {
+                    "train": {"read": {"format": "parquet", "path": "rows", "columns": ["label"]}}
+                }
+            }
+        ),
+        ["spec.data.datasets.train.read.columns: got label, want one of x, y, row (FOLDER/rows/"],
+    ),
+    "a column that one file lacks": Case(
+        make_spec(),
+        ["read.columns: got y, want one of x (FOLDER/rows/part-9.parquet)"],
+        add_file_without_column,
+    ),
+    "a column of texts": Case(
+        make_spec(data=make_data("names")),
+        ["spec.data.datasets.train: column x: got values of str, want numbers; turn it into some"],
+        add_names,
+    ),
+    "a file that is no parquet": Case(
+        make_spec(),
+        [
+            "spec.data.datasets.train.read.path: got FOLDER/rows/part-9.parquet, want a parquet "
+            "file ("
+        ],
+        add_text_file,
+    ),
+    "a place that is no file system": Case(
+        make_spec(data=make_data("s3://bucket/rows")),
+        ["spec.data.datasets.train.read.path: got s3://bucket/rows", "s3:// is not supported yet"],
+    ),
+    "a type for a column that is not read": Case(
+        make_spec(data=make_data(feed={"dtypes": {"row": "int32"}})),
+        ["spec.data.datasets.train.feed.dtypes.row: got no such column, want one of: x, y"],
+    ),
+    "a transform that fails on the first rows": Case(
+        make_spec(data=make_data(transforms=[{"use": "users_module:fail"}])),
+        [
+            "error: spec.data.datasets.train.transforms[0].use: ",
+            "users_module:fail raised KeyError: 'z'",
+        ],
+    ),
+    "a transform that is not there": Case(
+        make_spec(data=make_data(transforms=[{"use": "users_module:resize"}])),
+        ["transforms[0].use: got users_module:resize, want a name in users_module; it has: fail,"],
+    ),
+    # ------------------------------------------------------------ the function
+    "a function that does not import": Case(
+        make_spec(train="nowhere:train"),
+        ["spec.train: got nowhere:train, want a module that imports (ModuleNotFoundError"],
+    ),
+    "a module that fails at import": Case(
+        make_spec(),
+        ["want a module that imports (ZeroDivisionError: division by zero, FOLDER/users_module"],
+        users_module("1 / 0\n"),
+    ),
+    "a function that needs two arguments": Case(
+        make_spec(),
+        ["spec.train: got users_module:train(config, data), want a function with no argument"],
+        users_module("def train(config, data): ...\n"),
+    ),
+    "a module that still uses ray.air.session": Case(
+        make_spec(),
+        ["want a module without ray.air.session (line 1): Ray removed it; use ray.train.report"],
+        users_module("from ray.air import session\ndef train(): ...\n"),
+    ),
+    "a config that the program refuses": Case(
+        make_spec(train="trainshed.programs.vision:train", config={"model": "vit", "pach": 2}),
+        ['spec.config.pach: unknown field; did you mean "patch"?'],
+    ),
+    "a script that is not there": Case(
+        {"entrypoint": ["python", "train.py"]},
+        ['spec.entrypoint[1]: got "train.py", want a file in FOLDER'],
+    ),
+    # ------------------------------------------------------------- the machine
+    "more workers than the machine has CPUs": Case(
+        make_spec(workers={"count": CPUS + 1, "resources": {"cpu": 1}}, batchSize=CPUS + 1),
+        [
+            f"spec.workers: got {CPUS + 1} workers x 1 CPUs = {CPUS + 1}, want at most the {CPUS} "
+            "CPUs of this machine"
+        ],
+    ),
+    "more GPUs than the machine has": Case(
+        make_spec(workers=workers(gpu=99)),
+        [
+            "spec.workers.resources.gpu: got 1 workers x 99 GPUs = 99, want at most the",
+            "--cpu trains without",
+        ],
+    ),
+    "more memory than the machine has": Case(
+        make_spec(workers=workers(memory="999Ti")),
+        ["spec.workers.resources.memory: got 1 workers x 999Ti, want at most the"],
+    ),
+    # ------------------------------------------------------------- the storage
+    "storage below a file": Case(
+        make_spec(storage="file/runs"),
+        ["spec.storage: got FOLDER/file, want a folder; this is a file"],
+        add_file_as_storage,
+    ),
+    "storage that may only be read": Case(
+        make_spec(storage="locked/runs"),
+        ["spec.storage: got FOLDER/locked, want a folder that you may write to"],
+        add_locked_storage,
+        not_as_root="root may write everywhere",
+    ),
+    "storage that is no file system": Case(
+        make_spec(storage="gs://bucket/runs"), ["spec.storage: got gs://bucket/runs", "gs:// is"]
+    ),
+    "storage that holds another run": Case(
+        make_spec(),
+        [
+            "spec: got another spec than FOLDER/runs/local/test holds, want",
+            "--fresh to start anew",
+            "spec.seed: 1 -> 0",
+            "spec.config.rate: 0.1 -> (not set)",
+        ],
+        add_another_run,
+    ),
+    "a checkpoint that is not there": Case(
+        make_spec(checkpoint={"resume": "old/checkpoint_7"}),
+        ["spec.checkpoint.resume: got FOLDER/old/checkpoint_7, want latest, never or the path of"],
+    ),
+    "a checkpoint that is not whole": Case(
+        make_spec(checkpoint={"resume": "old/checkpoint_000000010_epoch0001"}),
+        ["spec.checkpoint.resume: got", "model.pt has 5 of"],
+        add_broken_checkpoint,
+    ),
+}
