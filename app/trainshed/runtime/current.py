@@ -282,7 +282,7 @@ class Run:
             folder=str(self._job.folder.parent.parent),
             resumed_from=self._resume_point(),
         )
-        self._loop.say([started])
+        self._loop.say_now([started])
 
     def fail(self, failure: Failure) -> None:
         """Say that the training function raised; no collective: others may be anywhere."""

@@ -66,6 +66,12 @@ class Loop:
             with self.board.lock:
                 self.board.events.extend(events)
 
+    def say_now(self, events: Sequence[Event]) -> None:
+        """Send events at once: what follows may end this worker before the reporter's next turn."""
+        self.say(events)
+        if self._reporter:
+            self._reporter.send()
+
     def watch_loss(self, loss: torch.Tensor) -> None:
         """Remember the loss of the step under way; it is looked at when ranks agree next."""
         self._losses.append((self.position.step + 1, loss))

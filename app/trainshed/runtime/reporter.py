@@ -68,13 +68,14 @@ class Reporter:
         """Send what is left and end the thread."""
         self._ended.set()
         self._thread.join()
-        self._send()
+        self.send()
 
     def _run(self) -> None:
         while not self._ended.wait(SECONDS_BETWEEN_CALLS):
-            self._send()
+            self.send()
 
-    def _send(self) -> None:
+    def send(self) -> None:
+        """Send now what is there; waits until it is known."""
         board = self._board
         board.settle()
         with board.lock:
