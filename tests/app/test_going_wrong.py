@@ -85,13 +85,6 @@ CASES: dict[str, Case] = {
         f"train.loss (worker 0, step {STEPS})",
         frames=("train",),
     ),
-    "the same in a function that is Ray Train's alone": Case(
-        make_spec(
-            train="tests.app.misbehaving:report_alone",
-            checkpoint={"best": {"metric": "valid.accuracy", "mode": "max"}},
-        ),
-        "spec.checkpoint.best.metric: got valid.accuracy, want a reported metric: loss",
-    ),
     "a loss that is no number, with its step": Case(
         make_spec("nan"),
         f"NonFiniteLossError: the loss is NaN or infinite at step {WRONG_AT} (worker 0, step ",
