@@ -16,4 +16,5 @@ compile() {
 
 compile requirements/uv
 compile images/app/requirements
+compile images/controller/requirements
 compile requirements/dev

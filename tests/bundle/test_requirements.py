@@ -8,8 +8,10 @@ import pytest
 from tests.bundle.repository import ROOT, pyproject
 
 IMAGE = ROOT / "images" / "app" / "requirements"
+CONTROLLER = ROOT / "images" / "controller" / "requirements"
 DEV = ROOT / "requirements" / "dev"
-LOCKS = {path.name: path for path in (IMAGE, DEV, ROOT / "requirements" / "uv")}
+UV = ROOT / "requirements" / "uv"
+LOCKS = {str(path.relative_to(ROOT)): path for path in (IMAGE, CONTROLLER, DEV, UV)}
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -56,9 +58,10 @@ def test_lock_does_not_say_where_packages_come_from(path: Path) -> None:
     )
 
 
-def test_tools_run_with_the_versions_of_the_image() -> None:
+@pytest.mark.parametrize("image", [IMAGE, CONTROLLER], ids=["app", "controller"])
+def test_tools_run_with_the_versions_of_the_images(image: Path) -> None:
     dev = pins(DEV)
-    assert {name: dev.get(name) for name in pins(IMAGE)} == pins(IMAGE)
+    assert {name: dev.get(name) for name in pins(image)} == pins(image)
 
 
 def test_extras_of_the_project_name_what_the_locks_are_made_from() -> None:
@@ -67,6 +70,7 @@ def test_extras_of_the_project_name_what_the_locks_are_made_from() -> None:
     assert isinstance(extras, dict)
     assert isinstance(contract, list)
     assert {_name(item) for item in [*contract, *extras["app"]]} == wishes(IMAGE)
+    assert {_name(item) for item in [*contract, *extras["controller"]]} == wishes(CONTROLLER)
     # setuptools builds the project itself and is no need of who works on it.
     assert {_name(item) for item in extras["dev"]} == wishes(DEV) - {"setuptools"}
 
