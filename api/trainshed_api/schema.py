@@ -66,9 +66,16 @@ def _accept_integral_float(value: object) -> object:
 
 
 def _spell_quantity(value: object) -> object:
-    """Return a number as text, as Kubernetes does for `cpu: 0.5`; other values stay."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return str(_accept_integral_float(value))
+    """Return an integer as text; other values stay.
+
+    Raises RuleError for a bare fraction: a CRD can take integers and texts there, and no third.
+    """
+    whole = _accept_integral_float(value)
+    if isinstance(whole, float):
+        want = f'it in quotes, "{whole}": Kubernetes takes bare whole numbers only'
+        raise RuleError([Problem("", str(whole), want)])
+    if isinstance(whole, int) and not isinstance(whole, bool):
+        return str(whole)
     return value
 
 
@@ -132,6 +139,9 @@ def _refuse_env_names(env: dict[str, str]) -> dict[str, str]:
 Integer = Annotated[int, Strict(), BeforeValidator(_accept_integral_float)]
 # The bound stands before the validator: after it, pydantic's schema has no minimum.
 Count = Annotated[int, Field(ge=1), Strict(), BeforeValidator(_accept_integral_float)]
+Seconds = Annotated[
+    int, Field(ge=0, le=2**31 - 1), Strict(), BeforeValidator(_accept_integral_float)
+]
 Boolean = Annotated[bool, Strict()]
 Quantity = Annotated[str, BeforeValidator(_spell_quantity), AfterValidator(_refuse_no_quantity)]
 JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_normalise_object)]
@@ -144,3 +154,11 @@ FunctionName = Annotated[
     ),
 ]
 NonEmpty = Annotated[str, Field(min_length=1)]
+DnsName = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+        max_length=63,
+        json_schema_extra={"want": "a name of at most 63 of a-z, 0-9 and -, no - first or last"},
+    ),
+]

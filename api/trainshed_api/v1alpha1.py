@@ -10,6 +10,7 @@ from typing import Literal, Self
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from trainshed_api.checkpoint import BestSpec, CheckpointSpec
+from trainshed_api.code import CodeSpec
 from trainshed_api.data import (
     DatasetSpec,
     DataSpec,
@@ -19,6 +20,8 @@ from trainshed_api.data import (
     ShuffleSpec,
 )
 from trainshed_api.errors import Problem, RuleError, show_value
+from trainshed_api.failure import FailurePolicySpec, FailureRule
+from trainshed_api.placement import ClusterSpec, DedicatedSpec
 from trainshed_api.rows import AugmentSpec, ReadSpec, TransformSpec
 from trainshed_api.schema import (
     Boolean,
@@ -28,6 +31,7 @@ from trainshed_api.schema import (
     Integer,
     JsonObject,
     NonEmpty,
+    Seconds,
     SpecModel,
     annotate,
 )
@@ -37,9 +41,14 @@ __all__ = [
     "AugmentSpec",
     "BestSpec",
     "CheckpointSpec",
+    "ClusterSpec",
+    "CodeSpec",
     "DataSpec",
     "DatasetSpec",
+    "DedicatedSpec",
     "DtypeName",
+    "FailurePolicySpec",
+    "FailureRule",
     "FeedSpec",
     "Metadata",
     "Precision",
@@ -70,6 +79,7 @@ _SERVER_METADATA = frozenset(
         "selfLink",
     }
 )
+_MOST_SECONDS = 2**31 - 1
 _TRAIN_ONLY = ("config", "epochs", "batch_size", "precision", "data", "checkpoint")
 
 
@@ -110,21 +120,7 @@ class Metadata(SpecModel):
 class TrainingRunSpec(SpecModel):
     """What to train, on what data, with which workers."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "planned": [
-                "code",
-                "cluster",
-                "failurePolicy",
-                "priority",
-                "suspend",
-                "provisioningDeadlineSeconds",
-                "activeDeadlineSeconds",
-                "stallDeadlineSeconds",
-                "ttlSecondsAfterFinished",
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"planned": []})
 
     train: FunctionName | None = Field(
         default=None,
@@ -179,6 +175,11 @@ class TrainingRunSpec(SpecModel):
         "refused.",
         json_schema_extra=annotate("app", "suspended"),
     )
+    code: CodeSpec = Field(
+        default_factory=CodeSpec,
+        description="Code of the user's own that is brought to the cluster.",
+        json_schema_extra=annotate("both", "suspended"),
+    )
     env: Environment = Field(
         default_factory=dict,
         description="Environment variables of the workers. No secrets: those come with the "
@@ -206,11 +207,66 @@ class TrainingRunSpec(SpecModel):
         description="When the state of training is written and what is kept.",
         json_schema_extra=annotate("app", "suspended", only_with="train"),
     )
+    cluster: ClusterSpec | None = Field(
+        default=None,
+        description="The RayCluster to run on; without it the one that the chart installed. On a "
+        "laptop it does nothing.",
+        json_schema_extra=annotate("controller", "suspended"),
+    )
+    failure_policy: FailurePolicySpec = Field(
+        default_factory=FailurePolicySpec,
+        description="What follows a failed attempt in a cluster.",
+        json_schema_extra=annotate("controller", "nextAttempt"),
+    )
+    priority: Integer = Field(
+        default=0,
+        ge=-1_000_000,
+        le=1_000_000,
+        description="Of the runs that wait for a shared cluster the highest goes first, then the "
+        "oldest.",
+        json_schema_extra=annotate("controller", "live"),
+    )
+    suspend: Boolean = Field(
+        default=False,
+        description="true: the run stops after a checkpoint and gives up its place; false: it goes "
+        "on from there.",
+        json_schema_extra=annotate("controller", "live"),
+    )
     grace_period_seconds: Integer = Field(
         default=60,
         ge=0,
+        le=_MOST_SECONDS,
         description="Seconds a run has to write a checkpoint before a stop.",
         json_schema_extra=annotate("both", "nextAttempt"),
+    )
+    provisioning_deadline_seconds: Integer = Field(
+        default=900,
+        ge=0,
+        le=_MOST_SECONDS,
+        description="Seconds that an attempt may take until its program starts; 0 is off.",
+        json_schema_extra=annotate("controller", "live"),
+    )
+    active_deadline_seconds: Integer = Field(
+        default=0,
+        ge=0,
+        le=_MOST_SECONDS,
+        description="Seconds that the run may take, without those it was queued or suspended; 0 is "
+        "off.",
+        json_schema_extra=annotate("controller", "live"),
+    )
+    stall_deadline_seconds: Integer = Field(
+        default=1800,
+        ge=0,
+        le=_MOST_SECONDS,
+        description="Seconds without a further step after which an attempt counts as lost; 0 is "
+        "off. It does nothing before the first step.",
+        json_schema_extra=annotate("controller", "live"),
+    )
+    ttl_seconds_after_finished: Seconds | None = Field(
+        default=None,
+        description="Seconds after its end until the TrainingRun is deleted, without it never; "
+        "what lies in storage stays.",
+        json_schema_extra=annotate("controller", "live"),
     )
 
     @model_validator(mode="after")

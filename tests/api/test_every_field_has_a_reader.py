@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from trainshed_api.checkpoint import BestSpec, CheckpointSpec
+from trainshed_api.code import CodeSpec
 from trainshed_api.data import DatasetSpec, DataSpec, FeedSpec, ShuffleSpec
 from trainshed_api.rows import AugmentSpec, ReadSpec, TransformSpec
 from trainshed_api.v1alpha1 import Metadata, TrainingRunSpec
@@ -28,6 +29,7 @@ MODELS: tuple[type[BaseModel], ...] = (
     FeedSpec,
     CheckpointSpec,
     BestSpec,
+    CodeSpec,
 )
 
 

@@ -40,7 +40,33 @@ MISTAKES: dict[str, Mistake] = {
         "spec.workers.zzz: unknown field; valid here: count, resources, group",
     ),
     "a field of a later version": Mistake(
-        {"failurePolicy": {}}, "spec.failurePolicy: not yet supported in this version"
+        {"data": {"objectStoreMemory": "1Gi"}},
+        "spec.data.objectStoreMemory: not yet supported in this version",
+    ),
+    "two clusters": Mistake(
+        {"cluster": {"shared": "a", "dedicated": {}}},
+        "spec.cluster: got both shared and dedicated, want exactly one: shared (a RayCluster's "
+        "name) or dedicated (a class)",
+    ),
+    "no cluster in cluster": Mistake(
+        {"cluster": {}},
+        "spec.cluster: got neither shared nor dedicated, want exactly one: shared (a RayCluster's "
+        "name) or dedicated (a class)",
+    ),
+    "a class that is no name": Mistake(
+        {"cluster": {"dedicated": {"class": "Big"}}},
+        'spec.cluster.dedicated.class: got "Big", want a name of at most 63 of a-z, 0-9 and -, no '
+        "- first or last",
+    ),
+    "a failure rule for everything": Mistake(
+        {"failurePolicy": {"rules": [{"action": "Fail"}]}},
+        "spec.failurePolicy.rules[0]: got neither exitCodes nor logPattern, want exitCodes, "
+        "logPattern or both: a rule for every failure is the two budgets",
+    ),
+    "a bare fraction": Mistake(
+        {"workers": {"resources": {"cpu": 0.5}}},
+        'spec.workers.resources.cpu: got 0.5, want it in quotes, "0.5": Kubernetes takes bare '
+        "whole numbers only",
     ),
     "a nested field of a later version": Mistake(
         {"workers": {"min": 1}}, "spec.workers.min: not yet supported in this version"
@@ -382,7 +408,7 @@ SPECS = st.fixed_dictionaries(
         "workers": st.fixed_dictionaries(
             {
                 "count": st.integers(1, 8),
-                "resources": st.fixed_dictionaries({"cpu": st.sampled_from([1, 0.5, "500m", 2.0])}),
+                "resources": st.fixed_dictionaries({"cpu": st.sampled_from([1, "0.5", "500m", 2.0])}),
             }
         ),
     },

@@ -121,7 +121,7 @@ CASES: dict[str, Case] = {
         make_spec(batchsize=8), ['spec.batchsize: unknown field; did you mean "batchSize"?']
     ),
     "a field that is not yet": Case(
-        make_spec(priority=1), ["spec.priority: not yet supported in this version"]
+        make_spec(workers={"min": 1}), ["spec.workers.min: not yet supported in this version"]
     ),
     "a value that is not yet": Case(
         make_spec(framework="xgboost"), ["spec.framework: xgboost is not yet supported"]
