@@ -20,6 +20,24 @@ ENV_SPEC: Final = "TRAINSHED_SPEC"  # the resolved TrainingRun as one JSON value
 ENV_RUN_NAME: Final = "TRAINSHED_RUN_NAME"
 ENV_STORAGE: Final = "TRAINSHED_STORAGE"
 ENV_NUM_WORKERS: Final = "TRAINSHED_NUM_WORKERS"
+# A controller sets these three, or none: its driver writes to <storage>/<namespace>/<name>-<uid8>
+# and makes attempt N, no other.
+ENV_NAMESPACE: Final = "TRAINSHED_NAMESPACE"
+ENV_UID: Final = "TRAINSHED_UID"
+ENV_ATTEMPT: Final = "TRAINSHED_ATTEMPT"
+# Where a driver posts its snapshots, and the bearer token that may do so for this attempt only.
+ENV_PROGRESS_URL: Final = "TRAINSHED_PROGRESS_URL"
+ENV_PROGRESS_TOKEN: Final = "TRAINSHED_PROGRESS_TOKEN"
+
+# What a Ray job of a run executes; the run itself is in ENV_SPEC.
+JOB_ENTRYPOINT: Final = "python -m trainshed run"
+# Linux takes 128 KiB for one environment variable.
+MAX_SPEC_BYTES: Final = 96 * 1024
+MAX_SNAPSHOT_BYTES: Final = 64 * 1024
+# The last line of a driver's log begins so; the rest is its final snapshot.
+SNAPSHOT_LINE: Final = "trainshed.dev/snapshot: "
+# After the grace period for a checkpoint: for result, report and the last word to the controller.
+SECONDS_AFTER_GRACE: Final = 15
 
 EXIT_SUCCEEDED: Final = 0
 EXIT_APPLICATION: Final = 1  # the user's program failed
@@ -32,6 +50,13 @@ Outcome = Literal["Succeeded", "Failed", "Stopped"]
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 STOPPED: Final = "Stopped"
+
+# Why a run failed: Invalid is never tried again, Infrastructure is no fault of the user's.
+FailureCause = Literal["Invalid", "Application", "OutOfMemory", "Infrastructure"]
+INVALID: Final = "Invalid"
+APPLICATION: Final = "Application"
+OUT_OF_MEMORY: Final = "OutOfMemory"
+INFRASTRUCTURE: Final = "Infrastructure"
 
 # Where the wall time of a run goes, in the order of its life: keys of status.time and "seconds".
 BUCKETS: Final[tuple[str, ...]] = (

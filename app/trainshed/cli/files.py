@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from trainshed import code
 from trainshed.preflight import Prepared, home_of, prepare
 from trainshed.ray_cluster import in_cluster
 from trainshed_api.loading import load_file
@@ -39,4 +40,6 @@ def read(file: Path, settings: tuple[str, ...], cpu: bool) -> TrainingRun:
 
 def check(file: Path, run: TrainingRun) -> Prepared:
     """Return the run checked against its data, code, storage and machine."""
-    return prepare(run, home_of(file), in_cluster(), file.absolute().parent)
+    home, beside = home_of(file), file.absolute().parent  # before the working directory changes
+    code.enter(run.spec.code, beside)
+    return prepare(run, home, in_cluster(), beside)

@@ -10,6 +10,7 @@ import click
 
 from trainshed.cli.files import check, file_options, read
 from trainshed.folder import process_age_seconds
+from trainshed.preflight import home_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 def run(file: Path, settings: tuple[str, ...], cpu: bool, fresh: bool) -> None:
     """Train FILE on this machine, going on from where an earlier attempt ended."""
     started = time.time() - process_age_seconds()
+    home = home_of(file)
     prepared = check(file, read(file, settings, cpu))
     # Not before: these import Ray, and whoever has a mistake to mend should not wait for it.
     from trainshed import launch, resume
     from trainshed.display import choose_display
-    from trainshed.preflight import home_of
     from trainshed.ray_cluster import leave
 
     if not fresh:
@@ -34,7 +35,6 @@ def run(file: Path, settings: tuple[str, ...], cpu: bool, fresh: bool) -> None:
             click.echo(f"{prepared.run.metadata.name} is finished: --fresh trains it again")
             click.echo(f"report: {done.report}")
             return
-    home = home_of(file)
     found, refused = resume.choose(prepared, home, fresh)
     attempt = prepared.folder.claim(prepared.spec_hash, fresh)
     display = choose_display(sys.stdout)

@@ -1,0 +1,51 @@
+"""What a Ray job of a run is told, whoever submits it: `trainshed submit` or the controller."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.names import ENV_SPEC, MAX_SPEC_BYTES, SECONDS_AFTER_GRACE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import JsonValue
+
+    from trainshed_api.v1alpha1 import TrainingRun
+
+
+def render_runtime_env(run: TrainingRun, also: Mapping[str, str]) -> dict[str, JsonValue]:
+    """Return Ray's runtime environment of the job; what it executes is names.JOB_ENTRYPOINT.
+
+    also: further variables of the driver, such as who it is to a controller.
+
+    Raises SpecError for a run that does not fit into an environment variable.
+    """
+    environment: dict[str, JsonValue] = {
+        ENV_SPEC: encode_run(run),
+        # Ray kills a stopped job after 3 s by default.
+        "RAY_JOB_STOP_WAIT_TIME_S": str(run.spec.grace_period_seconds + SECONDS_AFTER_GRACE),
+        **also,
+    }
+    rendered: dict[str, JsonValue] = {"env_vars": environment}
+    code = run.spec.code
+    if code.working_dir:
+        rendered["working_dir"] = code.working_dir
+    if code.pip:
+        rendered["pip"] = list(code.pip)
+    return rendered
+
+
+def encode_run(run: TrainingRun) -> str:
+    """Return the run, defaults filled, as the JSON text that loading.load_text reads.
+
+    Raises SpecError when it is too long for an environment variable.
+    """
+    text = json.dumps(run.to_dict(), separators=(",", ":"), ensure_ascii=False)
+    size = len(text.encode())
+    if size > MAX_SPEC_BYTES:
+        want = f"at most {MAX_SPEC_BYTES // 1024} KiB with all defaults; put large values in a file"
+        raise SpecError([Problem("spec", f"{size / 1024:.1f} KiB", want)])
+    return text
