@@ -408,7 +408,9 @@ SPECS = st.fixed_dictionaries(
         "workers": st.fixed_dictionaries(
             {
                 "count": st.integers(1, 8),
-                "resources": st.fixed_dictionaries({"cpu": st.sampled_from([1, "0.5", "500m", 2.0])}),
+                "resources": st.fixed_dictionaries(
+                    {"cpu": st.sampled_from([1, "0.5", "500m", 2.0])}
+                ),
             }
         ),
     },
