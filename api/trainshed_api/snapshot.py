@@ -1,53 +1,163 @@
-"""What a driver tells the controller, and what it is answered: how an attempt does, as a whole.
+"""What a driver tells the controller, whole each time, and what the controller answers.
 
-Each snapshot stands for itself: one that is lost or comes twice changes nothing.
+A snapshot is made from the same events that a display shows, so none of them may be missed for
+good: any snapshot holds all that the ones before it said.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
-from trainshed_api.names import FailureCause, Outcome
-from trainshed_api.progress import Progress, Record, ResumePoint, Seconds
+from trainshed_api.names import (
+    FAILED,
+    INVALID,
+    MAX_SNAPSHOT_BYTES,
+    SNAPSHOT_LINE,
+    FailureCause,
+    Outcome,
+)
+from trainshed_api.progress import (
+    AnyEvent,
+    CheckpointSaved,
+    Evaluated,
+    Finished,
+    Measurement,
+    Progress,
+    Record,
+    ResumePoint,
+    Seconds,
+    Started,
+    Stopping,
+    WarningEvent,
+    WorkersLost,
+)
 from trainshed_api.records import CheckpointRecord
 
-SnapshotState = Literal["Starting", "Running", "Stopping", "Ended"]
+MAX_MESSAGE, MAX_TRACEBACK, MAX_WARNINGS = 2_000, 16_000, 10
 
 
 class Snapshot(Record):
-    """How an attempt does at one moment, told by its driver.
+    """All that is known of an attempt. Null: nobody knows, or not yet.
 
-    time: when that was, seconds since 1970. workers_lost: how often the workers started again.
-    outcome, cause, exit_code, message, traceback: with state Ended. result, report: where they lie.
+    time: when it was made, seconds since 1970. sequence: grows by one with each of a driver's.
+    state: Ended comes with outcome, and Failed with cause. exit_code: what the driver will end
+    with. progress: of the steps; metrics: the last value of each that was evaluated or reported.
+    wall_seconds: since the driver's process began; seconds: where they went.
     """
 
-    attempt: int = Field(ge=1)
     time: float
-    state: SnapshotState
+    sequence: int = 0
+    attempt: int
+    state: Literal["Starting", "Training", "Stopping", "Ended"] = "Starting"
+    host: str = ""
+    folder: str = ""
+    started: float | None = None
+    workers: int | None = None
     resumed_from: ResumePoint | None = None
-    progress: Progress | None = None
-    checkpoint: CheckpointRecord | None = None
-    seconds: Seconds = Field(default_factory=Seconds)
     workers_lost: int = 0
+    progress: Progress | None = None
+    metrics: dict[str, Measurement] = Field(default_factory=dict)
+    checkpoint: CheckpointRecord | None = None
+    warnings: tuple[str, ...] = ()
+    stop_reason: str | None = None
     outcome: Outcome | None = None
     cause: FailureCause | None = None
     exit_code: int | None = None
-    message: str = Field(default="", max_length=4096)
-    traceback: str = Field(default="", max_length=16384)
+    message: str = ""
+    traceback: str = ""
+    seconds: Seconds = Field(default_factory=Seconds)
+    wall_seconds: float = 0.0
+    goodput: Measurement = None
     result: str | None = None
     report: str | None = None
 
+    def after(self, event: AnyEvent) -> Snapshot:
+        """Return what is known after an event."""
+        changes: dict[str, object]
+        match event:
+            case Started():
+                changes = {
+                    "state": "Training",
+                    "started": event.time,
+                    "workers": event.workers,
+                    "folder": event.folder,
+                    "resumed_from": event.resumed_from,
+                }
+            case Progress():
+                changes = {"progress": event, "metrics": {**self.metrics, **event.metrics}}
+            case Evaluated():
+                changes = {"metrics": {**self.metrics, **event.metrics}}
+            case CheckpointSaved():
+                saved = CheckpointRecord(path=event.path, epoch=event.epoch, step=event.step)
+                changes = {"checkpoint": saved}
+            case WorkersLost():
+                lost = self.workers_lost + 1
+                changes = {"workers_lost": lost, "warnings": self._warned(event.message)}
+            case WarningEvent():
+                changes = {"warnings": self._warned(event.message)}
+            case Stopping():
+                changes = {"state": "Stopping", "stop_reason": event.reason}
+            case Finished():
+                changes = self._ended(event)
+        return self.model_copy(update=changes)
+
+    def refused(self, message: str, exit_code: int) -> Snapshot:
+        """Return the end of a run that cannot be accepted."""
+        changes = {
+            "state": "Ended",
+            "outcome": FAILED,
+            "cause": INVALID,
+            "exit_code": exit_code,
+            "message": message[:MAX_MESSAGE],
+        }
+        return self.model_copy(update=changes)
+
+    def to_payload(self) -> str:
+        """Return it as JSON of at most MAX_SNAPSHOT_BYTES; many metrics give way to that."""
+        text = self.to_line()
+        if len(text.encode()) <= MAX_SNAPSHOT_BYTES:
+            return text
+        progress = self.progress and self.progress.model_copy(update={"metrics": {}})
+        short: dict[str, object] = {"progress": progress, "metrics": {}, "warnings": ()}
+        return self.model_copy(update=short).to_line()
+
+    def _warned(self, message: str) -> tuple[str, ...]:
+        return (*self.warnings, message[:MAX_MESSAGE])[-MAX_WARNINGS:]
+
+    def _ended(self, event: Finished) -> dict[str, object]:
+        return {
+            "state": "Ended",
+            "outcome": event.outcome,
+            "message": event.message[:MAX_MESSAGE],
+            "metrics": {**self.metrics, **event.metrics},
+            "seconds": event.seconds,
+            "wall_seconds": event.wall_seconds,
+            "goodput": event.goodput,
+            "report": event.report,
+        }
+
 
 class StopOrder(Record):
-    """What the controller wants of a driver: stop, within so many seconds, for this reason."""
+    """Why to stop, and how long there is for a checkpoint."""
 
     reason: str
-    grace_seconds: int
+    grace_seconds: float
 
 
 class Answer(Record):
-    """What a snapshot is answered; status 410 says besides that the attempt is another one's."""
+    """What the controller says to a snapshot."""
 
     stop: StopOrder | None = None
+
+
+def final_snapshot(log: str) -> Snapshot | None:
+    """Return the snapshot that a driver's log ends with; None where there is none."""
+    for line in reversed(log.splitlines()):
+        if line.startswith(SNAPSHOT_LINE):
+            try:
+                return Snapshot.model_validate_json(line.removeprefix(SNAPSHOT_LINE))
+            except ValidationError:
+                return None
+    return None

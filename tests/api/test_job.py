@@ -1,0 +1,53 @@
+"""What a Ray job of a run is told."""
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.builders import make_run
+from trainshed_api.errors import SpecError
+from trainshed_api.job import encode_run, render_runtime_env
+from trainshed_api.loading import load_text
+from trainshed_api.names import ENV_SPEC, MAX_SPEC_BYTES
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+
+def test_a_job_is_told_the_run_and_has_time_for_its_checkpoint() -> None:
+    run = make_run(gracePeriodSeconds=30)
+
+    assert render_runtime_env(run, {"TRAINSHED_ATTEMPT": "2"}) == {
+        "env_vars": {
+            ENV_SPEC: encode_run(run),
+            "RAY_JOB_STOP_WAIT_TIME_S": "45",
+            "TRAINSHED_ATTEMPT": "2",
+        }
+    }
+
+
+def test_code_is_ray_s_runtime_environment() -> None:
+    code: JsonValue = {"workingDir": "s3://bucket/code.zip", "pip": ["einops==0.8"]}
+
+    rendered = render_runtime_env(make_run(code=code), {})
+
+    assert rendered["working_dir"] == "s3://bucket/code.zip"
+    assert rendered["pip"] == ["einops==0.8"]
+
+
+def test_the_run_in_a_job_is_the_run_that_was_sent() -> None:
+    run = make_run(config={"name": "naïve", "rate": 1e-3}, env={"A": "1"})
+
+    assert load_text(encode_run(run), "sent") == run
+
+
+def test_a_run_that_does_not_fit_is_refused_with_its_size() -> None:
+    run = make_run(config={"words": "ü" * (MAX_SPEC_BYTES // 2)})
+    size = len(json.dumps(run.to_dict(), ensure_ascii=False, separators=(",", ":")).encode()) / 1024
+
+    with pytest.raises(SpecError) as caught:
+        encode_run(run)
+
+    want = "at most 96 KiB with all defaults; put large values in a file"
+    assert str(caught.value) == f"spec: got {size:.1f} KiB, want {want}"
