@@ -9,7 +9,9 @@ from tests.bundle.repository import ROOT, read_text, tracked_files
 
 FORBIDDEN = {
     "a registry's host: where packages come from is for each machine to say": (
-        r"(?:pypi|pythonhosted|npmjs|golang|crates|maven|debian)\.(?:org|io|com)"
+        r"(?:pypi|pythonhosted|npmjs|crates|maven|debian)\.(?:org|io|com)"
+        # Without those two, golang.org is part of the names of Go modules.
+        r"|(?:proxy|sum)\.golang\.org"
     ),
     "a path of one machine": r"(?<![\w.$}/~:-])/(?:work|root|home|Users)/",
     "a private key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----",
