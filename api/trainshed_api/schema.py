@@ -143,7 +143,12 @@ Seconds = Annotated[
     int, Field(ge=0, le=2**31 - 1), Strict(), BeforeValidator(_accept_integral_float)
 ]
 Boolean = Annotated[bool, Strict()]
-Quantity = Annotated[str, BeforeValidator(_spell_quantity), AfterValidator(_refuse_no_quantity)]
+Quantity = Annotated[
+    str,
+    BeforeValidator(_spell_quantity),
+    AfterValidator(_refuse_no_quantity),
+    Field(json_schema_extra={"quantity": True}),
+]
 JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_normalise_object)]
 Environment = Annotated[dict[str, str], AfterValidator(_refuse_env_names)]
 FunctionName = Annotated[

@@ -1,0 +1,210 @@
+"""The CustomResourceDefinition, made from the model: `python -m trainshed_api.crd` prints it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import yaml
+
+from trainshed_api import names
+from trainshed_api.rules import iterate_rules
+from trainshed_api.status import TrainingRunStatus
+from trainshed_api.v1alpha1 import TrainingRun
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    JsonObject = dict[str, JsonValue]
+
+_KEPT = (
+    "description",
+    "type",
+    "format",
+    "enum",
+    "default",
+    "pattern",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "required",
+)
+# CEL's cost is estimated from what could be sent at most; where the model says nothing, this.
+_MOST_CHARACTERS, _MOST_ITEMS, _MOST_KEYS = 4096, 100, 100
+_COLUMNS: tuple[tuple[str, str, str, str], ...] = (
+    ("Phase", "string", ".status.phase", "Where the run is."),
+    ("Attempt", "integer", ".status.attempt", "Number of the newest attempt."),
+    ("Epoch", "string", ".status.progress.display.epoch", "Epoch that is worked on."),
+    ("Step", "string", ".status.progress.display.step", "Steps done."),
+    ("Loss", "string", ".status.progress.display.loss", "Last loss."),
+    ("Rate", "string", ".status.progress.display.rate", "Samples a second."),
+    ("Data-Wait", "string", ".status.progress.display.dataWait", "Time waiting for data."),
+    ("ETA", "string", ".status.progress.display.eta", "Time that is left."),
+    ("Age", "date", ".metadata.creationTimestamp", "Time since it was made."),
+)
+
+
+def render_crd() -> JsonObject:
+    """Return the CRD as the chart installs it."""
+    version: JsonObject = {
+        "name": names.VERSION,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": [
+            {"name": name, "type": kind, "jsonPath": path, "description": description}
+            for name, kind, path, description in _COLUMNS
+        ],
+        "selectableFields": [{"jsonPath": ".status.phase"}],
+        "schema": {"openAPIV3Schema": _root()},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{names.PLURAL}.{names.GROUP}"},
+        "spec": {
+            "group": names.GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": names.KIND,
+                "listKind": f"{names.KIND}List",
+                "plural": names.PLURAL,
+                "singular": names.KIND.lower(),
+                "shortNames": [names.SHORT_NAME],
+                "categories": ["all", "ray"],
+            },
+            "versions": [version],
+        },
+    }
+
+
+def _root() -> JsonObject:
+    model = TrainingRun.model_json_schema(by_alias=True)
+    status = TrainingRunStatus.model_json_schema(by_alias=True)
+    spec = convert(_object(_object(model["properties"])["spec"]), _object(model["$defs"]))
+    root: JsonObject = {
+        "description": "One training run.",
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": spec,
+            "status": _without_defaults(convert(status, _object(status["$defs"]))),
+        },
+    }
+    _put_rules(root)
+    return root
+
+
+def convert(schema: JsonObject, definitions: JsonObject) -> JsonObject:
+    """Return a schema of pydantic's as a structural one: no $ref, no null, nothing of our own."""
+    schema = _resolve(schema, definitions)
+    result: JsonObject = {
+        name: schema[name] for name in _KEPT if name in schema and schema[name] is not None
+    }
+    if "const" in schema:
+        result["enum"] = [schema["const"]]
+    if schema.get("quantity"):
+        del result["type"]
+        return result | {"x-kubernetes-int-or-string": True}
+    match schema.get("type"):
+        case "string" if "enum" not in result and "format" not in result:
+            result.setdefault("maxLength", _MOST_CHARACTERS)
+        case "array":
+            result["items"] = convert(_object(schema["items"]), definitions)
+            result.setdefault("maxItems", _MOST_ITEMS)
+        case "object":
+            result |= _convert_object(schema, definitions)
+    return result
+
+
+def _convert_object(schema: JsonObject, definitions: JsonObject) -> JsonObject:
+    required = schema.get("required", [])
+    assert isinstance(required, list)
+    if "properties" in schema:
+        return {
+            "properties": {
+                name: _convert_field(_object(item), definitions, required=name in required)
+                for name, item in _object(schema["properties"]).items()
+            }
+        }
+    values = _object(schema.get("additionalProperties"))
+    inner = _resolve(values, definitions)
+    if not inner:
+        return {"x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "additionalProperties": convert(values, definitions),
+        "maxProperties": _MOST_KEYS,
+    }
+
+
+def _convert_field(field: JsonObject, definitions: JsonObject, *, required: bool) -> JsonObject:
+    """Return the schema of a field; an object of defaults is there even if nobody names it."""
+    result = convert(field, definitions)
+    if "onlyWith" in field:
+        # The API server would give it to those who may not have it.
+        fallback = result.pop("default", None)
+        if fallback not in (None, {}, []):
+            result["description"] = f"{result['description']} Default {fallback}."
+    elif result.get("type") == "object" and not required and "anyOf" not in field:
+        result["default"] = {}
+    return result
+
+
+def _resolve(schema: JsonObject, definitions: JsonObject) -> JsonObject:
+    """Return the schema without $ref and without the null of an Optional; outer keys win."""
+    options = schema.get("anyOf")
+    if isinstance(options, list):
+        real = [_object(option) for option in options if _object(option).get("type") != "null"]
+        return _resolve(real[0], definitions) | {k: v for k, v in schema.items() if k != "anyOf"}
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        target = _object(definitions[reference.rpartition("/")[2]])
+        return target | {k: v for k, v in schema.items() if k != "$ref"}
+    return schema
+
+
+def _without_defaults(schema: JsonObject) -> JsonObject:
+    """Return the schema of what nobody but the controller writes: it says all that is so."""
+    kept = {name: value for name, value in schema.items() if name != "default"}
+    if "properties" in kept:
+        fields = _object(kept["properties"])
+        kept["properties"] = {name: _without_defaults(_object(s)) for name, s in fields.items()}
+        if "lastTransitionTime" in fields:
+            kept["required"] = ["type", "status", "reason", "lastTransitionTime"]
+    if "items" in kept:
+        kept["items"] = _without_defaults(_object(kept["items"]))
+        if "lastTransitionTime" in _object(_object(kept["items"]).get("properties")):
+            kept |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+    return kept
+
+
+def _put_rules(root: JsonObject) -> None:
+    for rule in iterate_rules():
+        place = root
+        for step in rule.path.replace("[]", ".[]").split(".") if rule.path else []:
+            if step == "[]":
+                place = _object(place["items"])
+            elif step == "NAME":
+                place = _object(place["additionalProperties"])
+            else:
+                place = _object(_object(place["properties"])[step])
+        entry: JsonObject = {"rule": rule.cel, "message": rule.message}
+        if rule.field:
+            entry["fieldPath"] = f".{rule.field}"
+        rules = place.setdefault("x-kubernetes-validations", [])
+        assert isinstance(rules, list)
+        rules.append(entry)
+
+
+def _object(value: JsonValue) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+if __name__ == "__main__":
+    yaml.safe_dump(render_crd(), sys.stdout, sort_keys=False, width=100)

@@ -1,0 +1,213 @@
+"""The model's cross-field rules once more, in CEL: the API server refuses what the model refuses.
+
+Each stands at an object of the model (a path as in docs/trainingrun.md) and names the field at
+fault below it. What only the model can say, because CEL sees no free-form values, no labels and no
+Python, is not here: the controller says it in the condition Accepted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainshed_api.shape import training_run_shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trainshed_api.shape import Shape
+
+SPEC = "spec"
+DATASETS = "spec.data.datasets"
+DATASET = f"{DATASETS}.NAME"
+_QUANTITY = "a Kubernetes quantity above 0, such as 2, 500m or 8Gi"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A CEL expression that holds for every right object.
+
+    path: the object it stands at. field: the field below it that is at fault, empty for itself.
+    """
+
+    path: str
+    cel: str
+    message: str
+    field: str = ""
+
+
+def _quantity(name: str) -> Rule:
+    value = f"self.{name}"
+    # A bare number is an integer here: a CRD takes integers and texts where a quantity stands.
+    cel = (
+        f"!has({value}) || (type({value}) == int ? int({value}) > 0 : isQuantity(string({value}))"
+        f" && quantity(string({value})).isGreaterThan(quantity('0')))"
+    )
+    return Rule("spec.workers.resources", cel, f"want {_QUANTITY}", name)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "",
+        "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) "
+        "<= 40",
+        "metadata.name: want at most 40 of a-z, 0-9 and -, a letter first and no - last",
+    ),
+    Rule(
+        SPEC,
+        "has(self.train) != has(self.entrypoint)",
+        "want exactly one: train (a function) or entrypoint (a command)",
+    ),
+    Rule(
+        SPEC,
+        "!has(self.train) || self.workers.count <= (has(self.batchSize) ? self.batchSize : 64)",
+        "want at least workers.count: each worker needs a row of every batch",
+        "batchSize",
+    ),
+    Rule(
+        SPEC,
+        "self.env.all(name, name.matches('^[A-Za-z_][A-Za-z0-9_]*$') && "
+        "!name.startsWith('TRAINSHED_'))",
+        "want names of letters, digits and _ that start with no digit; those that start with "
+        "TRAINSHED_ are set by Trainshed itself",
+        "env",
+    ),
+    Rule(
+        "spec.cluster",
+        "has(self.shared) != has(self.dedicated)",
+        "want exactly one: shared (a RayCluster's name) or dedicated (a class)",
+    ),
+    Rule(
+        "spec.failurePolicy.rules[]",
+        "size(self.exitCodes) > 0 || self.logPattern != ''",
+        "want exitCodes, logPattern or both: a rule for every failure is the two budgets",
+    ),
+    _quantity("cpu"),
+    _quantity("memory"),
+    Rule(
+        "spec.data",
+        "self.datasets.all(name, name.matches('^[A-Za-z][A-Za-z0-9_-]*$'))",
+        "a dataset's name is a letter, then letters, digits, - or _",
+        "datasets",
+    ),
+    Rule(
+        "spec.data",
+        "self.loader != 'torch' || self.datasets.all(name, self.datasets[name].cache != 'objects')",
+        "cache: want workers, none or auto with loader torch: it does not use Ray's object store",
+        "datasets",
+    ),
+    Rule(
+        DATASET,
+        "self.cache != 'workers' || !(self.shuffle.mode in ['files', 'blocks', 'global'])",
+        "want objects, none or auto with this shuffle mode: the rows of a worker change each epoch",
+        "cache",
+    ),
+    Rule(
+        f"{DATASET}.shuffle",
+        "self.mode == 'local' || self.bufferSize == 10000",
+        "want it only with mode local",
+        "bufferSize",
+    ),
+    Rule(
+        f"{DATASET}.read",
+        "has(self.format) != has(self.use)",
+        "want exactly one: format (with path), or use",
+    ),
+    Rule(
+        f"{DATASET}.read",
+        "!has(self.format) || has(self.path)",
+        "missing; want the file or folder to read",
+        "path",
+    ),
+    Rule(
+        f"{DATASET}.transforms[]",
+        "self.kind != 'rows' || !has(self.batchSize)",
+        "want it only with kind batches",
+        "batchSize",
+    ),
+)
+
+
+def iterate_rules() -> Iterator[Rule]:
+    """Yield every rule of the CRD: those above, those of `only_with`, those of mutability."""
+    yield from RULES
+    shape = training_run_shape()
+    yield from _only_with("spec", shape.fields["spec"])
+    yield from _never("spec", shape.fields["spec"])
+    yield from _suspended(shape.fields["spec"])
+
+
+def _only_with(path: str, shape: Shape) -> Iterator[Rule]:
+    for name, field in shape.fields.items():
+        place = f"{path}.{name}"
+        # Free-form values have no size in CEL, and an empty one is right: the model tells.
+        if field.only_with and not (field.is_free_form and field.only_with == "use"):
+            empty = f" || size(self.{name}) == 0" if field.items and path != SPEC else ""
+            yield Rule(
+                path,
+                f"!has(self.{name}){empty} || has(self.{field.only_with})",
+                f"want it only with {field.only_with}",
+                name,
+            )
+        yield from _below(place, field, _only_with)
+
+
+def _never(path: str, shape: Shape) -> Iterator[Rule]:
+    """Yield what forbids a change for good, at the object whose field it is."""
+    for name, field in shape.fields.items():
+        place = f"{path}.{name}"
+        whole = field.items is not None or not (
+            field.fields or (field.values and field.values.fields)
+        )
+        if field.mutable == "never" and not field.is_free_form:
+            same = f"self.?{name} == oldSelf.?{name}"
+            if not whole:
+                # What is inside says itself when it may change; here, whether it is there at all.
+                same = f"has(self.{name}) == has(oldSelf.{name})"
+                if field.values:
+                    same += (
+                        f" && (!has(self.{name}) || size(self.{name}) == size(oldSelf.{name}) &&"
+                        f" self.{name}.all(key, key in oldSelf.{name}))"
+                    )
+            yield Rule(path, same, "cannot be changed: it makes another run", name)
+        if field.items is None:  # CEL cannot tell which item of a list was which
+            yield from _below(place, field, _never)
+
+
+def _suspended(spec: Shape) -> Iterator[Rule]:
+    """Yield what forbids a change while the run may be running, at the spec."""
+    want = "can be changed only while spec.suspend is true"
+    for path, keys in _leaves(spec, ""):
+        if "NAME" in path:
+            above, _, below = path.partition(".NAME.")
+            rest = f"{above.replace('.', '.?')}"
+            cel = (
+                f"oldSelf.suspend || !oldSelf.?{rest}.hasValue() || !self.?{rest}.hasValue() || "
+                f"self.{above}.all(key, !(key in oldSelf.{above}) || "
+                f"self.{above}[key].{below} == oldSelf.{above}[key].{below})"
+            )
+        else:
+            chain = path.replace(".", ".?")
+            cel = f"oldSelf.suspend || self.?{chain} == oldSelf.?{chain}"
+        yield Rule(SPEC, cel, f"{path}: {want}", keys)
+
+
+def _leaves(shape: Shape, path: str) -> Iterator[tuple[str, str]]:
+    """Yield path and outermost field of what may change while suspended."""
+    for name, field in shape.fields.items():
+        place = f"{path}.{name}" if path else name
+        if field.fields:
+            yield from _leaves(field, place)
+        elif field.values and field.values.fields:
+            yield from _leaves(field.values, f"{place}.NAME")
+        elif field.mutable == "suspended":
+            yield place, place.partition(".")[0]
+
+
+def _below(place: str, field: Shape, walk: object) -> Iterator[Rule]:
+    assert callable(walk)
+    yield from walk(place, field)
+    if field.items:
+        yield from walk(f"{place}[]", field.items)
+    if field.values:
+        yield from walk(f"{place}.NAME", field.values)

@@ -1,0 +1,231 @@
+"""How a TrainingRun does in a cluster: what the controller writes into `status`, and nobody else.
+
+Rates, losses and metrics are texts, as Kubernetes wants of what is no whole number; `time` alone
+has seconds with fractions, because its parts have to add up.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic.alias_generators import to_camel
+
+ConditionType = Literal[
+    "Accepted", "Admitted", "ClusterReady", "Progressing", "Suspended", "Complete", "Failed"
+]
+Phase = Literal[
+    "Queued",
+    "Starting",
+    "Running",
+    "Stopping",
+    "Suspended",
+    "Restarting",
+    "Succeeded",
+    "Failed",
+]
+AttemptOutcome = Literal[
+    "Succeeded",
+    "Invalid",
+    "Application",
+    "OutOfMemory",
+    "Infrastructure",
+    "Preempted",
+    "Superseded",
+    "Stopped",
+    "StoppedOutside",
+]
+
+
+def _whole_seconds(moment: AwareDatetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _none_as_empty(value: object) -> object:
+    return () if value is None else value
+
+
+Moment = Annotated[AwareDatetime, PlainSerializer(_whole_seconds, return_type=str)]
+
+
+class StatusModel(BaseModel):
+    """Base of all parts of the status: immutable, camelCase, open to what a later version wrote."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="ignore",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+    )
+
+
+class Condition(StatusModel):
+    """One statement about the run, as Kubernetes makes them."""
+
+    type: ConditionType = Field(description="What it is about.")
+    status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
+    reason: str = Field(max_length=128, description="Why, in one word.")
+    message: str = Field(default="", max_length=8192, description="Why, for people.")
+    last_transition_time: Moment = Field(description="When `status` last changed.")
+    observed_generation: int = Field(default=0, description="Generation that this is about.")
+
+
+class ResumedFrom(StatusModel):
+    """The checkpoint that an attempt went on from."""
+
+    checkpoint: str = Field(description="Its path.")
+    epoch: int | None = Field(default=None, description="Epochs that were finished then.")
+    step: int | None = Field(default=None, description="Steps that were done then.")
+
+
+class DriverTime(StatusModel):
+    """Where the time of one attempt went, as its driver measured it."""
+
+    starting: float = Field(default=0.0, description="Until the first step.")
+    training: float = Field(default=0.0, description="Steps.")
+    waiting_for_data: float = Field(default=0.0, description="Waiting for batches.")
+    evaluating: float = Field(default=0.0, description="Evaluation.")
+    checkpointing: float = Field(default=0.0, description="Standing still for checkpoints.")
+    stopping: float = Field(default=0.0, description="From the last step to the end.")
+    lost: float = Field(default=0.0, description="Repeated steps, and restarts of the workers.")
+
+    def total(self) -> float:
+        """Return the seconds of one driver, all of it."""
+        told = (self.starting, self.training, self.waiting_for_data, self.evaluating)
+        return math.fsum((*told, self.checkpointing, self.stopping, self.lost))
+
+
+class RunTime(DriverTime):
+    """Where the time of the run went, seconds over all attempts."""
+
+    queued: float = Field(default=0.0, description="Waiting for room.")
+    suspended: float = Field(default=0.0, description="Suspended.")
+    provisioning: float = Field(default=0.0, description="From room until the program starts.")
+    goodput: str = Field(default="", description="Training as a share of all that is above.")
+
+
+class AttemptStatus(StatusModel):
+    """One attempt: one RayJob, one driver."""
+
+    number: int = Field(description="1 for the first.")
+    generation: int = Field(description="Generation of the spec that it runs.")
+    spec_hash: str = Field(default="", description="Identity of the training that it belongs to.")
+    ray_job: str = Field(description="Name of its RayJob.")
+    job_id: str = Field(description="Its submission id in Ray.")
+    ray_cluster: str = Field(default="", description="Name of the RayCluster it runs on.")
+    head_identity: str = Field(default="", description="Pod and container of the Ray head.")
+    start_time: Moment | None = Field(default=None, description="When its program was started.")
+    end_time: Moment | None = Field(default=None, description="When it ended.")
+    stop_time: Moment | None = Field(default=None, description="When it was told to stop.")
+    stop_reason: str = Field(default="", description="Why it was told to stop.")
+    outcome: AttemptOutcome | None = Field(default=None, description="How it ended.")
+    reason: str = Field(default="", description="Why it ended so, in one word.")
+    message: str = Field(default="", max_length=8192, description="Why, for people.")
+    exit_code: int | None = Field(default=None, description="Exit code of its driver.")
+    node: str = Field(default="", description="Node of the Pod that was its end.")
+    resumed_from: ResumedFrom | None = Field(default=None, description="Where it went on from.")
+    steps_lost: int | None = Field(default=None, description="Steps after its last checkpoint.")
+    time: DriverTime = Field(default_factory=DriverTime, description="Where its time went.")
+
+
+class FailureCounts(StatusModel):
+    """How many attempts failed, by what counts against a budget."""
+
+    application: int = Field(default=0, description="Failures of the program.")
+    infrastructure: int = Field(default=0, description="Failures of what it ran on.")
+    out_of_memory: int = Field(default=0, description="Times that memory ran out.")
+    preempted: int = Field(default=0, description="Times that it had to make room.")
+
+
+class ProgressDisplay(StatusModel):
+    """Progress for the columns of `kubectl get`."""
+
+    epoch: str = Field(default="", description="Such as 3/5.")
+    step: str = Field(default="", description="Such as 120/390.")
+    loss: str = Field(default="", description="Last loss.")
+    rate: str = Field(default="", description="Samples a second.")
+    data_wait: str = Field(default="", description="Share of the time spent waiting for data.")
+    eta: str = Field(default="", description="Time that is left.")
+
+
+class ProgressStatus(StatusModel):
+    """How far training is."""
+
+    epoch: int | None = Field(default=None, description="Epoch that is worked on, from 1.")
+    epochs: int | None = Field(default=None, description="Epochs in all.")
+    step: int | None = Field(default=None, description="Steps done.")
+    steps: int | None = Field(default=None, description="Steps in all.")
+    percent: int | None = Field(default=None, description="Done, of 100.")
+    samples_per_second: str = Field(default="", description="Samples a second, all workers.")
+    loss: str = Field(default="", description="Last loss.")
+    metrics: dict[str, str] = Field(default_factory=dict, description="Last value of each metric.")
+    data_wait_percent: int | None = Field(default=None, description="Time waiting for data.")
+    eta_seconds: int | None = Field(default=None, description="Seconds that are left.")
+    moved_at: Moment | None = Field(default=None, description="When a step was last made.")
+    updated_at: Moment | None = Field(default=None, description="When its driver said so.")
+    display: ProgressDisplay = Field(
+        default_factory=ProgressDisplay, description="The same for the columns."
+    )
+
+
+class CheckpointStatus(StatusModel):
+    """The last complete checkpoint."""
+
+    path: str = Field(description="Where it lies.")
+    epoch: int | None = Field(default=None, description="Epochs that were finished.")
+    step: int | None = Field(default=None, description="Steps that were done.")
+    time: Moment | None = Field(default=None, description="When the controller heard of it.")
+
+
+class QueueStatus(StatusModel):
+    """Where the run stands in the queue of its cluster."""
+
+    position: int = Field(description="1 is next.")
+    reason: str = Field(default="", description="What it waits for.")
+
+
+class ResultStatus(StatusModel):
+    """What came out."""
+
+    path: str = Field(default="", description="result.json.")
+    report: str = Field(default="", description="report.html.")
+    metrics: dict[str, str] = Field(default_factory=dict, description="Last value of each metric.")
+
+
+class TrainingRunStatus(StatusModel):
+    """How the run does."""
+
+    observed_generation: int = Field(default=0, description="Generation that this is about.")
+    phase: Phase | None = Field(default=None, description="Where the run is, in one word.")
+    phase_time: Moment | None = Field(default=None, description="When the phase began.")
+    conditions: Annotated[tuple[Condition, ...], BeforeValidator(_none_as_empty)] = Field(
+        default=(), description="What is known of the run."
+    )
+    start_time: Moment | None = Field(default=None, description="When the first attempt was begun.")
+    completion_time: Moment | None = Field(default=None, description="When the run ended.")
+    attempt: int = Field(default=0, description="Number of the newest attempt.")
+    attempts: Annotated[tuple[AttemptStatus, ...], BeforeValidator(_none_as_empty)] = Field(
+        default=(), description="The last ten attempts."
+    )
+    failures: FailureCounts = Field(
+        default_factory=FailureCounts, description="Failed attempts, all of them."
+    )
+    progress: ProgressStatus | None = Field(default=None, description="How far training is.")
+    time: RunTime = Field(default_factory=RunTime, description="Where the time went, in seconds.")
+    checkpoint: CheckpointStatus | None = Field(
+        default=None, description="The last complete checkpoint."
+    )
+    queue: QueueStatus | None = Field(default=None, description="Place in the queue.")
+    result: ResultStatus | None = Field(default=None, description="What came out.")
+    dashboard: str = Field(default="", description="Ray's dashboard, inside the cluster.")
+
+    def condition(self, kind: ConditionType) -> Condition | None:
+        """Return the condition of this type."""
+        return next((item for item in self.conditions if item.type == kind), None)
+
+    def holds(self, kind: ConditionType) -> bool:
+        """Say whether the condition of this type is there and true."""
+        found = self.condition(kind)
+        return found is not None and found.status == "True"
