@@ -9,7 +9,7 @@ BIN := .venv/bin
 HOME_DIR ?= $(CURDIR)/.trainshed
 RUN_FILE ?= manifests/trainingrun.yaml
 PYTEST_ARGS ?=
-SOURCES := $(wildcard api app examples tests benchmarks hack)
+SOURCES := $(wildcard api app controller examples tests benchmarks hack)
 
 ##@ Start here
 .PHONY: help setup run

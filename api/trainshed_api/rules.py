@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trainshed_api.code import REMOTE_ARCHIVE
 from trainshed_api.shape import training_run_shape
 
 if TYPE_CHECKING:
@@ -71,6 +72,19 @@ RULES: tuple[Rule, ...] = (
         "want names of letters, digits and _ that start with no digit; those that start with "
         "TRAINSHED_ are set by Trainshed itself",
         "env",
+    ),
+    Rule(
+        "spec.code",
+        f"!has(self.workingDir) || self.workingDir.matches('{REMOTE_ARCHIVE}')",
+        "want the address of a .zip that the cluster can read; a local folder is for the command "
+        "line only",
+        "workingDir",
+    ),
+    Rule(
+        "spec.code",
+        "self.pip.all(text, !text.matches('^[-.[:space:]]|[\\\\r\\\\n]'))",
+        "want requirements such as einops==0.8",
+        "pip",
     ),
     Rule(
         "spec.cluster",

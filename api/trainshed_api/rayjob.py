@@ -1,0 +1,146 @@
+"""The RayJob of one attempt: what the controller creates, and `trainshed render` shows.
+
+It is created once and never changed. KubeRay's own retries are off: an attempt is one RayJob, one
+driver, and the next one has another name and another submission id, because Ray remembers ids.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import yaml
+
+from trainshed_api import names
+from trainshed_api.job import render_runtime_env
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import JsonValue
+
+    from trainshed_api.v1alpha1 import TrainingRun
+
+    JsonObject = dict[str, JsonValue]
+
+KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
+CLUSTER_LABEL = "ray.io/cluster"
+RUN_LABEL = f"{names.GROUP}/run"
+ATTEMPT_LABEL = f"{names.GROUP}/attempt"
+# KubeRay's own deadlines only end what we failed to end.
+_BACKSTOP_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Which attempt of which run; progress_url and token are empty where no controller listens."""
+
+    namespace: str
+    name: str
+    uid: str
+    number: int
+    progress_url: str = ""
+    progress_token: str = field(default="", repr=False)
+
+    @property
+    def ray_job(self) -> str:
+        """Return the name of its RayJob; KubeRay takes at most 47 characters."""
+        return f"{self.name}-{self.number}"
+
+    @property
+    def job_id(self) -> str:
+        """Return its submission id: another one when a run is made again under its old name."""
+        return f"{self.name}-{self.uid[:8]}-{self.number}"
+
+
+@dataclass(frozen=True)
+class SharedCluster:
+    """A RayCluster that is there."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class OwnCluster:
+    """A RayCluster that is made for the attempt, from the spec of a class."""
+
+    spec: JsonObject
+
+
+def render_rayjob(
+    run: TrainingRun, attempt: Attempt, cluster: SharedCluster | OwnCluster
+) -> JsonObject:
+    """Return the RayJob. Raises SpecError for a run too large for an environment variable."""
+    spec: JsonObject = {
+        "entrypoint": names.JOB_ENTRYPOINT,
+        "entrypointNumCpus": 0,
+        "jobId": attempt.job_id,
+        "submissionMode": "HTTPMode",
+        "backoffLimit": 0,
+        "runtimeEnvYAML": yaml.safe_dump(
+            render_runtime_env(run, _environment(attempt)), sort_keys=True, allow_unicode=True
+        ),
+        "metadata": {"trainshed_run": attempt.name, "trainshed_attempt": str(attempt.number)},
+    }
+    metadata: JsonObject = {
+        "name": attempt.ray_job,
+        "namespace": attempt.namespace,
+        "labels": _labels(run, attempt),
+        "ownerReferences": [
+            {
+                "apiVersion": names.API_VERSION,
+                "kind": names.KIND,
+                "name": attempt.name,
+                "uid": attempt.uid,
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }
+    if isinstance(cluster, SharedCluster):
+        spec["clusterSelector"] = {CLUSTER_LABEL: cluster.name}
+    else:
+        spec |= _own_cluster(run, cluster)
+        # A head that comes back would be given the same job again.
+        metadata["annotations"] = {"ray.io/disable-provisioned-head-restart": "true"}
+    return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": spec}
+
+
+def _environment(attempt: Attempt) -> Mapping[str, str]:
+    told = {
+        names.ENV_NAMESPACE: attempt.namespace,
+        names.ENV_UID: attempt.uid,
+        names.ENV_ATTEMPT: str(attempt.number),
+    }
+    if attempt.progress_url:
+        told[names.ENV_PROGRESS_URL] = attempt.progress_url
+        told[names.ENV_PROGRESS_TOKEN] = attempt.progress_token
+    return told
+
+
+def _labels(run: TrainingRun, attempt: Attempt) -> JsonObject:
+    labels: JsonObject = {
+        "app.kubernetes.io/managed-by": "trainshed",
+        RUN_LABEL: attempt.name,
+        ATTEMPT_LABEL: str(attempt.number),
+    }
+    if queue := run.metadata.labels.get(KUEUE_QUEUE):
+        labels[KUEUE_QUEUE] = queue
+    return labels
+
+
+def _own_cluster(run: TrainingRun, cluster: OwnCluster) -> JsonObject:
+    spec: JsonObject = {
+        "rayClusterSpec": cluster.spec,
+        "shutdownAfterJobFinishes": True,
+        "ttlSecondsAfterFinished": 0,
+    }
+    if KUEUE_QUEUE in run.metadata.labels:
+        spec["suspend"] = True  # Kueue starts it
+    provisioning = run.spec.provisioning_deadline_seconds
+    if provisioning:
+        spec["preRunningDeadlineSeconds"] = provisioning + _BACKSTOP_SECONDS
+    if run.spec.active_deadline_seconds:
+        total = run.spec.active_deadline_seconds + provisioning + run.spec.grace_period_seconds
+        spec["activeDeadlineSeconds"] = total + _BACKSTOP_SECONDS
+    return spec

@@ -1,0 +1,132 @@
+"""What is done about a run of which no attempt is under way. Pure."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from trainshed_api.rayjob import Attempt
+from trainshed_api.spechash import spec_hash
+from trainshed_api.status import AttemptStatus, QueueStatus
+from trainshed_controller import status as states
+from trainshed_controller.model import Plan
+from trainshed_controller.render import class_of, shared_cluster
+from trainshed_controller.turn import suspended
+
+if TYPE_CHECKING:
+    from trainshed_api.status import TrainingRunStatus
+    from trainshed_controller.model import RayJobView
+    from trainshed_controller.turn import Turn
+
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 10, 300
+# How long a lost driver may go on on a shared cluster that nobody can ask; the claim of the next
+# attempt keeps it from doing harm after that.
+_UNKNOWN_SECONDS = 30
+_SOON_SECONDS = 2.0
+
+
+def begin(turn: Turn, status: TrainingRunStatus) -> Plan:
+    """Begin the next attempt when nothing of the one before is left and there is room."""
+    if turn.run.spec.suspend:
+        return Plan(suspended(turn, status), delete_jobs=_leftovers(turn))
+    if status.holds("Suspended"):
+        status = turn.say(status, "Suspended", "Resumed", holds=False)
+        status = states.with_phase(status, "Queued", turn.now)
+    waits = _remains(turn, status)
+    if waits:
+        return Plan(status, delete_jobs=_leftovers(turn), again_after=waits)
+    if class_of(turn.run, turn.settings) is None:
+        refused = _no_room(turn, status)
+        if refused:
+            return refused
+    if taken := turn.seen.next_taken:
+        message = f"RayJob {taken.name} is there already and belongs to somebody else"
+        status = turn.say(status, "Progressing", "RayJobNameTaken", message, holds=False)
+        return Plan(status, again_after=30.0)
+    return _begin_now(turn, status)
+
+
+def _leftovers(turn: Turn) -> tuple[RayJobView, ...]:
+    jobs = (*turn.seen.strays, *((turn.seen.ray_job,) if turn.seen.ray_job else ()))
+    return tuple(job for job in jobs if not job.deleting)
+
+
+def _remains(turn: Turn, status: TrainingRunStatus) -> float | None:
+    """Return for how long to wait for the end of what was before; None when nothing is left."""
+    last = status.attempts[-1] if status.attempts else None
+    if last is None or last.end_time is None:
+        return None
+    if turn.seen.ray_job or turn.seen.strays:
+        return _SOON_SECONDS
+    pause = last.end_time + timedelta(seconds=_pause_seconds(status))
+    if last.outcome not in ("Stopped", "Preempted") and turn.now < pause:
+        return max(1.0, (pause - turn.now).total_seconds())
+    if class_of(turn.run, turn.settings) is not None:
+        mine = [pod for pod in turn.seen.pods if pod.cluster == last.ray_cluster]
+        return _SOON_SECONDS if mine else None
+    return None if _is_over(turn, last) else _SOON_SECONDS
+
+
+def _is_over(turn: Turn, last: AttemptStatus) -> bool:
+    """Say whether the driver of an attempt on a shared cluster runs no more, for sure."""
+    if last.start_time is None or turn.seen.over:
+        return True
+    head = turn.seen.head
+    if last.head_identity and (head is None or head.identity != last.head_identity):
+        return True
+    # Ray or its driver said so when it ended.
+    if last.exit_code is not None or last.reason == "StoppedOutside":
+        return True
+    if turn.seen.over is False or last.end_time is None:
+        return False
+    grace = turn.run.spec.grace_period_seconds + _UNKNOWN_SECONDS
+    return turn.now >= last.end_time + timedelta(seconds=grace)
+
+
+def _pause_seconds(status: TrainingRunStatus) -> float:
+    """Return the pause before the next attempt: none after the first failure, then doubling."""
+    failures = status.failures
+    failed = failures.application + failures.infrastructure + failures.out_of_memory
+    if failed <= 1:
+        return 0.0
+    return float(min(_FIRST_PAUSE_SECONDS * 2 ** min(failed - 2, 10), _LONGEST_PAUSE_SECONDS))
+
+
+def _no_room(turn: Turn, status: TrainingRunStatus) -> Plan | None:
+    """Return what to say while there is no room on the shared cluster; None when there is."""
+    name, place = shared_cluster(turn.run, turn.settings), turn.seen.place
+    if turn.seen.cluster is None:
+        reason, message, position = "NoSuchCluster", f"there is no RayCluster {name} here", 0
+    elif place is None:
+        return Plan(status)  # the queue has not looked yet; it will say so
+    elif place.admitted:
+        return None
+    else:
+        reason = "ExceedsCluster" if place.exceeds else "Queued"
+        message, position = place.reason, place.position
+    status = turn.say(status, "Admitted", reason, message, holds=False)
+    status = states.with_phase(status, "Queued", turn.now)
+    queue = QueueStatus(position=position, reason=message)
+    again = 10.0 if turn.seen.cluster is None else None
+    return Plan(status.model_copy(update={"queue": queue}), again_after=again)
+
+
+def _begin_now(turn: Turn, status: TrainingRunStatus) -> Plan:
+    """Write the attempt down; its RayJob is created after that, never before."""
+    number = status.attempt + 1
+    identity = Attempt(turn.view.namespace, turn.view.name, turn.view.uid, number)
+    attempt = AttemptStatus(
+        number=number,
+        generation=turn.view.generation,
+        spec_hash=spec_hash(turn.run.spec),
+        ray_job=identity.ray_job,
+        job_id=identity.job_id,
+        ray_cluster=shared_cluster(turn.run, turn.settings),
+    )
+    status = states.with_phase(status, "Starting", turn.now)
+    status = turn.say(status, "Admitted", "Admitted", holds=True)
+    status = turn.say(status, "Progressing", "Starting", f"attempt {number}", holds=True)
+    status = states.with_attempt(status, attempt).model_copy(
+        update={"queue": None, "start_time": status.start_time or turn.now}
+    )
+    return Plan(status, begin=number)

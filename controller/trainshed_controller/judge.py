@@ -1,0 +1,289 @@
+"""Whether an attempt is at its end, and how it ended: checks in order, the first that hits decides.
+
+Evidence in order of trust: Ray's word on the job, the driver's last snapshot, how Pods ended, the
+RayJob. A snapshot explains a failure; it never turns one into a success. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from trainshed_api import names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from trainshed_api.failure import FailurePolicySpec
+    from trainshed_api.snapshot import Snapshot
+    from trainshed_api.status import AttemptOutcome, AttemptStatus
+    from trainshed_api.v1alpha1 import TrainingRunSpec
+    from trainshed_controller.model import Observed, PodView, RayJobView, Settings
+
+_EXIT_CODE = re.compile(r"failed with exit code (-?[0-9]+)")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+# How Ray says that its memory monitor killed a worker.
+_RAY_OUT_OF_MEMORY = "OutOfMemoryError"
+_LONGEST_MESSAGE = 4000
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How an attempt ended, and why."""
+
+    outcome: AttemptOutcome
+    reason: str
+    message: str = ""
+    exit_code: int | None = None
+    node: str = ""
+    logs: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One open attempt and all that is known of it."""
+
+    attempt: AttemptStatus
+    spec: TrainingRunSpec
+    seen: Observed
+    begun: datetime
+    moved: datetime | None
+    settings: Settings
+    now: datetime
+
+    @property
+    def job(self) -> RayJobView | None:
+        """Return its RayJob."""
+        return self.seen.ray_job
+
+    @property
+    def last_word(self) -> Snapshot | None:
+        """Return what its driver said at its end."""
+        told = self.seen.snapshot
+        return told if told and told.state == "Ended" else None
+
+    @property
+    def exit_code(self) -> int | None:
+        """Return the exit code of the driver, from itself or from Ray's message."""
+        if self.last_word and self.last_word.exit_code is not None:
+            return self.last_word.exit_code
+        found = _EXIT_CODE.search(self.job.message) if self.job else None
+        return int(found[1]) if found else None
+
+
+def judge(case: Case) -> Ending | None:
+    """Return how the attempt ended; None while it goes on."""
+    return next((ending for check in CHECKS if (ending := check(case))), None)
+
+
+def job_succeeded(case: Case) -> Ending | None:
+    """Ray says SUCCEEDED, and nothing else counts as success."""
+    if case.job is None or case.job.job_status != "SUCCEEDED":
+        return None
+    return Ending("Succeeded", "Succeeded", exit_code=names.EXIT_SUCCEEDED)
+
+
+def never_accepted(case: Case) -> Ending | None:
+    """KubeRay refuses the RayJob: a dead end that nothing leaves."""
+    if case.job is None or case.job.deployment_status != "ValidationFailed":
+        return None
+    return Ending("Invalid", "RayJobRefused", case.job.message or "KubeRay refused the RayJob")
+
+
+def stopped_as_told(case: Case) -> Ending | None:
+    """It was told to stop, and its job is over without an error of its own."""
+    if case.attempt.stop_time is None:
+        return None
+    reason = case.attempt.stop_reason
+    if case.job is None or case.job.deleting:
+        return Ending("Stopped", reason, "stopped at the end of its grace period")
+    ended = case.job.is_over and (
+        case.job.job_status == "STOPPED"
+        or case.exit_code in (names.EXIT_TERMINATED, names.EXIT_INTERRUPTED)
+        or (case.last_word is not None and case.last_word.outcome == names.STOPPED)
+    )
+    if not ended:
+        return None
+    message = case.last_word.message if case.last_word else "stopped"
+    return Ending("Stopped", reason, message, case.exit_code)
+
+
+def stopped_by_others(case: Case) -> Ending | None:
+    """Somebody stopped the job through Ray: not ours to undo."""
+    if case.job is None or case.job.job_status != "STOPPED":
+        return None
+    return Ending(
+        "StoppedOutside",
+        "StoppedOutside",
+        "the job was stopped through Ray, and not by Trainshed; it is not started again",
+        case.exit_code,
+    )
+
+
+def memory_ran_out(case: Case) -> Ending | None:
+    """The head's or a worker's memory ran out, and the job failed or its head is gone."""
+    killed = next((pod for pod in _pods(case) if pod.ended == "OOMKilled"), None)
+    failed = case.job is not None and case.job.job_status == "FAILED"
+    if killed and (failed or killed.is_head):
+        message = f"Pod {killed.name} on node {killed.node} ran out of memory"
+        return Ending("OutOfMemory", "OutOfMemory", message, killed.exit_code, killed.node)
+    told = case.last_word.cause if case.last_word else None
+    if failed and (
+        told == names.OUT_OF_MEMORY
+        or (told is None and case.job and _RAY_OUT_OF_MEMORY in case.job.message)
+    ):
+        return Ending("OutOfMemory", "OutOfMemory", _failure_text(case), case.exit_code)
+    return None
+
+
+def program_failed(case: Case) -> Ending | None:
+    """The driver ended with an error."""
+    if case.job is None or case.job.job_status != "FAILED":
+        return None
+    word = case.last_word
+    text, logs = _failure_text(case), word.traceback if word else case.job.message
+    code = case.exit_code
+    if code == names.EXIT_TRY_AGAIN:
+        return Ending("Infrastructure", "AttemptTaken", text, code, logs=logs)
+    if code == names.EXIT_INVALID or (word and word.cause == names.INVALID):
+        return Ending("Invalid", "Invalid", text, code, logs=logs)
+    if word and word.cause == names.INFRASTRUCTURE:
+        return Ending("Infrastructure", "InfrastructureFailed", text, code, logs=logs)
+    if code == names.EXIT_TERMINATED or code is None:
+        # Nothing of the program's ends it so: its node was drained, or its process was killed.
+        return Ending("Infrastructure", "DriverKilled", text, code, logs=logs)
+    return Ending("Application", "ApplicationFailed", text, code, logs=logs)
+
+
+def head_lost(case: Case) -> Ending | None:
+    """The head is another one than that the job was given to, or is gone."""
+    known, head = case.attempt.head_identity, case.seen.head
+    if not known or (head is not None and head.identity == known):
+        return None
+    old = next((pod for pod in case.seen.pods if known.startswith(f"{pod.uid}/")), None)
+    if old is not None and old.preempted:
+        message = f"head Pod {old.name} had to make room on node {old.node}"
+        return Ending("Preempted", "Preempted", message, node=old.node)
+    if old is not None and old.evicted:
+        message = f"head Pod {old.name} was evicted from node {old.node}: {old.evicted}"
+        return Ending("Infrastructure", "HeadEvicted", message, node=old.node)
+    detail = f": {old.ended}, exit code {old.exit_code}" if old and old.ended else ""
+    message = f"the Ray head that had the job is gone{detail}"
+    return Ending("Infrastructure", "HeadLost", message, node=old.node if old else "")
+
+
+def kuberay_gave_up(case: Case) -> Ending | None:
+    """KubeRay ended the RayJob without a word from Ray that its job ended."""
+    if case.job is None or case.job.deployment_status != "Failed":
+        return None
+    reason, text = case.job.reason or "RayJobFailed", case.job.message or "KubeRay gave the job up"
+    if reason == "PreRunningDeadlineExceeded":
+        return Ending("Infrastructure", "ProvisioningDeadlineExceeded", text)
+    return Ending("Infrastructure", reason, text)
+
+
+def suspended_by_others(case: Case) -> Ending | None:
+    """A RayJob that had started is suspended, as Kueue does to make room."""
+    if case.job is None or case.attempt.start_time is None or not case.job.suspended:
+        return None
+    return Ending("Preempted", "Preempted", "the RayJob was suspended to make room")
+
+
+def ray_job_gone(case: Case) -> Ending | None:
+    """The RayJob is gone or going although the attempt had started."""
+    if case.attempt.start_time is None:
+        return None
+    if case.job is not None and not case.job.deleting:
+        return None
+    return Ending("Infrastructure", "RayJobDeleted", "the RayJob was deleted by somebody")
+
+
+def never_started(case: Case) -> Ending | None:
+    """The program did not start in time."""
+    limit = case.spec.provisioning_deadline_seconds
+    waits_for_kueue = case.job is not None and case.job.suspended
+    if case.attempt.start_time is not None or not limit or waits_for_kueue:
+        return None
+    if case.now < case.begun + timedelta(seconds=limit):
+        return None
+    trouble = next((pod.trouble for pod in case.seen.pods if pod.trouble), "")
+    message = f"not started within provisioningDeadlineSeconds ({limit})"
+    return Ending(
+        "Infrastructure",
+        "ProvisioningDeadlineExceeded",
+        f"{message}: {trouble}" if trouble else message,
+    )
+
+
+def stalled(case: Case) -> Ending | None:
+    """No further step for too long."""
+    limit = case.spec.stall_deadline_seconds
+    if not limit or case.moved is None or case.attempt.stop_time is not None:
+        return None
+    if case.now < case.moved + timedelta(seconds=limit):
+        return None
+    return Ending("Infrastructure", "Stalled", f"no step within stallDeadlineSeconds ({limit})")
+
+
+CHECKS: tuple[Callable[[Case], Ending | None], ...] = (
+    job_succeeded,  # before all else: what Ray saw end well has ended well
+    never_accepted,
+    stopped_as_told,  # before failures: a stop may look like one
+    stopped_by_others,
+    memory_ran_out,  # before the program's failure, which it also looks like
+    program_failed,
+    head_lost,  # before what KubeRay says of it, which comes minutes later
+    kuberay_gave_up,
+    suspended_by_others,
+    ray_job_gone,
+    never_started,
+    stalled,
+)
+
+
+def apply_rules(ending: Ending, policy: FailurePolicySpec) -> tuple[Ending, bool]:
+    """Return the ending as the user's rules see it, and whether they forbid a further attempt."""
+    if ending.outcome not in ("Application", "Infrastructure", "OutOfMemory"):
+        return ending, False
+    for rule in policy.rules:
+        if rule.exit_codes and ending.exit_code not in rule.exit_codes:
+            continue
+        if rule.log_pattern and not contains(f"{ending.message}\n{ending.logs}", rule.log_pattern):
+            continue
+        if rule.action == "Fail":
+            return ending, True
+        changed = Ending(
+            "Infrastructure", ending.reason, ending.message, ending.exit_code, ending.node
+        )
+        return changed, False
+    return ending, False
+
+
+def contains(text: str, pattern: str) -> bool:
+    """Say whether the text has the pattern's parts in this order; no such search can hang."""
+    position = 0
+    for part in pattern.split("*"):
+        found = text.find(part, position)
+        if found < 0:
+            return False
+        position = found + len(part)
+    return True
+
+
+def _pods(case: Case) -> tuple[PodView, ...]:
+    return case.seen.pods
+
+
+def _failure_text(case: Case) -> str:
+    """Return the cause as the driver says it, else the end of Ray's message without colours."""
+    word = case.last_word
+    if word and (word.message or word.traceback):
+        text = f"{word.message}\n{word.traceback}".strip()
+    else:
+        text = _COLOUR.sub("", case.job.message if case.job else "")
+        lines = [line for line in text.splitlines() if not line.startswith(names.SNAPSHOT_LINE)]
+        text = "\n".join(lines).strip()
+    return text if len(text) <= _LONGEST_MESSAGE else "..." + text[-_LONGEST_MESSAGE:]

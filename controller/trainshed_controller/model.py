@@ -1,0 +1,206 @@
+"""What the controller sees and what it wants done: plain values that cross its files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pydantic import JsonValue
+
+    from trainshed_api.snapshot import Snapshot
+    from trainshed_api.status import TrainingRunStatus
+    from trainshed_api.v1alpha1 import TrainingRun
+
+JsonObject = dict[str, "JsonValue"]
+
+
+class Key(NamedTuple):
+    """What is reconciled one at a time: a run, or the queue of a RayCluster."""
+
+    kind: Literal["run", "cluster"]
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A TrainingRun as the API server has it; run is None where the model refuses the spec."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    resource_version: str
+    created: datetime
+    deleting: bool
+    run: TrainingRun | None
+    problem: str
+    status: TrainingRunStatus
+    raw_status: JsonObject = field(repr=False)
+
+
+@dataclass(frozen=True)
+class RayJobView:
+    """A RayJob; owner: uid of the controller in its owner references."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    owner: str = ""
+    run: str = ""
+    deleting: bool = False
+    suspended: bool = False
+    selector: str = ""
+    job_id: str = ""
+    job_status: str = ""
+    deployment_status: str = ""
+    reason: str = ""
+    message: str = ""
+    cluster: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether Ray said that its job ended, or KubeRay that it never will begin."""
+        return self.job_status in {"SUCCEEDED", "FAILED", "STOPPED"} or (
+            self.deployment_status in {"Complete", "Failed", "ValidationFailed"}
+        )
+
+
+@dataclass(frozen=True)
+class PodView:
+    """A Pod of a RayCluster; container: id of its Ray container while that runs."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    cluster: str
+    group: str
+    is_head: bool
+    node: str = ""
+    ready: bool = False
+    deleting: bool = False
+    container: str = ""
+    ended: str = ""
+    exit_code: int | None = None
+    evicted: str = ""
+    preempted: bool = False
+    trouble: str = ""
+
+    @property
+    def identity(self) -> str:
+        """Return what changes when the Pod or its container is another one; empty: not running."""
+        return f"{self.uid}/{self.container}" if self.container and not self.ended else ""
+
+
+@dataclass(frozen=True)
+class Room:
+    """What one worker Pod has for work."""
+
+    group: str
+    cpu: float
+    gpu: float
+    memory: float
+
+
+@dataclass(frozen=True)
+class GroupView:
+    """A worker group: what each of its Pods has, and how many it may have."""
+
+    name: str
+    room: Room
+    wanted: int
+
+
+@dataclass(frozen=True)
+class ClusterView:
+    """A RayCluster."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    deleting: bool = False
+    state: str = ""
+    reason: str = ""
+    autoscaling: bool = False
+    groups: tuple[GroupView, ...] = ()
+
+
+@dataclass(frozen=True)
+class Place:
+    """What the queue of a cluster says of a run; admitted: it may begin an attempt now."""
+
+    admitted: bool
+    position: int = 0
+    reason: str = ""
+    exceeds: bool = False
+
+
+@dataclass(frozen=True)
+class Observed:
+    """All that a decision about a run rests on, besides the run itself.
+
+    ray_job: of the newest attempt; None only if the API server says that there is none.
+    next_taken: an object of somebody else has the name of the next attempt's RayJob.
+    over: Ray's own word on whether the newest attempt's job has ended; None if nobody asked.
+    """
+
+    ray_job: RayJobView | None = None
+    strays: tuple[RayJobView, ...] = ()
+    cluster: ClusterView | None = None
+    head: PodView | None = None
+    pods: tuple[PodView, ...] = ()
+    snapshot: Snapshot | None = None
+    place: Place | None = None
+    next_taken: RayJobView | None = None
+    over: bool | None = None
+
+
+@dataclass(frozen=True)
+class ClusterClass:
+    """A kind of cluster that runs may have for themselves."""
+
+    name: str
+    spec: JsonObject
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the platform decides; read once from the environment."""
+
+    default_cluster: str = "trainshed"
+    progress_url: str = ""
+    classes: dict[str, ClusterClass] = field(default_factory=dict)
+    progress_interval_seconds: float = 10.0
+    # After the grace period: for the driver's last words, before its job is stopped from outside.
+    slack_seconds: float = 20.0
+
+
+class Note(NamedTuple):
+    """An Event to be posted."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done: the status first, then the rest in this order.
+
+    begin: number of an attempt whose RayJob is to be created. urgent: more than progress changed.
+    again_after: seconds after which to look again even if nothing happens.
+    """
+
+    status: TrainingRunStatus
+    begin: int | None = None
+    delete_jobs: tuple[RayJobView, ...] = ()
+    delete_run: bool = False
+    notes: tuple[Note, ...] = ()
+    urgent: bool = False
+    again_after: float | None = None

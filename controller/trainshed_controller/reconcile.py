@@ -1,0 +1,136 @@
+"""What is to be done about one run, given what is seen of it. Pure, and level-triggered.
+
+The same call serves creation, edits, events of children, ticks and restarts of the controller; it
+reads the world, never the event, and called again on its own result it changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from trainshed_api.errors import SpecError
+from trainshed_api.job import encode_run
+from trainshed_api.spechash import spec_hash
+from trainshed_api.status import AttemptStatus, TrainingRunStatus
+from trainshed_controller import status as states
+from trainshed_controller.begin import begin
+from trainshed_controller.model import Note, Plan
+from trainshed_controller.render import unacceptable
+from trainshed_controller.status import Stamp
+from trainshed_controller.turn import Turn, failed
+from trainshed_controller.watch import SOON_SECONDS, watch
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from trainshed_api.status import Phase
+    from trainshed_controller.model import Observed, RunView, Settings
+
+
+def reconcile(view: RunView, seen: Observed, settings: Settings, now: datetime) -> Plan:
+    """Return what is to be done now; a plan whose status is the old one writes nothing."""
+    now = states.whole(now)
+    plan = _decide(view, seen, settings, now)
+    status = plan.status.model_copy(update={"observed_generation": view.generation})
+    if view.deleting:
+        status = view.status
+    return replace(
+        plan,
+        status=status,
+        notes=plan.notes or _notes(view.status, status),
+        urgent=plan.begin is not None or _is_urgent(view.status, status),
+    )
+
+
+def _decide(view: RunView, seen: Observed, settings: Settings, now: datetime) -> Plan:
+    if view.deleting:
+        return Plan(view.status)  # the garbage collector takes its children
+    if view.status.holds("Complete") or view.status.holds("Failed"):
+        return _after_the_end(view, now)
+    stamp = Stamp(now, view.generation)
+    attempt = states.open_attempt(view.status)
+    refused = _refusal(view, settings, attempt)
+    if refused:
+        status = states.with_condition(view.status, "Accepted", *refused, holds=False, stamp=stamp)
+        if attempt is None:
+            return Plan(failed(status, "Invalid", refused[1], stamp))
+    else:
+        status = states.with_condition(view.status, "Accepted", "Valid", holds=True, stamp=stamp)
+    if view.run is None:
+        return Plan(status, again_after=SOON_SECONDS)
+    if status.phase is None:
+        # Waiting begins with the object, however late somebody looks.
+        status = states.with_phase(status, "Queued", states.whole(view.created))
+    turn = Turn(view, view.run, seen, settings, now)
+    return watch(turn, status, attempt) if attempt else begin(turn, status)
+
+
+def _refusal(
+    view: RunView, settings: Settings, attempt: AttemptStatus | None
+) -> tuple[str, str] | None:
+    """Return why the run as it stands cannot be run."""
+    if view.run is None:
+        return "Invalid", view.problem
+    known = attempt or (view.status.attempts[-1] if view.status.attempts else None)
+    if known and known.spec_hash != spec_hash(view.run.spec):
+        message = (
+            "the training was changed under the name of a run that began already; create it under "
+            "another name, or delete it first"
+        )
+        return "TrainingChanged", message
+    if attempt is None:
+        try:
+            encode_run(view.run)
+        except SpecError as error:
+            return "TooLarge", str(error)
+    return unacceptable(view.run, settings)
+
+
+def _after_the_end(view: RunView, now: datetime) -> Plan:
+    ttl = view.run.spec.ttl_seconds_after_finished if view.run else None
+    ended = view.status.completion_time
+    if ttl is None or ended is None:
+        return Plan(view.status)
+    left = (ended + timedelta(seconds=ttl) - now).total_seconds()
+    return Plan(view.status, delete_run=left <= 0, again_after=left if left > 0 else None)
+
+
+_WARNED: frozenset[Phase] = frozenset({"Restarting", "Failed"})
+
+
+def _notes(old: TrainingRunStatus, new: TrainingRunStatus) -> tuple[Note, ...]:
+    """Return the Events of a transition: one when the phase changes, none otherwise."""
+    if old.phase == new.phase or new.phase is None:
+        return ()
+    condition = new.condition("Failed") if new.phase == "Failed" else new.condition("Progressing")
+    if new.phase == "Queued":
+        condition = new.condition("Admitted")
+    message = (condition.message if condition else "") or f"attempt {new.attempt}"
+    text = message[-1000:]
+    if new.phase in _WARNED:
+        return (Note("Warning", new.phase, text),)
+    return (Note("Normal", new.phase, text),)
+
+
+def _is_urgent(old: TrainingRunStatus, new: TrainingRunStatus) -> bool:
+    """Say whether more changed than numbers that grow all the time."""
+
+    def lasting(status: TrainingRunStatus) -> TrainingRunStatus:
+        blank = AttemptStatus(number=0, generation=0, ray_job="", job_id="").time
+        attempts = tuple(item.model_copy(update={"time": blank}) for item in status.attempts)
+        return status.model_copy(
+            update={
+                "attempts": attempts,
+                "progress": None,
+                "time": TrainingRunStatus().time,
+                "checkpoint": None,
+                "queue": None,
+                "conditions": tuple(
+                    c.model_copy(update={"message": ""}) for c in status.conditions
+                ),
+            }
+        )
+
+    return lasting(old) != lasting(new)

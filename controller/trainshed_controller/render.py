@@ -1,0 +1,127 @@
+"""From a run and its settings to the RayJob of an attempt. Pure."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import hmac
+from typing import TYPE_CHECKING
+
+from trainshed_api.names import GROUP
+from trainshed_api.rayjob import KUEUE_QUEUE, Attempt, OwnCluster, SharedCluster, render_rayjob
+from trainshed_controller.admission import pack, request_of
+from trainshed_controller.capacity import dig, read_groups
+
+if TYPE_CHECKING:
+    from trainshed_api.v1alpha1 import TrainingRun
+    from trainshed_controller.model import ClusterClass, JsonObject, Room, RunView, Settings
+
+LABEL_OF_OURS = f"{GROUP}/run"
+
+
+def attempt_of(view: RunView, number: int, settings: Settings, key: bytes) -> Attempt:
+    """Return who an attempt is, with the address and the bearer token of its progress."""
+    path = progress_path(view.namespace, view.name, view.uid, number)
+    return Attempt(
+        view.namespace,
+        view.name,
+        view.uid,
+        number,
+        f"{settings.progress_url}{path}" if settings.progress_url else "",
+        progress_token(key, view.namespace, view.name, view.uid, number),
+    )
+
+
+def progress_path(namespace: str, name: str, uid: str, number: int) -> str:
+    """Return where the attempt's driver posts."""
+    return f"/v1/namespaces/{namespace}/trainingruns/{name}/{uid}/attempts/{number}/progress"
+
+
+def progress_token(key: bytes, namespace: str, name: str, uid: str, number: int) -> str:
+    """Return the bearer token of one attempt: nothing has to be kept to know it again."""
+    return hmac.new(key, f"{namespace}/{name}/{uid}/{number}".encode(), hashlib.sha256).hexdigest()
+
+
+def render_attempt(view: RunView, number: int, settings: Settings, key: bytes) -> JsonObject:
+    """Return the RayJob of an attempt of a run that is valid."""
+    assert view.run
+    attempt = attempt_of(view, number, settings, key)
+    chosen = class_of(view.run, settings)
+    if chosen is None:
+        return render_rayjob(view.run, attempt, SharedCluster(shared_cluster(view.run, settings)))
+    return render_rayjob(view.run, attempt, OwnCluster(sized_cluster(view.run, chosen)))
+
+
+def shared_cluster(run: TrainingRun, settings: Settings) -> str:
+    """Return the name of the RayCluster that the run shares; empty for one of its own."""
+    cluster = run.spec.cluster
+    if cluster is None:
+        return settings.default_cluster
+    return cluster.shared or ""
+
+
+def class_of(run: TrainingRun, settings: Settings) -> ClusterClass | None:
+    """Return the class of the run's own cluster; None for a shared one, or no such class."""
+    cluster = run.spec.cluster
+    if cluster is None or cluster.dedicated is None:
+        return None
+    return settings.classes.get(cluster.dedicated.cluster_class)
+
+
+def unacceptable(run: TrainingRun, settings: Settings) -> tuple[str, str] | None:
+    """Return reason and message of what makes the run impossible here, and no schema can say."""
+    dedicated = run.spec.cluster.dedicated if run.spec.cluster else None
+    if KUEUE_QUEUE in run.metadata.labels and dedicated is None:
+        message = (
+            f"label {KUEUE_QUEUE} needs spec.cluster.dedicated: Kueue cannot admit part of a "
+            "shared cluster"
+        )
+        return "KueueNeedsOwnCluster", message
+    if dedicated is None:
+        return None
+    chosen = class_of(run, settings)
+    if chosen is None:
+        there = ", ".join(sorted(settings.classes)) or "none"
+        message = (
+            f'spec.cluster.dedicated.class: got "{dedicated.cluster_class}", want one of the '
+            f"classes that the chart was installed with: {there}"
+        )
+        return "NoSuchClass", message
+    if pack(_rooms(sized_cluster(run, chosen)), request_of("", run)) is None:
+        workers = run.spec.workers
+        gpus = f" and {workers.resources.gpu} GPUs" if workers.resources.gpu else ""
+        message = (
+            f"spec.workers: {workers.count} times {workers.resources.cpu} CPUs{gpus}, and the "
+            f"data's CPUs, do not fit into class '{chosen.name}' at its largest"
+        )
+        return "ExceedsClass", message
+    return None
+
+
+def sized_cluster(run: TrainingRun, chosen: ClusterClass) -> JsonObject:
+    """Return the RayClusterSpec of a class with as many workers as the run needs, and no more.
+
+    A group grows up to its maxReplicas until the run fits, the group of the workers first.
+    """
+    spec = copy.deepcopy(chosen.spec)
+    groups = spec.get("workerGroupSpecs")
+    if not isinstance(groups, list):
+        return spec
+    wanted = request_of("", run)
+    order = sorted(
+        (dig(group) for group in groups),
+        key=lambda group: dig(group.get("labels")).get(f"{GROUP}/group") != wanted.worker.group,
+    )
+    for group in order:
+        most = group.get("maxReplicas")
+        for _ in range(most if isinstance(most, int) else 0):
+            count = group.get("replicas")
+            replicas = count if isinstance(count, int) else 0
+            if pack(_rooms(spec), wanted) is not None or replicas >= int(str(most)):
+                break
+            group["replicas"] = replicas + 1
+    return spec
+
+
+def _rooms(spec: JsonObject) -> list[Room]:
+    return [group.room for group in read_groups(spec) for _ in range(group.wanted)]

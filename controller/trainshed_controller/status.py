@@ -1,0 +1,293 @@
+"""From one status to the next: conditions, phases, attempts, progress, time. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from trainshed_api.status import (
+    AttemptStatus,
+    CheckpointStatus,
+    Condition,
+    DriverTime,
+    ProgressDisplay,
+    ProgressStatus,
+    ResultStatus,
+    ResumedFrom,
+    RunTime,
+    TrainingRunStatus,
+)
+
+if TYPE_CHECKING:
+    from trainshed_api.progress import Progress
+    from trainshed_api.snapshot import Snapshot
+    from trainshed_api.status import ConditionType, FailureCounts, Phase
+    from trainshed_controller.judge import Ending
+
+MOST_ATTEMPTS = 10
+_MOST_METRICS = 50
+_THOUSAND = 1000
+_THOUSANDS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+class Stamp(NamedTuple):
+    """When something is said, and about which generation of the spec."""
+
+    now: datetime
+    generation: int
+
+
+def with_condition(  # noqa: PLR0913  # a condition has so many parts
+    status: TrainingRunStatus,
+    kind: ConditionType,
+    reason: str,
+    message: str = "",
+    *,
+    holds: bool,
+    stamp: Stamp,
+) -> TrainingRunStatus:
+    """Return the status with this condition; its time changes only when it turns."""
+    word = "True" if holds else "False"
+    old = status.condition(kind)
+    turned = old is None or old.status != word
+    new = Condition(
+        type=kind,
+        status="True" if holds else "False",
+        reason=reason,
+        message=message[:8000],
+        last_transition_time=stamp.now if turned or old is None else old.last_transition_time,
+        observed_generation=stamp.generation,
+    )
+    others = tuple(item for item in status.conditions if item.type != kind)
+    place = next((i for i, item in enumerate(status.conditions) if item.type == kind), len(others))
+    return status.model_copy(
+        update={"conditions": (*others[:place], new, *others[place:])},
+    )
+
+
+def with_phase(status: TrainingRunStatus, phase: Phase, now: datetime) -> TrainingRunStatus:
+    """Return the status in this phase; the time of the one that ends goes to its bucket."""
+    if status.phase == phase:
+        return status
+    time = status.time
+    bucket = {"Queued": "queued", "Suspended": "suspended", "Restarting": "lost"}.get(
+        status.phase or ""
+    )
+    if bucket and status.phase_time:
+        spent = (now - status.phase_time).total_seconds()
+        time = add_seconds(time, bucket, spent)
+    return status.model_copy(update={"phase": phase, "phase_time": now, "time": time})
+
+
+def add_seconds(time: RunTime, bucket: str, seconds: float) -> RunTime:
+    """Return the time with more of one bucket; a clock that went back adds nothing."""
+    before = getattr(time, bucket)
+    assert isinstance(before, float)
+    return with_goodput(time.model_copy(update={bucket: round(before + max(0.0, seconds), 1)}))
+
+
+def with_goodput(time: RunTime) -> RunTime:
+    """Return the time with the share that was training."""
+    whole = time.total() + time.queued + time.suspended + time.provisioning
+    share = f"{time.training / whole:.2f}" if whole > 0 else ""
+    return time.model_copy(update={"goodput": share})
+
+
+def open_attempt(status: TrainingRunStatus) -> AttemptStatus | None:
+    """Return the newest attempt if it has not ended."""
+    newest = status.attempts[-1] if status.attempts else None
+    return newest if newest and newest.outcome is None else None
+
+
+def with_attempt(status: TrainingRunStatus, attempt: AttemptStatus) -> TrainingRunStatus:
+    """Return the status with this attempt, new or changed; the oldest of more than ten goes."""
+    kept = tuple(item for item in status.attempts if item.number != attempt.number)
+    attempts = (*kept, attempt)[-MOST_ATTEMPTS:]
+    return status.model_copy(update={"attempts": attempts, "attempt": attempts[-1].number})
+
+
+def started(status: TrainingRunStatus, attempt: AttemptStatus, at: datetime) -> TrainingRunStatus:
+    """Return the status with the attempt's program started."""
+    spent = (at - status.phase_time).total_seconds() if status.phase_time else 0.0
+    time = add_seconds(status.time, "provisioning", spent)
+    changed = with_attempt(status, attempt.model_copy(update={"start_time": at}))
+    return changed.model_copy(update={"time": time})
+
+
+def ended(
+    status: TrainingRunStatus, attempt: AttemptStatus, ending: Ending, now: datetime
+) -> TrainingRunStatus:
+    """Return the status with the attempt ended: outcome, counters and times in one."""
+    time = status.time
+    if attempt.start_time is None:
+        spent = (now - status.phase_time).total_seconds() if status.phase_time else 0.0
+        time = add_seconds(time, "provisioning", spent)
+    else:
+        # What no driver accounts for is lost.
+        wall = (now - attempt.start_time).total_seconds()
+        time = add_seconds(time, "lost", wall - attempt.time.total())
+    closed = attempt.model_copy(
+        update={
+            "end_time": now,
+            "outcome": ending.outcome,
+            "reason": ending.reason,
+            "message": ending.message[:8000],
+            "exit_code": ending.exit_code,
+            "node": ending.node,
+            "steps_lost": _steps_lost(status, ending),
+        }
+    )
+    return with_attempt(status, closed).model_copy(
+        update={"time": time, "failures": _counted(status.failures, ending)}
+    )
+
+
+def _steps_lost(status: TrainingRunStatus, ending: Ending) -> int | None:
+    if ending.outcome == "Succeeded" or status.progress is None or status.progress.step is None:
+        return None
+    kept = status.checkpoint.step if status.checkpoint else 0
+    return max(0, status.progress.step - kept) if kept is not None else None
+
+
+def _counted(failures: FailureCounts, ending: Ending) -> FailureCounts:
+    counter = {
+        "Application": "application",
+        "Invalid": "application",
+        "OutOfMemory": "out_of_memory",
+        "Infrastructure": "infrastructure",
+        "Preempted": "preempted",
+    }.get(ending.outcome)
+    if counter is None:
+        return failures
+    return failures.model_copy(update={counter: getattr(failures, counter) + 1})
+
+
+def told(
+    status: TrainingRunStatus, attempt: AttemptStatus, snapshot: Snapshot
+) -> TrainingRunStatus:
+    """Return the status with what the attempt's driver said last."""
+    at = _moment(snapshot.time)
+    time = DriverTime(
+        **{
+            name: round(float(value), 1)
+            for name, value in snapshot.seconds.model_dump().items()
+            if name in DriverTime.model_fields
+        }
+    )
+    resumed = snapshot.resumed_from
+    changed = attempt.model_copy(
+        update={
+            "time": time,
+            "resumed_from": ResumedFrom(**resumed.model_dump()) if resumed else None,
+        }
+    )
+    status = with_attempt(status, changed).model_copy(
+        update={"time": _replaced(status.time, attempt.time, time)}
+    )
+    if snapshot.progress:
+        progress = _progress(snapshot, snapshot.progress, status.progress)
+        status = status.model_copy(update={"progress": progress})
+    if snapshot.checkpoint:
+        old, new = status.checkpoint, snapshot.checkpoint
+        if old is None or old.path != new.path:
+            kept = CheckpointStatus(path=new.path, epoch=new.epoch, step=new.step, time=at)
+            status = status.model_copy(update={"checkpoint": kept})
+    if snapshot.state == "Ended" and (snapshot.result or snapshot.report):
+        result = ResultStatus(
+            path=snapshot.result or "",
+            report=snapshot.report or "",
+            metrics=status.progress.metrics if status.progress else {},
+        )
+        status = status.model_copy(update={"result": result})
+    return status
+
+
+def _replaced(whole: RunTime, before: DriverTime, after: DriverTime) -> RunTime:
+    """Return the time of the run with one attempt's share said anew."""
+    update = {
+        name: round(max(0.0, getattr(whole, name) - getattr(before, name) + value), 1)
+        for name, value in after.model_dump().items()
+    }
+    return with_goodput(whole.model_copy(update=update))
+
+
+def _progress(told: Snapshot, new: Progress, old: ProgressStatus | None) -> ProgressStatus:
+    moved = old is None or (new.epoch, new.step) != (old.epoch, old.step)
+    at = _moment(new.time)
+    metrics = {name: _number(value) for name, value in list(told.metrics.items())[:_MOST_METRICS]}
+    wait = None if new.data_wait_percent is None else round(new.data_wait_percent)
+    eta = None if new.eta_seconds is None else round(new.eta_seconds)
+    return ProgressStatus(
+        epoch=new.epoch,
+        epochs=new.epochs,
+        step=new.step,
+        steps=new.steps,
+        percent=new.percent,
+        samples_per_second=_number(new.samples_per_second),
+        loss=_number(new.loss),
+        metrics=metrics,
+        data_wait_percent=wait,
+        eta_seconds=eta,
+        moved_at=at if moved or old is None else old.moved_at,
+        updated_at=_moment(told.time),
+        display=ProgressDisplay(
+            epoch=_of(new.epoch, new.epochs),
+            step=_of(new.step, new.steps),
+            loss=_number(new.loss),
+            rate=_rate(new.samples_per_second),
+            data_wait="" if wait is None else f"{wait}%",
+            eta="" if eta is None else _duration(eta),
+        ),
+    )
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    # From a thousand on, four digits would be written with an exponent some day.
+    return f"{value:.0f}" if abs(value) >= _THOUSAND else f"{value:.4g}"
+
+
+def _of(part: int | None, whole: int | None) -> str:
+    if part is None:
+        return ""
+    return str(part) if whole is None else f"{part}/{whole}"
+
+
+def _rate(value: float | None) -> str:
+    if value is None:
+        return ""
+    for size, letter in _THOUSANDS:
+        if value >= size:
+            return f"{value / size:.3g}{letter}/s"
+    return f"{value:.3g}/s"
+
+
+def _duration(seconds: int) -> str:
+    """Return it as kubectl writes ages: two units at most."""
+    minutes, second = divmod(max(0, seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days:
+        return f"{days}d{hour}h"
+    if hours:
+        return f"{hours}h{minute}m"
+    return f"{minutes}m{second}s" if minutes else f"{second}s"
+
+
+def _moment(seconds: float) -> datetime:
+    # Whole seconds, as the API server keeps them: what is read back must equal what was written.
+    return datetime.fromtimestamp(int(seconds), UTC)
+
+
+def whole(moment: datetime) -> datetime:
+    """Return the moment as the API server keeps it."""
+    return moment.replace(microsecond=0)
+
+
+def active_seconds(status: TrainingRunStatus, created: datetime, now: datetime) -> float:
+    """Return how long the run has been neither queued nor suspended."""
+    idle = status.time.queued + status.time.suspended
+    if status.phase in ("Queued", "Suspended") and status.phase_time:
+        idle += (now - status.phase_time).total_seconds()
+    return (now - created).total_seconds() - idle

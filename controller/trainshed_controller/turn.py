@@ -1,0 +1,60 @@
+"""One look at one run: what all steps of its reconciliation are given. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainshed_controller import status as states
+from trainshed_controller.status import Stamp
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from trainshed_api.status import ConditionType, TrainingRunStatus
+    from trainshed_api.v1alpha1 import TrainingRun
+    from trainshed_controller.model import Observed, RunView, Settings
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One look at one run that is valid."""
+
+    view: RunView
+    run: TrainingRun
+    seen: Observed
+    settings: Settings
+    now: datetime
+
+    @property
+    def stamp(self) -> Stamp:
+        """Return when this is, and which generation it is about."""
+        return Stamp(self.now, self.view.generation)
+
+    def say(
+        self,
+        status: TrainingRunStatus,
+        kind: ConditionType,
+        reason: str,
+        message: str = "",
+        *,
+        holds: bool,
+    ) -> TrainingRunStatus:
+        """Return the status with a condition about this moment."""
+        return states.with_condition(status, kind, reason, message, holds=holds, stamp=self.stamp)
+
+
+def failed(status: TrainingRunStatus, reason: str, message: str, stamp: Stamp) -> TrainingRunStatus:
+    """Return the status of a run that failed for good."""
+    status = states.with_condition(status, "Failed", reason, message, holds=True, stamp=stamp)
+    status = states.with_condition(status, "Progressing", reason, holds=False, stamp=stamp)
+    status = states.with_phase(status, "Failed", stamp.now)
+    return status.model_copy(update={"completion_time": stamp.now, "queue": None})
+
+
+def suspended(turn: Turn, status: TrainingRunStatus) -> TrainingRunStatus:
+    """Return the status of a run that is suspended, nothing of it running."""
+    status = turn.say(status, "Suspended", "Suspended", "spec.suspend is true", holds=True)
+    status = turn.say(status, "Progressing", "Suspended", holds=False)
+    status = states.with_phase(status, "Suspended", turn.now)
+    return status.model_copy(update={"queue": None})

@@ -1,0 +1,160 @@
+"""What is done about an attempt that is under way. Pure."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from trainshed_api.names import SECONDS_AFTER_GRACE
+from trainshed_controller import status as states
+from trainshed_controller.finish import finish
+from trainshed_controller.judge import Case, judge
+from trainshed_controller.model import Plan
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from trainshed_api.status import AttemptStatus, TrainingRunStatus
+    from trainshed_controller.turn import Turn
+
+SOON_SECONDS = 2.0
+
+
+def watch(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> Plan:
+    """Return what is done about an open attempt: write down, judge, create, stop or wait."""
+    status, attempt = _take_note(turn, status, attempt)
+    progress = status.progress
+    case = Case(
+        attempt,
+        turn.run.spec,
+        turn.seen,
+        begun=_begun(status, turn.now),
+        moved=_moved(turn, status, attempt) if progress and progress.step is not None else None,
+        settings=turn.settings,
+        now=turn.now,
+    )
+    ending = judge(case)
+    if ending:
+        return finish(turn, status, attempt, ending)
+    if turn.seen.ray_job is None:
+        # Written into the status, not yet created, and no word of its driver: create it.
+        return Plan(status, begin=attempt.number)
+    status, attempt = _tell_to_stop(turn, status, attempt)
+    if attempt.stop_time is not None:
+        return _stopping(turn, status, attempt)
+    status = _say_how_it_is(turn, status, attempt)
+    return Plan(status, again_after=_next_deadline(turn, status, attempt))
+
+
+def _take_note(
+    turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus
+) -> tuple[TrainingRunStatus, AttemptStatus]:
+    """Return status and attempt with what is new: started, on which head, progress."""
+    job, seen = turn.seen.ray_job, turn.seen
+    snapshot = seen.snapshot if seen.snapshot and seen.snapshot.attempt == attempt.number else None
+    begun = snapshot is not None or (
+        job is not None and (job.deployment_status == "Running" or bool(job.job_status))
+    )
+    if attempt.start_time is None and begun:
+        status = states.started(status, attempt, turn.now)
+        attempt = status.attempts[-1]
+    update: dict[str, str] = {}
+    if job and job.cluster and not attempt.ray_cluster:
+        update["ray_cluster"] = job.cluster
+    if begun and not attempt.head_identity and seen.head and seen.head.identity:
+        update["head_identity"] = seen.head.identity
+    if update:
+        attempt = attempt.model_copy(update=update)
+        status = states.with_attempt(status, attempt)
+    if snapshot:
+        status = states.told(status, attempt, snapshot)
+        attempt = status.attempts[-1]
+    return status, attempt
+
+
+def _begun(status: TrainingRunStatus, now: datetime) -> datetime:
+    admitted = status.condition("Admitted")
+    return admitted.last_transition_time if admitted else now
+
+
+def _moved(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> datetime | None:
+    """Return when this attempt last made a step; None before its first."""
+    progress, snapshot = status.progress, turn.seen.snapshot
+    if progress is None or progress.moved_at is None or attempt.start_time is None:
+        return None
+    if snapshot is None:  # not heard since this controller began: it may be the one before
+        return progress.moved_at if progress.moved_at >= attempt.start_time else None
+    if snapshot.state != "Training" or snapshot.progress is None:
+        return None
+    return max(progress.moved_at, attempt.start_time)
+
+
+def _tell_to_stop(
+    turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus
+) -> tuple[TrainingRunStatus, AttemptStatus]:
+    """Return both with an order to stop where there is reason for one; an order stays."""
+    if attempt.stop_time is not None:
+        return status, attempt
+    limit = turn.run.spec.active_deadline_seconds
+    if turn.run.spec.suspend:
+        reason = "Suspended"
+    elif limit and states.active_seconds(status, turn.view.created, turn.now) >= limit:
+        reason = "DeadlineExceeded"
+    else:
+        return status, attempt
+    attempt = attempt.model_copy(update={"stop_time": turn.now, "stop_reason": reason})
+    return states.with_attempt(status, attempt), attempt
+
+
+def _stopping(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> Plan:
+    """The driver hears of it in the answer to its next snapshot; after its grace it is stopped."""
+    assert attempt.stop_time
+    status = states.with_phase(status, "Stopping", turn.now)
+    status = turn.say(status, "Progressing", attempt.stop_reason, "stopping", holds=True)
+    grace = float(turn.run.spec.grace_period_seconds) + SECONDS_AFTER_GRACE
+    if attempt.start_time is None:
+        grace = 0.0  # nothing runs that could write a checkpoint
+    left = (attempt.stop_time + timedelta(seconds=grace) - turn.now).total_seconds()
+    job = turn.seen.ray_job
+    if left <= 0 and job and not job.deleting:
+        # KubeRay passes the deletion on to Ray as StopJob: SIGTERM, then the grace period.
+        return Plan(status, delete_jobs=(job,), again_after=SOON_SECONDS)
+    return Plan(status, again_after=max(SOON_SECONDS, left))
+
+
+def _say_how_it_is(
+    turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus
+) -> TrainingRunStatus:
+    seen, job = turn.seen, turn.seen.ray_job
+    assert job
+    if job.deployment_status in ("", "Initializing", "Waiting") and not job.job_status:
+        trouble = next((pod.trouble for pod in seen.pods if pod.trouble), "")
+        message = trouble or f"RayJob {job.name} is {job.deployment_status or 'new'}"
+        status = turn.say(status, "ClusterReady", "PodTrouble" if trouble else "Waiting", message,
+            holds=False,
+        )  # fmt: skip
+    else:
+        name = f"RayCluster {attempt.ray_cluster}" if attempt.ray_cluster else ""
+        status = turn.say(status, "ClusterReady", "Ready", name, holds=True)
+    running = seen.snapshot is not None and seen.snapshot.state in ("Training", "Stopping")
+    trains = running or (attempt.start_time is not None and not turn.settings.progress_url)
+    status = states.with_phase(status, "Running" if trains else "Starting", turn.now)
+    reason, message = ("Training", "") if trains else ("Starting", f"RayJob {job.name}")
+    if status.phase == "Running" and seen.snapshot and seen.snapshot.workers_lost:
+        message = f"workers were lost and started again {seen.snapshot.workers_lost} times"
+    return turn.say(status, "Progressing", reason, message, holds=True)
+
+
+def _next_deadline(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> float | None:
+    """Return the seconds until the next deadline could pass."""
+    spec, left = turn.run.spec, []
+    if spec.provisioning_deadline_seconds and attempt.start_time is None:
+        waited = (turn.now - _begun(status, turn.now)).total_seconds()
+        left.append(spec.provisioning_deadline_seconds - waited)
+    if spec.active_deadline_seconds:
+        active = states.active_seconds(status, turn.view.created, turn.now)
+        left.append(spec.active_deadline_seconds - active)
+    moved = _moved(turn, status, attempt)
+    if spec.stall_deadline_seconds and moved:
+        left.append(spec.stall_deadline_seconds - (turn.now - moved).total_seconds())
+    return max(1.0, min(left)) if left else None

@@ -1,0 +1,344 @@
+"""What is done about a run, from its creation to its end and beyond."""
+
+import pytest
+
+from tests.controller.builders_view import (
+    NOW,
+    SETTINGS,
+    later,
+    make_head,
+    make_job,
+    make_seen,
+    make_snapshot,
+    make_view,
+    with_status,
+)
+from trainshed_api.records import CheckpointRecord
+from trainshed_api.status import TrainingRunStatus
+from trainshed_controller.model import Observed, Place, Plan, RunView
+from trainshed_controller.reconcile import reconcile
+
+
+def look(view: RunView, seen: Observed, at: float = 0.0) -> tuple[RunView, Plan]:
+    """Return the run after a look at it, and the plan."""
+    plan = reconcile(view, seen, SETTINGS, later(at))
+    return with_status(view, plan.status), plan
+
+
+def begun(**spec: object) -> RunView:
+    """Return a run whose first attempt is written down."""
+    return look(make_view(**spec), make_seen())[0]  # type: ignore[arg-type]
+
+
+def running(**spec: object) -> RunView:
+    """Return a run that trains in its first attempt."""
+    job = make_job(deployment_status="Running", job_status="RUNNING")
+    return look(begun(**spec), make_seen(ray_job=job, snapshot=make_snapshot()), 5)[0]
+
+
+def reason(status: TrainingRunStatus, kind: str) -> str:
+    return next(c.reason for c in status.conditions if c.type == kind)
+
+
+def test_an_admitted_run_gets_its_attempt_written_down_and_then_its_rayjob() -> None:
+    view, plan = look(make_view(), make_seen())
+
+    assert plan.begin == 1
+    assert plan.urgent
+    (attempt,) = view.status.attempts
+    assert (attempt.ray_job, attempt.job_id) == ("digits-1", "digits-0123abcd-1")
+    assert (attempt.generation, attempt.start_time) == (1, None)
+    assert view.status.phase == "Starting"
+    assert view.status.holds("Admitted")
+
+
+def test_an_attempt_without_rayjob_that_never_started_is_created_again() -> None:
+    _, plan = look(begun(), make_seen(), 3)
+
+    assert plan.begin == 1
+
+
+def test_an_attempt_that_started_is_never_created_again() -> None:
+    view, plan = look(running(), make_seen(snapshot=make_snapshot()), 9)
+
+    assert plan.begin is None
+    assert view.status.attempts[0].reason == "RayJobDeleted"
+    assert view.status.failures.infrastructure == 1
+
+
+def test_a_run_waits_for_its_place_and_says_for_what() -> None:
+    place = Place(admitted=False, position=2, reason="needs 4 GPUs, 2 free on trainshed")
+    view, plan = look(make_view(), make_seen(place=place))
+
+    assert plan.begin is None
+    assert view.status.phase == "Queued"
+    assert view.status.queue
+    assert view.status.queue.position == 2
+    assert reason(view.status, "Admitted") == "Queued"
+
+
+def test_what_can_never_fit_says_so_and_waits() -> None:
+    place = Place(admitted=False, reason="needs 8 GPUs, 1 in all on trainshed", exceeds=True)
+    view, _ = look(make_view(), make_seen(place=place))
+
+    assert reason(view.status, "Admitted") == "ExceedsCluster"
+    assert view.status.phase == "Queued"
+
+
+def test_a_missing_cluster_is_named() -> None:
+    view, plan = look(make_view(cluster={"shared": "other"}), make_seen(cluster=None))
+
+    assert view.status.queue
+    assert view.status.queue.reason == "there is no RayCluster other here"
+    assert plan.again_after
+
+
+def test_a_rayjob_of_somebody_else_under_the_name_is_left_alone() -> None:
+    view, plan = look(make_view(), make_seen(next_taken=make_job(owner="other")))
+
+    assert plan.begin is None
+    assert plan.delete_jobs == ()
+    assert reason(view.status, "Progressing") == "RayJobNameTaken"
+
+
+def test_progress_is_told_in_numbers_and_columns() -> None:
+    status = running().status
+
+    assert status.phase == "Running"
+    assert status.progress
+    assert status.progress.display.epoch == "1/5"
+    assert status.progress.display.step == "10/100"
+    assert status.progress.loss == "0.31"
+    assert status.attempts[0].head_identity == "head-1/c1"
+
+
+def test_only_progress_is_not_urgent() -> None:
+    job = make_job(deployment_status="Running", job_status="RUNNING")
+    view, plan = look(running(), make_seen(ray_job=job, snapshot=make_snapshot(step=20)), 10)
+
+    assert view.status.progress
+    assert view.status.progress.step == 20
+    assert not plan.urgent
+
+
+def test_success_is_what_ray_says() -> None:
+    view, _ = look(running(), make_seen(ray_job=make_job(job_status="SUCCEEDED")), 60)
+
+    assert view.status.holds("Complete")
+    assert view.status.phase == "Succeeded"
+    assert view.status.completion_time == later(60)
+
+
+def test_a_snapshot_alone_makes_no_success() -> None:
+    word = make_snapshot(state="Ended", outcome="Succeeded", exit_code=0)
+    job = make_job(job_status="FAILED", message="failed with exit code 1")
+    view, _ = look(running(), make_seen(ray_job=job, snapshot=word), 60)
+
+    assert view.status.holds("Failed")
+
+
+def test_the_programs_failure_is_final_and_tells_the_traceback() -> None:
+    word = make_snapshot(
+        state="Ended", outcome="Failed", cause="Application", exit_code=1,
+        message="ValueError: empty table (worker 0, step 10)", traceback="Traceback ...",
+    )  # fmt: skip
+    job = make_job(job_status="FAILED", message="exit code 1")
+    view, plan = look(running(), make_seen(ray_job=job, snapshot=word), 60)
+
+    condition = view.status.condition("Failed")
+    assert condition
+    assert condition.reason == "ApplicationFailed"
+    assert "ValueError: empty table" in condition.message
+    assert view.status.failures.application == 1
+    assert plan.delete_jobs == ()
+    assert plan.notes[0].type == "Warning"
+
+
+def test_a_failure_within_the_budget_is_followed_by_an_attempt_that_resumes() -> None:
+    view = running(failurePolicy={"maxApplicationFailures": 1})
+    job = make_job(job_status="FAILED", message="failed with exit code 1")
+    view, plan = look(view, make_seen(ray_job=job), 60)
+    assert view.status.phase == "Restarting"
+    assert plan.delete_jobs == (job,)
+
+    view, plan = look(view, make_seen(), 61)
+
+    assert plan.begin == 2
+    assert view.status.attempts[-1].ray_job == "digits-2"
+
+
+def test_a_new_head_ends_the_attempt_at_once() -> None:
+    job = make_job(job_status="RUNNING", deployment_status="Running")
+    view, plan = look(running(), make_seen(ray_job=job, head=make_head("c2")), 20)
+
+    assert view.status.attempts[0].reason == "HeadLost"
+    assert view.status.phase == "Restarting"
+    assert plan.delete_jobs == (job,)
+
+
+def test_a_job_that_nobody_can_ask_after_is_waited_for() -> None:
+    view = running(stallDeadlineSeconds=10)
+    job = make_job(job_status="RUNNING", deployment_status="Running")
+    view, _ = look(view, make_seen(ray_job=job, snapshot=make_snapshot()), 40)
+    assert view.status.attempts[0].reason == "Stalled"
+
+    _, waiting = look(view, make_seen(), 45)
+    _, alive = look(view, make_seen(over=False), 45)
+    _, over = look(view, make_seen(over=True), 45)
+
+    assert (waiting.begin, alive.begin, over.begin) == (None, None, 2)
+
+
+def test_suspend_asks_the_driver_then_waits_its_grace_then_deletes() -> None:
+    job = make_job(job_status="RUNNING", deployment_status="Running")
+    live = running(gracePeriodSeconds=30)
+    suspended = with_status(make_view(suspend=True, gracePeriodSeconds=30), live.status)
+
+    view, asked = look(suspended, make_seen(ray_job=job, snapshot=make_snapshot()), 20)
+    assert view.status.phase == "Stopping"
+    assert view.status.attempts[0].stop_reason == "Suspended"
+    assert asked.delete_jobs == ()
+    _, forced = look(view, make_seen(ray_job=job, snapshot=make_snapshot()), 80)
+    assert forced.delete_jobs == (job,)
+
+    word = make_snapshot(
+        state="Ended", outcome="Stopped", exit_code=143, checkpoint=CheckpointRecord(path="c")
+    )
+    ended = make_job(job_status="FAILED", message="failed with exit code 143")
+    view, _ = look(view, make_seen(ray_job=ended, snapshot=word), 30)
+    assert view.status.phase == "Suspended"
+    assert view.status.holds("Suspended")
+    assert view.status.failures.application == 0
+    assert view.status.checkpoint
+
+
+def test_a_suspended_run_goes_on_when_it_may() -> None:
+    view, _ = look(make_view(suspend=True), make_seen())
+    assert view.status.phase == "Suspended"
+
+    resumed = with_status(make_view(), view.status)
+    view, plan = look(resumed, make_seen(), 100)
+
+    assert plan.begin == 1
+    assert view.status.time.suspended == pytest.approx(100)
+    assert not view.status.holds("Suspended")
+
+
+def test_the_active_deadline_stops_and_fails_the_run() -> None:
+    job = make_job(job_status="RUNNING", deployment_status="Running")
+    view, _ = look(running(activeDeadlineSeconds=50), make_seen(ray_job=job), 51)
+    assert view.status.attempts[0].stop_reason == "DeadlineExceeded"
+
+    view, _ = look(view, make_seen(ray_job=make_job(job_status="STOPPED")), 55)
+
+    assert reason(view.status, "Failed") == "DeadlineExceeded"
+
+
+def test_a_job_stopped_by_somebody_else_is_not_started_again() -> None:
+    view, plan = look(running(), make_seen(ray_job=make_job(job_status="STOPPED")), 30)
+
+    assert reason(view.status, "Failed") == "StoppedOutside"
+    assert plan.begin is None
+
+
+def test_what_does_not_start_in_time_is_tried_again_and_says_why() -> None:
+    trouble = make_head(trouble="image pull: not found")
+    job = make_job(deployment_status="Initializing")
+    view = begun(provisioningDeadlineSeconds=60)
+    view, _ = look(view, make_seen(ray_job=job, pods=(trouble,)), 61)
+
+    assert view.status.attempts[0].reason == "ProvisioningDeadlineExceeded"
+    assert "image pull: not found" in view.status.attempts[0].message
+
+
+def test_a_run_is_deleted_when_its_time_is_over() -> None:
+    done, _ = look(
+        running(ttlSecondsAfterFinished=10), make_seen(ray_job=make_job(job_status="SUCCEEDED")), 60
+    )
+
+    _, waiting = look(done, make_seen(), 65)
+    _, over = look(done, make_seen(), 70)
+
+    assert (waiting.delete_run, waiting.again_after) == (False, 5)
+    assert over.delete_run
+
+
+def test_another_training_under_the_name_is_refused() -> None:
+    view = with_status(make_view(seed=3), begun().status)
+    job = make_job(job_status="RUNNING", deployment_status="Running")
+
+    view, _ = look(view, make_seen(ray_job=job), 10)
+
+    assert reason(view.status, "Accepted") == "TrainingChanged"
+    assert not view.status.holds("Failed")
+
+
+def test_a_class_that_is_not_there_fails_with_those_that_are() -> None:
+    view, _ = look(make_view(cluster={"dedicated": {"class": "big"}}), make_seen())
+
+    assert view.status.phase == "Failed"
+    assert 'got "big"' in (view.status.conditions[0].message)
+
+
+def test_a_kueue_label_needs_a_cluster_of_its_own() -> None:
+    view, _ = look(make_view(labels={"kueue.x-k8s.io/queue-name": "q"}), make_seen())
+
+    assert reason(view.status, "Accepted") == "KueueNeedsOwnCluster"
+
+
+def test_being_preempted_is_free_and_tried_again_without_a_pause() -> None:
+    view = running(failurePolicy={"maxInfrastructureFailures": 0})
+    job = make_job(job_status="RUNNING", deployment_status="Running", suspended=True)
+
+    view, _ = look(view, make_seen(ray_job=job), 20)
+
+    assert view.status.attempts[0].outcome == "Preempted"
+    assert view.status.failures.preempted == 1
+    assert view.status.phase == "Restarting"
+
+
+def test_a_spent_budget_ends_the_run() -> None:
+    view = running(failurePolicy={"maxInfrastructureFailures": 0})
+    job = make_job(job_status="RUNNING", deployment_status="Running")
+
+    view, plan = look(view, make_seen(ray_job=job, head=None), 20)
+
+    condition = view.status.condition("Failed")
+    assert condition
+    assert condition.message.startswith("maxInfrastructureFailures (0) is used up")
+    assert plan.delete_jobs == (job,), "what may still run is stopped"
+
+
+def test_pauses_grow_with_failures() -> None:
+    view = running(failurePolicy={"maxApplicationFailures": 5})
+    failure = make_job(job_status="FAILED", message="failed with exit code 1")
+    view, _ = look(view, make_seen(ray_job=failure), 10)
+    view, _ = look(view, make_seen(), 10)
+    second = make_job(2, job_status="FAILED", message="failed with exit code 1")
+    view, _ = look(view, make_seen(ray_job=second), 20)
+
+    _, early = look(view, make_seen(), 25)
+    _, late = look(view, make_seen(), 31)
+
+    assert (early.begin, late.begin) == (None, 3)
+
+
+def test_the_status_adds_up_to_the_wall_time() -> None:
+    waiting = Place(admitted=False, position=1)
+    view, _ = look(make_view(), make_seen(place=waiting))
+    view, _ = look(view, make_seen(), 100)
+    job = make_job(job_status="RUNNING", deployment_status="Running")
+    view, _ = look(view, make_seen(ray_job=job), 110)
+    word = make_snapshot(state="Ended", outcome="Succeeded", at=150)
+    word = word.model_copy(
+        update={"seconds": word.seconds.model_copy(update={"training": 30.0, "starting": 8.0})}
+    )
+    view, _ = look(
+        view, make_seen(ray_job=make_job(job_status="SUCCEEDED"), snapshot=word), 150
+    )  # fmt: skip
+
+    time = view.status.time
+    assert (time.queued, time.provisioning, time.training) == (100, 10, 30)
+    assert time.queued + time.provisioning + time.total() == pytest.approx(150)
+    assert view.status.completion_time == later(150)
+    assert view.created == NOW
