@@ -140,7 +140,8 @@ class Command:
         """Wait for its end; on the way tell it of a stop."""
         if self._stop.reason and self.told is None:
             self.told = self._stop.reason
-            self._signal(next(n for n, reason in REASONS.items() if reason == self.told))
+            number = next((n for n, reason in REASONS.items() if reason == self.told), None)
+            self._signal(number or signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout)
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol
 
 from trainshed.ending import Verdict
 from trainshed.runtime.hub import Reported
 from trainshed.runtime.reports import missing_best, told_by
-from trainshed_api.names import FAILED, STOPPED, SUCCEEDED
+from trainshed.signals import FENCED
+from trainshed_api.names import APPLICATION, FAILED, STOPPED, SUCCEEDED
 from trainshed_api.progress import AnyEvent, CheckpointSaved, Event, Stopping, WarningEvent
 
 if TYPE_CHECKING:
     from trainshed.display import Display
     from trainshed.folder import Attempt
     from trainshed.preflight import Prepared
+    from trainshed.push import Pusher
     from trainshed.runtime.client import Client
     from trainshed.runtime.coordinator import View
     from trainshed.signals import Stop
@@ -41,12 +43,17 @@ class Driver:
     """One attempt, seen from the process that started it."""
 
     def __init__(
-        self, prepared: Prepared, attempt: Attempt, display: Display, stop: Stop, log: TextIO
+        self,
+        prepared: Prepared,
+        attempt: Attempt,
+        display: Display,
+        stop: Stop,
+        pusher: Pusher | None = None,
     ) -> None:
         self._prepared = prepared
+        self._pusher = pusher
         self._display = display
         self._stop = stop
-        self._log = log
         self._events = (attempt.folder / "metrics.jsonl").open("a", encoding="utf-8")
         self._misses_events = False
         self.view: View | None = None
@@ -56,7 +63,7 @@ class Driver:
     def show(self, event: AnyEvent) -> None:
         """Show an event and keep it."""
         self.keep(event)
-        self._display.show(event)
+        self._tell(event)
 
     def keep(self, event: AnyEvent) -> None:
         """Add an event to metrics.jsonl; a full disk is said once and ends nothing."""
@@ -70,7 +77,12 @@ class Driver:
 
     def warn(self, message: str) -> None:
         """Show what should be known and does not end the run."""
-        self._display.show(WarningEvent(time=time.time(), message=message))
+        self._tell(WarningEvent(time=time.time(), message=message))
+
+    @property
+    def fenced(self) -> bool:
+        """Say whether another attempt has taken over."""
+        return self._stop.reason == FENCED
 
     def watch(self, coordinator: Client, work: Work) -> Verdict:
         """Follow the work to its end; a stop is passed on and enforced after the grace period.
@@ -80,13 +92,15 @@ class Driver:
         """
         deadline: float | None = None
         kept = None
-        grace = self._prepared.spec.grace_period_seconds
         while work.is_alive():
             work.join(SECONDS_BETWEEN_LOOKS)
             self.look(coordinator)
             if fault := self._unranked():
                 return fault
+            if self.fenced:
+                return Verdict(STOPPED, f"{FENCED}: another attempt has taken over")
             if self._stop.reason and deadline is None:
+                grace = self._grace_seconds()
                 deadline = time.monotonic() + grace
                 kept = self._own_checkpoint()
                 coordinator.stop(self._stop.reason)
@@ -94,7 +108,7 @@ class Driver:
             if deadline is not None and self._own_checkpoint() != kept:
                 return Verdict(STOPPED, f"{self._stop.reason}: stopped after a checkpoint")
             if deadline is not None and time.monotonic() > deadline:
-                message = f"{self._stop.reason}: no end within gracePeriodSeconds ({grace})"
+                message = f"{self._stop.reason}: no end within gracePeriodSeconds ({grace:g})"
                 return Verdict(STOPPED, message)
         self.look(coordinator)
         return self._unranked() or self._verdict(work.error)
@@ -102,6 +116,8 @@ class Driver:
     def look(self, coordinator: Client) -> None:
         """Show what is new."""
         self.view = coordinator.look()
+        if self._pusher:
+            self._pusher.measure(self.view.seconds)
         for event in self.view.events:
             self.told = self.told.then(told_by(event))
             self.show(_known(event))
@@ -115,7 +131,11 @@ class Driver:
         if not any(isinstance(e, CheckpointSaved) and e.path == path for e in self.view.events):
             return None  # it is the one that was resumed from, or was judged already
         problem = missing_best(best, self.view.reported.metrics)
-        return Verdict(FAILED, str(problem), str(problem)) if problem else None
+        return Verdict(FAILED, str(problem), str(problem), APPLICATION) if problem else None
+
+    def _grace_seconds(self) -> float:
+        ordered = self._stop.grace_seconds
+        return self._prepared.spec.grace_period_seconds if ordered is None else ordered
 
     def _own_checkpoint(self) -> str | None:
         """Return the last checkpoint that a function reported itself; a command hears of stops."""
@@ -128,7 +148,7 @@ class Driver:
         failure, ending = self.view.failure, self.view.ending
         if failure:
             message = f"{failure.summary} (worker {failure.rank}, step {failure.step})"
-            return Verdict(FAILED, message, failure.traceback)
+            return Verdict(FAILED, message, failure.traceback, APPLICATION)
         if error:
             return Verdict.crashed(error)
         if ending and ending.stopped:
@@ -137,9 +157,14 @@ class Driver:
 
     def close(self, last: AnyEvent) -> None:
         """Show the last event, which is kept already."""
-        self._display.show(last)
+        self._tell(last)
         with contextlib.suppress(OSError):  # what a full disk did not take is said already
             self._events.close()
+
+    def _tell(self, event: AnyEvent) -> None:
+        self._display.show(event)
+        if self._pusher:
+            self._pusher.show(event)
 
 
 def _known(event: Event) -> AnyEvent:

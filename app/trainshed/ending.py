@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 from trainshed import atomic
 from trainshed.runtime import checkpoint
 from trainshed.runtime.hub import Reported
-from trainshed_api.names import FAILED, Outcome
+from trainshed_api.names import (
+    FAILED,
+    INFRASTRUCTURE,
+    OUT_OF_MEMORY,
+    FailureCause,
+    Outcome,
+)
 from trainshed_api.progress import Finished, Seconds
 from trainshed_api.records import CheckpointRecord, ResultRecord
 
@@ -20,19 +26,27 @@ if TYPE_CHECKING:
     from trainshed.preflight import Prepared
 
 
+# What Ray calls the end of a process that its node had no memory left for.
+_NO_MEMORY = ("OutOfMemoryError", "running low on memory")
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """How it ended, and the user's traceback if that was why."""
+    """How it ended; if it failed, whose fault that was, and the user's traceback if theirs."""
 
     outcome: Outcome
     message: str
     traceback: str | None = None
+    cause: FailureCause | None = None
 
     @staticmethod
     def crashed(error: Exception) -> Verdict:
         """Return the verdict on an error that is not the user's."""
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        return Verdict(FAILED, f"{type(error).__name__}: {lines[0] if lines else ''}", str(error))
+        said = f"{type(error).__name__}: {lines[0] if lines else ''}"
+        no_memory = any(words in f"{said} {error}" for words in _NO_MEMORY)
+        cause: FailureCause = OUT_OF_MEMORY if no_memory else INFRASTRUCTURE
+        return Verdict(FAILED, said, str(error), cause)
 
 
 def write_ending(
@@ -43,8 +57,11 @@ def write_ending(
 
     result = _result(prepared, attempt, driver, verdict, started)
     folder = prepared.folder
+    # What lies beside the attempts is the last one's to write.
+    superseded = driver.fenced or attempt.number != max(folder.attempts())
     try:
-        atomic.write_text(folder.result, result.model_dump_json(by_alias=True, indent=1))
+        if not superseded:
+            atomic.write_text(folder.result, result.model_dump_json(by_alias=True, indent=1))
     except OSError as error:
         driver.warn(f"no {folder.result}: {error}")
     finished = Finished(
@@ -59,7 +76,8 @@ def write_ending(
     )
     driver.keep(finished)  # the report reads it
     try:
-        write_report(folder.path)
+        if not superseded:
+            write_report(folder.path)
     except OSError as error:
         driver.warn(f"no {result.report}: {error}")
         finished = finished.model_copy(update={"report": None})

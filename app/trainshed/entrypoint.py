@@ -16,7 +16,14 @@ from trainshed import ray_cluster
 from trainshed.command import Command
 from trainshed.ending import Verdict
 from trainshed.runtime import ray_snapshot
-from trainshed_api.names import ENV_NUM_WORKERS, ENV_RUN_NAME, ENV_STORAGE, FAILED, STOPPED
+from trainshed_api.names import (
+    APPLICATION,
+    ENV_NUM_WORKERS,
+    ENV_RUN_NAME,
+    ENV_STORAGE,
+    FAILED,
+    STOPPED,
+)
 from trainshed_api.progress import Started, WarningEvent
 
 if TYPE_CHECKING:
@@ -111,7 +118,8 @@ def _judge(verdict: Verdict, command: Command, words: str) -> Verdict:
         return Verdict(STOPPED, f"{command.told}: {words} {_say_end(command.code)}")
     if command.code:
         last = f": {command.last_words}" if command.last_words else ""
-        return Verdict(FAILED, f"{words} {_say_end(command.code)}{last}")
+        message = f"{words} {_say_end(command.code)}{last}"
+        return Verdict(FAILED, message, cause=APPLICATION)
     return verdict
 
 

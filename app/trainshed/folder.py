@@ -114,20 +114,23 @@ class RunFolder:
         except (OSError, ValueError, TypeError):
             return None
 
-    def claim(self, spec_hash: str, fresh: bool) -> Attempt:
-        """Make the next attempt and hold it.
+    def claim(self, spec_hash: str, fresh: bool, number: int | None = None) -> Attempt:
+        """Make an attempt and hold it.
+
+        Args:
+            spec_hash: of the run.
+            fresh: whether it starts anew rather than from an earlier attempt.
+            number: of the attempt where a controller counts them, and knows which are over; None
+                for the next one.
 
         Raises:
             AttemptHeldError: while the last attempt's driver is alive, or when another is faster.
         """
-        # A folder without a claim is somebody's who is about to make it, or never came to it.
-        claimed = [n for n in self.attempts() if (self.attempt(n) / "claim").exists()]
-        if claimed and self.is_alive(claimed[-1]):
-            raise AttemptHeldError(self._who(claimed[-1]))
-        number = claimed[-1] + 1 if claimed else 1
+        number = number or self._next_number()
         folder = self.attempt(number)
         folder.mkdir(parents=True, exist_ok=True)
-        beat(folder)  # before the claim: one without a heartbeat is that of a driver that ended
+        if not (folder / "claim").exists():
+            beat(folder)  # before the claim: one without a heartbeat is that of one that ended
         claim = Claim(
             socket.gethostname(),
             boot_id(),
@@ -142,6 +145,13 @@ class RunFolder:
         except FileExistsError as error:
             raise AttemptHeldError(self._who(number)) from error
         return Attempt(number, folder)
+
+    def _next_number(self) -> int:
+        # A folder without a claim is somebody's who is about to make it, or never came to it.
+        claimed = [n for n in self.attempts() if (self.attempt(n) / "claim").exists()]
+        if claimed and self.is_alive(claimed[-1]):
+            raise AttemptHeldError(self._who(claimed[-1]))
+        return claimed[-1] + 1 if claimed else 1
 
     def is_alive(self, number: int) -> bool:
         """Say whether the driver of an attempt is at work."""

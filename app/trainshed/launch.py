@@ -9,23 +9,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from trainshed import atomic, entrypoint, output, ray_cluster
+from trainshed.capacity import group_label, worker_resources
 from trainshed.driver import Driver
 from trainshed.ending import Verdict, write_ending
 from trainshed.provenance import run_record
 from trainshed.runtime import ray_snapshot
-from trainshed.signals import Stop, on_stop
+from trainshed.signals import FENCED, Stop, on_stop
 from trainshed.unheeded import find_unheeded
 from trainshed_api.names import (
     EXIT_APPLICATION,
     EXIT_INTERRUPTED,
     EXIT_SUCCEEDED,
     EXIT_TERMINATED,
+    EXIT_TRY_AGAIN,
 )
 from trainshed_api.progress import WarningEvent
-from trainshed_api.quantity import parse_bytes, parse_cores
+from trainshed_api.quantity import parse_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ray.train.backend import BackendConfig
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from trainshed.display import Display
     from trainshed.folder import Attempt
     from trainshed.preflight import Prepared
+    from trainshed.push import Pusher
     from trainshed.runtime.client import Client
     from trainshed.runtime.job import Job
     from trainshed.runtime.trainer import Trainer
@@ -51,6 +54,7 @@ class Launch:
         resume_from: checkpoint of an earlier attempt, or None.
         notes: lines to show first.
         started: when this process began, seconds since 1970.
+        admitted: whether a controller let the run in.
     """
 
     prepared: Prepared
@@ -58,16 +62,22 @@ class Launch:
     resume_from: Path | None
     notes: Sequence[str]
     started: float
+    admitted: bool = False
 
 
-def run(launch: Launch, attempt: Attempt, display: Display) -> int:
+def run(
+    launch: Launch,
+    attempt: Attempt,
+    display: Display,
+    stop: Stop,
+    pusher: Pusher | None = None,
+) -> int:
     """Run one claimed attempt and return the exit code."""
     prepared = launch.prepared
     record = run_record(prepared, launch.home)
     atomic.write_text(prepared.folder.record, record.model_dump_json(by_alias=True, indent=1))
-    stop = Stop()
-    with on_stop(stop), output.kept(attempt.folder / "driver.log") as log:
-        driver = Driver(launch.prepared, attempt, display, stop, log)
+    with on_stop(stop), output.kept(attempt.folder / "driver.log"):
+        driver = Driver(launch.prepared, attempt, display, stop, pusher)
         try:
             if prepared.command:
                 verdict = entrypoint.follow(launch, attempt, driver, stop)
@@ -78,11 +88,20 @@ def run(launch: Launch, attempt: Attempt, display: Display) -> int:
         write_ending(launch.prepared, attempt, driver, verdict, launch.started)
         if verdict.traceback:
             print(verdict.traceback, file=sys.stderr)
+    code = _exit_code(verdict, stop)
+    if pusher:
+        pusher.end(verdict, code, str(prepared.folder.result))
+    return code
+
+
+def _exit_code(verdict: Verdict, stop: Stop) -> int:
     if verdict.outcome == "Succeeded":
         return EXIT_SUCCEEDED
-    if verdict.outcome == "Stopped":
-        return EXIT_INTERRUPTED if stop.reason == "Interrupted" else EXIT_TERMINATED
-    return EXIT_APPLICATION
+    if verdict.outcome == "Failed":
+        return EXIT_APPLICATION
+    return {"Interrupted": EXIT_INTERRUPTED, FENCED: EXIT_TRY_AGAIN}.get(
+        stop.reason or "", EXIT_TERMINATED
+    )
 
 
 def _fit(launch: Launch, attempt: Attempt, driver: Driver) -> Verdict:
@@ -95,7 +114,9 @@ def _fit(launch: Launch, attempt: Attempt, driver: Driver) -> Verdict:
     if launch.resume_from:
         ray_snapshot.seed(job.checkpoints, launch.resume_from)
     ray_cluster.start(spec)
-    data_labels, ignored = ray_cluster.group_labels(spec.data.placement)
+    cluster = ray_cluster.nodes(launch.admitted)
+    data_labels, ignored = group_label(spec.data.placement, cluster)
+    worker_labels, _ = group_label(spec.workers.group, cluster)
     notes = [*launch.notes, *([f"spec.data.placement: {ignored}"] if ignored else [])]
     for note in notes:
         driver.show(WarningEvent(time=time.time(), message=note))
@@ -103,7 +124,7 @@ def _fit(launch: Launch, attempt: Attempt, driver: Driver) -> Verdict:
     coordinator = actor.start(job.plans, limits, launch.started, spec.workers.count)
     if job.users_resume:
         coordinator.report(ray_snapshot.reported_at(job.users_resume), [])
-    fitting = _Fitting(job, prepared, coordinator)
+    fitting = _Fitting(make_trainer(job, prepared, coordinator, worker_labels))
     fitting.start()
     return driver.watch(coordinator, fitting)
 
@@ -111,16 +132,14 @@ def _fit(launch: Launch, attempt: Attempt, driver: Driver) -> Verdict:
 class _Fitting(threading.Thread):
     """Runs fit() off the main thread: in the main one Ray would install its own signal handler."""
 
-    def __init__(self, job: Job, prepared: Prepared, coordinator: Client) -> None:
+    def __init__(self, trainer: Trainer) -> None:
         super().__init__(name="fit", daemon=True)
-        self._job = job
-        self._prepared = prepared
-        self._coordinator = coordinator
+        self._trainer = trainer
         self.error: Exception | None = None
 
     def run(self) -> None:
         try:
-            make_trainer(self._job, self._prepared, self._coordinator).fit()
+            self._trainer.fit()
         except Exception as error:
             self.error = error
 
@@ -167,8 +186,17 @@ def make_job(launch: Launch, attempt: Attempt) -> Job:
     )
 
 
-def make_trainer(job: Job, prepared: Prepared, coordinator: Client) -> Trainer:
-    """Return Ray's trainer for a job."""
+def make_trainer(
+    job: Job, prepared: Prepared, coordinator: Client, labels: Mapping[str, str]
+) -> Trainer:
+    """Return Ray's trainer for a job.
+
+    Args:
+        job: what the workers are told.
+        prepared: the run.
+        coordinator: of it.
+        labels: of the nodes on which the workers run.
+    """
     from ray.train.v2.api.config import (
         CheckpointConfig,
         FailureConfig,
@@ -182,12 +210,6 @@ def make_trainer(job: Job, prepared: Prepared, coordinator: Client) -> Trainer:
 
     spec = prepared.spec
     resources = spec.workers.resources
-    per_worker: dict[str, float] = {"CPU": parse_cores(resources.cpu)}
-    if resources.gpu:
-        per_worker["GPU"] = resources.gpu
-    if resources.memory:
-        per_worker["memory"] = parse_bytes(resources.memory)
-    labels, _ = ray_cluster.group_labels(spec.workers.group)
     best = spec.checkpoint.best
     return Trainer(
         coordinator,
@@ -197,8 +219,8 @@ def make_trainer(job: Job, prepared: Prepared, coordinator: Client) -> Trainer:
         scaling_config=ScalingConfig(
             num_workers=spec.workers.count,
             use_gpu=resources.gpu > 0,
-            resources_per_worker=per_worker,
-            label_selector=labels or None,
+            resources_per_worker=worker_resources(spec),
+            label_selector=dict(labels) or None,
         ),
         run_config=RunConfig(
             name=job.checkpoints.name,

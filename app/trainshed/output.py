@@ -49,15 +49,15 @@ class Tee:
 
 
 @contextlib.contextmanager
-def kept(path: Path) -> Iterator[TextIO]:
-    """Send all that is printed inside the block to stderr and a log; yield the log."""
+def kept(path: Path) -> Iterator[None]:
+    """Send all that is printed inside the block to stderr and a log."""
     for name in NOISY:
         logging.getLogger(name).setLevel(logging.ERROR)
     log = path.open("a", encoding="utf-8")
     tee = Tee(sys.stderr, log)
     try:
         with contextlib.redirect_stdout(tee), contextlib.redirect_stderr(tee):
-            yield log
+            yield
     finally:
         with contextlib.suppress(OSError):
             log.close()

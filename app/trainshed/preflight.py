@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from trainshed.capacity import check_capacity, memory_room
 from trainshed.command import find_command
 from trainshed.data.apply import augment, transform
 from trainshed.data.columns import Columns, nbytes, num_rows
@@ -18,17 +19,37 @@ from trainshed.data.parquet import Source, open_source, read_sample
 from trainshed.data.plan import DatasetPlan, Measured, Room, plan_dataset
 from trainshed.folder import RunFolder
 from trainshed.functions import check_config, find, find_training_function
+from trainshed.identity import folder_of
 from trainshed.machine import OBJECT_STORE_SHARE, Machine, check_fits, this_machine, worker_memory
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import ENV_HOME
 from trainshed_api.spechash import spec_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from trainshed.capacity import Cluster
+    from trainshed.identity import Identity
     from trainshed_api.v1alpha1 import DatasetSpec, TrainingRun, TrainingRunSpec
 
 SAMPLE_ROWS = 32
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run is to run.
+
+    Args:
+        home: what its relative paths lie under.
+        in_cluster: whether there is a Ray cluster, so that this machine's size says nothing.
+        cluster: what it has, once it was joined.
+        identity: what a controller calls this driver.
+    """
+
+    home: Path
+    in_cluster: bool = False
+    cluster: Cluster | None = None
+    identity: Identity | None = None
 
 
 @dataclass(frozen=True)
@@ -42,6 +63,7 @@ class Prepared:
         plans: by dataset.
         folder: of the run.
         command: of its entrypoint, as it can be executed; empty for training functions.
+        notes: what it has to wait for or do without.
     """
 
     run: TrainingRun
@@ -50,6 +72,7 @@ class Prepared:
     plans: Mapping[str, DatasetPlan]
     folder: RunFolder
     command: tuple[str, ...] = ()
+    notes: Sequence[str] = ()
 
     @property
     def spec(self) -> TrainingRunSpec:
@@ -57,35 +80,39 @@ class Prepared:
         return self.run.spec
 
 
-def prepare(run: TrainingRun, home: Path, in_cluster: bool, beside: Path | None = None) -> Prepared:
-    """Check a run against its data, its code, its storage and this machine.
+def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepared:
+    """Check a run against its data, its code, its storage and the machines it is to run on.
 
     Args:
         run: as it was read.
-        home: what relative paths lie under.
-        in_cluster: whether a Ray cluster is there already, so that this machine's size says
-            nothing.
-        beside: the folder of its file, where an entrypoint's script may lie; None for `home`.
+        place: where it is to run.
+        beside: the folder of its file, where an entrypoint's script may lie; None for its home.
 
     Raises:
         SpecError: naming field, value and what would be right.
     """
-    spec = run.spec
-    machine = this_machine(wants_gpus=spec.workers.resources.gpu > 0)
-    if not in_cluster:
+    spec, home = run.spec, place.home
+    here = not place.in_cluster
+    machine = this_machine(wants_gpus=here and spec.workers.resources.gpu > 0)
+    if here:
         check_fits(spec, machine)
+    notes = check_capacity(spec, place.cluster) if place.cluster else ()
     if spec.train is not None:
         find_training_function(spec.train, "spec.train")
         check_config(spec.train, spec.config)
     command = find_command(spec.entrypoint, beside or home) if spec.entrypoint else ()
-    room = Room(worker_memory(spec, machine), int(machine.memory * OBJECT_STORE_SHARE))
+    if place.cluster:
+        room = memory_room(spec, place.cluster)
+    else:
+        room = Room(worker_memory(spec, machine), int(machine.memory * OBJECT_STORE_SHARE))
     plans = {
         name: _plan(name, dataset, spec, home, room) for name, dataset in spec.data.datasets.items()
     }
     _check_batch(spec, plans)
-    folder = RunFolder(storage_path(spec, home) / "local" / run.metadata.name)
+    storage = storage_path(spec, home)
+    folder = RunFolder(folder_of(run.metadata.name, place.identity, storage))
     check_writable(folder.path)
-    return Prepared(run, spec_hash(spec), machine, plans, folder, command)
+    return Prepared(run, spec_hash(spec), machine, plans, folder, command, notes)
 
 
 def home_of(file: Path) -> Path:

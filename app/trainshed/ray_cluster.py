@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from trainshed_api.names import NODE_GROUP_LABEL
+from trainshed.capacity import Cluster, Node
 from trainshed_api.quantity import parse_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from trainshed_api.v1alpha1 import TrainingRunSpec
 
@@ -48,14 +48,23 @@ RETRY_SOON = {
 }
 
 
+# KubeRay sets it in the head's Pod when nodes come and go with what is asked for.
+ENV_AUTOSCALER = "RAY_enable_autoscaler_v2"
+
+
 def in_cluster() -> bool:
-    """Say whether this process was started inside a Ray cluster or pointed at one."""
-    return bool(os.environ.get("RAY_ADDRESS"))
+    """Say whether this process was started inside a Ray cluster or pointed at one.
+
+    An http address is that of a dashboard, which takes jobs; nobody can join there.
+    """
+    address = os.environ.get("RAY_ADDRESS", "")
+    return bool(address) and not address.startswith(("http://", "https://"))
 
 
 def start(spec: TrainingRunSpec) -> None:
     """Start Ray here with room for the workers and the data, or join the cluster that is there.
 
+    What is started or joined already stays.
     The data's CPUs are logical ones on top of the machine's: Ray Data must never wait for Ray
     Train, and the operating system shares the cores fairly.
     """
@@ -63,6 +72,8 @@ def start(spec: TrainingRunSpec) -> None:
         os.environ.setdefault(name, value)
     import ray
 
+    if ray.is_initialized():
+        return
     environment = {"env_vars": dict(spec.env)} if spec.env else None
     with _sigterm_stays_ours():
         if in_cluster():
@@ -139,14 +150,19 @@ def descendants(parent: int) -> list[int]:
     return found
 
 
-def group_labels(group: str) -> tuple[dict[str, str], str | None]:
-    """Return the node labels that keep work in a group, and a line when no node has them."""
-    import ray
+def nodes(admitted: bool) -> Cluster:
+    """Return the cluster as it is now.
 
-    if not group:
-        return {}, None
-    for node in ray.nodes():  # type: ignore[no-untyped-call]
-        labels: Mapping[str, str] = node.get("Labels", {})
-        if node["Alive"] and labels.get(NODE_GROUP_LABEL) == group:
-            return {NODE_GROUP_LABEL: group}, None
-    return {}, f"no node has the label {NODE_GROUP_LABEL}={group}: it is ignored"
+    Args:
+        admitted: whether a controller let the run in, so that what lacks is about to come.
+    """
+    import ray
+    from ray._private.state import available_resources_per_node
+
+    free = available_resources_per_node()  # type: ignore[no-untyped-call]
+    there = [
+        Node(node["Labels"], node["Resources"], free.get(node["NodeID"], {}))
+        for node in ray.nodes()  # type: ignore[no-untyped-call]
+        if node["Alive"]
+    ]
+    return Cluster(there, waits=admitted or os.environ.get(ENV_AUTOSCALER) in ("1", "true"))

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM ask the run to stop; a second one stops at once."""
+"""Ctrl-C, SIGTERM and the controller ask the run to stop; a second signal stops at once."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 REASONS = {signal.SIGINT: "Interrupted", signal.SIGTERM: "Terminated"}
+# Another attempt has taken over: whatever this one still did could only be in its way.
+FENCED = "Superseded"
 
 
 class Stop:
@@ -20,14 +22,25 @@ class Stop:
 
     def __init__(self) -> None:
         self.reason: str | None = None
+        self.grace_seconds: float | None = None  # None: what the spec says
+        self.signalled = False
         self.asked = threading.Event()
 
     def ask(self, number: int) -> None:
         """Take a signal in; the second one ends the process."""
-        if self.reason is not None:
+        if self.signalled:
             os._exit(128 + number)
-        self.reason = REASONS[signal.Signals(number)]
+        self.signalled = True
+        if self.reason is None:
+            self.reason = REASONS[signal.Signals(number)]
         self.asked.set()
+
+    def order(self, reason: str, grace_seconds: float) -> None:
+        """Take in what the controller wants; said again it changes nothing, but FENCED does."""
+        if self.reason is None or (reason == FENCED and self.reason != FENCED):
+            self.grace_seconds = grace_seconds
+            self.reason = reason
+            self.asked.set()
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from tests.app.builders_checkpoint import write_checkpoint
 from tests.app.ray_run import write_run
-from trainshed.preflight import prepare
+from trainshed.preflight import Place, prepare
 from trainshed.provenance import run_record
 from trainshed_api.loading import load_file
 
@@ -83,7 +83,7 @@ def add_locked_storage(folder: Path) -> None:
 def add_another_run(folder: Path) -> None:
     """Leave what a run with another seed and config left."""
     file = write_run(folder, "test", **make_spec(seed=1, config={"rate": 0.1}))
-    prepared = prepare(load_file(file), folder, in_cluster=False)
+    prepared = prepare(load_file(file), Place(folder))
     prepared.folder.claim(prepared.spec_hash, fresh=False).close()
     record = run_record(prepared, folder)
     prepared.folder.record.write_text(record.model_dump_json(by_alias=True))
@@ -115,7 +115,7 @@ class Case:
 CASES: dict[str, Case] = {
     # ------------------------------------------------------------- the fields
     "an unknown field": Case(
-        make_spec(colour="red"), ["spec.colour: unknown field; valid here: train, entrypoint"]
+        make_spec(xyz="red"), ["spec.xyz: unknown field; valid here: train, entrypoint"]
     ),
     "a misspelt field": Case(
         make_spec(batchsize=8), ['spec.batchsize: unknown field; did you mean "batchSize"?']

@@ -1,6 +1,5 @@
 """The driver shows all events and keeps what the disk takes."""
 
-import io
 import signal
 import sys
 from dataclasses import replace
@@ -18,7 +17,7 @@ from trainshed.driver import Driver
 from trainshed.ending import Verdict, write_ending
 from trainshed.folder import Attempt
 from trainshed.output import kept
-from trainshed.preflight import Prepared, prepare
+from trainshed.preflight import Place, Prepared, prepare
 from trainshed.provenance import run_record
 from trainshed.runtime.coordinator import View
 from trainshed.runtime.hub import Ending, Failure, Reported
@@ -102,13 +101,13 @@ def make_driver(
     home: Path, stop: Stop | None = None, **spec: JsonValue
 ) -> tuple[Prepared, Attempt, Driver, Display]:
     run = make_run(train="tests.app.processes:children", **spec)
-    prepared = prepare(run, home, in_cluster=False)
+    prepared = prepare(run, Place(home))
     attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
     attempt.close()
     record = run_record(prepared, home)
     atomic.write_text(prepared.folder.record, record.model_dump_json(by_alias=True))
     display = Display()
-    driver = Driver(prepared, attempt, display, stop or Stop(), io.StringIO())
+    driver = Driver(prepared, attempt, display, stop or Stop())
     return prepared, attempt, driver, display
 
 
@@ -216,7 +215,7 @@ def test_a_failure_of_the_users_is_the_verdict(tmp_path: Path) -> None:
     verdict = watch(driver, Coordinator(make_view(), make_view(failure=FAILURE)))
 
     assert verdict == Verdict(
-        "Failed", "KeyError: 'lable' (worker 1, step 6)", "the user's traceback"
+        "Failed", "KeyError: 'lable' (worker 1, step 6)", "the user's traceback", "Application"
     )
 
 
@@ -246,7 +245,7 @@ def test_checkpoints_that_nobody_can_rank_end_a_run_at_the_first_one(tmp_path: P
     verdict = watch(driver, Coordinator(make_view(), make_reports("c1")), looks=10**9)
     want = "spec.checkpoint.best.metric: got valid.accuracy, want a reported metric: loss"
 
-    assert verdict == Verdict("Failed", want, want)
+    assert verdict == Verdict("Failed", want, want, "Application")
 
 
 def test_a_run_that_failed_left_word_of_how_far_it_came(tmp_path: Path) -> None:

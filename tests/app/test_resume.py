@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from tests.app.builders_checkpoint import write_checkpoint
 from tests.builders import make_run
 from trainshed import resume
-from trainshed.preflight import Prepared, prepare
+from trainshed.preflight import Place, Prepared, prepare
 from trainshed.provenance import run_record
 from trainshed_api.errors import SpecError
 from trainshed_api.names import Outcome
@@ -25,7 +25,7 @@ def make_prepared(home: Path, **changes: JsonValue) -> Prepared:
         **changes,
     }
     run = make_run(**{name: value for name, value in spec.items() if value is not None})
-    return prepare(run, home, in_cluster=False)
+    return prepare(run, Place(home))
 
 
 def make_attempt(prepared: Prepared, home: Path, *, fresh: bool = False) -> Path:

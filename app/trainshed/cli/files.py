@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trainshed import code
-from trainshed.preflight import Prepared, home_of, prepare
+from trainshed.preflight import Place, Prepared, home_of, prepare
 from trainshed.ray_cluster import in_cluster
 from trainshed_api.loading import load_file
 
@@ -20,26 +20,38 @@ if TYPE_CHECKING:
 
 def file_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add FILE, --set and --cpu to a command."""
+    return click.argument("file", type=click.Path(path_type=Path))(spec_options(command))
+
+
+def spec_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add --set and --cpu to a command."""
     command = click.option("--cpu", is_flag=True, help="Train without GPUs.")(command)
-    command = click.option(
+    return click.option(
         "--set",
         "settings",
         multiple=True,
         metavar="PATH=VALUE",
         help="Replace one value of the file.",
     )(command)
-    return click.argument("file", type=click.Path(path_type=Path))(command)
+
+
+def changes(settings: tuple[str, ...], cpu: bool) -> tuple[str, ...]:
+    """Return what --set and --cpu change, the later ones over the earlier."""
+    return (*settings, "spec.workers.resources.gpu=0") if cpu else settings
 
 
 def read(file: Path, settings: tuple[str, ...], cpu: bool) -> TrainingRun:
     """Return the TrainingRun of a file with the command line's changes."""
-    if cpu:
-        settings = (*settings, "spec.workers.resources.gpu=0")
-    return load_file(file, settings)
+    return load_file(file, changes(settings, cpu))
+
+
+def place_of(file: Path) -> Place:
+    """Return where the run of a file would run; asked before the working directory changes."""
+    return Place(home_of(file), in_cluster())
 
 
 def check(file: Path, run: TrainingRun) -> Prepared:
     """Return the run checked against its data, code, storage and machine."""
-    home, beside = home_of(file), file.absolute().parent  # before the working directory changes
+    place, beside = place_of(file), file.absolute().parent
     code.enter(run.spec.code, beside)
-    return prepare(run, home, in_cluster(), beside)
+    return prepare(run, place, beside)

@@ -1,47 +1,38 @@
-"""`trainshed run FILE`: train on this machine."""
+"""`trainshed run FILE`: train on this machine, or as a job inside a Ray cluster."""
 
 from __future__ import annotations
 
-import sys
+import os
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
-from trainshed.cli.files import check, file_options, read
+from trainshed import begin, code
+from trainshed.cli.files import changes, place_of, read, spec_options
 from trainshed.folder import process_age_seconds
-from trainshed.preflight import home_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from trainshed_api.names import ENV_SPEC
 
 
 @click.command()
-@file_options
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@spec_options
 @click.option("--fresh", is_flag=True, help="Start anew; what earlier attempts wrote stays.")
-def run(file: Path, settings: tuple[str, ...], cpu: bool, fresh: bool) -> None:
-    """Train FILE on this machine, going on from where an earlier attempt ended."""
-    started = time.time() - process_age_seconds()
-    home = home_of(file)
-    prepared = check(file, read(file, settings, cpu))
-    # Not before: these import Ray, and whoever has a mistake to mend should not wait for it.
-    from trainshed import launch, resume
-    from trainshed.display import choose_display
-    from trainshed.ray_cluster import leave
+def run(file: Path | None, settings: tuple[str, ...], cpu: bool, fresh: bool) -> None:
+    """Train FILE on this machine, going on from where an earlier attempt ended.
 
-    if not fresh:
-        resume.check_same_run(prepared)
-        if done := resume.finished(prepared):
-            click.echo(f"{prepared.run.metadata.name} is finished: --fresh trains it again")
-            click.echo(f"report: {done.report}")
-            return
-    found, refused = resume.choose(prepared, home, fresh)
-    attempt = prepared.folder.claim(prepared.spec_hash, fresh)
-    display = choose_display(sys.stdout)
-    try:
-        plan = launch.Launch(prepared, home, found, refused, started)
-        code = launch.run(plan, attempt, display)
-    finally:
-        attempt.close()
-        display.close()
-    leave(code)
+    Without FILE, as in a job that `trainshed submit` sent: what TRAINSHED_SPEC holds, on the Ray
+    cluster around.
+    """
+    from trainshed.ray_cluster import leave
+    from trainshed.signals import Stop
+
+    wish = begin.Wish(fresh, time.time() - process_age_seconds(), Stop())
+    if file is None and ENV_SPEC not in os.environ:
+        raise click.UsageError("Missing argument 'FILE'.")
+    if file is None:
+        leave(begin.begin_job(changes(settings, cpu), wish))
+    place, beside = place_of(file), file.absolute().parent
+    wanted = read(file, settings, cpu)
+    code.enter(wanted.spec.code, beside)
+    leave(begin.begin(wanted, place, beside, wish))

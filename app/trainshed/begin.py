@@ -1,0 +1,132 @@
+"""From a TrainingRun to the end of its next attempt: checked, resumed, claimed, run.
+
+The same on one machine and as the driver of a job in a cluster; a job joins its cluster first, and
+tells the controller, where there is one, whatever comes of it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainshed.identity import read_identity
+from trainshed.preflight import Place, prepare
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.loading import load_text
+from trainshed_api.names import ENV_HOME, ENV_SPEC, EXIT_INVALID, EXIT_SUCCEEDED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trainshed.push import Pusher
+    from trainshed.signals import Stop
+    from trainshed_api.v1alpha1 import TrainingRun
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the user wants beyond the TrainingRun.
+
+    Args:
+        fresh: to start anew.
+        started: when this process began, seconds since 1970.
+        stop: what asks it to end.
+    """
+
+    fresh: bool
+    started: float
+    stop: Stop
+
+
+def begin(
+    run: TrainingRun, place: Place, beside: Path, wish: Wish, pusher: Pusher | None = None
+) -> int:
+    """Run the next attempt of a run and return the exit code.
+
+    Args:
+        run: as it was read.
+        place: where it runs.
+        beside: where an entrypoint's script may lie.
+        wish: of the user.
+        pusher: what tells a controller.
+
+    Raises:
+        SpecError: when it cannot be accepted; nothing was started.
+        AttemptHeldError: when another driver is at work.
+    """
+    prepared = prepare(run, place, beside)
+    # Not before: these import Ray, and whoever has a mistake to mend should not wait for it.
+    from trainshed import launch, resume
+    from trainshed.display import choose_display
+
+    if not wish.fresh:
+        resume.check_same_run(prepared)
+        if done := resume.finished(prepared):
+            print(f"{run.metadata.name} is finished: --fresh trains it again")
+            print(f"report: {done.report}", flush=True)
+            if pusher:
+                pusher.finished_before(done)
+            return EXIT_SUCCEEDED
+    found, refused = resume.choose(prepared, place.home, wish.fresh)
+    number = place.identity.attempt if place.identity else None
+    attempt = prepared.folder.claim(prepared.spec_hash, wish.fresh, number)
+    display = choose_display(sys.stdout)
+    if pusher:  # not before: a driver that comes too late has nothing to say
+        pusher.start()
+    try:
+        notes = [*refused, *prepared.notes]
+        admitted = place.identity is not None
+        plan = launch.Launch(prepared, place.home, found, notes, wish.started, admitted)
+        return launch.run(plan, attempt, display, wish.stop, pusher)
+    finally:
+        attempt.close()
+        display.close()
+
+
+def begin_job(settings: Sequence[str], wish: Wish) -> int:
+    """Run the TrainingRun that the environment holds, in the Ray cluster that this is a job of.
+
+    Args:
+        settings: "path=value" each, applied to it first.
+        wish: of the user.
+
+    Raises:
+        SpecError: when it cannot be accepted; nothing was started.
+        AttemptHeldError: when another driver is at work; then nobody was told anything.
+    """
+    from trainshed.push import Pusher, read_target
+
+    identity = read_identity(os.environ)
+    if identity is None:
+        run, place = _join(settings)
+        return begin(run, place, Path.cwd(), wish)
+    pusher = Pusher(identity.attempt, read_target(os.environ), wish.started, wish.stop)
+    try:
+        run, place = _join(settings)
+        code = begin(run, place, Path.cwd(), wish, pusher)
+    except SpecError as error:
+        pusher.refused(str(error), EXIT_INVALID)
+        print(pusher.deliver(), flush=True)
+        raise
+    print(pusher.deliver(), flush=True)
+    return code
+
+
+def _join(settings: Sequence[str]) -> tuple[TrainingRun, Place]:
+    """Return the run of this job, and its cluster, which is joined."""
+    from trainshed import ray_cluster
+
+    identity = read_identity(os.environ)
+    home = os.environ.get(ENV_HOME)
+    if not ray_cluster.in_cluster():
+        raise SpecError([Problem("RAY_ADDRESS", None, f"not set; {ENV_SPEC} is for Ray jobs")])
+    if not home:
+        want = "not set in this cluster; it names the folder on storage that all its nodes share"
+        raise SpecError([Problem(ENV_HOME, None, want)])
+    run = load_text(os.environ[ENV_SPEC], ENV_SPEC, settings)
+    ray_cluster.start(run.spec)
+    cluster = ray_cluster.nodes(admitted=identity is not None)
+    return run, Place(Path(home).absolute(), True, cluster, identity)

@@ -1,0 +1,201 @@
+"""Tells the controller how an attempt does, and obeys its answer: the only way it reaches a driver.
+
+A controller that is away is no reason to stop: the next snapshot says all that it missed.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import ValidationError
+
+from trainshed.signals import FENCED
+from trainshed_api.names import (
+    ENV_PROGRESS_TOKEN,
+    ENV_PROGRESS_URL,
+    EXIT_SUCCEEDED,
+    SNAPSHOT_LINE,
+)
+from trainshed_api.progress import CheckpointSaved, Progress, Seconds
+from trainshed_api.snapshot import MAX_TRACEBACK, Answer, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trainshed.ending import Verdict
+    from trainshed.signals import Stop
+    from trainshed_api.progress import AnyEvent
+    from trainshed_api.records import ResultRecord
+
+SECONDS_BETWEEN_POSTS = 5.0
+# However fast things happen: a run that writes a checkpoint at each step must not flood anybody.
+SECONDS_APART = 0.5
+SECONDS_FOR_A_POST = 5.0
+# How long an end is told to a controller that does not answer; a driver that was told to stop by a
+# signal is killed soon.
+SECONDS_FOR_THE_LAST = 60.0
+SECONDS_WHEN_TERMINATED = 10.0
+MAX_ANSWER_BYTES = 64 * 1024
+GONE = 410
+
+Reply = Answer | Literal["gone"] | None
+# The controller is beside us in the cluster: a proxy for the world outside is not asked.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where snapshots go, and the token that may write them."""
+
+    url: str
+    token: str
+
+    def post(self, snapshot: Snapshot) -> Reply:
+        """Return the answer, "gone" when another attempt has taken over, None for no answer."""
+        request = urllib.request.Request(
+            self.url,
+            data=snapshot.to_payload().encode(),
+            headers={
+                "Authorization": f"Bearer {self.token}",
+                "Content-Type": "application/json",
+            },
+        )
+        try:
+            with _OPENER.open(request, timeout=SECONDS_FOR_A_POST) as response:
+                return Answer.model_validate_json(response.read(MAX_ANSWER_BYTES) or b"{}")
+        except urllib.error.HTTPError as error:
+            error.close()
+            return "gone" if error.code == GONE else None
+        except (OSError, ValidationError):  # not there, too slow, or not ours
+            return None
+
+
+def read_target(environment: Mapping[str, str]) -> Target | None:
+    """Return where this driver's snapshots go; None where nobody wants them."""
+    url = environment.get(ENV_PROGRESS_URL)
+    return Target(url, environment.get(ENV_PROGRESS_TOKEN, "")) if url else None
+
+
+class Pusher:
+    """The snapshot of one attempt, posted by a thread of its own from its start to its end.
+
+    Args:
+        attempt: its number.
+        target: None only keeps the snapshot.
+        started: when the driver's process began, seconds since 1970.
+        stop: what a stop of the controller's is said to.
+    """
+
+    def __init__(self, attempt: int, target: Target | None, started: float, stop: Stop) -> None:
+        self._snapshot = Snapshot(time=time.time(), attempt=attempt, host=socket.gethostname())
+        self._target = target
+        self._started = started
+        self._stop = stop
+        self._seconds: Mapping[str, float] = {}
+        self._changed = threading.Condition()
+        self._urgent = True
+        self._over = False
+        self._thread = threading.Thread(target=self._push, name="push", daemon=True)
+
+    def start(self) -> None:
+        """Begin to tell how it goes."""
+        if self._target:
+            self._thread.start()
+
+    def show(self, event: AnyEvent) -> None:
+        """Take an event in; what changes the state of the run is told at once."""
+        with self._changed:
+            before, self._snapshot = self._snapshot, self._snapshot.after(event)
+            first_step = isinstance(event, Progress) and before.progress is None
+            if (
+                first_step
+                or isinstance(event, CheckpointSaved)
+                or before.state != self._snapshot.state
+                or before.workers_lost != self._snapshot.workers_lost
+            ):
+                self._urgent = True
+                self._changed.notify()
+
+    def measure(self, seconds: Mapping[str, float]) -> None:
+        """Take in where the time went until now."""
+        with self._changed:
+            self._seconds = seconds
+
+    def end(self, verdict: Verdict, exit_code: int, result: str | None) -> None:
+        """Take in how the attempt ended."""
+        self._finish(
+            state="Ended",
+            outcome=verdict.outcome,
+            cause=verdict.cause,
+            exit_code=exit_code,
+            message=self._snapshot.message or verdict.message,
+            traceback=(verdict.traceback or "")[-MAX_TRACEBACK:],
+            result=result,
+        )
+
+    def refused(self, message: str, exit_code: int) -> None:
+        """Take in that the run cannot be accepted."""
+        self._finish(**dict(self._snapshot.refused(message, exit_code)))
+
+    def finished_before(self, result: ResultRecord) -> None:
+        """Take in that an earlier attempt has finished the run."""
+        self._finish(
+            state="Ended",
+            outcome=result.outcome,
+            exit_code=EXIT_SUCCEEDED,
+            message=f"finished by attempt {result.attempt}",
+            metrics=dict(result.metrics),
+            checkpoint=result.checkpoint,
+            report=result.report,
+        )
+
+    def deliver(self) -> str:
+        """Tell the end until it is heard, but not for ever; return the line for the log."""
+        if self._target and self._stop.reason != FENCED:
+            patience = SECONDS_WHEN_TERMINATED if self._stop.signalled else SECONDS_FOR_THE_LAST
+            deadline = time.monotonic() + patience
+            while self._target.post(self._next()) is None and time.monotonic() < deadline:
+                time.sleep(SECONDS_APART)
+        return SNAPSHOT_LINE + self._next().to_payload()
+
+    def _finish(self, **changes: object) -> None:
+        with self._changed:
+            self._over = True
+            self._changed.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._snapshot = self._snapshot.model_copy(update=changes)
+
+    def _push(self) -> None:
+        assert self._target
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._urgent or self._over, SECONDS_BETWEEN_POSTS)
+                # The end is told by deliver(), once all is known of it.
+                if self._over or self._snapshot.state == "Ended":
+                    return
+                self._urgent = False
+            reply = self._target.post(self._next())
+            if reply == "gone":
+                self._stop.order(FENCED, 0.0)
+                return
+            if reply and reply.stop:
+                self._stop.order(reply.stop.reason, reply.stop.grace_seconds)
+            time.sleep(SECONDS_APART)
+
+    def _next(self) -> Snapshot:
+        """Return the snapshot as it is told now."""
+        with self._changed:
+            now = time.time()
+            changes: dict[str, object] = {"time": now, "sequence": self._snapshot.sequence + 1}
+            if self._snapshot.state != "Ended":
+                changes["seconds"] = Seconds.model_validate(dict(self._seconds))
+                changes["wall_seconds"] = now - self._started
+            self._snapshot = self._snapshot.model_copy(update=changes)
+            return self._snapshot
