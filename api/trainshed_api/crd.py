@@ -33,7 +33,7 @@ _KEPT = (
     "required",
 )
 # CEL's cost is estimated from what could be sent at most; where the model says nothing, this.
-_MOST_CHARACTERS, _MOST_ITEMS, _MOST_KEYS = 4096, 100, 100
+_MOST_CHARACTERS, _MOST_ITEMS, _MOST_KEYS = 4096, 1000, 100
 _COLUMNS: tuple[tuple[str, str, str, str], ...] = (
     ("Phase", "string", ".status.phase", "Where the run is."),
     ("Attempt", "integer", ".status.attempt", "Number of the newest attempt."),
@@ -152,7 +152,13 @@ def _convert_field(field: JsonObject, definitions: JsonObject, *, required: bool
         if fallback not in (None, {}, []):
             result["description"] = f"{result['description']} Default {fallback}."
     elif result.get("type") == "object" and not required and "anyOf" not in field:
-        result["default"] = {}
+        # Written out: rules are checked on a default before what is inside it is filled in.
+        inside = _object(result.get("properties"))
+        result["default"] = {
+            name: value["default"]
+            for name, value in ((name, _object(item)) for name, item in inside.items())
+            if "default" in value
+        }
     return result
 
 

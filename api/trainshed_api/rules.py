@@ -50,7 +50,7 @@ def _quantity(name: str) -> Rule:
 RULES: tuple[Rule, ...] = (
     Rule(
         "",
-        "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) "
+        "self.metadata.name.matches(r'^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) "
         "<= 40",
         "metadata.name: want at most 40 of a-z, 0-9 and -, a letter first and no - last",
     ),
@@ -67,7 +67,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         SPEC,
-        "self.env.all(name, name.matches('^[A-Za-z_][A-Za-z0-9_]*$') && "
+        "self.env.all(name, name.matches(r'^[A-Za-z_][A-Za-z0-9_]*$') && "
         "!name.startsWith('TRAINSHED_'))",
         "want names of letters, digits and _ that start with no digit; those that start with "
         "TRAINSHED_ are set by Trainshed itself",
@@ -75,14 +75,14 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "spec.code",
-        f"!has(self.workingDir) || self.workingDir.matches('{REMOTE_ARCHIVE}')",
+        f"!has(self.workingDir) || self.workingDir.matches(r'{REMOTE_ARCHIVE}')",
         "want the address of a .zip that the cluster can read; a local folder is for the command "
         "line only",
         "workingDir",
     ),
     Rule(
         "spec.code",
-        "self.pip.all(text, !text.matches('^[-.[:space:]]|[\\\\r\\\\n]'))",
+        "self.pip.all(text, !text.matches(r'^[-.\\s]|[\\r\\n]'))",
         "want requirements such as einops==0.8",
         "pip",
     ),
@@ -100,7 +100,7 @@ RULES: tuple[Rule, ...] = (
     _quantity("memory"),
     Rule(
         "spec.data",
-        "self.datasets.all(name, name.matches('^[A-Za-z][A-Za-z0-9_-]*$'))",
+        "self.datasets.all(name, name.matches(r'^[A-Za-z][A-Za-z0-9_-]*$'))",
         "a dataset's name is a letter, then letters, digits, - or _",
         "datasets",
     ),
@@ -169,45 +169,58 @@ def _only_with(path: str, shape: Shape) -> Iterator[Rule]:
 def _never(path: str, shape: Shape) -> Iterator[Rule]:
     """Yield what forbids a change for good, at the object whose field it is."""
     for name, field in shape.fields.items():
-        place = f"{path}.{name}"
-        whole = field.items is not None or not (
-            field.fields or (field.values and field.values.fields)
-        )
-        if field.mutable == "never" and not field.is_free_form:
-            same = f"self.?{name} == oldSelf.?{name}"
-            if not whole:
-                # What is inside says itself when it may change; here, whether it is there at all.
-                same = f"has(self.{name}) == has(oldSelf.{name})"
-                if field.values:
-                    same += (
-                        f" && (!has(self.{name}) || size(self.{name}) == size(oldSelf.{name}) &&"
-                        f" self.{name}.all(key, key in oldSelf.{name}))"
-                    )
-            yield Rule(path, same, "cannot be changed: it makes another run", name)
+        if field.mutable == "never":
+            # An object says inside when each of its fields may change; here, whether it is there.
+            is_leaf = not field.fields and not (field.values and field.values.fields)
+            same = _unchanged([name]) if is_leaf else _still_there(name, field)
+            if same:
+                yield Rule(path, same, "cannot be changed: it makes another run", name)
         if field.items is None:  # CEL cannot tell which item of a list was which
-            yield from _below(place, field, _never)
+            yield from _below(f"{path}.{name}", field, _never)
+
+
+def _still_there(name: str, field: Shape) -> str:
+    """Return the rule that an object is neither added nor taken away; nor are keys of a map."""
+    if field.required or (field.fields and not field.only_with):
+        return ""  # it always is: the API server fills it in
+    there = f"has(self.{name}) == has(oldSelf.{name})"
+    if field.fields:
+        return there
+    keys = f"self.{name}.all(key, key in oldSelf.{name})"
+    return f"size(self.{name}) == size(oldSelf.{name}) && {keys}"
 
 
 def _suspended(spec: Shape) -> Iterator[Rule]:
     """Yield what forbids a change while the run may be running, at the spec."""
     want = "can be changed only while spec.suspend is true"
-    for path, keys in _leaves(spec, ""):
-        if "NAME" in path:
-            above, _, below = path.partition(".NAME.")
-            rest = f"{above.replace('.', '.?')}"
-            cel = (
-                f"oldSelf.suspend || !oldSelf.?{rest}.hasValue() || !self.?{rest}.hasValue() || "
-                f"self.{above}.all(key, !(key in oldSelf.{above}) || "
+    for path in _leaves(spec, ""):
+        above, _, below = path.partition(".NAME.")
+        if below:
+            places = _chain("self", above.split(".")) + _chain("oldSelf", above.split("."))
+            same = (
+                f"!({' && '.join(places)}) || self.{above}.all(key, !(key in oldSelf.{above}) || "
                 f"self.{above}[key].{below} == oldSelf.{above}[key].{below})"
             )
         else:
-            chain = path.replace(".", ".?")
-            cel = f"oldSelf.suspend || self.?{chain} == oldSelf.?{chain}"
-        yield Rule(SPEC, cel, f"{path}: {want}", keys)
+            same = _unchanged(path.split("."))
+        cel = f"oldSelf.suspend || ({same})"
+        yield Rule(SPEC, cel, f"{path}: {want}", path.partition(".")[0])
 
 
-def _leaves(shape: Shape, path: str) -> Iterator[tuple[str, str]]:
-    """Yield path and outermost field of what may change while suspended."""
+def _unchanged(steps: list[str]) -> str:
+    """Return that the value at the end of the path is there or not as before, and the same."""
+    new, old = " && ".join(_chain("self", steps)), " && ".join(_chain("oldSelf", steps))
+    place = ".".join(steps)
+    return f"({new}) == ({old}) && (!({new}) || self.{place} == oldSelf.{place})"
+
+
+def _chain(root: str, steps: list[str]) -> list[str]:
+    """Return the tests that each step of the path is there."""
+    return [f"has({root}.{'.'.join(steps[:end])})" for end in range(1, len(steps) + 1)]
+
+
+def _leaves(shape: Shape, path: str) -> Iterator[str]:
+    """Yield the path of what may change while suspended."""
     for name, field in shape.fields.items():
         place = f"{path}.{name}" if path else name
         if field.fields:
@@ -215,7 +228,7 @@ def _leaves(shape: Shape, path: str) -> Iterator[tuple[str, str]]:
         elif field.values and field.values.fields:
             yield from _leaves(field.values, f"{place}.NAME")
         elif field.mutable == "suspended":
-            yield place, place.partition(".")[0]
+            yield place
 
 
 def _below(place: str, field: Shape, walk: object) -> Iterator[Rule]:
