@@ -15,7 +15,7 @@ from trainshed_controller.turn import suspended
 
 if TYPE_CHECKING:
     from trainshed_api.status import TrainingRunStatus
-    from trainshed_controller.model import RayJobView
+    from trainshed_controller.model import Observed, RayJobView, RunView
     from trainshed_controller.turn import Turn
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 10, 300
@@ -130,3 +130,21 @@ def _begin_now(turn: Turn, status: TrainingRunStatus) -> Plan:
         update={"queue": None, "start_time": status.start_time or turn.now}
     )
     return Plan(status, begin=number)
+
+
+def wants_room(view: RunView) -> bool:
+    """Say whether the run waits for room, or will in a moment."""
+    if view.run is None or view.deleting or view.run.spec.suspend:
+        return False
+    status = view.status
+    return status.completion_time is None and states.open_attempt(status) is None
+
+
+def must_ask_ray(view: RunView, seen: Observed) -> bool:
+    """Say whether only Ray knows if the driver of the last attempt still runs."""
+    last = view.status.attempts[-1] if view.status.attempts else None
+    if last is None or last.end_time is None or view.status.completion_time is not None:
+        return False
+    if last.exit_code is not None or last.start_time is None or seen.ray_job is not None:
+        return False
+    return seen.cluster is not None and seen.cluster.name == last.ray_cluster

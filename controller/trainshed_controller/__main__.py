@@ -1,0 +1,67 @@
+"""`python -m trainshed_controller`: the operator, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+import time
+
+from trainshed_controller.operator import Operator
+from trainshed_controller.settings import Platform, SettingsError, read_platform
+
+_PLAIN = frozenset(vars(logging.makeLogRecord({})))
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: what was logged, and the fields that came with it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line = {
+            "time": f"{stamp}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {k: v for k, v in vars(record).items() if k not in _PLAIN and k != "message"}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def set_up_logging(platform: Platform) -> None:
+    """Log to standard error; what kopf says of every event only from warnings on."""
+    handler = logging.StreamHandler(sys.stderr)
+    if platform.log_format == "json":
+        handler.setFormatter(JsonFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    for name in ("kopf", "aiohttp.access"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+async def serve(platform: Platform) -> None:
+    """Run the operator until SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await Operator(platform).run(stop)
+
+
+def main() -> None:
+    """Run the operator; an unusable setting ends it with one line."""
+    try:
+        platform = read_platform(os.environ)
+    except SettingsError as error:
+        sys.exit(str(error))
+    set_up_logging(platform)
+    asyncio.run(serve(platform))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,244 @@
+"""The Kubernetes API: the only importer of its client. Reads, and the few writes there are."""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Self, TypeVar
+
+import aiohttp
+from kubernetes.aio import client, config
+
+from trainshed_api import names
+from trainshed_controller.cache import Listing
+from trainshed_controller.capacity import dig
+from trainshed_controller.views import read_cluster, read_job, read_pod, read_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from trainshed_controller.model import (
+        ClusterView,
+        JsonObject,
+        Note,
+        PodView,
+        RayJobView,
+        RunView,
+    )
+
+RUNS = f"apis/{names.API_VERSION}", names.PLURAL
+JOBS = "apis/ray.io/v1", "rayjobs"
+CLUSTERS = "apis/ray.io/v1", "rayclusters"
+PODS = "api/v1", "pods"
+RAY_PODS = "ray.io/is-ray-node=yes"
+
+_PAGE = 500
+_TIMEOUT_SECONDS = 20.0
+_FIRST_ERROR, _NOT_FOUND, _CONFLICT = 300, 404, 409
+_KEY_NAME, _KEY_BYTES = "key", 32
+_JSON, _MERGE_PATCH = "application/json", "application/merge-patch+json"
+_STRICT = {"fieldValidation": "Strict"}
+
+Kind = tuple[str, str]
+V = TypeVar("V")
+
+
+class ClusterError(Exception):
+    """A request that did not succeed and may later; the queue tries again."""
+
+
+class ChangedError(ClusterError):
+    """Somebody changed the object meanwhile, or there is another one of that name."""
+
+
+class MissingError(ClusterError):
+    """There is no such object."""
+
+
+class Cluster:
+    """One connection to the API server."""
+
+    def __init__(self, api: client.ApiClient) -> None:
+        self._api = api
+
+    @classmethod
+    async def connect(cls, kubeconfig: Path | None) -> Self:
+        """Return a connection: as told by a file, else as the Pod that this runs in."""
+        configuration = client.Configuration()
+        if kubeconfig:
+            await config.load_kube_config(  # type: ignore[no-untyped-call]  # the client's own
+                str(kubeconfig), client_configuration=configuration
+            )
+        else:
+            config.load_incluster_config(  # type: ignore[no-untyped-call]  # the client's own
+                client_configuration=configuration
+            )
+        return cls(client.ApiClient(configuration))
+
+    async def close(self) -> None:
+        """Let go of the connection."""
+        await self._api.close()  # type: ignore[no-untyped-call]  # the client's own
+
+    # ---------------------------------------------------------------- reading
+
+    async def list_runs(self, namespace: str) -> Listing[RunView]:
+        """Return all TrainingRuns of a namespace."""
+        return await self._list(RUNS, namespace, read_run)
+
+    async def list_jobs(self, namespace: str) -> Listing[RayJobView]:
+        """Return all RayJobs of a namespace."""
+        return await self._list(JOBS, namespace, read_job)
+
+    async def list_clusters(self, namespace: str) -> Listing[ClusterView]:
+        """Return all RayClusters of a namespace."""
+        return await self._list(CLUSTERS, namespace, read_cluster)
+
+    async def list_pods(self, namespace: str, selector: str = RAY_PODS) -> Listing[PodView]:
+        """Return the Pods of Ray in a namespace."""
+        return await self._list(PODS, namespace, read_pod, selector)
+
+    async def get_job(self, namespace: str, name: str) -> RayJobView | None:
+        """Return the RayJob as it is now; None where there is none."""
+        try:
+            return read_job(await self._request("GET", _path(JOBS, namespace, name)))
+        except MissingError:
+            return None
+
+    async def get_run(self, namespace: str, name: str) -> RunView | None:
+        """Return the TrainingRun as it is now; None where there is none."""
+        try:
+            return read_run(await self._request("GET", _path(RUNS, namespace, name)))
+        except MissingError:
+            return None
+
+    async def _list(
+        self, kind: Kind, namespace: str, read: Callable[[JsonObject], V], selector: str = ""
+    ) -> Listing[V]:
+        found: list[V] = []
+        query = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
+        while True:
+            page = await self._request("GET", _path(kind, namespace), query)
+            items, metadata = page.get("items"), dig(page.get("metadata"))
+            found += [read(dig(item)) for item in items] if isinstance(items, list) else []
+            if not metadata.get("continue"):
+                return Listing(found, str(metadata.get("resourceVersion", "")))
+            query["continue"] = str(metadata["continue"])
+
+    # ---------------------------------------------------------------- writing
+
+    async def patch_status(self, view: RunView, patch: JsonObject) -> RunView:
+        """Return the run with its status merged.
+
+        Raises ChangedError where the run is no longer as it was looked at, MissingError where it
+        is gone.
+        """
+        body: JsonObject = {"metadata": {"resourceVersion": view.resource_version}, "status": patch}
+        path = _path(RUNS, view.namespace, view.name, "status")
+        return read_run(await self._request("PATCH", path, _STRICT, body, _MERGE_PATCH))
+
+    async def create_job(self, manifest: JsonObject) -> RayJobView:
+        """Return the RayJob that was created. Raises ChangedError where there is one already."""
+        namespace = str(dig(manifest["metadata"])["namespace"])
+        return read_job(await self._request("POST", _path(JOBS, namespace), _STRICT, manifest))
+
+    async def delete_job(self, job: RayJobView) -> None:
+        """Delete this very RayJob, if it is still there."""
+        await self._delete(_path(JOBS, job.namespace, job.name), job.uid)
+
+    async def delete_run(self, view: RunView) -> None:
+        """Delete this very TrainingRun; its RayJobs follow."""
+        await self._delete(_path(RUNS, view.namespace, view.name), view.uid)
+
+    async def _delete(self, path: str, uid: str) -> None:
+        body: JsonObject = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+        try:
+            await self._request("DELETE", path, body=body)
+        except (MissingError, ChangedError):
+            return  # it is gone, or another one has its name by now
+
+    async def post_event(self, view: RunView, note: Note) -> None:
+        """Put an Event on the run."""
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        event: JsonObject = {
+            "metadata": {"generateName": f"{view.name}.", "namespace": view.namespace},
+            "involvedObject": {
+                "apiVersion": names.API_VERSION,
+                "kind": names.KIND,
+                "namespace": view.namespace,
+                "name": view.name,
+                "uid": view.uid,
+                "resourceVersion": view.resource_version,
+            },
+            "type": note.type,
+            "reason": note.reason,
+            "message": note.message,
+            "source": {"component": "trainshed-controller"},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        await self._request("POST", _path(("api/v1", "events"), view.namespace), body=event)
+
+    async def read_key(self, namespace: str, secret: str) -> bytes:
+        """Return the key that bearer tokens are made with; where there is none, one is made up.
+
+        The chart makes the Secret without data: templates that invent keys rotate them.
+        """
+        path = _path(("api/v1", "secrets"), namespace, secret)
+        found = await self._request("GET", path)
+        held = dig(found.get("data")).get(_KEY_NAME)
+        if held:
+            return base64.b64decode(str(held))
+        made = secrets.token_bytes(_KEY_BYTES)
+        body: JsonObject = {
+            "metadata": {"resourceVersion": dig(found.get("metadata"))["resourceVersion"]},
+            "data": {_KEY_NAME: base64.b64encode(made).decode()},
+        }
+        await self._request("PATCH", path, body=body, content_type=_MERGE_PATCH)
+        return made
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: JsonObject | None = None,
+        content_type: str = _JSON,
+    ) -> JsonObject:
+        """Return the answer; every way in which there can be none is a ClusterError.
+
+        The client's generated methods check each argument anew at three times the cost.
+        """
+        try:
+            request = await self._api.param_serialize(
+                method,
+                path,
+                query_params=list((query or {}).items()),
+                header_params={"Accept": _JSON, "Content-Type": content_type},
+                body=body,
+                auth_settings=["BearerToken"],
+            )
+            answer = await self._api.call_api(*request, _request_timeout=_TIMEOUT_SECONDS)
+            text = await answer.read()  # type: ignore[no-untyped-call]  # the client's own
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise ClusterError(f"{method} {path}: {type(error).__name__} {error}") from None
+        if answer.status >= _FIRST_ERROR:
+            kind = {_NOT_FOUND: MissingError, _CONFLICT: ChangedError}.get(
+                answer.status, ClusterError
+            )
+            raise kind(f"{method} {path}: {answer.status} {_message(text)}")
+        return dig(json.loads(text))
+
+
+def _path(kind: Kind, namespace: str, *rest: str) -> str:
+    return "/".join(("", kind[0], "namespaces", namespace, kind[1], *rest))
+
+
+def _message(text: bytes) -> str:
+    try:
+        return str(dig(json.loads(text)).get("message", ""))[:1000]
+    except ValueError:
+        return text[:200].decode(errors="replace")

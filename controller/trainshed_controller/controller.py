@@ -1,0 +1,260 @@
+"""One turn of a key: observe, decide, execute. Keeps what may be forgotten at a restart."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from trainshed_controller.admission import admit, request_of
+from trainshed_controller.begin import wants_room
+from trainshed_controller.cache import cluster_of
+from trainshed_controller.cluster import ChangedError, ClusterError, MissingError
+from trainshed_controller.model import Key
+from trainshed_controller.reconcile import reconcile
+from trainshed_controller.render import render_attempt
+from trainshed_controller.status import open_attempt
+
+if TYPE_CHECKING:
+    from trainshed_controller.cache import Cache
+    from trainshed_controller.cluster import Cluster
+    from trainshed_controller.metrics import Metrics
+    from trainshed_controller.model import JsonObject, Place, Plan, RunView, Settings
+    from trainshed_controller.observe import Observer
+    from trainshed_controller.queue import WorkQueue
+
+log = logging.getLogger("trainshed.controller")
+
+# Progress may be written so often, all runs together; transitions always may.
+_WRITES_PER_SECOND, _MOST_SAVED = 40.0, 40.0
+
+
+class Controller:
+    """Does what is decided.
+
+    Args:
+        key: what bearer tokens are made with.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917  # its edges, each given once
+        self,
+        cache: Cache,
+        cluster: Cluster,
+        observer: Observer,
+        settings: Settings,
+        metrics: Metrics,
+        key: bytes,
+    ) -> None:
+        self._cache = cache
+        self._cluster = cluster
+        self._observer = observer
+        self._settings = settings
+        self._metrics = metrics
+        self._key = key
+        self.queue: WorkQueue | None = None
+        # What the queues said, by uid. A place that was granted is kept until the run shows it.
+        self._places: dict[str, Place] = {}
+        self._written: dict[str, float] = {}
+        self._allowance = Allowance(_WRITES_PER_SECOND, _MOST_SAVED)
+
+    async def work(self, key: Key) -> float | None:
+        """Do what is due for a key; return when to come again."""
+        began = time.monotonic()
+        failed = True
+        try:
+            again_after = await self._turn(key)
+            failed = False
+        finally:
+            self._metrics.turn(key, time.monotonic() - began, failed=failed)
+        return again_after
+
+    async def _turn(self, key: Key) -> float | None:
+        if key.kind == "cluster":
+            self._admit(key)
+            return None
+        view = self._cache.runs.get(key.namespace, key.name)
+        if view is None:
+            return None
+        seen = await self._observer.see(view, self._places.get(view.uid))
+        plan = reconcile(view, seen, self._settings, datetime.now(UTC))
+        return await self._execute(view, plan)
+
+    def forget(self, view: RunView) -> None:
+        """Forget a run that is gone."""
+        self._places.pop(view.uid, None)
+        self._written.pop(view.uid, None)
+        self._observer.snapshots.pop(view.uid, None)
+
+    # ---------------------------------------------------------------- admission
+
+    def _admit(self, key: Key) -> None:
+        """Let the queue of a RayCluster say anew what it says of each run."""
+        cluster = self._cache.clusters.get(key.namespace, key.name)
+        if cluster is None:
+            return
+        holding, waiting = [], []
+        for view in self._cache.runs.members(key.namespace, key.name):
+            if view.run is None:
+                continue
+            request = request_of(view.uid, view.run, view.created)
+            place = self._places.get(view.uid)
+            if open_attempt(view.status):
+                holding.append(request)
+            elif not wants_room(view):
+                self._places.pop(view.uid, None)
+            elif place and place.admitted:
+                holding.append(request)
+            else:
+                waiting.append(request)
+        pods = self._cache.pods.members(key.namespace, key.name)
+        said = admit(cluster, pods, holding, waiting, self._others(key))
+        for view in self._cache.runs.members(key.namespace, key.name):
+            place = said.get(view.uid)
+            if place is not None and place != self._places.get(view.uid):
+                self._places[view.uid] = place
+                self._enqueue(Key("run", view.namespace, view.name))
+
+    def _others(self, key: Key) -> list[str]:
+        """Return the names of live RayJobs on the cluster that are not ours to count."""
+        ours = {view.uid for view in self._cache.runs.members(key.namespace, key.name)}
+        return [
+            job.name
+            for job in self._cache.jobs.all()
+            if job.namespace == key.namespace
+            and job.selector == key.name
+            and not job.is_over
+            and job.owner not in ours
+        ]
+
+    # ---------------------------------------------------------------- execution
+
+    async def _execute(self, view: RunView, plan: Plan) -> float | None:
+        """Write the status, then do the rest; what fails in between is done in a later turn."""
+        delay = self._wait_before(view, plan)
+        if delay:
+            return delay
+        before = view
+        view = await self._write(view, plan)
+        if plan.begin is not None:
+            await self._create(view, plan.begin)
+        for job in plan.delete_jobs:
+            log.info("delete RayJob", extra={"run": _name(view), "rayjob": job.name})
+            await self._cluster.delete_job(job)
+        for note in plan.notes:
+            self._metrics.transition(before, view)
+            log.info(note.message, extra={"run": _name(view), "phase": note.reason})
+            # An Event tells; nothing depends on it.
+            try:
+                await self._cluster.post_event(view, note)
+            except ClusterError as error:
+                log.warning("no Event: %s", error, extra={"run": _name(view)})
+        if plan.delete_run:
+            await self._cluster.delete_run(view)
+        return plan.again_after
+
+    def _wait_before(self, view: RunView, plan: Plan) -> float | None:
+        """Return for how long to hold back what is progress only."""
+        if plan.urgent or plan.begin is not None or not _patch(view, plan):
+            return None
+        since = time.monotonic() - self._written.get(view.uid, float("-inf"))
+        left = self._settings.progress_interval_seconds - since
+        if left > 0:
+            return left
+        return None if self._allowance.take() else 1.0
+
+    async def _write(self, view: RunView, plan: Plan) -> RunView:
+        patch = _patch(view, plan)
+        if not patch:
+            return view
+        try:
+            written = await self._cluster.patch_status(view, patch)
+        except ChangedError:
+            # Look at it as it is now; the next turn decides anew.
+            fresh = await self._cluster.get_run(view.namespace, view.name)
+            if fresh:
+                self._cache.runs.put(fresh)
+            raise
+        self._metrics.status_writes.inc()
+        self._written[view.uid] = time.monotonic()
+        # The watch will say the same later; until then nobody decides on what was.
+        self._cache.runs.put(written)
+        if cluster := cluster_of(written, self._settings):
+            self._enqueue(Key("cluster", view.namespace, cluster))
+        return written
+
+    async def _create(self, view: RunView, number: int) -> None:
+        """Create the RayJob of an attempt that is written down; one that is there is adopted."""
+        manifest = render_attempt(view, number, self._settings, self._key)
+        try:
+            made = await self._cluster.create_job(manifest)
+            self._metrics.attempts.inc()
+        except ChangedError:
+            name = view.status.attempts[-1].ray_job
+            there = await self._cluster.get_job(view.namespace, name)
+            if there is None or there.deleting or there.owner != view.uid:
+                raise  # going: it will be gone; somebody else's: it has to go first
+            made = there
+        self._cache.jobs.put(made)
+
+    def _enqueue(self, key: Key) -> None:
+        if self.queue is None:
+            return
+        if key.kind == "cluster":
+            # Many runs change at once: their queue looks at all of them together.
+            self.queue.add_after(key, 0.05)
+        else:
+            self.queue.add(key)
+
+    def trouble(self, key: Key, error: Exception, pause: float) -> None:
+        """Tell of an error that passes."""
+        if isinstance(error, MissingError):
+            self._enqueue(key)
+        self._metrics.errors.inc()
+        log.warning(
+            "%s; again in %.1f s", error, pause, extra={"run": f"{key.namespace}/{key.name}"}
+        )
+
+
+class Allowance:
+    """So many a second, and some saved for a burst."""
+
+    def __init__(self, per_second: float, most: float) -> None:
+        self._per_second = per_second
+        self._most = most
+        self._left = most
+        self._at = time.monotonic()
+
+    def take(self) -> bool:
+        """Say whether one more may go now."""
+        now = time.monotonic()
+        self._left = min(self._most, self._left + (now - self._at) * self._per_second)
+        self._at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+def merge_patch(old: JsonObject, new: JsonObject) -> JsonObject:
+    """Return what turns the old object into the new one, as RFC 7386 has it."""
+    patch: JsonObject = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        before = old.get(name)
+        if isinstance(value, dict) and isinstance(before, dict):
+            inner = merge_patch(before, value)
+            if inner:
+                patch[name] = inner
+        elif value != before or name not in old:
+            patch[name] = value
+    return patch
+
+
+def _patch(view: RunView, plan: Plan) -> JsonObject:
+    new = json.loads(plan.status.model_dump_json(by_alias=True, exclude_none=True))
+    return merge_patch(view.raw_status, new)
+
+
+def _name(view: RunView) -> str:
+    return f"{view.namespace}/{view.name}"

@@ -1,0 +1,119 @@
+"""kopf lists and watches, and does nothing else: the only importer of it.
+
+Every handler puts an object into the cache and the keys that it concerns into the queue; it cannot
+fail, and it decides nothing. What kopf would write by itself (annotations, finalizers) is off.
+"""
+
+# ruff: noqa: ARG002  # the storages take what kopf gives them, and keep none of it
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import kopf
+
+from trainshed_api import names
+from trainshed_controller.cluster import RAY_PODS
+from trainshed_controller.model import RunView
+from trainshed_controller.views import read_cluster, read_job, read_pod, read_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from trainshed_controller.cache import Cache, Shelf
+    from trainshed_controller.model import (
+        ClusterView,
+        JsonObject,
+        Key,
+        PodView,
+        RayJobView,
+    )
+
+    AnyView = RunView | RayJobView | ClusterView | PodView
+
+
+class _NoDiffBase(kopf.DiffBaseStorage):
+    """Keeps nothing: without handlers that compare, kopf needs no copy of every object."""
+
+    def build(self, *, body: object, extra_fields: object = None) -> kopf.BodyEssence:
+        return kopf.BodyEssence()
+
+    def fetch(self, *, body: object) -> kopf.BodyEssence | None:
+        return None
+
+    def store(self, *, body: object, patch: object, essence: object) -> None:
+        return None
+
+
+class _NoProgress(kopf.ProgressStorage):
+    """Keeps nothing, as above."""
+
+    def fetch(self, *, key: object, body: object) -> None:
+        return None
+
+    def store(self, *, key: object, record: object, body: object, patch: object) -> None:
+        return None
+
+    def purge(self, *, key: object, body: object, patch: object) -> None:
+        return None
+
+    def touch(self, *, body: object, patch: object, value: object) -> None:
+        return None
+
+    def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
+        return essence
+
+
+def make_settings() -> kopf.OperatorSettings:
+    """Return settings with which kopf only reads."""
+    settings = kopf.OperatorSettings()
+    settings.persistence.diffbase_storage = _NoDiffBase()
+    settings.persistence.progress_storage = _NoProgress()
+    settings.posting.enabled = False
+    settings.scanning.disabled = True  # no right to list CRDs or namespaces
+    settings.peering.standalone = True
+    settings.watching.chunk_size = 200
+    settings.watching.label_selectors["pods"] = RAY_PODS
+    settings.queueing.worker_limit = 50
+    # A limit of workers with the default idle time of 5 s would be 10 objects a second.
+    settings.queueing.idle_timeout = 0.05
+    return settings
+
+
+def make_registry(
+    cache: Cache, enqueue: Callable[[Key], None], forget: Callable[[RunView], None]
+) -> kopf.OperatorRegistry:
+    """Return the handlers: one for each kind that is watched."""
+    registry = kopf.OperatorRegistry()
+
+    def follow(shelf: Shelf[AnyView], read: Callable[[JsonObject], AnyView]) -> Callable[..., None]:
+        def handle(event: Mapping[str, object], **_: object) -> None:
+            raw = event["object"]
+            assert isinstance(raw, dict)
+            view = read(raw)
+            keys = cache.concerned(view)
+            if event["type"] == "DELETED":
+                shelf.drop(view)
+                if isinstance(view, RunView):
+                    forget(view)
+            elif not shelf.put(view):
+                return  # known already, or older than what is known
+            for key in keys | cache.concerned(view):
+                enqueue(key)
+
+        return handle
+
+    on = kopf.on.event
+    on(names.GROUP, names.VERSION, names.PLURAL, registry=registry, id="runs")(
+        follow(cache.runs, read_run)  # type: ignore[arg-type]  # a shelf takes what its reader makes
+    )
+    on("ray.io", "v1", "rayjobs", registry=registry, id="jobs")(
+        follow(cache.jobs, read_job)  # type: ignore[arg-type]  # as above
+    )
+    on("ray.io", "v1", "rayclusters", registry=registry, id="clusters")(
+        follow(cache.clusters, read_cluster)  # type: ignore[arg-type]  # as above
+    )
+    on("", "v1", "pods", registry=registry, id="pods")(
+        follow(cache.pods, read_pod)  # type: ignore[arg-type]  # as above
+    )
+    return registry

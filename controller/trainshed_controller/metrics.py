@@ -1,0 +1,122 @@
+"""What Prometheus is told: controller-runtime's names where there are such, and our own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily
+
+from trainshed_api.names import BUCKETS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trainshed_controller.cache import Cache
+    from trainshed_controller.model import Key, RunView
+    from trainshed_controller.queue import WorkQueue
+
+_NAME = "trainingrun"
+_SECONDS = (0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0, 3600.0)
+
+
+class Metrics:
+    """All figures of this process."""
+
+    def __init__(self, cache: Cache) -> None:
+        self.registry = CollectorRegistry()
+        self._reconciles = Counter(
+            "controller_runtime_reconcile", "Looks at a run.", ("controller", "result"),
+            registry=self.registry,
+        )  # fmt: skip
+        self._reconcile_time = Histogram(
+            "controller_runtime_reconcile_time_seconds", "Seconds a look takes.", ("controller",),
+            registry=self.registry,
+        )  # fmt: skip
+        self._queue_time = Histogram(
+            "workqueue_queue_duration_seconds", "Seconds a key waits.", ("name",),
+            registry=self.registry,
+        )  # fmt: skip
+        self.errors = Counter(
+            "controller_runtime_reconcile_errors",
+            "Looks that failed and are repeated.",
+            ("controller",),
+            registry=self.registry,
+        ).labels(_NAME)
+        self.attempts = Counter("trainshed_attempts", "RayJobs created.", registry=self.registry)
+        self.restarts = Counter(
+            "trainshed_restarts", "Attempts that follow another.", ("reason",),
+            registry=self.registry,
+        )  # fmt: skip
+        self.status_writes = Counter(
+            "trainshed_status_writes", "Status patches.", registry=self.registry
+        )
+        self.snapshots = Counter(
+            "trainshed_snapshots", "Snapshots of drivers.", ("answer",), registry=self.registry
+        )
+        self._waited = Histogram(
+            "trainshed_queue_wait_seconds", "Seconds a run waited for room.", buckets=_SECONDS,
+            registry=self.registry,
+        )  # fmt: skip
+        self.registry.register(_Runs(cache))
+
+    def watch(self, queue: WorkQueue) -> None:
+        """Follow a queue."""
+        queue.waited = self._queue_time.labels(_NAME).observe
+        self.registry.register(_Depth(queue))
+
+    def turn(self, key: Key, seconds: float, *, failed: bool) -> None:
+        """Count one look."""
+        self._reconciles.labels(key.kind, "error" if failed else "success").inc()
+        self._reconcile_time.labels(key.kind).observe(seconds)
+
+    def transition(self, before: RunView, after: RunView) -> None:
+        """Count a change of phase."""
+        if after.status.phase == "Restarting":
+            self.restarts.labels(after.status.attempts[-1].reason).inc()
+        if before.status.phase == "Queued" and after.status.phase == "Starting":
+            self._waited.observe(after.status.time.queued - before.status.time.queued)
+
+
+class _Depth:
+    """How many keys wait."""
+
+    def __init__(self, queue: WorkQueue) -> None:
+        self._queue = queue
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the figure of this moment."""
+        family = GaugeMetricFamily("workqueue_depth", "Keys that wait.", labels=["name"])
+        family.add_metric([_NAME], self._queue.depth)
+        yield family
+
+
+class _Runs:
+    """What the runs are doing, counted when somebody asks."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield runs by phase, and where the time of all that are there went."""
+        phases = GaugeMetricFamily(
+            "trainshed_runs", "TrainingRuns by phase.", labels=["namespace", "phase"]
+        )
+        times = GaugeMetricFamily(
+            "trainshed_run_seconds", "Seconds of all runs.", labels=["namespace", "bucket"]
+        )
+        counts: dict[tuple[str, str], int] = {}
+        seconds: dict[tuple[str, str], float] = {}
+        for view in self._cache.runs.all():
+            place = (view.namespace, view.status.phase or "New")
+            counts[place] = counts.get(place, 0) + 1
+            spent = view.status.time.model_dump(by_alias=True)
+            for bucket in BUCKETS:
+                where = (view.namespace, bucket)
+                seconds[where] = seconds.get(where, 0.0) + spent[bucket]
+        for (namespace, phase), count in counts.items():
+            phases.add_metric([namespace, phase], count)
+        for (namespace, bucket), total in seconds.items():
+            times.add_metric([namespace, bucket], total)
+        yield phases
+        yield times

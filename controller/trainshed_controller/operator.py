@@ -1,0 +1,187 @@
+"""The parts put together: connect, list everything once, then watch, work and listen."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+
+import kopf
+from aiohttp import web
+
+from trainshed_controller.cache import Cache
+from trainshed_controller.cluster import Cluster, ClusterError
+from trainshed_controller.controller import Controller
+from trainshed_controller.handlers import make_registry, make_settings
+from trainshed_controller.jobs import JobsApi
+from trainshed_controller.metrics import Metrics
+from trainshed_controller.observe import Observer
+from trainshed_controller.progress import ProgressServer, health_application
+from trainshed_controller.queue import WorkQueue
+
+if TYPE_CHECKING:
+    from trainshed_controller.model import Key, RunView
+    from trainshed_controller.settings import Platform
+
+log = logging.getLogger("trainshed.operator")
+
+_STUCK_SECONDS = 120.0
+# A watch that missed something at so many LISTs in a row hears nothing any more.
+_DEAF_AFTER = 3
+_PATIENCE_SECONDS = 5.0
+
+
+class Operator:
+    """One process of the controller."""
+
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+        self._cache = Cache(platform.settings)
+        self._metrics = Metrics(self._cache)
+        self._complete = False
+        self._missed_in_a_row = 0
+        self._queue: WorkQueue | None = None
+        self._controller: Controller | None = None
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until told to stop, or until a part of it ends, which is an error."""
+        platform = self._platform
+        cluster = await Cluster.connect(platform.kubeconfig)
+        jobs = JobsApi(platform.dashboard_url, platform.token_file)
+        key = await self._insist(cluster)
+        observer = Observer(
+            self._cache, cluster, jobs if platform.dashboard_url else None, platform.settings
+        )
+        controller = Controller(
+            self._cache, cluster, observer, platform.settings, self._metrics, key
+        )
+        queue = WorkQueue(controller.work, (ClusterError,), controller.trouble)
+        controller.queue, self._queue, self._controller = queue, queue, controller
+        self._metrics.watch(queue)
+        progress = ProgressServer(
+            self._cache, key, observer.snapshots, queue.add, self._metrics, self.is_ready
+        )
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(cluster.close)
+            stack.push_async_callback(jobs.close)
+            host = platform.progress_host
+            await _listen(stack, progress.application(), host, platform.progress_port)
+            health = health_application(self._metrics, self.ails, self.is_ready)
+            await _listen(stack, health, host, platform.health_port)
+            await self._list_all(cluster)
+            tasks = [
+                asyncio.create_task(queue.run(platform.workers), name="queue"),
+                asyncio.create_task(self._watch(), name="watch"),
+                asyncio.create_task(self._resync(cluster), name="resync"),
+                asyncio.create_task(stop.wait(), name="stop"),
+            ]
+            self._enqueue_all()
+            self._complete = True
+            log.info("watching %s", ", ".join(platform.namespaces))
+            done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+            for task in done:
+                task.result()
+            if not stop.is_set():
+                raise RuntimeError(f"{next(iter(done)).get_name()} ended by itself")
+
+    def is_ready(self) -> bool:
+        """Say whether everything was listed once."""
+        return self._complete
+
+    def ails(self) -> str:
+        """Return what is stuck; empty if nothing is."""
+        if self._queue and self._queue.oldest_seconds() > _STUCK_SECONDS:
+            return f"a key has been worked on for {self._queue.oldest_seconds():.0f} s"
+        if self._missed_in_a_row >= _DEAF_AFTER:
+            return f"the last {self._missed_in_a_row} LISTs held what no watch had told"
+        return ""
+
+    async def _insist(self, cluster: Cluster) -> bytes:
+        """Return the key of the bearer tokens; the Secret may come a moment later than we do."""
+        while True:
+            try:
+                return await cluster.read_key(
+                    self._platform.own_namespace, self._platform.key_secret
+                )
+            except ClusterError as error:
+                log.warning("no key yet: %s", error)
+                await asyncio.sleep(1.0)
+
+    async def _list_all(self, cluster: Cluster) -> None:
+        """Fill the cache; nothing is decided before this is done."""
+        for namespace in self._platform.namespaces:
+            while True:
+                try:
+                    await self._list(cluster, namespace)
+                    break
+                except ClusterError as error:
+                    log.warning("cannot list yet: %s", error)
+                    await asyncio.sleep(1.0)
+
+    async def _list(self, cluster: Cluster, namespace: str, patience: float = 0.0) -> int:
+        """Take over what there is; return how much of it no watch had told with some patience."""
+        cache = self._cache
+        clusters = await cluster.list_clusters(namespace)
+        pods = await cluster.list_pods(namespace)
+        jobs = await cluster.list_jobs(namespace)
+        runs = await cluster.list_runs(namespace)
+        await asyncio.sleep(patience)
+        return (
+            cache.clusters.take_over(namespace, clusters)
+            + cache.pods.take_over(namespace, pods)
+            + cache.jobs.take_over(namespace, jobs)
+            + cache.runs.take_over(namespace, runs)
+        )
+
+    async def _resync(self, cluster: Cluster) -> None:
+        """Look at everything anew from time to time: a watch may miss a deletion."""
+        while True:
+            await asyncio.sleep(self._platform.resync_seconds)
+            try:
+                missed = 0
+                for namespace in self._platform.namespaces:
+                    missed += await self._list(cluster, namespace, _PATIENCE_SECONDS)
+            except ClusterError as error:
+                log.warning("cannot list: %s", error)
+                continue
+            self._missed_in_a_row = self._missed_in_a_row + 1 if missed else 0
+            self._enqueue_all()
+
+    def _enqueue_all(self) -> None:
+        assert self._queue
+        for view in self._cache.runs.all():
+            for key in self._cache.concerned(view):
+                self._queue.add(key)
+
+    async def _watch(self) -> None:
+        """Have kopf watch; it ends with an error when a watch cannot be kept up."""
+        await kopf.operator(
+            registry=make_registry(self._cache, self._enqueue, self._forget),
+            settings=make_settings(),
+            namespaces=self._platform.namespaces,
+            standalone=True,
+        )
+
+    def _enqueue(self, key: Key) -> None:
+        assert self._queue
+        if key.kind == "cluster":
+            self._queue.add_after(key, 0.05)
+        else:
+            self._queue.add(key)
+
+    def _forget(self, view: RunView) -> None:
+        assert self._controller
+        self._controller.forget(view)
+
+
+async def _listen(
+    stack: contextlib.AsyncExitStack, application: web.Application, host: str, port: int
+) -> None:
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    await web.TCPSite(runner, host, port).start()

@@ -1,0 +1,104 @@
+"""A queue of keys: each at most once in it, each worked on by one worker at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from trainshed_controller.model import Key
+
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 60.0
+
+
+class WorkQueue:
+    """Deduplicates, delays, and backs off; whoever adds a key that is worked on gets another turn.
+
+    Args:
+        work: what is done with a key; returns seconds after which to come again, None for never.
+            An error of those in `troubles` puts the key back after a pause that doubles.
+        troubles: the errors that pass.
+        on_trouble: told of each of them.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[Key], Awaitable[float | None]],
+        troubles: tuple[type[Exception], ...],
+        on_trouble: Callable[[Key, Exception, float], None],
+    ) -> None:
+        self._work = work
+        self._troubles = troubles
+        self._on_trouble = on_trouble
+        self._ready: asyncio.Queue[Key] = asyncio.Queue()
+        self._queued: dict[Key, float] = {}
+        self._working: dict[Key, float] = {}
+        self._again: set[Key] = set()
+        self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._failures: dict[Key, int] = {}
+        self.waited: Callable[[float], None] = lambda _: None
+
+    def add(self, key: Key) -> None:
+        """Have the key worked on soon."""
+        if key in self._working:
+            self._again.add(key)
+        elif key not in self._queued:
+            self._queued[key] = time.monotonic()
+            self._ready.put_nowait(key)
+
+    def add_after(self, key: Key, seconds: float) -> None:
+        """Have the key worked on after a while; an earlier time that is set already stands."""
+        loop = asyncio.get_running_loop()
+        timer = self._timers.get(key)
+        if timer and timer.when() <= loop.time() + seconds:
+            return
+        if timer:
+            timer.cancel()
+        self._timers[key] = loop.call_later(seconds, self._due, key)
+
+    def _due(self, key: Key) -> None:
+        self._timers.pop(key, None)
+        self.add(key)
+
+    async def run(self, workers: int) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(self._serve())
+
+    async def _serve(self) -> None:
+        while True:
+            key = await self._ready.get()
+            self.waited(time.monotonic() - self._queued.pop(key))
+            self._working[key] = time.monotonic()
+            try:
+                again_after = await self._work(key)
+                self._failures.pop(key, None)
+            except self._troubles as error:
+                again_after = self._pause(key)
+                self._on_trouble(key, error, again_after)
+            finally:
+                del self._working[key]
+            if again_after is not None:
+                self.add_after(key, again_after)
+            if key in self._again:
+                self._again.discard(key)
+                self.add(key)
+
+    def _pause(self, key: Key) -> float:
+        count = self._failures[key] = self._failures.get(key, 0) + 1
+        return float(min(_FIRST_PAUSE_SECONDS * 2 ** min(count - 1, 20), _LONGEST_PAUSE_SECONDS))
+
+    @property
+    def depth(self) -> int:
+        """Return how many keys wait for a worker."""
+        return len(self._queued)
+
+    def oldest_seconds(self) -> float:
+        """Return how long the key has been worked on, or waited, that has done so longest."""
+        now = time.monotonic()
+        return max((now - since for since in (*self._queued.values(), *self._working.values())),
+                   default=0.0)  # fmt: skip

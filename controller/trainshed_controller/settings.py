@@ -1,0 +1,110 @@
+"""What the platform says: read once, from the environment and the one file of classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from trainshed_controller.capacity import dig
+from trainshed_controller.model import ClusterClass, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PREFIX = "TRAINSHED_CONTROLLER_"
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used: which, what it is, and what would be right."""
+
+
+@dataclass(frozen=True)
+class Platform:
+    """How this process is set up.
+
+    dashboard_url: of a RayCluster, with {namespace} and {cluster}; empty asks no Ray.
+    """
+
+    settings: Settings
+    namespaces: tuple[str, ...]
+    own_namespace: str
+    key_secret: str
+    kubeconfig: Path | None
+    token_file: Path | None
+    dashboard_url: str
+    progress_host: str
+    progress_port: int
+    health_port: int
+    workers: int
+    resync_seconds: float
+    log_format: str
+
+
+def read_platform(environment: Mapping[str, str]) -> Platform:
+    """Return the set-up. Raises SettingsError."""
+
+    def get(name: str, fallback: str = "") -> str:
+        return environment.get(PREFIX + name, fallback)
+
+    own = get("NAMESPACE", "default")
+    watched = tuple(
+        name.strip() for name in get("WATCH_NAMESPACES", own).split(",") if name.strip()
+    )
+    classes = get("CLASSES_FILE")
+    kubeconfig = get("KUBECONFIG") or environment.get("KUBECONFIG", "")
+    return Platform(
+        settings=Settings(
+            default_cluster=get("DEFAULT_CLUSTER", "trainshed"),
+            progress_url=get("PROGRESS_URL"),
+            classes=read_classes(Path(classes)) if classes else {},
+            progress_interval_seconds=_number(get, "PROGRESS_INTERVAL_SECONDS", "10"),
+        ),
+        namespaces=watched,
+        own_namespace=own,
+        key_secret=get("KEY_SECRET", "trainshed-progress-key"),
+        kubeconfig=Path(kubeconfig) if kubeconfig else None,
+        token_file=Path(get("RAY_TOKEN_FILE")) if get("RAY_TOKEN_FILE") else None,
+        dashboard_url=get("DASHBOARD_URL", "http://{cluster}-head-svc.{namespace}.svc:8265"),
+        progress_host=get("HOST", "0.0.0.0"),
+        progress_port=int(_number(get, "PROGRESS_PORT", "8081")),
+        health_port=int(_number(get, "HEALTH_PORT", "8080")),
+        workers=int(_number(get, "WORKERS", "32")),
+        resync_seconds=_number(get, "RESYNC_SECONDS", "300"),
+        log_format=get("LOG_FORMAT", "json"),
+    )
+
+
+def read_classes(path: Path) -> dict[str, ClusterClass]:
+    """Return the classes of clusters by name: a map from name to RayClusterSpec.
+
+    Raises SettingsError for a file that cannot be read or holds something else.
+    """
+    try:
+        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise SettingsError(f"{PREFIX}CLASSES_FILE: {path}: {error}") from None
+    if loaded is None:
+        return {}
+    if not isinstance(loaded, dict):
+        raise SettingsError(f"{PREFIX}CLASSES_FILE: {path}: want a map from name to RayClusterSpec")
+    classes = {}
+    for name, spec in loaded.items():
+        if "headGroupSpec" not in dig(spec):
+            raise SettingsError(
+                f"{PREFIX}CLASSES_FILE: {path}: class {name}: want a RayClusterSpec, with "
+                "headGroupSpec"
+            )
+        classes[str(name)] = ClusterClass(str(name), dig(spec))
+    return classes
+
+
+def _number(get: object, name: str, fallback: str) -> float:
+    assert callable(get)
+    text = get(name, fallback)
+    try:
+        return float(text)
+    except ValueError:
+        raise SettingsError(f'{PREFIX}{name}: got "{text}", want a number') from None

@@ -1,0 +1,176 @@
+"""From objects as the API server sends them to what decisions are made of. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from trainshed_api.errors import SpecError
+from trainshed_api.rayjob import CLUSTER_LABEL, RUN_LABEL
+from trainshed_api.status import TrainingRunStatus
+from trainshed_api.validation import validate_document
+from trainshed_controller.capacity import dig, read_groups
+from trainshed_controller.model import ClusterView, JsonObject, PodView, RayJobView, RunView
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+# Reasons of a waiting container that no waiting mends, and of a Pod that no node takes.
+_TROUBLE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError")
+
+
+def read_run(raw: JsonObject) -> RunView:
+    """Return a TrainingRun; where the model refuses it, with the reasons and without a run."""
+    metadata, status = dig(raw.get("metadata")), dig(raw.get("status"))
+    run, problem = None, ""
+    try:
+        run = validate_document(_without_server_words(raw), "spec")
+    except SpecError as error:
+        problem = str(error)
+    return RunView(
+        namespace=_text(metadata, "namespace"),
+        name=_text(metadata, "name"),
+        uid=_text(metadata, "uid"),
+        generation=_integer(metadata, "generation") or 0,
+        resource_version=_text(metadata, "resourceVersion"),
+        created=_moment(_text(metadata, "creationTimestamp")),
+        deleting="deletionTimestamp" in metadata,
+        run=run,
+        problem=problem,
+        status=_read_status(status),
+        raw_status=status,
+    )
+
+
+def _without_server_words(raw: JsonObject) -> JsonObject:
+    """Return the object without what other tools may have put on it."""
+    metadata = dig(raw.get("metadata"))
+    named: JsonObject = {
+        name: metadata[name] for name in ("name", "namespace", "labels") if name in metadata
+    }
+    kept: JsonObject = {name: raw[name] for name in ("apiVersion", "kind", "spec") if name in raw}
+    return kept | {"metadata": named}
+
+
+def _read_status(status: JsonObject) -> TrainingRunStatus:
+    try:
+        return TrainingRunStatus.model_validate(status)
+    except ValidationError:
+        # Only the controller writes it, so this is one of another version: begin to look anew.
+        return TrainingRunStatus()
+
+
+def read_job(raw: JsonObject) -> RayJobView:
+    """Return a RayJob."""
+    metadata, spec, status = (dig(raw.get(name)) for name in ("metadata", "spec", "status"))
+    return RayJobView(
+        namespace=_text(metadata, "namespace"),
+        name=_text(metadata, "name"),
+        uid=_text(metadata, "uid"),
+        resource_version=_text(metadata, "resourceVersion"),
+        owner=_controller_of(metadata),
+        run=_text(dig(metadata.get("labels")), RUN_LABEL),
+        deleting="deletionTimestamp" in metadata,
+        suspended=spec.get("suspend") is True,
+        selector=_text(dig(spec.get("clusterSelector")), CLUSTER_LABEL),
+        job_id=_text(spec, "jobId"),
+        job_status=_text(status, "jobStatus"),
+        deployment_status=_text(status, "jobDeploymentStatus"),
+        reason=_text(status, "reason"),
+        message=_text(status, "message"),
+        cluster=_text(status, "rayClusterName"),
+    )
+
+
+def read_cluster(raw: JsonObject) -> ClusterView:
+    """Return a RayCluster."""
+    metadata, spec, status = (dig(raw.get(name)) for name in ("metadata", "spec", "status"))
+    return ClusterView(
+        namespace=_text(metadata, "namespace"),
+        name=_text(metadata, "name"),
+        uid=_text(metadata, "uid"),
+        resource_version=_text(metadata, "resourceVersion"),
+        deleting="deletionTimestamp" in metadata,
+        state=_text(status, "state"),
+        reason=_text(status, "reason"),
+        autoscaling=spec.get("enableInTreeAutoscaling") is True,
+        groups=read_groups(spec),
+    )
+
+
+def read_pod(raw: JsonObject) -> PodView:
+    """Return a Pod of a RayCluster; its Ray container is the first one."""
+    metadata, spec, status = (dig(raw.get(name)) for name in ("metadata", "spec", "status"))
+    labels = dig(metadata.get("labels"))
+    main = _status_of_first(spec, status)
+    state = dig(main.get("state"))
+    ended = dig(state.get("terminated")) or (
+        {} if "running" in state else dig(dig(main.get("lastState")).get("terminated"))
+    )
+    failed = _text(status, "phase") in ("Failed", "Succeeded")
+    conditions = {_text(c, "type"): c for c in _objects(status.get("conditions"))}
+    disrupted = _text(conditions.get("DisruptionTarget", {}), "reason")
+    reason = _text(status, "reason")
+    return PodView(
+        namespace=_text(metadata, "namespace"),
+        name=_text(metadata, "name"),
+        uid=_text(metadata, "uid"),
+        resource_version=_text(metadata, "resourceVersion"),
+        cluster=_text(labels, CLUSTER_LABEL),
+        group=_text(labels, "ray.io/group"),
+        is_head=_text(labels, "ray.io/node-type") == "head",
+        node=_text(spec, "nodeName"),
+        ready=_text(conditions.get("Ready", {}), "status") == "True",
+        deleting="deletionTimestamp" in metadata,
+        container=_text(main, "containerID"),
+        ended=_text(ended, "reason") or ("Failed" if failed else ""),
+        exit_code=_integer(ended, "exitCode"),
+        evicted=_text(status, "message") or reason if reason == "Evicted" else "",
+        preempted=disrupted == "PreemptionByScheduler",
+        trouble=_trouble(metadata, main, conditions),
+    )
+
+
+def _status_of_first(spec: JsonObject, status: JsonObject) -> JsonObject:
+    containers = _objects(spec.get("containers"))
+    name = _text(containers[0], "name") if containers else ""
+    statuses = _objects(status.get("containerStatuses"))
+    return next((item for item in statuses if _text(item, "name") == name), {})
+
+
+def _trouble(metadata: JsonObject, main: JsonObject, conditions: dict[str, JsonObject]) -> str:
+    """Return why the Pod does not start, if that is known and does not pass by itself."""
+    name = _text(metadata, "name")
+    waiting = dig(dig(main.get("state")).get("waiting"))
+    if _text(waiting, "reason") in _TROUBLE:
+        detail = _text(waiting, "message") or _text(waiting, "reason")
+        return f"Pod {name}: {detail}"
+    scheduled = conditions.get("PodScheduled", {})
+    if _text(scheduled, "reason") == "Unschedulable":
+        return f"Pod {name}: {_text(scheduled, 'message')}"
+    return ""
+
+
+def _controller_of(metadata: JsonObject) -> str:
+    owners = _objects(metadata.get("ownerReferences"))
+    return next((_text(owner, "uid") for owner in owners if owner.get("controller") is True), "")
+
+
+def _objects(value: JsonValue) -> list[JsonObject]:
+    return [dig(item) for item in value] if isinstance(value, list) else []
+
+
+def _text(value: JsonObject, name: str) -> str:
+    found = value.get(name)
+    return found if isinstance(found, str) else ""
+
+
+def _integer(value: JsonObject, name: str) -> int | None:
+    found = value.get(name)
+    return found if isinstance(found, int) else None
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text) if text else datetime.fromtimestamp(0, UTC)
