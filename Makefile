@@ -28,7 +28,7 @@ run: setup ## Train manifests/trainingrun.yaml on the handwritten digits
 	$(BIN)/trainshed run $(RUN_FILE) $(RUN_ARGS)
 
 ##@ Check
-.PHONY: test lint types layers
+.PHONY: test lint types layers chart
 test: lint types layers ## lint, types, layers, then every test that needs no cluster and no GPU
 	@$(BIN)/python -m pytest -m "not e2e and not gpu" $(PYTEST_ARGS)
 
@@ -42,12 +42,18 @@ types: setup ## mypy, strict
 layers: setup ## Which room may import which
 	@$(BIN)/lint-imports
 
+chart: setup ## Check the chart alone: lint, every example, every refusal
+	@$(BIN)/python -m pytest tests/chart $(PYTEST_ARGS)
+
 ##@ Change
-.PHONY: fmt lock bench clean
+.PHONY: fmt generate lock bench clean
 fmt: setup ## Rewrite the sources in the one format, and what README.md shows of them
 	@$(BIN)/ruff check --fix --select I $(SOURCES)
 	@$(BIN)/ruff format $(SOURCES)
 	@$(BIN)/python hack/readme.py
+
+generate: setup ## Write again what is generated: the chart's README, manifests/install.yaml
+	@$(BIN)/python -m hack.chart
 
 lock: ## Resolve the requirements again (UPGRADE=1 takes newer versions)
 	@hack/lock.sh

@@ -12,8 +12,12 @@ from trainshed.programs.vision import build_model
 from trainshed_api.loading import load_file
 from trainshed_api.v1alpha1 import TrainingRun
 
+# The one manifest that is no TrainingRun: the chart, rendered.
+INSTALL = ROOT / "manifests" / "install.yaml"
 MANIFESTS = {
-    str(path.relative_to(ROOT)): path for path in sorted((ROOT / "manifests").rglob("*.yaml"))
+    str(path.relative_to(ROOT)): path
+    for path in sorted((ROOT / "manifests").rglob("*.yaml"))
+    if path != INSTALL
 }
 
 

@@ -1,0 +1,69 @@
+"""Runs in the Pod of `helm test`: the Ray cluster is closed to strangers and has the nodes ordered.
+
+Takes DASHBOARD (address of the head's dashboard), WANT (group -> least number of nodes, JSON) and
+RAY_AUTH_TOKEN from its environment. The standard library alone: it starts in a moment.
+"""
+
+import collections
+import json
+import os
+import sys
+import urllib.error
+import urllib.request
+from http import HTTPStatus
+
+NODES = "/api/v0/nodes?detail=1&limit=10000"
+TIMEOUT_SECONDS = 20
+
+
+def ask(address: str, token: str | None) -> tuple[int, bytes]:
+    """Return the status and the body of an answer."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        with urllib.request.urlopen(
+            urllib.request.Request(address, headers=headers), timeout=TIMEOUT_SECONDS
+        ) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as refusal:
+        return refusal.code, refusal.read()
+
+
+def count_nodes(body: bytes) -> dict[str, int]:
+    """Return how many nodes of each group are alive."""
+    nodes = json.loads(body)["data"]["result"]["result"]
+    alive = [node for node in nodes if node["state"] == "ALIVE"]
+    return dict(
+        collections.Counter(node["labels"].get("trainshed.dev/group", "") for node in alive)
+    )
+
+
+def find_fault(dashboard: str, want: dict[str, int], token: str) -> str | None:
+    """Return what is wrong with the cluster, or None."""
+    address = dashboard + NODES
+    try:
+        stranger, _ = ask(address, None)
+        status, body = ask(address, token)
+    except OSError as error:
+        return f"{dashboard} does not answer: {error}. Is the head's Pod ready?"
+    if stranger != HTTPStatus.UNAUTHORIZED:
+        return f"{dashboard} answers {stranger} to who has no token, want 401"
+    if status != HTTPStatus.OK:
+        return f"{dashboard} answers {status} to the cluster's token, want 200"
+    have = count_nodes(body)
+    missing = [
+        f"group {group} has {have.get(group, 0)} nodes, want {number}"
+        for group, number in sorted(want.items())
+        if have.get(group, 0) < number
+    ]
+    if missing:
+        return "; ".join(missing) + ". Look at the Pods: kubectl get pods -l ray.io/is-ray-node=yes"
+    print(f"{dashboard} has these nodes: {json.dumps(have, sort_keys=True)}")
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(
+        find_fault(
+            os.environ["DASHBOARD"], json.loads(os.environ["WANT"]), os.environ["RAY_AUTH_TOKEN"]
+        )
+    )

@@ -1,0 +1,111 @@
+{{/* The longer rules of validate.yaml. Each renders nothing or fails with one sentence. */}}
+
+{{/* Takes (list FIELD QUANTITY). */}}
+{{- define "trainshed.checkQuantity" -}}
+{{- $field := index . 0 -}}
+{{- $text := toString (index . 1) -}}
+{{- if not (regexMatch "^[0-9]+(\\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$" $text) -}}
+{{- fail (printf "%s is %q: write a Kubernetes quantity, such as 500m or 2 for CPUs and 16Gi for bytes" $field $text) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A quantity as a number, to compare. */}}
+{{- define "trainshed.number" -}}
+{{- $text := toString . -}}
+{{- $units := dict "" 1 "m" 0.001 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "E" 1e18
+  "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1.099511627776e12 "Pi" 1.125899906842624e15 "Ei" 1.152921504606847e18 -}}
+{{- mulf (regexFind "^[0-9.]+" $text | float64) (index $units (regexFind "[A-Za-z]*$" $text)) -}}
+{{- end -}}
+
+{{/* Takes (list FIELD RESOURCES). */}}
+{{- define "trainshed.checkResources" -}}
+{{- $field := index . 0 -}}
+{{- $resources := index . 1 -}}
+{{- range $part, $amounts := $resources -}}
+{{- range $name, $amount := $amounts -}}
+{{- include "trainshed.checkQuantity" (list (printf "%s.%s.%s" $field $part $name) $amount) -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $limit := $resources.limits -}}
+{{- $request := index $resources.requests $name -}}
+{{- if gt (include "trainshed.number" $request | float64) (include "trainshed.number" $limit | float64) -}}
+{{- fail (printf "%s.requests.%s is %v, more than its limit %v: raise the limit, too" $field $name $request $limit) -}}
+{{- end -}}
+{{- end -}}
+{{- if lt (include "trainshed.number" $resources.limits.memory | float64) 268435456.0 -}}
+{{- fail (printf "%s.limits.memory is %v: Ray does not start in less than 256Mi; has the unit been left out?" $field $resources.limits.memory) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Takes (list FIELD ENV). */}}
+{{- define "trainshed.checkEnv" -}}
+{{- $field := index . 0 -}}
+{{- range $name, $_ := index . 1 -}}
+{{- if not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" $name) -}}
+{{- fail (printf "%s has %q: names of the environment are letters, digits and underscores" $field $name) -}}
+{{- end -}}
+{{- if or (hasPrefix "TRAINSHED_" $name) (hasPrefix "RAY_AUTH_" $name) (has $name (list "HOME" "RAY_ADDRESS" "RAY_START_ULIMIT_OPEN_FILES")) -}}
+{{- fail (printf "%s has %s, which the chart or KubeRay sets" $field $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Takes $. */}}
+{{- define "trainshed.checkGroups" -}}
+{{- $enabled := 0 -}}
+{{- range $name, $values := .Values.groups -}}
+{{- $field := printf "groups.%s" $name -}}
+{{- $group := include "trainshed.group" (list $ $values) | fromYaml -}}
+{{- if $group.enabled -}}
+{{- $enabled = add1 $enabled -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]{0,28}[a-z0-9])?$" $name) -}}
+{{- fail (printf "groups has %q: a group's name is at most 30 small letters, digits and dashes, a letter first" $name) -}}
+{{- end -}}
+{{- if eq $name "head" -}}
+{{- fail "groups has \"head\": that is the head's own group, choose another name" -}}
+{{- end -}}
+{{- include "trainshed.checkResources" (list (printf "%s.resources" $field) $group.resources) -}}
+{{- include "trainshed.checkEnv" (list (printf "%s.env" $field) $group.env) -}}
+{{- if not (regexMatch "(gpu|^nvidia\\.com/mig-.*)$" $group.gpuResource) -}}
+{{- fail (printf "%s.gpuResource is %q: Ray counts only resources that end in gpu, and nvidia.com/mig-*" $field $group.gpuResource) -}}
+{{- end -}}
+{{- if $.Values.autoscaling.enabled -}}
+{{- if gt (int $group.minReplicas) (int $group.maxReplicas) -}}
+{{- fail (printf "%s.minReplicas is %d, more than maxReplicas %d" $field (int $group.minReplicas) (int $group.maxReplicas)) -}}
+{{- end -}}
+{{- if or (lt (int $group.replicas) (int $group.minReplicas)) (gt (int $group.replicas) (int $group.maxReplicas)) -}}
+{{- fail (printf "%s.replicas is %d: with autoscaling it lies from minReplicas %d to maxReplicas %d" $field (int $group.replicas) (int $group.minReplicas) (int $group.maxReplicas)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if not $enabled -}}
+{{- fail "groups has no group that is enabled: nothing would train" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Takes $. */}}
+{{- define "trainshed.checkStorage" -}}
+{{- $storage := .Values.storage -}}
+{{- if $storage.url -}}
+{{- if not (regexMatch "^(s3|gs|abfs|abfss)://[^/]+" $storage.url) -}}
+{{- fail (printf "storage.url is %q: write s3://, gs://, abfs:// or abfss:// and a bucket" $storage.url) -}}
+{{- end -}}
+{{- if $storage.existingClaim -}}
+{{- fail "storage.url and storage.existingClaim are both set: runs have one home, choose" -}}
+{{- end -}}
+{{- if and .Values.networkPolicy.enabled (not .Values.networkPolicy.egress) -}}
+{{- fail (printf "storage.url is %s, and networkPolicy.egress lets no Pod of Ray out to it: add a rule, such as {ports: [{port: 443}]}" $storage.url) -}}
+{{- end -}}
+{{- else -}}
+{{- include "trainshed.checkQuantity" (list "storage.claim.size" $storage.claim.size) -}}
+{{- if not (regexMatch "^/[^ ]*[^/ ]$" $storage.mountPath) -}}
+{{- fail (printf "storage.mountPath is %q: write an absolute path" $storage.mountPath) -}}
+{{- end -}}
+{{- range list "/tmp" "/home/ray" "/dev" "/etc" "/opt" "/proc" "/sys" "/usr" "/bin" "/lib" -}}
+{{- if or (eq $storage.mountPath .) (hasPrefix (printf "%s/" .) $storage.mountPath) -}}
+{{- fail (printf "storage.mountPath is %s, which hides %s of the image: use a path of its own, such as /mnt/trainshed" $storage.mountPath .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,67 @@
+{{/* Names and labels. What a Ray Pod is made of is in raycluster/_pod.tpl. */}}
+
+{{- define "trainshed.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* The RayCluster's name and the beginning of every other. Never cut: validate.yaml refuses what is too long. */}}
+{{- define "trainshed.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else -}}
+{{- $name := include "trainshed.name" . -}}
+{{- contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Labels of an object that selectors may rely on. Takes (list $ COMPONENT). */}}
+{{- define "trainshed.selectorLabels" -}}
+{{- $root := index . 0 -}}
+app.kubernetes.io/part-of: trainshed
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end -}}
+
+{{/* Labels of an object. Takes (list $ COMPONENT). Never in a Pod template: the version would replace Pods. */}}
+{{- define "trainshed.labels" -}}
+{{- $root := index . 0 -}}
+{{ include "trainshed.selectorLabels" . }}
+app.kubernetes.io/name: {{ include "trainshed.name" $root }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name ($root.Chart.Version | replace "+" "_") }}
+{{- end -}}
+
+{{/* The reference of an image. Takes (list $ IMAGE), IMAGE being {registry, repository, tag, digest}. */}}
+{{- define "trainshed.image" -}}
+{{- $root := index . 0 -}}
+{{- $image := index . 1 -}}
+{{- $repository := ternary (printf "%s/%s" $image.registry $image.repository) $image.repository (ne $image.registry "") -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $repository $image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $repository (default $root.Chart.AppVersion $image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "trainshed.serviceAccountName" -}}
+{{- include "trainshed.fullname" . }}-ray
+{{- end -}}
+
+{{/* The Secret with the cluster's token: the one that is given, or KubeRay's, called like the RayCluster. */}}
+{{- define "trainshed.tokenSecretName" -}}
+{{- default (include "trainshed.fullname" .) .Values.ray.tokenSecret -}}
+{{- end -}}
+
+{{- define "trainshed.headService" -}}
+{{- include "trainshed.fullname" . }}-head-svc
+{{- end -}}
+
+{{- define "trainshed.claimName" -}}
+{{- default .Values.storage.claim.name .Values.storage.existingClaim -}}
+{{- end -}}
+
+{{/* What relative paths of a TrainingRun lie under. */}}
+{{- define "trainshed.home" -}}
+{{- default .Values.storage.mountPath .Values.storage.url -}}
+{{- end -}}

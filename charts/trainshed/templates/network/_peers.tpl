@@ -1,0 +1,22 @@
+{{/* Egress to who answers DNS; without it no worker finds its head. */}}
+{{- define "trainshed.dnsEgress" -}}
+- to:
+    {{- toYaml .Values.networkPolicy.dns | nindent 4 }}
+  ports:
+    - {protocol: UDP, port: 53}
+    - {protocol: TCP, port: 53}
+{{- end -}}
+
+{{/* Egress to the Kubernetes API server, for the Pods that have something to say to it. */}}
+{{- define "trainshed.apiServerEgress" -}}
+- ports:
+    {{- range .Values.networkPolicy.apiServerPorts }}
+    - {protocol: TCP, port: {{ int . }}}
+    {{- end }}
+  {{- with .Values.networkPolicy.apiServerCIDRs }}
+  to:
+    {{- range . }}
+    - ipBlock: {cidr: {{ . }}}
+    {{- end }}
+  {{- end }}
+{{- end -}}

@@ -1,0 +1,29 @@
+{{/*
+A group with its defaults filled in, as YAML. Takes (list $ GROUP). Written out because merge functions
+take `false` and 0 for "not said".
+*/}}
+{{- define "trainshed.group" -}}
+{{- $root := index . 0 -}}
+{{- $group := default dict (index . 1) -}}
+{{- $merged := deepCopy $root.Values.groupDefaults -}}
+{{- range $key, $value := omit $group "resources" -}}
+{{- $_ := set $merged $key $value -}}
+{{- end -}}
+{{- range $part, $amounts := $group.resources -}}
+{{- range $name, $amount := $amounts -}}
+{{- $_ := set (index $merged.resources $part) $name $amount -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $merged -}}
+{{- end -}}
+
+{{/* Requests and limits of one worker, GPUs among the limits. Takes a filled group. */}}
+{{- define "trainshed.groupResources" -}}
+requests:
+  {{- toYaml .resources.requests | nindent 2 }}
+limits:
+  {{- toYaml .resources.limits | nindent 2 }}
+  {{- if gt (int .gpus) 0 }}
+  {{ .gpuResource }}: {{ .gpus | int | quote }}
+  {{- end }}
+{{- end -}}

@@ -1,0 +1,92 @@
+{{/* Environment of a Ray container; what is said later wins. Takes (list $ ENV). */}}
+{{- define "trainshed.rayEnv" -}}
+{{- $root := index . 0 -}}
+{{- $env := dict
+  "HOME" "/home/ray"
+  "USER" "ray"
+  "RAY_USAGE_STATS_ENABLED" "0"
+  "RAY_START_ULIMIT_OPEN_FILES" ($root.Values.ray.openFiles | int | toString)
+  "RAY_TRAIN_ENABLE_STATE_TRACKING" "1"
+  "TRAINSHED_HOME" (include "trainshed.home" $root)
+-}}
+{{- range $name, $value := $root.Values.ray.env -}}
+{{- $_ := set $env $name $value -}}
+{{- end -}}
+{{- range $name, $value := index . 1 -}}
+{{- $_ := set $env $name $value -}}
+{{- end -}}
+{{- range $name, $value := $env }}
+- {name: {{ $name }}, value: {{ toString $value | quote }}}
+{{- end }}
+{{- end -}}
+
+{{/* What the training image mounts. KubeRay adds /dev/shm, as large as the memory. Takes $. */}}
+{{- define "trainshed.volumeMounts" -}}
+- {name: tmp, mountPath: /tmp}
+- {name: home, mountPath: /home/ray}
+{{- if not .Values.storage.url }}
+- {name: storage, mountPath: {{ .Values.storage.mountPath }}}
+{{- end }}
+{{- end -}}
+
+{{- define "trainshed.volumes" -}}
+- name: tmp
+  emptyDir: {sizeLimit: {{ .Values.scratch.tmp }}}
+- name: home
+  emptyDir: {sizeLimit: {{ .Values.scratch.home }}}
+{{- if not .Values.storage.url }}
+- name: storage
+  persistentVolumeClaim: {claimName: {{ include "trainshed.claimName" . }}}
+{{- end }}
+{{- end -}}
+
+{{/* What head and workers have in common in their Pod's spec. Takes (list $ NODE), NODE a head or a filled group. */}}
+{{- define "trainshed.rayPod" -}}
+{{- $root := index . 0 -}}
+{{- $node := index . 1 -}}
+# A container that comes back in the same Pod would be another Ray node under an old name.
+restartPolicy: Never
+serviceAccountName: {{ include "trainshed.serviceAccountName" $root }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+terminationGracePeriodSeconds: {{ int $node.terminationGracePeriodSeconds }}
+securityContext:
+  {{- include "trainshed.podSecurityContext" $root | nindent 2 }}
+{{- with $root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $node.runtimeClassName }}
+runtimeClassName: {{ . }}
+{{- end }}
+{{- with $node.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with $node.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $node.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $node.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* What the Ray container of head and workers has in common. Takes (list $ ENV). */}}
+{{- define "trainshed.rayContainer" -}}
+{{- $root := index . 0 -}}
+image: {{ include "trainshed.image" (list $root $root.Values.image) }}
+imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+securityContext:
+  {{- include "trainshed.securityContext" $root | nindent 2 }}
+env:
+  {{- include "trainshed.rayEnv" . | trim | nindent 2 }}
+{{- with $root.Values.ray.envFrom }}
+envFrom:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,147 @@
+"""Who may talk to whom by the rendered policies; whether a network enforces them is not seen."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from tests.chart.network import Endpoint, is_allowed, may_enter
+from tests.chart.pods import expand_pods
+from tests.chart.rendering import VALUES_FILES, Renderer, of_kind, table, text
+
+
+def ours(component: str) -> Endpoint:
+    return Endpoint(
+        (
+            ("app.kubernetes.io/part-of", "trainshed"),
+            ("app.kubernetes.io/instance", "trainshed"),
+            ("app.kubernetes.io/component", component),
+        )
+    )
+
+
+def ray(node_type: str, cluster: str = "trainshed") -> Endpoint:
+    labels = (("ray.io/cluster", cluster), ("ray.io/node-type", node_type))
+    return Endpoint(ours("ray").labels + labels)
+
+
+def elsewhere(namespace: str, **labels: str) -> Endpoint:
+    return Endpoint(tuple(labels.items()), namespace)
+
+
+OPERATOR = (("app.kubernetes.io/component", "kuberay-operator"),)
+DNS = Endpoint((("k8s-app", "kube-dns"),), "kube-system")
+STRANGER = Endpoint((("app", "web"),))
+
+
+@dataclass(frozen=True)
+class Case:
+    source: Endpoint
+    target: Endpoint
+    port: int
+    want: bool
+    values: str = "default-values.yaml"
+
+
+CASES = {
+    "a worker reaches the head's store": Case(ray("worker"), ray("head"), 6379, True),
+    "workers reach each other on any port": Case(ray("worker"), ray("worker"), 34567, True),
+    "the head reaches workers": Case(ray("head"), ray("worker"), 10002, True),
+    "another Ray cluster does not": Case(ray("worker", "theirs"), ray("head"), 6379, False),
+    "a stranger beside it reaches no dashboard": Case(STRANGER, ray("head"), 8265, False),
+    "a stranger beside it reaches no Ray client": Case(STRANGER, ray("head"), 10001, False),
+    "a stranger elsewhere reaches no worker": Case(elsewhere("x"), ray("worker"), 8080, False),
+    "the operator submits jobs": Case(Endpoint(OPERATOR), ray("head"), 8265, True),
+    "the operator has no other port": Case(Endpoint(OPERATOR), ray("head"), 6379, False),
+    "an operator elsewhere is a stranger": Case(
+        Endpoint(OPERATOR, "default"), ray("head"), 8265, False
+    ),
+    "the operator of the whole cluster submits jobs": Case(
+        Endpoint(OPERATOR, "kuberay-system"),
+        ray("head"),
+        8265,
+        True,
+        "external-kuberay-values.yaml",
+    ),
+    "the operator of another namespace is a stranger then": Case(
+        Endpoint(OPERATOR, "default"), ray("head"), 8265, False, "external-kuberay-values.yaml"
+    ),
+    "the test of the release asks for nodes": Case(ours("test"), ray("head"), 8265, True),
+    "the test of the release asks nothing else": Case(ours("test"), ray("head"), 10001, False),
+    "the test of the release asks no worker": Case(ours("test"), ray("worker"), 8265, False),
+    "Ray finds names": Case(ray("worker"), DNS, 53, True),
+    "Ray asks names of nobody else": Case(ray("worker"), elsewhere("kube-system"), 53, False),
+    "Prometheus reads a worker's metrics": Case(elsewhere("monitoring"), ray("worker"), 8080, True),
+    "Prometheus reads the head's metrics": Case(elsewhere("monitoring"), ray("head"), 44227, True),
+    "Prometheus opens no dashboard": Case(elsewhere("monitoring"), ray("head"), 8265, False),
+    "Prometheus may live elsewhere": Case(
+        elsewhere("observability"), ray("head"), 8080, True, "monitoring-values.yaml"
+    ),
+    "nobody reads metrics of a hardened release": Case(
+        elsewhere("monitoring"), ray("head"), 8080, False, "hardened-values.yaml"
+    ),
+    "the job with the digits talks to nobody": Case(ours("digits"), DNS, 53, False),
+    "Ray does not reach the internet": Case(
+        ray("worker"), Endpoint(address="93.184.216.34"), 443, False
+    ),
+    "Ray reaches its object store": Case(
+        ray("worker"), Endpoint(address="93.184.216.34"), 443, True, "s3-values.yaml"
+    ),
+    "Ray does not reach the metadata of its node": Case(
+        ray("worker"), Endpoint(address="169.254.169.254"), 443, False, "s3-values.yaml"
+    ),
+    "Ray reaches an object store beside it": Case(
+        ray("head"), elsewhere("minio"), 9000, True, "minio-values.yaml"
+    ),
+    "the head does not reach the API server": Case(
+        ray("head"), Endpoint(address="10.0.0.10"), 6443, False
+    ),
+    "the head that scales reaches the API server": Case(
+        ray("head"), Endpoint(address="10.0.0.10"), 6443, True, "autoscaling-values.yaml"
+    ),
+    "and no other address": Case(
+        ray("head"), Endpoint(address="10.0.0.11"), 6443, False, "autoscaling-values.yaml"
+    ),
+    "its workers do not": Case(
+        ray("worker"), Endpoint(address="10.0.0.10"), 6443, False, "autoscaling-values.yaml"
+    ),
+    "without policies all is open": Case(
+        STRANGER, ray("head"), 10001, True, "open-network-values.yaml"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_traffic(renderer: Renderer, case: Case) -> None:
+    objects = renderer.render(VALUES_FILES[case.values])
+
+    assert is_allowed(objects, case.source, case.target, case.port) is case.want
+
+
+def test_the_head_lets_the_controller_in_on_one_port(renderer: Renderer) -> None:
+    objects = renderer.render()
+
+    assert may_enter(objects, ours("controller"), ray("head"), 8265)
+    assert not may_enter(objects, ours("controller"), ray("head"), 6379)
+
+
+def test_every_pod_is_closed_by_default(renderer: Renderer) -> None:
+    objects = renderer.render()
+    [deny] = [
+        policy
+        for policy in of_kind(objects, "NetworkPolicy")
+        if text(policy, "metadata", "name") == "trainshed-default-deny"
+    ]
+    selected = table(deny, "spec", "podSelector", "matchLabels").items()
+
+    for pod in expand_pods(objects):
+        assert selected <= table(pod, "metadata", "labels").items(), pod["metadata"]
+
+
+def test_the_cluster_that_policies_mean_is_the_one_that_is_made(renderer: Renderer) -> None:
+    objects = renderer.render(None, release="blue")
+    [cluster] = of_kind(objects, "RayCluster")
+    name = text(cluster, "metadata", "name")
+
+    assert name == "blue-trainshed"
+    assert is_allowed(objects, ray("worker", name), ray("head", name), 6379)
+    assert not is_allowed(objects, ray("worker"), ray("head", name), 6379)

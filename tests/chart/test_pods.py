@@ -1,0 +1,110 @@
+"""What every Pod of a release is and is not; those that KubeRay makes of the RayCluster, too."""
+
+import re
+
+import pytest
+
+from tests.chart.pods import containers_of, expand_pods
+from tests.chart.rendering import (
+    VALUES_FILES,
+    Object,
+    Renderer,
+    at,
+    name_of,
+    of_kind,
+    rows,
+    table,
+    text,
+)
+
+ALLOWED_VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "projected", "secret"}
+FORBIDDEN = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace")
+REFERENCE = re.compile(r"^[a-z0-9.:/_-]+(:[\w][\w.-]*|@sha256:[0-9a-f]{64})$")
+
+
+@pytest.fixture(params=list(VALUES_FILES))
+def objects(request: pytest.FixtureRequest, renderer: Renderer) -> list[Object]:
+    return renderer.render(VALUES_FILES[request.param])
+
+
+@pytest.fixture
+def pods(objects: list[Object]) -> list[Object]:
+    return expand_pods(objects)
+
+
+def test_pods_are_what_restricted_asks_for(pods: list[Object]) -> None:
+    for pod in pods:
+        spec = table(pod, "spec")
+        assert not [field for field in FORBIDDEN if spec.get(field)], name_of(pod)
+        user = table(spec, "securityContext")
+        assert user["runAsNonRoot"] is True, name_of(pod)
+        assert isinstance(user["runAsUser"], int), name_of(pod)
+        assert user["runAsUser"] > 0, name_of(pod)
+        assert user["seccompProfile"] == {"type": "RuntimeDefault"}, name_of(pod)
+        for volume in rows(spec, "volumes"):
+            assert set(volume) - {"name"} <= ALLOWED_VOLUMES, (name_of(pod), volume)
+        for container in containers_of(pod):
+            security = table(container, "securityContext")
+            assert security["allowPrivilegeEscalation"] is False, (name_of(pod), container["name"])
+            assert security["capabilities"] == {"drop": ["ALL"]}, (name_of(pod), container["name"])
+            assert not [port for port in rows(container, "ports") if "hostPort" in port]
+
+
+def test_no_container_can_write_to_its_image(pods: list[Object]) -> None:
+    for pod in pods:
+        for container in containers_of(pod):
+            assert at(container, "securityContext", "readOnlyRootFilesystem") is True, name_of(pod)
+
+
+def test_every_container_says_what_it_needs(pods: list[Object]) -> None:
+    for pod in pods:
+        for container in containers_of(pod):
+            for part in ("requests", "limits"):
+                have = table(container, "resources", part)
+                assert {"cpu", "memory"} <= set(have), (name_of(pod), container["name"], part)
+
+
+def test_no_pod_is_handed_a_token_for_kubernetes_or_addresses_of_services(
+    pods: list[Object],
+) -> None:
+    for pod in pods:
+        assert at(pod, "spec", "automountServiceAccountToken") is False, name_of(pod)
+        assert at(pod, "spec", "enableServiceLinks") is False, name_of(pod)
+        assert text(pod, "spec", "serviceAccountName") != "default", name_of(pod)
+
+
+def test_a_pod_whose_container_ends_does_not_start_it_again(pods: list[Object]) -> None:
+    for pod in pods:
+        assert at(pod, "spec", "restartPolicy") == "Never", name_of(pod)
+
+
+def test_every_image_has_a_tag_or_a_digest(pods: list[Object]) -> None:
+    for pod in pods:
+        for container in containers_of(pod):
+            image = text(container, "image")
+            assert REFERENCE.match(image), image
+            assert not image.endswith(":latest"), image
+
+
+def test_every_mount_has_its_volume(pods: list[Object]) -> None:
+    for pod in pods:
+        volumes = {volume["name"] for volume in rows(pod, "spec", "volumes")}
+        for container in containers_of(pod):
+            mounts = {mount["name"] for mount in rows(container, "volumeMounts")}
+            assert mounts <= volumes, (name_of(pod), container["name"])
+
+
+def test_rbac_names_what_it_allows(objects: list[Object]) -> None:
+    for kind in ("Role", "ClusterRole"):
+        for role in of_kind(objects, kind):
+            for rule in rows(role, "rules"):
+                for words in rule.values():
+                    assert isinstance(words, list)
+                    assert "*" not in words, name_of(role)
+                assert not {"escalate", "bind", "impersonate"} & set(map(str, rule["verbs"]))  # type: ignore[arg-type]
+                assert "pods/exec" not in rule.get("resources", [])  # type: ignore[operator]
+
+
+def test_accounts_hand_out_no_token_by_themselves(objects: list[Object]) -> None:
+    for account in of_kind(objects, "ServiceAccount"):
+        assert account["automountServiceAccountToken"] is False, name_of(account)

@@ -1,0 +1,202 @@
+"""Wrong values are refused before anything reaches a cluster, by a message that names them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hack.chart.helm import HelmError
+from tests.chart.rendering import Renderer
+
+
+@dataclass(frozen=True)
+class Case:
+    """Values, as YAML, and what the message has to say."""
+
+    values: str
+    want: tuple[str, ...]
+    release: str = "trainshed"
+
+
+def group(text: str) -> str:
+    return f"groups: {{gpu: {{{text}}}}}"
+
+
+def scaled(text: str) -> str:
+    return f"autoscaling: {{enabled: true}}\ngroups: {{gpu: {{{text}}}}}"
+
+
+CASES = {
+    # by the schema: names and types
+    "a value that does not exist": Case("replicas: 3", ("'replicas' not allowed",)),
+    "a slip of the pen in a group": Case(
+        group("repilcas: 3"), ("/groups/gpu", "'repilcas' not allowed")
+    ),
+    "a slip of the pen in an image": Case("image: {tagg: x}", ("/image", "'tagg' not allowed")),
+    "resources of another kind": Case(
+        group("resources: {limits: {nvidia.com/gpu: 1}}"),
+        ("/groups/gpu/resources/limits", "'nvidia.com/gpu' not allowed"),
+    ),
+    "a number in words": Case(
+        group("replicas: two"), ("/groups/gpu/replicas", "got string, want integer")
+    ),
+    "half a worker": Case(group("replicas: 1.5"), ("/groups/gpu/replicas", "want integer")),
+    "fewer than no GPUs": Case(group("gpus: -1"), ("/groups/gpu/gpus", "minimum: got -1, want 0")),
+    "a switch that is no boolean": Case(
+        "networkPolicy: {enabled: maybe}", ("/networkPolicy/enabled", "got string, want boolean")
+    ),
+    "an unknown pull policy": Case(
+        "image: {pullPolicy: Sometimes}", ("/image/pullPolicy", "'Always', 'IfNotPresent', 'Never'")
+    ),
+    "an unknown access mode": Case(
+        "storage: {claim: {accessModes: [RWX]}}",
+        ("/storage/claim/accessModes/0", "'ReadWriteMany', 'ReadWriteOnce'"),
+    ),
+    "an unknown way to scale": Case(
+        "autoscaling: {upscaling: Fast}", ("'Default', 'Aggressive', 'Conservative'",)
+    ),
+    "an unknown way to upgrade": Case(
+        "ray: {upgradeStrategy: Rolling}", ("/ray/upgradeStrategy", "'None', 'Recreate'")
+    ),
+    "pods that run as root": Case(
+        "podSecurityContext: {runAsUser: 0}", ("/podSecurityContext/runAsUser", "got 0, want 1")
+    ),
+    "no time to end": Case(
+        group("terminationGracePeriodSeconds: 5"),
+        ("/groups/gpu/terminationGracePeriodSeconds", "got 5, want 30"),
+    ),
+    "groups in a list": Case("groups: [{name: gpu}]", ("/groups", "got array, want object")),
+    "a pull secret without its key": Case(
+        "imagePullSecrets: [mirror]", ("/imagePullSecrets/0", "got string, want object")
+    ),
+    "a port that is none": Case(
+        "networkPolicy: {apiServerPorts: [66000]}",
+        ("/networkPolicy/apiServerPorts/0", "want 65,535"),
+    ),
+    "an effect that is none": Case(
+        group("tolerations: [{key: a, effect: Never}]"), ("/groups/gpu/tolerations/0/effect",)
+    ),
+    # by validate.yaml: what has to fit together
+    "an image of every day": Case("image: {tag: latest}", ('image.tag is "latest"', "version")),
+    "a digest cut off": Case("image: {digest: 'sha256:abc'}", ('image.digest is "sha256:abc"',)),
+    "a Ray that has no tokens": Case("ray: {version: 2.40.0}", ("ray.version is 2.40.0",)),
+    "a Ray of no version": Case("ray: {version: newest}", ('ray.version is "newest"', "2.60.0")),
+    "a long name": Case(
+        "fullnameOverride: " + "x" * 51, ("has 51 characters, KubeRay takes 50", "fullnameOverride")
+    ),
+    "a long name of the release": Case(
+        "nameOverride: ray", ("has 54 characters", "shorter release name"), release="r" * 50
+    ),
+    "a name that begins with a digit": Case("fullnameOverride: 3d", ('"3d"', "a letter first")),
+    "a group named like the head's": Case("groups: {head: {}}", ('groups has "head"',)),
+    "a group in capitals": Case("groups: {GPU: {}}", ('groups has "GPU"', "small letters")),
+    "no group at all": Case(
+        "groups: {gpu: {enabled: false}, cpu: {enabled: false}}", ("no group that is enabled",)
+    ),
+    "memory without its unit": Case(
+        group("resources: {limits: {memory: 64}, requests: {memory: 64}}"),
+        ("groups.gpu.resources.limits.memory is 64", "unit"),
+    ),
+    "memory in a unit of its own": Case(
+        group("resources: {limits: {memory: 16GB}}"),
+        ('groups.gpu.resources.limits.memory is "16GB"', "16Gi"),
+    ),
+    "a request above its limit": Case(
+        group("resources: {requests: {cpu: 8}}"),
+        ("groups.gpu.resources.requests.cpu is 8, more than its limit 4",),
+    ),
+    "a head's request above its limit": Case(
+        "head: {resources: {limits: {memory: 900Mi}}}",
+        ("head.resources.requests.memory is 8Gi, more than its limit 900Mi",),
+    ),
+    "GPUs that Ray does not count": Case(
+        group("gpuResource: example.com/fpga"), ('groups.gpu.gpuResource is "example.com/fpga"',)
+    ),
+    "more workers at least than at most": Case(
+        scaled("minReplicas: 9"), ("groups.gpu.minReplicas is 9, more than maxReplicas 4",)
+    ),
+    "more workers at the start than at most": Case(
+        scaled("replicas: 9"), ("groups.gpu.replicas is 9", "maxReplicas 4")
+    ),
+    "an environment that the chart sets": Case(
+        "ray: {env: {TRAINSHED_HOME: /}}", ("ray.env has TRAINSHED_HOME, which the chart",)
+    ),
+    "a token in the open": Case(
+        group("env: {RAY_AUTH_TOKEN: x}"), ("groups.gpu.env has RAY_AUTH_TOKEN",)
+    ),
+    "an environment that no shell knows": Case(
+        "ray: {env: {a-b: c}}", ('ray.env has "a-b"', "underscores")
+    ),
+    "an address that is no object store": Case(
+        "storage: {url: nfs://server/runs}", ('storage.url is "nfs://server/runs"', "s3://")
+    ),
+    "two homes": Case(
+        "storage: {url: s3://a, existingClaim: b}", ("storage.url and storage.existingClaim",)
+    ),
+    "an object store that nobody reaches": Case(
+        "storage: {url: s3://runs}", ("storage.url is s3://runs", "networkPolicy.egress")
+    ),
+    "a mount over the home folder": Case(
+        "storage: {mountPath: /home/ray}", ("storage.mountPath is /home/ray, which hides",)
+    ),
+    "a mount that is no path": Case("storage: {mountPath: data}", ('storage.mountPath is "data"',)),
+    "a claim of no size": Case(
+        "storage: {claim: {size: big}}", ('storage.claim.size is "big"', "quantity")
+    ),
+}
+# What a live cluster offers, as `helm install` hears it.
+LIVE = ("--api-versions=v1/Pod",)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_refused(renderer: Renderer, tmp_path: Path, case: Case) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text(case.values)
+
+    with pytest.raises(HelmError) as refusal:
+        renderer.render_text(values, release=case.release)
+
+    for words in case.want:
+        assert words in str(refusal.value)
+
+
+def test_kuberay_has_to_be_there_where_it_does_not_come_along(renderer: Renderer) -> None:
+    off = "--set=kuberay-operator.enabled=false"
+
+    with pytest.raises(HelmError, match=r"install KubeRay 1\.7 first"):
+        renderer.render_text(None, off, *LIVE)
+
+    assert renderer.render_text(None, off, *LIVE, "--api-versions=ray.io/v1/RayCluster")
+
+
+@pytest.mark.parametrize(
+    ("switch", "kind"), [("podMonitors", "PodMonitor"), ("prometheusRule", "PrometheusRule")]
+)
+def test_monitoring_has_to_be_there(renderer: Renderer, switch: str, kind: str) -> None:
+    on = f"--set=monitoring.{switch}.enabled=true"
+
+    with pytest.raises(HelmError, match=f"this cluster has no {kind} kind"):
+        renderer.render_text(None, on, *LIVE)
+
+    assert renderer.render_text(None, on, *LIVE, f"--api-versions=monitoring.coreos.com/v1/{kind}")
+
+
+def test_an_overlay_changes_adds_and_switches_off_groups(
+    renderer: Renderer, tmp_path: Path
+) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text("groups: {gpu: {replicas: 0}, cpu: null, big: {gpus: 8, env: {A: 1}}}")
+
+    [cluster] = [thing for thing in renderer.render(values) if thing["kind"] == "RayCluster"]
+
+    groups = yaml.safe_load(yaml.safe_dump(cluster))["spec"]["workerGroupSpecs"]
+    assert {group["groupName"]: group["replicas"] for group in groups} == {"gpu": 0, "big": 1}
+    [big] = [group for group in groups if group["groupName"] == "big"]
+    [container] = big["template"]["spec"]["containers"]
+    assert container["resources"]["limits"] == {
+        "cpu": "4",
+        "memory": "8Gi",
+        "nvidia.com/gpu": "8",
+    }
+    assert {"name": "A", "value": "1"} in container["env"]
