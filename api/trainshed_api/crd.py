@@ -64,7 +64,11 @@ def render_crd() -> JsonObject:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{names.PLURAL}.{names.GROUP}"},
+        "metadata": {
+            "name": f"{names.PLURAL}.{names.GROUP}",
+            # With the definition all runs would go: an uninstall leaves it.
+            "annotations": {"helm.sh/resource-policy": "keep"},
+        },
         "spec": {
             "group": names.GROUP,
             "scope": "Namespaced",
@@ -213,4 +217,5 @@ def _object(value: JsonValue) -> JsonObject:
 
 
 if __name__ == "__main__":
+    sys.stdout.write("# Generated from the model by `python -m trainshed_api.crd`; do not edit.\n")
     yaml.safe_dump(render_crd(), sys.stdout, sort_keys=False, width=100)

@@ -252,7 +252,7 @@ def merge_patch(old: JsonObject, new: JsonObject) -> JsonObject:
 
 
 def _patch(view: RunView, plan: Plan) -> JsonObject:
-    new = json.loads(plan.status.model_dump_json(by_alias=True, exclude_none=True))
+    new = json.loads(plan.status.model_dump_json(by_alias=True, exclude_defaults=True))
     return merge_patch(view.raw_status, new)
 
 

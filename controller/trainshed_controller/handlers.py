@@ -8,6 +8,7 @@ fail, and it decides nothing. What kopf would write by itself (annotations, fina
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import kopf
@@ -15,6 +16,7 @@ import kopf
 from trainshed_api import names
 from trainshed_controller.cluster import RAY_PODS
 from trainshed_controller.model import RunView
+from trainshed_controller.settings import KUBECONFIG
 from trainshed_controller.views import read_cluster, read_job, read_pod, read_run
 
 if TYPE_CHECKING:
@@ -103,6 +105,10 @@ def make_registry(
 
         return handle
 
+    # As the client does (cluster.py): a file that KUBECONFIG names, else the Pod's own account.
+    kopf.on.login(registry=registry)(
+        kopf.login_with_kubeconfig if KUBECONFIG in os.environ else kopf.login_with_service_account
+    )
     on = kopf.on.event
     on(names.GROUP, names.VERSION, names.PLURAL, registry=registry, id="runs")(
         follow(cache.runs, read_run)  # type: ignore[arg-type]  # a shelf takes what its reader makes

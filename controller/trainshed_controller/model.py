@@ -171,14 +171,16 @@ class ClusterClass:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the platform decides; read once from the environment."""
+    """What the platform decides; read once from the environment.
+
+    dashboard_url: of a RayCluster, with {namespace} and {cluster}.
+    """
 
     default_cluster: str = "trainshed"
     progress_url: str = ""
+    dashboard_url: str = ""
     classes: dict[str, ClusterClass] = field(default_factory=dict)
     progress_interval_seconds: float = 10.0
-    # After the grace period: for the driver's last words, before its job is stopped from outside.
-    slack_seconds: float = 20.0
 
 
 class Note(NamedTuple):

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 class Observer:
     """Sees one run at a time."""
 
-    def __init__(
-        self, cache: Cache, cluster: Cluster, jobs: JobsApi | None, settings: Settings
-    ) -> None:
+    def __init__(self, cache: Cache, cluster: Cluster, jobs: JobsApi, settings: Settings) -> None:
         self._cache = cache
         self._cluster = cluster
         self._jobs = jobs
@@ -112,7 +110,7 @@ class Observer:
         if said and said.attempt != newest.number:
             said = None
         heard_all = said is not None and said.state == "Ended"
-        if heard_all or job is None or not job.job_status or not job.is_over or self._jobs is None:
+        if heard_all or job is None or not job.job_status or not job.is_over:
             return said
         cluster = job.cluster or newest.ray_cluster
         log = await self._jobs.read_log(view.namespace, cluster, newest.job_id)
@@ -125,7 +123,7 @@ class Observer:
     async def _with_rays_word(
         self, view: RunView, seen: Observed, newest: AttemptStatus | None
     ) -> Observed:
-        if newest is None or self._jobs is None or not must_ask_ray(view, seen):
+        if newest is None or not must_ask_ray(view, seen):
             return seen
         over = await self._jobs.is_over(view.namespace, newest.ray_cluster, newest.job_id)
         return replace(seen, over=over)

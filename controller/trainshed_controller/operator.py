@@ -48,11 +48,9 @@ class Operator:
         """Serve until told to stop, or until a part of it ends, which is an error."""
         platform = self._platform
         cluster = await Cluster.connect(platform.kubeconfig)
-        jobs = JobsApi(platform.dashboard_url, platform.token_file)
+        jobs = JobsApi(platform.settings.dashboard_url, platform.token_file)
         key = await self._insist(cluster)
-        observer = Observer(
-            self._cache, cluster, jobs if platform.dashboard_url else None, platform.settings
-        )
+        observer = Observer(self._cache, cluster, jobs, platform.settings)
         controller = Controller(
             self._cache, cluster, observer, platform.settings, self._metrics, key
         )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PREFIX = "TRAINSHED_CONTROLLER_"
+KUBECONFIG = "KUBECONFIG"
 
 
 class SettingsError(ValueError):
@@ -23,10 +24,7 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True)
 class Platform:
-    """How this process is set up.
-
-    dashboard_url: of a RayCluster, with {namespace} and {cluster}; empty asks no Ray.
-    """
+    """How this process is set up."""
 
     settings: Settings
     namespaces: tuple[str, ...]
@@ -34,7 +32,6 @@ class Platform:
     key_secret: str
     kubeconfig: Path | None
     token_file: Path | None
-    dashboard_url: str
     progress_host: str
     progress_port: int
     health_port: int
@@ -54,11 +51,12 @@ def read_platform(environment: Mapping[str, str]) -> Platform:
         name.strip() for name in get("WATCH_NAMESPACES", own).split(",") if name.strip()
     )
     classes = get("CLASSES_FILE")
-    kubeconfig = get("KUBECONFIG") or environment.get("KUBECONFIG", "")
+    kubeconfig = environment.get(KUBECONFIG, "")
     return Platform(
         settings=Settings(
             default_cluster=get("DEFAULT_CLUSTER", "trainshed"),
             progress_url=get("PROGRESS_URL"),
+            dashboard_url=get("DASHBOARD_URL", "http://{cluster}-head-svc.{namespace}.svc:8265"),
             classes=read_classes(Path(classes)) if classes else {},
             progress_interval_seconds=_number(get, "PROGRESS_INTERVAL_SECONDS", "10"),
         ),
@@ -67,7 +65,6 @@ def read_platform(environment: Mapping[str, str]) -> Platform:
         key_secret=get("KEY_SECRET", "trainshed-progress-key"),
         kubeconfig=Path(kubeconfig) if kubeconfig else None,
         token_file=Path(get("RAY_TOKEN_FILE")) if get("RAY_TOKEN_FILE") else None,
-        dashboard_url=get("DASHBOARD_URL", "http://{cluster}-head-svc.{namespace}.svc:8265"),
         progress_host=get("HOST", "0.0.0.0"),
         progress_port=int(_number(get, "PROGRESS_PORT", "8081")),
         health_port=int(_number(get, "HEALTH_PORT", "8080")),

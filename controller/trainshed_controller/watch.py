@@ -66,6 +66,11 @@ def _take_note(
     if update:
         attempt = attempt.model_copy(update=update)
         status = states.with_attempt(status, attempt)
+    if attempt.ray_cluster and turn.settings.dashboard_url:
+        url = turn.settings.dashboard_url.format(
+            namespace=turn.view.namespace, cluster=attempt.ray_cluster
+        )
+        status = status.model_copy(update={"dashboard": url})
     if snapshot:
         status = states.told(status, attempt, snapshot)
         attempt = status.attempts[-1]

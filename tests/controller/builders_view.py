@@ -81,7 +81,7 @@ def make_view(
 
 def with_status(view: RunView, status: TrainingRunStatus) -> RunView:
     """Return the run as it is after its status was written and read again."""
-    raw = status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    raw = status.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return replace(view, status=TrainingRunStatus.model_validate(raw), raw_status=raw)
 
 
