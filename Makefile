@@ -15,7 +15,7 @@ SOURCES := $(wildcard api app controller examples tests benchmarks hack)
 .PHONY: help setup run
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
-	  /^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	  /^[a-z0-9-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: .venv/.stamp ## Make .venv from the hash-locked requirements
 	@:
@@ -44,6 +44,20 @@ layers: setup ## Which room may import which
 
 chart: setup ## Check the chart alone: lint, every example, every refusal
 	@$(BIN)/python -m pytest tests/chart $(PYTEST_ARGS)
+
+##@ A Kubernetes on this machine
+.PHONY: cluster cluster-down cluster-load e2e
+cluster: setup ## Bring up a node, in Docker or as processes (docs/cluster.md)
+	@$(BIN)/python -m hack.cluster up
+
+cluster-down: setup ## Take it down; nothing is left
+	@$(BIN)/python -m hack.cluster down
+
+cluster-load: setup ## Give it an image: ARCHIVE=file.tar or IMAGE=name
+	@$(BIN)/python -m hack.cluster load $(if $(IMAGE),--image "$(IMAGE)",--archive "$(ARCHIVE)")
+
+e2e: setup ## Every test that needs a whole cluster
+	@$(BIN)/python -m pytest -m e2e $(PYTEST_ARGS)
 
 ##@ Change
 .PHONY: fmt generate lock bench clean

@@ -6,3 +6,6 @@ from hypothesis import settings
 # everywhere: a failure on another machine can be seen on this one.
 settings.register_profile("trainshed", deadline=None, derandomize=True)
 settings.load_profile("trainshed")
+
+# Rooms share the API server, so its fixtures are not those of one folder.
+pytest_plugins = ["tests.control_plane.plugin"]

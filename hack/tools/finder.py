@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from hack.tools.pins import Release, release_of
@@ -20,6 +21,7 @@ class ToolMissingError(Exception):
     """A tool that is nowhere and cannot be had; the message is one line."""
 
 
+@cache
 def find(tool: str) -> Path:
     """Return the path of a tool, fetching or building it first if need be (minutes, once).
 

@@ -1,0 +1,110 @@
+"""The fixtures of a real API server, for every test that asks for `control_plane`.
+
+One control plane a test process: with pytest-xdist each worker has its own. It listens on
+loopback alone, needs no root, and ends with the process that started it.
+"""
+
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hack.cluster.client import Client
+from hack.cluster.control_plane import (
+    TOOLS,
+    WITHOUT_NODES,
+    Site,
+    free_ports,
+    start_control_plane,
+    stop_control_plane,
+    write_identities,
+    write_user,
+)
+from hack.cluster.pki import Authority
+from hack.cluster.processes import Launcher
+from hack.tools.finder import ToolMissingError, find
+
+ROOT = Path(__file__).resolve().parents[2]
+# Where the two CRDs of KubeRay's release are looked for; they are not part of this repository.
+CRDS_VARIABLE = "TRAINSHED_KUBERAY_CRDS"
+CRDS_NEARBY = ROOT.parent / "shared" / "kuberay-1.7.0"
+_MISSING = pytest.StashKey[str]()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlPlane(Client):
+    """A running API server, and who may ask it what."""
+
+    url: str
+    site: Site
+    authority: Authority
+
+    def user_kubeconfig(self, name: str, groups: Sequence[str] = ()) -> Path:
+        """Return a kubeconfig of a user in these groups, with no rights but theirs."""
+        file = f"user-{uuid.uuid4().hex[:8]}"
+        return write_user(self.site, self.authority, file, name=name, groups=groups)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark who uses the fixture, before `-m` chooses among the tests."""
+    for item in items:
+        if "control_plane" in getattr(item, "fixturenames", ()):
+            item.add_marker("control_plane")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Get the tools before the first test: building them takes longer than a test may take."""
+    if session.config.option.collectonly:
+        return
+    if any(item.get_closest_marker("control_plane") for item in session.items):
+        try:
+            for tool in TOOLS:
+                find(tool)
+        except ToolMissingError as missing:
+            session.config.stash[_MISSING] = str(missing)
+
+
+@pytest.fixture(scope="session")
+def control_plane(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """An API server with etcd and the controllers that namespaces and owners need."""
+    if missing := request.config.stash.get(_MISSING, None):
+        pytest.skip(missing)
+    folder = tmp_path_factory.mktemp("control-plane")
+    site = Site(folder, free_ports(), controllers=WITHOUT_NODES)
+    authority = write_identities(site)
+    started = start_control_plane(site, Launcher(folder / "logs", is_tied=True))
+    yield ControlPlane(
+        kubeconfig=site.kubeconfig("admin"), url=site.url, site=site, authority=authority
+    )
+    stop_control_plane(started)
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane) -> Iterator[str]:
+    """A fresh namespace, deleted after the test without waiting for its end."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    control_plane.kubectl("create", "namespace", name)
+    yield name
+    control_plane.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def kuberay_crds(control_plane: ControlPlane) -> tuple[str, ...]:
+    """KubeRay's RayCluster and RayJob on the API server; the names of the two CRDs."""
+    folder = Path(os.environ.get(CRDS_VARIABLE) or CRDS_NEARBY)
+    files = [folder / "rayclusters.json", folder / "rayjobs.json"]
+    if absent := [file.name for file in files if not file.is_file()]:
+        pytest.skip(f"no {' and '.join(absent)} of KubeRay: name their folder in {CRDS_VARIABLE}")
+    for file in files:
+        # Not `apply`: its annotation would exceed what an object may carry.
+        control_plane.kubectl("create", "-f", str(file))
+    names = ("rayclusters.ray.io", "rayjobs.ray.io")
+    targets = [f"crd/{name}" for name in names]
+    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *targets)
+    return names
