@@ -1,0 +1,118 @@
+"""The queue: a key once, one worker a key, pauses that grow."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from trainshed_controller.model import Key
+from trainshed_controller.queue import WorkQueue
+
+A, B = Key("run", "team", "a"), Key("run", "team", "b")
+Work = Callable[[Key], Awaitable[float | None]]
+
+
+@contextlib.asynccontextmanager
+async def working(work: Work, workers: int = 4) -> AsyncIterator[WorkQueue]:
+    """A queue at work."""
+    queue = WorkQueue(work, (ConnectionError,), lambda *_: None)
+    task = asyncio.create_task(queue.run(workers))
+    yield queue
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def test_a_key_that_waits_is_worked_on_once() -> None:
+    seen: list[Key] = []
+
+    async def work(key: Key) -> None:
+        seen.append(key)
+
+    queue = WorkQueue(work, (ConnectionError,), lambda *_: None)
+    for key in (A, A, B, A):
+        queue.add(key)
+    assert queue.depth == 2
+    task = asyncio.create_task(queue.run(1))
+    await asyncio.sleep(0.01)
+    task.cancel()
+
+    assert seen == [A, B]
+
+
+async def test_one_key_has_one_worker_and_another_turn_if_it_changed_meanwhile() -> None:
+    busy, most, turns = 0, 0, 0
+    release = asyncio.Event()
+
+    async def work(_: Key) -> None:
+        nonlocal busy, most, turns
+        busy, turns = busy + 1, turns + 1
+        most = max(most, busy)
+        await release.wait()
+        busy -= 1
+
+    async with working(work) as queue:
+        queue.add(A)
+        await asyncio.sleep(0.01)
+        queue.add(A)
+        queue.add(A)
+        release.set()
+        await asyncio.sleep(0.01)
+
+    assert (most, turns) == (1, 2)
+
+
+async def test_trouble_that_passes_is_tried_again_after_a_growing_pause() -> None:
+    pauses: list[float] = []
+    failures = iter([True, True, False])
+    done = asyncio.Event()
+
+    async def work(_: Key) -> None:
+        if next(failures):
+            raise ConnectionError
+        done.set()
+
+    queue = WorkQueue(work, (ConnectionError,), lambda _key, _error, pause: pauses.append(pause))
+    task = asyncio.create_task(queue.run(1))
+    queue.add(A)
+    await asyncio.wait_for(done.wait(), 5)
+    task.cancel()
+
+    assert pauses == [0.2, 0.4]
+
+
+async def test_an_error_of_ours_ends_the_queue() -> None:
+    async def work(_: Key) -> None:
+        raise ZeroDivisionError
+
+    queue = WorkQueue(work, (ConnectionError,), lambda *_: None)
+    queue.add(A)
+
+    with pytest.raises(ExceptionGroup):
+        await queue.run(1)
+
+
+async def test_the_earlier_of_two_times_stands() -> None:
+    seen: list[Key] = []
+
+    async def work(key: Key) -> None:
+        seen.append(key)
+
+    async with working(work) as queue:
+        queue.add_after(A, 0.01)
+        queue.add_after(A, 60)
+        await asyncio.sleep(0.05)
+
+    assert seen == [A]
+
+
+async def test_what_takes_too_long_can_be_seen() -> None:
+    async def work(_: Key) -> None:
+        await asyncio.sleep(1)
+
+    async with working(work) as queue:
+        assert queue.oldest_seconds() == 0
+        queue.add(A)
+        await asyncio.sleep(0.05)
+        assert queue.oldest_seconds() > 0.04
