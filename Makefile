@@ -60,7 +60,7 @@ e2e: setup ## Every test that needs a whole cluster
 	@$(BIN)/python -m pytest -m e2e $(PYTEST_ARGS)
 
 ##@ Change
-.PHONY: fmt generate lock bench clean
+.PHONY: fmt generate lock images bench clean
 fmt: setup ## Rewrite the sources in the one format, and what README.md shows of them
 	@$(BIN)/ruff check --fix --select I $(SOURCES)
 	@$(BIN)/ruff format $(SOURCES)
@@ -71,6 +71,9 @@ generate: setup ## Write again what is generated: the chart's README, manifests/
 
 lock: ## Resolve the requirements again (UPGRADE=1 takes newer versions)
 	@hack/lock.sh
+
+images: setup ## Build the images that changed, by docker or else buildah: make images NAME=app
+	@$(BIN)/python -m hack.images build $(NAME)
 
 bench: setup ## List the benchmarks, or run one: make bench NAME=ceiling
 	@hack/bench.sh $(NAME)

@@ -1,0 +1,78 @@
+"""The images of this repository: their names, and a fingerprint of all that goes into one."""
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hack.images.failure import ImageError
+
+ROOT = Path(__file__).resolve().parents[2]
+REGISTRY = "ghcr.io/trainshed"
+
+# As in .dockerignore: what a build does not see.
+_UNSEEN = re.compile(r"(?:^|/)(?:__pycache__|[^/]*\.egg-info)(?:/|$)")
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image by the name that people call it by here."""
+
+    name: str
+    reference: str
+    dockerfile: Path
+    # The folder that a build sees.
+    context: Path
+
+    def base(self) -> str:
+        """Return the image that it is built on: the default of its argument BASE."""
+        found = re.search(r"^ARG BASE=(\S+)$", self.dockerfile.read_text(), re.MULTILINE)
+        if not found:
+            raise ImageError(f"{self.dockerfile}: no line `ARG BASE=...`")
+        return found[1]
+
+    def inputs(self) -> Iterator[Path]:
+        """Return the files that a build takes from the repository, in a fixed order."""
+        yield self.dockerfile
+        for source in self._copied():
+            if source.is_file():
+                yield source
+            elif source.is_dir():
+                yield from sorted(path for path in source.rglob("*") if self._is_seen(path))
+            else:
+                raise ImageError(f"{self.dockerfile}: COPY of {source}, which does not exist")
+
+    def fingerprint(self) -> str:
+        """Return a digest of all inputs: the same digest, the same image."""
+        digest = hashlib.sha256()
+        for path in self.inputs():
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            digest.update(f"{path.relative_to(self.context)} {content}\n".encode())
+        return digest.hexdigest()
+
+    def _copied(self) -> Iterator[Path]:
+        lines = re.findall(r"^COPY (?!--from)(.+)$", self.dockerfile.read_text(), re.MULTILINE)
+        for line in lines:
+            *sources, _ = [word for word in line.split() if not word.startswith("--")]
+            yield from (self.context / source for source in sources)
+
+    def _is_seen(self, path: Path) -> bool:
+        return path.is_file() and not _UNSEEN.search(str(path.relative_to(self.context)))
+
+
+def version() -> str:
+    """Return the version of this repository, the tag of its images."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return str(project["version"])
+
+
+def list_images() -> dict[str, Image]:
+    """Return every image that is released, by name."""
+    dockerfiles = sorted((ROOT / "images").glob("*/Dockerfile"))
+    images = [
+        Image(path.parent.name, f"{REGISTRY}/{path.parent.name}:{version()}", path, ROOT)
+        for path in dockerfiles
+    ]
+    return {image.name: image for image in images}
