@@ -1,0 +1,106 @@
+"""A whole cluster for the tests of this folder, and words for what went wrong on it."""
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from hack.cluster.__main__ import Cluster, choose_cluster
+from hack.cluster.bare import BareCluster
+from hack.cluster.client import Client
+from hack.cluster.diagnosis import diagnose
+from hack.cluster.failure import ClusterError
+
+ROOT = Path(__file__).resolve().parents[2]
+# A name of its own: the tests install and remove, and somebody may work on `trainshed`.
+NAME = os.environ.get("TRAINSHED_CLUSTER", "e2e")
+KEEP_VARIABLE = "TRAINSHED_KEEP_CLUSTER"
+_RUNNING = pytest.StashKey["RunningCluster"]()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningCluster(Client):
+    """kubectl and helm on the cluster of this test run, and its node."""
+
+    cluster: Cluster
+
+    def load(self, archive: Path) -> None:
+        """Give the node an image from an OCI or Docker archive."""
+        self.cluster.load(archive)
+
+    def start(self, *command: str, **options: IO[str] | int) -> subprocess.Popen[str]:
+        """Start a command that reaches the cluster, such as a port-forward; the caller ends it."""
+        return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
+            [*self.prefix, *command], env=self.environment, text=True, **options
+        )
+
+    def diagnose(self, namespace: str) -> str:
+        """Return which Pods of a namespace are not well, why and what to do."""
+        return diagnose(self, namespace)
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest) -> Iterator[RunningCluster]:
+    """A cluster with one node, up before the first test and gone after the last."""
+    command = [sys.executable, "-m", "hack.cluster", f"--name={NAME}"]
+    up = subprocess.run(
+        [*command, "up"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=900
+    )
+    assert up.returncode == 0, up.stderr
+    held = choose_cluster(NAME, os.environ.get("TRAINSHED_DRIVER"))
+    running = RunningCluster(
+        kubeconfig=held.client.kubeconfig, prefix=held.client.prefix, cluster=held
+    )
+    request.config.stash[_RUNNING] = running
+    yield running
+    if not os.environ.get(KEEP_VARIABLE):
+        subprocess.run([*command, "down"], cwd=ROOT, check=True, timeout=300)
+
+
+@pytest.fixture(scope="session")
+def enforced_policies(cluster: RunningCluster) -> Iterator[None]:
+    """NetworkPolicies count from here on; kind's own network does that by itself."""
+    if not isinstance(cluster.cluster, BareCluster):
+        yield
+        return
+    command = [sys.executable, "-m", "tests.e2e.enforcer", str(cluster.kubeconfig)]
+    enforcer = subprocess.Popen([*cluster.prefix, *command], cwd=ROOT)
+    yield
+    was_running = enforcer.poll() is None
+    enforcer.terminate()
+    enforcer.wait()
+    assert was_running, "the enforcer ended in the middle; its last words are above"
+
+
+@pytest.fixture
+def e2e_namespace(cluster: RunningCluster) -> Iterator[str]:
+    """A fresh namespace that enforces Pod Security `restricted`, gone after the test."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    cluster.kubectl("create", "namespace", name)
+    level = "pod-security.kubernetes.io/enforce=restricted"
+    cluster.kubectl("label", "namespace", name, level)
+    yield name
+    cluster.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say of a failed test which Pods are not well: a time-out alone explains nothing."""
+    report = yield
+    running = item.config.stash.get(_RUNNING, None)
+    if report.failed and running is not None:
+        try:
+            names = running.kubectl("get", "namespaces", "--output=name").split()
+            said = [diagnose(running, name.removeprefix("namespace/")) for name in names]
+        except ClusterError as trouble:
+            said = [f"the cluster does not answer: {trouble}"]
+        report.sections.append(("cluster", "\n".join(said)))
+    return report
