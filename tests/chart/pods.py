@@ -1,19 +1,10 @@
-"""Every Pod that a release comes to have: its own, those of Jobs, and those that KubeRay makes.
-
-KubeRay's part is imitated as far as Pod Security and network policies see it: labels and the
-containers it adds (DefaultWorkerPodTemplate, BuildAutoscalerContainer, labelPod of release 1.7.0).
-"""
+"""Every Pod that a release comes to have: its own, those of Jobs, and those that KubeRay makes."""
 
 import copy
 
-from pydantic import JsonValue
-
 from tests.chart.rendering import Object, at, of_kind, rows, table, text
-
-INIT_RESOURCES: JsonValue = {
-    "limits": {"cpu": "200m", "memory": "256Mi"},
-    "requests": {"cpu": "200m", "memory": "256Mi"},
-}
+from tests.kuberay.pods import render_head_pod, render_worker_pod
+from tests.kuberay.rayresources import RayCluster
 
 
 def expand_pods(objects: list[Object]) -> list[Object]:
@@ -21,10 +12,15 @@ def expand_pods(objects: list[Object]) -> list[Object]:
     pods = [copy.deepcopy(pod) for pod in of_kind(objects, "Pod")]
     for kind in ("Job", "Deployment"):
         for owner in of_kind(objects, kind):
-            pods.append(_pod(owner, table(owner, "spec", "template"), "pod", {}))
+            metadata = {
+                **table(owner, "spec", "template", "metadata"),
+                "name": f"{text(owner, 'metadata', 'name')}-pod",
+                "namespace": text(owner, "metadata", "namespace"),
+            }
+            spec = copy.deepcopy(table(owner, "spec", "template", "spec"))
+            pods.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
     for cluster in of_kind(objects, "RayCluster"):
-        pods.append(_head(cluster))
-        pods += [_worker(cluster, group) for group in rows(cluster, "spec", "workerGroupSpecs")]
+        pods += _ray_pods(cluster)
     return pods
 
 
@@ -33,70 +29,34 @@ def containers_of(pod: Object) -> list[Object]:
     return rows(pod, "spec", "initContainers") + rows(pod, "spec", "containers")
 
 
-def _pod(owner: Object, template: Object, suffix: str, labels: dict[str, JsonValue]) -> Object:
-    template = copy.deepcopy(template)
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            **table(template, "metadata"),
-            "name": f"{text(owner, 'metadata', 'name')}-{suffix}",
-            "namespace": text(owner, "metadata", "namespace"),
-            "labels": {**table(template, "metadata", "labels"), **labels},
-        },
-        "spec": table(template, "spec"),
-    }
-
-
-def _ray_labels(cluster: Object, node_type: str, group: str) -> dict[str, JsonValue]:
-    name = text(cluster, "metadata", "name")
-    return {
-        "ray.io/is-ray-node": "yes",
-        "ray.io/cluster": name,
-        "ray.io/node-type": node_type,
-        "ray.io/group": group,
-        "ray.io/identifier": f"{name}-{node_type}",
-        "app.kubernetes.io/name": "kuberay",
-        "app.kubernetes.io/created-by": "kuberay-operator",
-    }
-
-
-def _head(cluster: Object) -> Object:
-    head = table(cluster, "spec", "headGroupSpec")
-    labels = _ray_labels(cluster, "head", "headgroup") | table(head, "labels")
-    pod = _pod(cluster, table(head, "template"), "head", labels)
-    ray = rows(pod, "spec", "containers")[0]
-    if at(cluster, "spec", "enableInTreeAutoscaling") is True:
-        options = table(cluster, "spec", "autoscalerOptions")
-        containers = at(pod, "spec", "containers")
+def _ray_pods(manifest: Object) -> list[Object]:
+    cluster = RayCluster.model_validate(manifest)
+    head = render_head_pod(cluster).manifest()
+    if at(manifest, "spec", "enableInTreeAutoscaling") is True:
+        containers = at(head, "spec", "containers")
         assert isinstance(containers, list)
-        autoscaler: Object = {
-            "name": "autoscaler",
-            "image": ray["image"],
-            "command": ["/bin/bash", "-c", "--"],
-            "args": ["ray kuberay-autoscaler"],
-        }
-        for field in ("imagePullPolicy", "resources", "securityContext", "volumeMounts"):
-            if field in options:
-                autoscaler[field] = options[field]
-        containers.append(autoscaler)
-    return pod
+        containers.append(_autoscaler(manifest, image=rows(head, "spec", "containers")[0]["image"]))
+    workers = [
+        render_worker_pod(cluster, group, 0).manifest() for group in cluster.spec.worker_group_specs
+    ]
+    for pod in (head, *workers):
+        metadata = table(pod, "metadata")
+        metadata["name"] = f"{metadata.pop('generateName')}0"
+        del metadata["ownerReferences"]  # to a RayCluster that no API server has
+        pod |= {"apiVersion": "v1", "kind": "Pod"}
+    return [head, *workers]
 
 
-def _worker(cluster: Object, group: Object) -> Object:
-    name = text(group, "groupName")
-    labels = _ray_labels(cluster, "worker", name) | table(group, "labels")
-    pod = _pod(cluster, table(group, "template"), f"{name}-worker", labels)
-    ray = rows(pod, "spec", "containers")[0]
-    waiting: Object = {
-        "name": "wait-gcs-ready",
-        "image": ray["image"],
-        "imagePullPolicy": ray["imagePullPolicy"],
+def _autoscaler(cluster: Object, image: object) -> Object:
+    """Return the container beside the head, as KubeRay's BuildAutoscalerContainer makes it."""
+    options = table(cluster, "spec", "autoscalerOptions")
+    container: Object = {
+        "name": "autoscaler",
+        "image": str(image),
         "command": ["/bin/bash", "-c", "--"],
-        "args": ["ray health-check"],
-        "resources": INIT_RESOURCES,
+        "args": ["ray kuberay-autoscaler"],
     }
-    for field in ("securityContext", "env", "volumeMounts"):
-        waiting[field] = copy.deepcopy(ray[field])
-    table(pod, "spec")["initContainers"] = [waiting]
-    return pod
+    for field in ("imagePullPolicy", "resources", "securityContext", "volumeMounts"):
+        if field in options:
+            container[field] = options[field]
+    return container

@@ -53,20 +53,36 @@ class Renderer:
     chart: Path
     _rendered: dict[tuple[str, ...], list[Object]] = field(default_factory=dict)
 
-    def render_text(self, values: Path | None, *options: str, release: str = "trainshed") -> str:
+    def render_text(
+        self,
+        values: Path | None,
+        *options: str,
+        release: str = "trainshed",
+        namespace: str = "trainshed",
+    ) -> str:
         """Return what `helm template` prints for a values file."""
-        files = (values,) if values else ()
         return render_chart(
-            self.helm, self.chart, *KNOWN_KINDS, *options, values=files, release=release
+            self.helm,
+            self.chart,
+            *KNOWN_KINDS,
+            *options,
+            values=(values,) if values else (),
+            release=release,
+            namespace=namespace,
         )
 
     def render(
-        self, values: Path | None = None, *options: str, release: str = "trainshed"
+        self,
+        values: Path | None = None,
+        *options: str,
+        release: str = "trainshed",
+        namespace: str = "trainshed",
     ) -> list[Object]:
         """Return the objects of a values file."""
-        key = (str(values), *options, release)
+        key = (str(values), *options, release, namespace)
         if key not in self._rendered:
-            documents = yaml.safe_load_all(self.render_text(values, *options, release=release))
+            rendered = self.render_text(values, *options, release=release, namespace=namespace)
+            documents = yaml.safe_load_all(rendered)
             self._rendered[key] = [document for document in documents if document]
         return self._rendered[key]
 

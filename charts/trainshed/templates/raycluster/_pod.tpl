@@ -83,6 +83,12 @@ image: {{ include "trainshed.image" (list $root $root.Values.image) }}
 imagePullPolicy: {{ $root.Values.image.pullPolicy }}
 securityContext:
   {{- include "trainshed.securityContext" $root | nindent 2 }}
+# KubeRay's own waits ten seconds before it looks, and five between looks.
+readinessProbe:
+  httpGet: {path: /api/healthz, port: 52365}
+  periodSeconds: 2
+  timeoutSeconds: 5
+  failureThreshold: 15
 env:
   {{- include "trainshed.rayEnv" . | trim | nindent 2 }}
 {{- with $root.Values.ray.envFrom }}
