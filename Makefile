@@ -57,7 +57,8 @@ cluster-load: setup ## Give it an image: ARCHIVE=file.tar or IMAGE=name
 	@$(BIN)/python -m hack.cluster load $(if $(IMAGE),--image "$(IMAGE)",--archive "$(ARCHIVE)")
 
 e2e: setup ## Every test that needs a whole cluster
-	@$(BIN)/python -m pytest -m e2e $(PYTEST_ARGS)
+	@$(BIN)/python -m hack.cluster prepare
+	@$(BIN)/python -m pytest -m e2e -o timeout=900 $(PYTEST_ARGS)
 
 ##@ Change
 .PHONY: fmt generate lock images bench clean

@@ -1,6 +1,6 @@
 """A local Kubernetes for development and tests: `make cluster` and its sisters.
 
-python -m hack.cluster up | down | load | kubectl ARGUMENTS | helm ARGUMENTS
+python -m hack.cluster prepare | up | down | load | kubectl ARGUMENTS | helm ARGUMENTS
 """
 
 import argparse
@@ -12,6 +12,7 @@ from pathlib import Path
 from hack.cluster.bare import BareCluster
 from hack.cluster.failure import ClusterError
 from hack.cluster.kind import KindCluster, is_docker_there
+from hack.tools.finder import ToolMissingError
 
 DRIVERS = ("kind", "bare")
 Cluster = BareCluster | KindCluster
@@ -30,6 +31,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--name", default=os.environ.get("TRAINSHED_CLUSTER", "trainshed"))
     parser.add_argument("--driver", choices=DRIVERS, default=os.environ.get("TRAINSHED_DRIVER"))
     verbs = parser.add_subparsers(dest="verb", required=True)
+    verbs.add_parser("prepare", help="get what it is made of; `up` does that, too")
     verbs.add_parser("up", help="bring it up; harmless when it is")
     verbs.add_parser("down", help="take it down with all that it kept")
     load = verbs.add_parser("load", help="give its node an image")
@@ -43,7 +45,7 @@ def main(arguments: list[str]) -> int:
         parser.error(f"not understood: {' '.join(rest)}")
     try:
         _do(choose_cluster(chosen.name, chosen.driver), chosen, rest)
-    except ClusterError as failure:
+    except (ClusterError, ToolMissingError) as failure:
         print(failure, file=sys.stderr)
         return 1
     return 0
@@ -52,6 +54,8 @@ def main(arguments: list[str]) -> int:
 def _do(cluster: Cluster, chosen: argparse.Namespace, rest: list[str]) -> None:
     start = time.monotonic()
     match chosen.verb:
+        case "prepare":
+            cluster.prepare()
         case "up":
             state = "is up" if cluster.up() else "was up already"
             print(f"{cluster.name} {state} ({time.monotonic() - start:.1f} s)")

@@ -62,6 +62,12 @@ class BareCluster:
         """Return kubectl and helm aimed at it. Raises ClusterError when it is not up."""
         return Client(self.site.kubeconfig("admin"), self.enclosure.beside())
 
+    def prepare(self) -> None:
+        """Get every tool that it is made of. Raises ClusterError for what this machine lacks."""
+        preflight.check_root()
+        HOME.mkdir(parents=True, exist_ok=True)
+        preflight.check(HOME)
+
     def up(self) -> bool:
         """Bring it up; return whether there was anything to do.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from hack.cluster import addons
 from hack.cluster.client import Client, run_tool
 from hack.cluster.failure import ClusterError
+from hack.cluster.preflight import get_tools
 from hack.tools.finder import cache_folder
 
 # The image that the release notes of the pinned kind name for the pinned Kubernetes; its digest
@@ -37,6 +38,10 @@ class KindCluster:
     def client(self) -> Client:
         """Return kubectl and helm aimed at it."""
         return Client(self._folder / "kubeconfig")
+
+    def prepare(self) -> None:
+        """Get every tool that it is made of. Raises ClusterError for one that cannot be had."""
+        get_tools(("kind", "kubectl", "helm"))
 
     def up(self) -> bool:
         """Bring it up; return whether there was anything to do."""

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from hack.cluster import control_plane, node
@@ -35,21 +36,26 @@ def check_root() -> None:
         )
 
 
-def check(home: Path) -> None:
+def check(home: Path, *, free_bytes: int = _FREE_BYTES) -> None:
     """Raise ClusterError, in one line, for the first thing that is missing."""
     missing = sorted({_PROGRAMS[name] for name in _PROGRAMS if shutil.which(name) is None})
     if missing:
         raise ClusterError(f"programs are missing: apt-get install {' '.join(missing)}")
     free = shutil.disk_usage(home).free
-    if free < _FREE_BYTES:
+    if free < free_bytes:
         raise ClusterError(
-            f"{home} has {free >> 30} GiB free, a cluster wants {_FREE_BYTES >> 30} GiB"
+            f"{home} has {free >> 30} GiB free, a cluster wants {free_bytes >> 30} GiB"
         )
+    get_tools((*control_plane.TOOLS, *node.TOOLS, *node.PLACED))
+
+
+def get_tools(names: Iterable[str]) -> None:
+    """Fetch or build the tools that are not here yet. Raises ClusterError for the first failure."""
     try:
-        for tool in (*control_plane.TOOLS, *node.TOOLS, *node.PLACED):
-            find(tool)
-    except ToolMissingError as missing_tool:
-        raise ClusterError(str(missing_tool)) from None
+        for name in names:
+            find(name)
+    except ToolMissingError as missing:
+        raise ClusterError(str(missing)) from None
 
 
 def init_program() -> str:

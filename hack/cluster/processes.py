@@ -1,8 +1,6 @@
 """Processes of a cluster: started the same way, asked whether they live, ended for sure."""
 
-import contextlib
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -95,10 +93,3 @@ def _tie() -> tuple[str, ...]:
     if sys.platform != "linux":
         return ()
     return (sys.executable, "-IS", str(Path(__file__).with_name("tied.py")), str(os.getpid()))
-
-
-def kill_all(pids: Sequence[int]) -> None:
-    """Send SIGKILL to processes; those that are gone already are none of our business."""
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)

@@ -45,6 +45,15 @@ class RunningCluster(Client):
         return diagnose(self, namespace)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark who uses the cluster, before `-m` chooses among the tests."""
+    for item in items:
+        is_ours = item.path.is_relative_to(Path(__file__).parent)
+        if is_ours and "cluster" in getattr(item, "fixturenames", ()):
+            item.add_marker("e2e")
+
+
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Iterator[RunningCluster]:
     """A cluster with one node, up before the first test and gone after the last."""
