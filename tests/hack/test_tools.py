@@ -3,7 +3,7 @@
 import hashlib
 import io
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,10 +17,12 @@ PROGRAM = b"#!/bin/sh\necho v9.9.9\n"
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     find.cache_clear()
+    yield
+    find.cache_clear()  # what was found here is nowhere afterwards
 
 
 @pytest.fixture

@@ -1,0 +1,142 @@
+"""The cluster itself: it is a real one, up twice is harmless, down leaves nothing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from hack.cluster import node
+from hack.cluster.bare import BareCluster
+from tests.e2e.conftest import NAME, ROOT, RunningCluster
+from tests.e2e.traces import read_traces
+
+pytestmark = pytest.mark.e2e
+KILLED = "e2e-killed"
+COMMAND = (sys.executable, "-m", "hack.cluster")
+only_bare = pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0, reason="a cluster of processes needs Linux, root"
+)
+
+
+def wait_for(is_so: Callable[[], bool], seconds: float = 60) -> bool:
+    deadline = time.monotonic() + seconds
+    while not is_so() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return is_so()
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def make_pod(name: str, **spec: object) -> str:
+    container = {
+        "name": "main",
+        "image": node.PAUSE_IMAGE,
+        "imagePullPolicy": "Never",
+        "resources": {"limits": spec.pop("limits", {})},
+        "volumeMounts": spec.pop("mounts", []),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "runAsNonRoot": True,
+            "runAsUser": 1000,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0, **spec},
+    }
+    return json.dumps(pod)
+
+
+def test_a_restricted_pod_gets_a_gpu_and_a_volume(
+    cluster: RunningCluster, e2e_namespace: str
+) -> None:
+    inside = ("--namespace", e2e_namespace)
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    cluster.kubectl("create", "-f", "-", *inside, stdin=json.dumps(claim))
+    pod = make_pod(
+        "one",
+        limits={"nvidia.com/gpu": "1"},
+        mounts=[{"name": "data", "mountPath": "/data"}],
+        volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+    )
+    cluster.kubectl("create", "-f", "-", *inside, stdin=pod)
+
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/one", "--timeout=60s", *inside)
+
+    assert "Bound" in cluster.kubectl("get", "pvc", "data", *inside)
+
+
+def test_a_pod_without_its_image_is_explained(cluster: RunningCluster, e2e_namespace: str) -> None:
+    pod = json.loads(make_pod("two"))
+    pod["spec"]["containers"][0]["image"] = "docker.io/local/absent:1"
+    inside = ("--namespace", e2e_namespace)
+    cluster.kubectl("create", "-f", "-", *inside, stdin=json.dumps(pod))
+
+    assert wait_for(lambda: "ErrImageNeverPull" in cluster.diagnose(e2e_namespace))
+    assert "make cluster-load" in cluster.diagnose(e2e_namespace)
+
+
+def test_up_twice_changes_nothing(cluster: RunningCluster) -> None:
+    before = cluster.kubectl("get", "node", "--output=jsonpath={.items[*].metadata.uid}")
+
+    again = run(f"--name={NAME}", "up")
+
+    assert (again.returncode, again.stderr) == (0, "")
+    assert "was up already" in again.stdout
+    assert before == cluster.kubectl("get", "node", "--output=jsonpath={.items[*].metadata.uid}")
+
+
+@pytest.fixture
+def killed() -> Iterator[str]:
+    """The name of a cluster that nobody else has, and that is gone afterwards."""
+    yield KILLED
+    BareCluster(KILLED).down()
+
+
+@only_bare
+@pytest.mark.parametrize("after_seconds", [0.6, 3.0, 8.0, 100.0])
+def test_down_leaves_nothing_even_of_an_up_that_was_killed(
+    after_seconds: float, killed: str
+) -> None:
+    before = read_traces(killed)
+    assert (before.processes, before.paths) == (frozenset(), frozenset())
+    with subprocess.Popen(
+        [*COMMAND, f"--name={killed}", "--driver=bare", "up"], cwd=ROOT, start_new_session=True
+    ) as up:
+        try:
+            up.wait(after_seconds)
+        except subprocess.TimeoutExpired:
+            up.send_signal(signal.SIGKILL)
+    assert read_traces(killed).paths, "it had begun"
+
+    down = run(f"--name={killed}", "--driver=bare", "down")
+
+    assert (down.returncode, down.stderr) == (0, "")
+    assert read_traces(killed) == before
