@@ -1,6 +1,6 @@
 """A local Kubernetes for development and tests: `make cluster` and its sisters.
 
-python -m hack.cluster prepare | up | down | load | kubectl ARGUMENTS | helm ARGUMENTS
+python -m hack.cluster up | down | load | diagnose NAMESPACE | kubectl ARGUMENTS | helm ARGUMENTS
 """
 
 import argparse
@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from hack.cluster.bare import BareCluster
+from hack.cluster.diagnosis import diagnose
 from hack.cluster.failure import ClusterError
 from hack.cluster.kind import KindCluster, is_docker_there
 from hack.tools.finder import ToolMissingError
@@ -22,6 +23,8 @@ def choose_cluster(name: str, driver: str | None) -> Cluster:
     """Return the cluster of that name: in Docker where Docker is, else of processes."""
     if driver is None:
         driver = "kind" if is_docker_there() else "bare"
+    if driver not in DRIVERS:
+        raise ClusterError(f"driver {driver!r} is none of {' and '.join(DRIVERS)}")
     return KindCluster(name) if driver == "kind" else BareCluster(name)
 
 
@@ -38,6 +41,8 @@ def main(arguments: list[str]) -> int:
     source = load.add_mutually_exclusive_group(required=True)
     source.add_argument("--image", help="a name that Docker or buildah knows")
     source.add_argument("--archive", type=Path, help="an OCI or Docker archive; - reads it")
+    diagnosed = verbs.add_parser("diagnose", help="say which Pods are not well, why, what to do")
+    diagnosed.add_argument("namespace")
     for tool in ("kubectl", "helm"):
         verbs.add_parser(tool, help=f"run {tool} on it", add_help=False)
     chosen, rest = parser.parse_known_args(arguments)
@@ -66,6 +71,8 @@ def _do(cluster: Cluster, chosen: argparse.Namespace, rest: list[str]) -> None:
             cluster.load_image(chosen.image)
         case "load":
             cluster.load(chosen.archive)
+        case "diagnose":
+            print(diagnose(cluster.client, chosen.namespace))
         case tool:
             command = cluster.client.command(tool, *rest)
             os.execvpe(command[0], command, cluster.client.environment)

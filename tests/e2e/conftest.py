@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import pytest
 
@@ -34,10 +33,14 @@ class RunningCluster(Client):
         """Give the node an image from an OCI or Docker archive."""
         self.cluster.load(archive)
 
-    def start(self, *command: str, **options: IO[str] | int) -> subprocess.Popen[str]:
-        """Start a command that reaches the cluster, such as a port-forward; the caller ends it."""
-        return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
-            [*self.prefix, *command], env=self.environment, text=True, **options
+    def start(self, tool: str, *arguments: str) -> subprocess.Popen[str]:
+        """Start kubectl or helm for what goes on, such as a port-forward; the caller ends it."""
+        return subprocess.Popen(
+            self.command(tool, *arguments),
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
 
     def diagnose(self, namespace: str) -> str:
