@@ -20,7 +20,7 @@ from trainshed_controller.settings import KUBECONFIG
 from trainshed_controller.views import read_cluster, read_job, read_pod, read_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from trainshed_controller.cache import Cache, Shelf
     from trainshed_controller.model import (
@@ -88,8 +88,11 @@ def make_registry(
     """Return the handlers: one for each kind that is watched."""
     registry = kopf.OperatorRegistry()
 
-    def follow(shelf: Shelf[AnyView], read: Callable[[JsonObject], AnyView]) -> Callable[..., None]:
-        def handle(event: Mapping[str, object], **_: object) -> None:
+    def follow(
+        shelf: Shelf[AnyView], read: Callable[[JsonObject], AnyView]
+    ) -> Callable[..., Awaitable[None]]:
+        # A coroutine: kopf gives plain functions a thread, and cache and queue belong to the loop.
+        async def handle(event: Mapping[str, object], **_: object) -> None:
             raw = event["object"]
             assert isinstance(raw, dict)
             view = read(raw)

@@ -45,7 +45,10 @@ class Operator:
         self._controller: Controller | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until told to stop, or until a part of it ends, which is an error."""
+        """Serve until told to stop; an error of any part ends it with that error.
+
+        kopf takes SIGTERM and SIGINT for itself once it runs, and then ends without an error.
+        """
         platform = self._platform
         cluster = await Cluster.connect(platform.kubeconfig)
         jobs = JobsApi(platform.settings.dashboard_url, platform.token_file)
@@ -83,8 +86,6 @@ class Operator:
             await asyncio.gather(*others, return_exceptions=True)
             for task in done:
                 task.result()
-            if not stop.is_set():
-                raise RuntimeError(f"{next(iter(done)).get_name()} ended by itself")
 
     def is_ready(self) -> bool:
         """Say whether everything was listed once."""

@@ -1,0 +1,195 @@
+"""From `kubectl apply` to Complete and beyond, on a real API server."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.control_plane.plugin import ControlPlane
+from tests.control_plane.world import World, make_world, until
+
+
+@pytest.fixture
+async def world(
+    control_plane: ControlPlane,
+    kuberay_crds: tuple[str, ...],
+    trainingrun_crd: str,
+    namespace: str,
+    tmp_path: Path,
+) -> AsyncIterator[World]:
+    """A cluster with the controller at work."""
+    async with make_world(control_plane, namespace, control_plane.kubeconfig, tmp_path) as made:
+        yield made
+
+
+async def test_a_run_is_applied_and_completes_and_trains_again_after_a_delete(world: World) -> None:
+    await world.create_run()
+    await world.phase("Succeeded")
+    first = await world.status()
+    assert first.progress
+    assert first.progress.step == 3
+    assert first.result
+    assert first.result.path == "result.json"
+    assert [a.outcome for a in first.attempts] == ["Succeeded"]
+    assert await world.names("rayjobs") == ["digits-1"]
+
+    await world.kubectl("delete", "trun", "digits")
+    await world.kubectl("delete", "rayjob", "digits-1", "--ignore-not-found")
+    await world.create_run()
+    await world.phase("Succeeded")
+
+    assert len(world.drivers.claims) == 2, "an id that Ray remembers never runs again"
+    assert world.drivers.refused == []
+    assert (await world.status()).attempts[0].job_id != first.attempts[0].job_id
+
+
+async def test_a_failed_attempt_is_followed_by_one_that_resumes(world: World) -> None:
+    world.drivers.fails_at = {1: 2}
+
+    await world.create_run(failurePolicy={"maxApplicationFailures": 1})
+    await world.phase("Succeeded")
+
+    status = await world.status()
+    assert [a.outcome for a in status.attempts] == ["Application", "Succeeded"]
+    assert status.failures.application == 1
+    assert "ValueError: at step 2" in status.attempts[0].message
+    assert await world.names("rayjobs") == ["digits-2"]
+
+
+async def test_a_failure_beyond_the_budget_is_final(world: World) -> None:
+    world.drivers.fails_at = {1: 2}
+
+    await world.create_run()
+    await world.phase("Failed")
+
+    condition = (await world.status()).condition("Failed")
+    assert condition
+    assert (condition.reason, "ValueError: at step 2" in condition.message) == (
+        "ApplicationFailed",
+        True,
+    )
+    assert len(world.drivers.claims) == 1
+
+
+async def test_suspend_stops_after_a_checkpoint_and_resume_goes_on(world: World) -> None:
+    world.drivers.steps = 200
+    await world.create_run()
+    await world.phase("Running")
+
+    await world.patch_run(suspend=True)
+    await world.phase("Suspended")
+    kept = next(iter(world.drivers.kept.values()))
+    assert kept > 0
+    assert world.drivers.alive == 0
+    assert await world.names("rayjobs") == []
+
+    world.drivers.steps = kept + 2
+    await world.patch_run(suspend=False)
+    await world.phase("Succeeded")
+    status = await world.status()
+    assert [a.outcome for a in status.attempts] == ["Stopped", "Succeeded"]
+    assert status.failures.application == 0
+    assert status.time.suspended >= 0
+
+
+async def test_a_killed_head_ends_the_attempt_and_the_next_one_resumes(world: World) -> None:
+    world.drivers.steps = 100
+    await world.create_run()
+    await world.phase("Running")
+    (head,) = [name for name in await world.names("pods") if "-head-" in name]
+    world.drivers.step_seconds = 0.01
+
+    await world.kubelet.kill_pod(world.namespace, head)
+    await world.phase("Succeeded", seconds=60)
+
+    status = await world.status()
+    assert [a.reason for a in status.attempts] == ["HeadLost", "Succeeded"]
+    assert status.failures.infrastructure == 1
+    uids = {uid for uid, _ in world.drivers.claims}
+    assert len(world.drivers.claims) == 2 * len(uids), "one driver an attempt"
+
+
+async def test_a_foreign_rayjob_in_the_way_is_left_alone(world: World) -> None:
+    await world.create(
+        {
+            "apiVersion": "ray.io/v1",
+            "kind": "RayJob",
+            "metadata": {"name": "digits-1"},
+            "spec": {
+                "entrypoint": "true",
+                "suspend": True,
+                "shutdownAfterJobFinishes": True,
+                "rayClusterSpec": {
+                    "headGroupSpec": {
+                        "rayStartParams": {},
+                        "template": {"spec": {"containers": [{"name": "h", "image": "x:1"}]}},
+                    }
+                },
+            },
+        }
+    )
+    await world.create_run()
+
+    async def is_said() -> bool:
+        condition = (await world.status()).condition("Progressing")
+        return condition is not None and condition.reason == "RayJobNameTaken"
+
+    await until(is_said, 20, world.controller_log)
+    assert await world.names("rayjobs") == ["digits-1"]
+    assert world.drivers.claims == []
+
+
+async def test_the_end_is_known_although_the_controller_was_away(world: World) -> None:
+    world.drivers.steps = 30
+    await world.create_run()
+    await world.phase("Running")
+
+    await world.kill_controller()
+    await until(lambda: world.drivers.alive == 0, 20)
+    await world.start_controller()
+    await world.phase("Succeeded")
+
+    status = await world.status()
+    assert status.progress
+    assert status.progress.step == 30, "its last words are read from the job's log"
+    assert status.result
+    assert len(world.drivers.claims) == 1
+
+
+async def test_runs_queue_for_a_cluster_and_never_oversubscribe_it(world: World) -> None:
+    world.drivers.steps = 1
+    for number in range(12):
+        await world.create_run(f"run-{number}", workers={"count": 1})
+
+    for number in range(12):
+        await world.phase("Succeeded", f"run-{number}", seconds=60)
+
+    assert world.drivers.most_alive <= 2
+    assert len(world.drivers.claims) == 12
+
+
+async def test_what_can_never_fit_says_so_at_once(world: World) -> None:
+    await world.create_run(workers={"count": 8, "resources": {"gpu": 1}})
+
+    async def is_said() -> bool:
+        condition = (await world.status()).condition("Admitted")
+        return condition is not None and condition.reason == "ExceedsCluster"
+
+    await until(is_said, 5, world.controller_log)
+    queue = (await world.status()).queue
+    assert queue
+    assert queue.reason.startswith("can never fit: needs 8 GPUs, 0 in all")
+
+
+async def test_a_run_is_deleted_some_time_after_its_end(world: World) -> None:
+    await world.create_run(ttlSecondsAfterFinished=1)
+
+    async def is_gone() -> bool:
+        return await world.get("trun", "digits") is None
+
+    await until(is_gone, 30, world.controller_log)
+    assert len(world.drivers.claims) == 1
+
+
+async def test_the_controller_stops_when_told(world: World) -> None:
+    assert await world.stop_controller() == 0

@@ -1,0 +1,276 @@
+"""A cluster without nodes: API server, KubeRay's stand-in, kubelet, Jobs API, controller."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+from pydantic import JsonValue
+
+from hack.cluster.failure import ClusterError
+from tests.control_plane.drivers import Drivers
+from tests.control_plane.plugin import ROOT, ControlPlane
+from tests.kuberay.api import KubeApi
+from tests.kuberay.dashboards import Dashboards
+from tests.kuberay.kubelet import Kubelet
+from tests.kuberay.operator import run_operator
+from tests.kuberay.settings import Settings
+from trainshed_api.status import TrainingRunStatus
+
+Object = dict[str, JsonValue]
+
+CLUSTER: Object = {
+    "apiVersion": "ray.io/v1",
+    "kind": "RayCluster",
+    "metadata": {"name": "trainshed"},
+    "spec": {
+        "rayVersion": "2.60.0",
+        "headGroupSpec": {
+            "rayStartParams": {"num-cpus": "0"},
+            "template": {
+                "spec": {
+                    "restartPolicy": "Never",
+                    "containers": [{"name": "ray-head", "image": "ray:1"}],
+                }
+            },
+        },
+        "workerGroupSpecs": [
+            {
+                "groupName": "cpu",
+                "replicas": 2,
+                "minReplicas": 0,
+                "maxReplicas": 2,
+                "labels": {"trainshed.dev/group": "cpu"},
+                "rayStartParams": {},
+                "template": {
+                    "spec": {
+                        "restartPolicy": "Never",
+                        "containers": [
+                            {
+                                "name": "ray-worker",
+                                "image": "ray:1",
+                                "resources": {"limits": {"cpu": "1", "memory": "1Gi"}},
+                            }
+                        ],
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+@dataclass
+class World:
+    """What a test of the controller acts on and looks at."""
+
+    control_plane: ControlPlane
+    namespace: str
+    drivers: Drivers
+    dashboards: Dashboards
+    kubelet: Kubelet
+    folder: Path
+    kubeconfig: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    _process: asyncio.subprocess.Process | None = None
+
+    # ---------------------------------------------------------------- acting
+
+    async def kubectl(self, *words: str, stdin: str | None = None) -> str:
+        """Return what kubectl says in the namespace."""
+        return await asyncio.to_thread(
+            self.control_plane.kubectl, "-n", self.namespace, *words, stdin=stdin
+        )
+
+    async def create(self, document: Object) -> None:
+        """Create an object."""
+        await self.kubectl("create", "-f", "-", stdin=json.dumps(document))
+
+    async def create_run(self, name: str = "digits", **spec: JsonValue) -> None:
+        """Create a TrainingRun for one worker with one CPU, such as create_run(suspend=True)."""
+        whole: Object = {"train": "my_module:train", "data": {"cpus": 1}, **spec}
+        await self.create(
+            {
+                "apiVersion": "trainshed.dev/v1alpha1",
+                "kind": "TrainingRun",
+                "metadata": {"name": name},
+                "spec": whole,
+            }
+        )
+
+    async def patch_run(self, name: str = "digits", **spec: JsonValue) -> None:
+        """Change fields of a run's spec."""
+        await self.kubectl("patch", "trun", name, "--type=merge", "-p", json.dumps({"spec": spec}))
+
+    async def start_controller(self) -> None:
+        """Start the controller; wait until it has listed everything."""
+        log = (self.folder / "controller.log").open("ab")
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "trainshed_controller",
+            env=self.environment, stdout=log, stderr=log, cwd=ROOT,
+        )  # fmt: skip
+        log.close()
+        url = f"http://127.0.0.1:{self.environment['TRAINSHED_CONTROLLER_HEALTH_PORT']}/readyz"
+
+        async def is_ready() -> bool:
+            if self._process is None or self._process.returncode is not None:
+                raise AssertionError(f"the controller ended:\n{self.controller_log()[-3000:]}")
+            async with aiohttp.ClientSession() as session:
+                with contextlib.suppress(aiohttp.ClientError):
+                    async with session.get(url) as answer:
+                        return answer.status == 200
+            return False
+
+        await until(is_ready, 30, self.controller_log)
+
+    async def kill_controller(self) -> None:
+        """Kill the controller as a lost node does."""
+        await self._stop_controller(signal.SIGKILL)
+
+    async def stop_controller(self) -> int:
+        """Stop the controller as Kubernetes does; return its exit code."""
+        return await self._stop_controller(signal.SIGTERM)
+
+    async def _stop_controller(self, number: signal.Signals) -> int:
+        if self._process is None:
+            return 0
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(number)
+        code = await asyncio.wait_for(self._process.wait(), 20)
+        self._process = None
+        return code
+
+    # ---------------------------------------------------------------- looking
+
+    def controller_log(self) -> str:
+        """Return all that the controller logged."""
+        file = self.folder / "controller.log"
+        return file.read_text() if file.exists() else ""
+
+    async def get(self, kind: str, name: str) -> Object | None:
+        """Return an object; None where there is none."""
+        try:
+            found = json.loads(await self.kubectl("get", kind, name, "-o", "json"))
+        except ClusterError as error:
+            if "NotFound" in str(error):
+                return None
+            raise
+        assert isinstance(found, dict)
+        return found
+
+    async def names(self, kind: str) -> list[str]:
+        """Return the names of all objects of a kind."""
+        listed = await self.kubectl("get", kind, "-o", "name")
+        return [line.partition("/")[2] for line in listed.split()]
+
+    async def status(self, name: str = "digits") -> TrainingRunStatus:
+        """Return how a run does; empty where nobody said so yet, or it is gone."""
+        found = await self.get("trun", name)
+        return TrainingRunStatus.model_validate((found or {}).get("status") or {})
+
+    async def phase(self, phase: str, name: str = "digits", seconds: float = 30) -> None:
+        """Wait for a phase."""
+
+        async def is_so() -> bool:
+            return (await self.status(name)).phase == phase
+
+        await until(is_so, seconds, lambda: f"want {phase}\n{self.controller_log()[-4000:]}")
+
+
+async def until(
+    is_so: Callable[[], object], seconds: float, explain: Callable[[], str] = str
+) -> None:
+    """Wait until something holds; fail with what is known when it does not come."""
+    end = time.monotonic() + seconds
+    while True:
+        answer = is_so()
+        if asyncio.iscoroutine(answer):
+            answer = await answer
+        if answer:
+            return
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {explain()}")
+        await asyncio.sleep(0.1)
+
+
+def free_port() -> int:
+    """Return a port of loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    assert isinstance(port, int)
+    return port
+
+
+@contextlib.asynccontextmanager
+async def make_world(
+    control_plane: ControlPlane, namespace: str, kubeconfig: Path, folder: Path
+) -> AsyncIterator[World]:
+    """Play a cluster with the RayCluster `trainshed` of two Pods with a CPU each."""
+    drivers = Drivers()
+    progress = free_port()
+    async with contextlib.AsyncExitStack() as stack:
+        dashboards = await stack.enter_async_context(Dashboards(drivers.choose))
+        api = await stack.enter_async_context(await KubeApi.connect(control_plane.kubeconfig))
+        kubelet = Kubelet(api, namespace, dashboards)
+        settings = Settings(
+            namespace=namespace,
+            dashboard_url=dashboards.url_template,
+            poll_seconds=0.3,
+            cluster_retry_seconds=0.3,
+            concurrency=4,
+        )
+        tasks = [
+            asyncio.create_task(run_operator(api, settings)),
+            asyncio.create_task(kubelet.watch()),
+            asyncio.create_task(kubelet.work()),
+        ]
+        world = World(
+            control_plane,
+            namespace,
+            drivers,
+            dashboards,
+            kubelet,
+            folder,
+            kubeconfig,
+            environment={
+                **os.environ,
+                "KUBECONFIG": str(kubeconfig),
+                "TRAINSHED_CONTROLLER_LOG_FORMAT": "text",
+                "TRAINSHED_CONTROLLER_NAMESPACE": namespace,
+                "TRAINSHED_CONTROLLER_HOST": "127.0.0.1",
+                "TRAINSHED_CONTROLLER_PROGRESS_PORT": str(progress),
+                "TRAINSHED_CONTROLLER_PROGRESS_URL": f"http://127.0.0.1:{progress}",
+                "TRAINSHED_CONTROLLER_HEALTH_PORT": str(free_port()),
+                "TRAINSHED_CONTROLLER_DASHBOARD_URL": dashboards.url_template,
+                "TRAINSHED_CONTROLLER_PROGRESS_INTERVAL_SECONDS": "0.3",
+            },
+        )
+        await world.create(CLUSTER)
+        await world.create(
+            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "trainshed-progress-key"}}
+        )
+        await until(lambda: is_cluster_ready(world), 30)
+        await world.start_controller()
+        try:
+            yield world
+        finally:
+            await world.kill_controller()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def is_cluster_ready(world: World) -> bool:
+    """Say whether KubeRay's stand-in calls the RayCluster ready."""
+    found = await world.get("raycluster", "trainshed")
+    status = (found or {}).get("status")
+    return isinstance(status, dict) and status.get("state") == "ready"
