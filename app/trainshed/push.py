@@ -33,20 +33,33 @@ if TYPE_CHECKING:
     from trainshed_api.progress import AnyEvent
     from trainshed_api.records import ResultRecord
 
-SECONDS_BETWEEN_POSTS = 5.0
-# However fast things happen: a run that writes a checkpoint at each step must not flood anybody.
-SECONDS_APART = 0.5
 SECONDS_FOR_A_POST = 5.0
-# How long an end is told to a controller that does not answer; a driver that was told to stop by a
-# signal is killed soon.
-SECONDS_FOR_THE_LAST = 60.0
-SECONDS_WHEN_TERMINATED = 10.0
 MAX_ANSWER_BYTES = 64 * 1024
 GONE = 410
 
 Reply = Answer | Literal["gone"] | None
 # The controller is beside us in the cluster: a proxy for the world outside is not asked.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds.
+
+    Args:
+        between: posts while nothing changes but the step.
+        apart: posts, however fast things happen: a checkpoint at each step must flood nobody.
+        last: for which an end is told to a controller that does not answer.
+        terminated: the same, for a driver that a signal has ended and that is killed soon.
+    """
+
+    between: float = 5.0
+    apart: float = 0.5
+    last: float = 60.0
+    terminated: float = 10.0
+
+
+DEFAULT_TIMING = Timing()
 
 
 @dataclass(frozen=True)
@@ -90,9 +103,18 @@ class Pusher:
         target: None only keeps the snapshot.
         started: when the driver's process began, seconds since 1970.
         stop: what a stop of the controller's is said to.
+        timing: of the posts.
     """
 
-    def __init__(self, attempt: int, target: Target | None, started: float, stop: Stop) -> None:
+    def __init__(
+        self,
+        attempt: int,
+        target: Target | None,
+        started: float,
+        stop: Stop,
+        timing: Timing = DEFAULT_TIMING,
+    ) -> None:
+        self._timing = timing
         self._snapshot = Snapshot(time=time.time(), attempt=attempt, host=socket.gethostname())
         self._target = target
         self._started = started
@@ -158,10 +180,11 @@ class Pusher:
     def deliver(self) -> str:
         """Tell the end until it is heard, but not for ever; return the line for the log."""
         if self._target and self._stop.reason != FENCED:
-            patience = SECONDS_WHEN_TERMINATED if self._stop.signalled else SECONDS_FOR_THE_LAST
+            signalled = self._stop.signalled
+            patience = self._timing.terminated if signalled else self._timing.last
             deadline = time.monotonic() + patience
             while self._target.post(self._next()) is None and time.monotonic() < deadline:
-                time.sleep(SECONDS_APART)
+                time.sleep(self._timing.apart)
         return SNAPSHOT_LINE + self._next().to_payload()
 
     def _finish(self, **changes: object) -> None:
@@ -176,7 +199,7 @@ class Pusher:
         assert self._target
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._urgent or self._over, SECONDS_BETWEEN_POSTS)
+                self._changed.wait_for(lambda: self._urgent or self._over, self._timing.between)
                 # The end is told by deliver(), once all is known of it.
                 if self._over or self._snapshot.state == "Ended":
                     return
@@ -187,7 +210,7 @@ class Pusher:
                 return
             if reply and reply.stop:
                 self._stop.order(reply.stop.reason, reply.stop.grace_seconds)
-            time.sleep(SECONDS_APART)
+            time.sleep(self._timing.apart)
 
     def _next(self) -> Snapshot:
         """Return the snapshot as it is told now."""

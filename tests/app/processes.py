@@ -1,6 +1,8 @@
 """Which processes a test has left behind."""
 
+import contextlib
 import os
+import signal
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -22,14 +24,25 @@ class Mark:
 
     def processes(self) -> list[str]:
         """Return the commands that run under this mark now; zombies are over."""
+        found = []
+        for folder in self._folders():
+            with contextlib.suppress(OSError):  # it ended meanwhile
+                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        return found
+
+    def kill(self) -> None:
+        """Kill all that runs under this mark."""
+        for folder in self._folders():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(folder.name), signal.SIGKILL)
+
+    def _folders(self) -> list[Path]:
         mine = f"{NAME}={self.value}".encode()
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
-            try:
+            with contextlib.suppress(OSError):  # it ended meanwhile, or is somebody else's
                 if mine in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-            except OSError:  # it ended meanwhile, or is somebody else's
-                continue
+                    found.append(folder)
         return found
 
     def left_over(self, within_seconds: float = 5.0) -> list[str]:

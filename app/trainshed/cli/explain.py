@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainshed.cli.files import check, file_options, read
+from trainshed.cli.files import check, file_options
+from trainshed_api.loading import load_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @file_options
-def explain(file: Path, settings: tuple[str, ...], cpu: bool) -> None:
+def explain(file: Path, settings: tuple[str, ...]) -> None:
     """Say what running FILE would read, keep and ask of Ray."""
     from trainshed.explanation import explain_lines
 
-    for line in explain_lines(check(file, read(file, settings, cpu))):
+    for line in explain_lines(check(file, load_file(file, settings))):
         click.echo(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,12 +11,13 @@ import click
 from trainshed import code
 from trainshed.preflight import Place, Prepared, home_of, prepare
 from trainshed.ray_cluster import in_cluster
-from trainshed_api.loading import load_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trainshed_api.v1alpha1 import TrainingRun
+
+WITHOUT_GPUS = "spec.workers.resources.gpu=0"
 
 
 def file_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -24,25 +26,20 @@ def file_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def spec_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add --set and --cpu to a command."""
-    command = click.option("--cpu", is_flag=True, help="Train without GPUs.")(command)
+    """Add --set and --cpu to a command, which sees both as its settings: "path=value" each."""
+
+    @functools.wraps(command)
+    def with_settings(settings: tuple[str, ...], cpu: bool, **others: object) -> None:
+        command(settings=(*settings, *([WITHOUT_GPUS] if cpu else [])), **others)
+
+    changed = click.option("--cpu", is_flag=True, help="Train without GPUs.")(with_settings)
     return click.option(
         "--set",
         "settings",
         multiple=True,
         metavar="PATH=VALUE",
         help="Replace one value of the file.",
-    )(command)
-
-
-def changes(settings: tuple[str, ...], cpu: bool) -> tuple[str, ...]:
-    """Return what --set and --cpu change, the later ones over the earlier."""
-    return (*settings, "spec.workers.resources.gpu=0") if cpu else settings
-
-
-def read(file: Path, settings: tuple[str, ...], cpu: bool) -> TrainingRun:
-    """Return the TrainingRun of a file with the command line's changes."""
-    return load_file(file, changes(settings, cpu))
+    )(changed)
 
 
 def place_of(file: Path) -> Place:

@@ -9,10 +9,13 @@ import click
 from trainshed import __version__
 from trainshed.cli.data import data
 from trainshed.cli.explain import explain
+from trainshed.cli.jobs import delete, list_jobs, logs, status, stop
 from trainshed.cli.report import report
 from trainshed.cli.run import run
+from trainshed.cli.submit import submit
 from trainshed.cli.validate import validate
 from trainshed.folder import AttemptHeldError
+from trainshed.jobs.errors import ClusterError
 from trainshed_api.errors import SpecError
 from trainshed_api.names import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_TRY_AGAIN
 
@@ -23,7 +26,9 @@ def cli() -> None:
     """Train a model from one TrainingRun file."""
 
 
-for command in (run, validate, explain, report, data):
+HERE = (run, validate, explain, report, data)
+IN_A_CLUSTER = (submit, status, logs, stop, list_jobs, delete)
+for command in (*HERE, *IN_A_CLUSTER):
     cli.add_command(command)
 
 
@@ -38,6 +43,9 @@ def main() -> None:
     except AttemptHeldError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(EXIT_TRY_AGAIN)
+    except ClusterError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

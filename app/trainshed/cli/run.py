@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 
 from trainshed import begin, code
-from trainshed.cli.files import changes, place_of, read, spec_options
+from trainshed.cli.files import place_of, spec_options
 from trainshed.folder import process_age_seconds
+from trainshed_api.loading import load_file
 from trainshed_api.names import ENV_SPEC
 
 
@@ -18,7 +19,7 @@ from trainshed_api.names import ENV_SPEC
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @spec_options
 @click.option("--fresh", is_flag=True, help="Start anew; what earlier attempts wrote stays.")
-def run(file: Path | None, settings: tuple[str, ...], cpu: bool, fresh: bool) -> None:
+def run(file: Path | None, settings: tuple[str, ...], fresh: bool) -> None:
     """Train FILE on this machine, going on from where an earlier attempt ended.
 
     Without FILE, as in a job that `trainshed submit` sent: what TRAINSHED_SPEC holds, on the Ray
@@ -31,8 +32,8 @@ def run(file: Path | None, settings: tuple[str, ...], cpu: bool, fresh: bool) ->
     if file is None and ENV_SPEC not in os.environ:
         raise click.UsageError("Missing argument 'FILE'.")
     if file is None:
-        leave(begin.begin_job(changes(settings, cpu), wish))
+        leave(begin.begin_job(settings, wish))
     place, beside = place_of(file), file.absolute().parent
-    wanted = read(file, settings, cpu)
+    wanted = load_file(file, settings)
     code.enter(wanted.spec.code, beside)
     leave(begin.begin(wanted, place, beside, wish))

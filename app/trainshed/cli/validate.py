@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainshed.cli.files import check, file_options, read
+from trainshed.cli.files import check, file_options
+from trainshed_api.loading import load_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @file_options
-def validate(file: Path, settings: tuple[str, ...], cpu: bool) -> None:
+def validate(file: Path, settings: tuple[str, ...]) -> None:
     """Check FILE, its data, its code, its storage and this machine."""
-    prepared = check(file, read(file, settings, cpu))
+    prepared = check(file, load_file(file, settings))
     click.echo(f"{file}: {prepared.run.metadata.name} is valid (spec {prepared.spec_hash[:8]})")

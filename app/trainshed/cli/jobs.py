@@ -1,0 +1,105 @@
+"""`trainshed status`, `logs`, `stop`, `list` and `delete`: the jobs of a Ray cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from trainshed.cli.cluster import access_options, connect
+from trainshed.wording import say_duration
+from trainshed_api.names import EXIT_INVALID
+
+if TYPE_CHECKING:
+    from trainshed.jobs.access import Access
+    from trainshed.jobs.client import Job, Jobs
+
+SECONDS_BETWEEN_LOOKS = 0.5
+
+
+@click.command()
+@click.argument("job_id", metavar="ID")
+@access_options
+def status(job_id: str, access: Access) -> None:
+    """Say how the job ID does."""
+    job = connect(access).get(job_id)
+    click.echo(_line(job, len(job.id)))
+    if job.message and not job.exit_code:  # else it is the end of the log
+        click.echo(job.message)
+
+
+@click.command(name="list")
+@access_options
+def list_jobs(access: Access) -> None:
+    """List the jobs that the cluster remembers, the oldest first."""
+    jobs = connect(access).list()
+    width = max((len(job.id) for job in jobs), default=0)
+    for job in jobs:
+        click.echo(_line(job, width))
+
+
+@click.command()
+@click.argument("job_id", metavar="ID")
+@click.option("--follow", is_flag=True, help="Go on until the job ends.")
+@access_options
+def logs(
+    job_id: str,
+    follow: bool,
+    access: Access,
+) -> None:
+    """Print what the job ID has printed: events as one JSON object a line, and all else."""
+    jobs = connect(access)
+    if not follow:
+        click.echo(jobs.logs(job_id), nl=False)
+        return
+    from trainshed.jobs.follow import follow as follow_job
+
+    asyncio.run(follow_job(jobs, job_id, click.echo))
+
+
+@click.command()
+@click.argument("job_id", metavar="ID")
+@click.option("--no-wait", is_flag=True, help="Do not wait for its end.")
+@access_options
+def stop(
+    job_id: str,
+    no_wait: bool,
+    access: Access,
+) -> None:
+    """Stop the job ID after a checkpoint, for which it has its gracePeriodSeconds."""
+    jobs = connect(access)
+    job = jobs.get(job_id)
+    if not job.is_over:
+        jobs.stop(job_id)
+        job = job if no_wait else _wait(jobs, job_id)
+    click.echo(f"{job_id} {job.status if job.is_over else 'was told to stop'}")
+
+
+@click.command()
+@click.argument("job_id", metavar="ID")
+@access_options
+def delete(job_id: str, access: Access) -> None:
+    """Let the cluster forget the job ID, which is over; what the run left on storage stays."""
+    from trainshed.jobs.errors import ClusterError
+
+    jobs = connect(access)
+    job = jobs.get(job_id)
+    if not job.is_over:
+        raise ClusterError(f"{job_id} is {job.status}: stop it first", EXIT_INVALID)
+    jobs.delete(job_id)
+    click.echo(f"{job_id} is forgotten")
+
+
+def _wait(jobs: Jobs, job_id: str) -> Job:
+    while not (job := jobs.get(job_id)).is_over:
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+    return job
+
+
+def _line(job: Job, width: int) -> str:
+    began = datetime.fromtimestamp(job.started).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    lasted = say_duration((job.ended or time.time()) - job.started)
+    return f"{job.id:<{width}}  {job.status:<9}  {began}  {lasted}"
