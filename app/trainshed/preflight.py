@@ -116,9 +116,13 @@ def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepa
 
 
 def home_of(file: Path) -> Path:
-    """Return what relative paths of a file lie under: TRAINSHED_HOME, or the file's folder."""
+    """Return what relative paths of a file lie under: TRAINSHED_HOME, or the file's folder.
+
+    Raises:
+        SpecError: for a TRAINSHED_HOME that is no file system here.
+    """
     home = os.environ.get(ENV_HOME)
-    return Path(home).absolute() if home else file.absolute().parent
+    return local_path(home, Path.cwd(), ENV_HOME) if home else file.absolute().parent
 
 
 def local_path(text: str, home: Path, field: str) -> Path:

@@ -87,6 +87,20 @@ def test_it_is_said_before_anything_starts(
     assert children() <= born
 
 
+def test_a_home_that_is_no_file_system_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Taken for a path it would be one that goes with the Pod, and every run with it."""
+    monkeypatch.setenv("TRAINSHED_HOME", "s3://bucket/home")
+    file = write_run(folder, "test", **make_spec())
+
+    assert call(monkeypatch, "run", str(file)) == EXIT_INVALID
+    assert capsys.readouterr().err == (
+        "error: TRAINSHED_HOME: got s3://bucket/home, want a path or file://; "
+        "s3:// is not supported yet\n"
+    )
+
+
 def test_every_mistake_is_said_at_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
