@@ -1,0 +1,48 @@
+{{/* Names of the controller's objects, and what several of them share. */}}
+
+{{- define "trainshed.controllerName" -}}
+{{- include "trainshed.fullname" . }}-controller
+{{- end -}}
+
+{{- define "trainshed.progressKeyName" -}}
+{{- include "trainshed.fullname" . }}-progress-key
+{{- end -}}
+
+{{/* Namespaces whose TrainingRuns are served, as JSON. */}}
+{{- define "trainshed.watchedNamespaces" -}}
+{{- default (list .Release.Namespace) .Values.controller.watchNamespaces | uniq | toJson -}}
+{{- end -}}
+
+{{/* The token by which a Pod talks to the API server: mounted where it is needed and nowhere else. */}}
+{{- define "trainshed.apiTokenVolume" -}}
+name: api-token
+projected:
+  sources:
+    - serviceAccountToken: {path: token, expirationSeconds: 3600}
+    - configMap:
+        name: kube-root-ca.crt
+        items: [{key: ca.crt, path: ca.crt}]
+    - downwardAPI:
+        items: [{path: namespace, fieldRef: {fieldPath: metadata.namespace}}]
+{{- end -}}
+
+{{- define "trainshed.apiTokenMount" -}}
+{name: api-token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
+{{- end -}}
+
+{{/*
+The spec of this release's RayCluster as a class: no worker until a run says how many it needs.
+The token is the one of the shared cluster, so that the controller can ask these clusters, too.
+*/}}
+{{- define "trainshed.defaultClass" -}}
+{{- $cluster := include (print $.Template.BasePath "/raycluster/raycluster.yaml") . | fromYaml -}}
+{{- $spec := omit $cluster.spec "autoscalerOptions" -}}
+{{- $_ := set $spec "enableInTreeAutoscaling" false -}}
+{{- $_ := set $spec "authOptions" (dict "mode" "token" "secretName" (include "trainshed.tokenSecretName" .)) -}}
+{{- $_ := unset $spec "upgradeStrategy" -}}
+{{- range $spec.workerGroupSpecs -}}
+{{- $_ := set . "replicas" 0 -}}
+{{- $_ := set . "minReplicas" 0 -}}
+{{- end -}}
+{{- toYaml $spec -}}
+{{- end -}}
