@@ -78,7 +78,10 @@ class KubeApi:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the connection."""
+        """Close the connection; watches that hang on it are not waited for."""
+        pool = self._client.rest_client.pool_manager
+        if pool is not None and pool.connector is not None:
+            await pool.connector.close(abort_ssl=True)
         await self._client.close()  # type: ignore[no-untyped-call]
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
@@ -155,11 +158,16 @@ class KubeApi:
         answer = await self._client.call_api(*request, _request_timeout=90)
         if answer.status != 200:
             raise ApiError(answer.status, await answer.response.text())
-        async for line in answer.response.content:
-            event = json.loads(line)
-            if event["type"] == "ERROR":
-                raise ApiError(event["object"].get("code", 500), str(event["object"]))
-            yield event["type"], event["object"]
+        try:
+            async for line in answer.response.content:
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    raise ApiError(event["object"].get("code", 500), str(event["object"]))
+                yield event["type"], event["object"]
+        finally:
+            connection = answer.response.connection
+            if connection is not None and connection.transport is not None:
+                connection.transport.abort()  # closing TLS in order would outlive the loop
 
     async def _ask(
         self,

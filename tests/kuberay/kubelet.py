@@ -9,7 +9,6 @@ import base64
 import itertools
 import logging
 import uuid
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 from pydantic import JsonValue
@@ -25,13 +24,6 @@ NODE = "node1"
 _LOG = logging.getLogger(__name__)
 
 
-Hold = Callable[[Pod], str | None]
-
-
-def _nobody_waits(pod: Pod) -> str | None:
-    return None
-
-
 class Kubelet:
     """Runs the Pods of one namespace, or of all."""
 
@@ -45,8 +37,7 @@ class Kubelet:
     ) -> None:
         self._api, self._dashboards = api, dashboards
         self._start_seconds = start_seconds
-        self.hold: Hold = _nobody_waits
-        """Why a Pod is not scheduled, if it is not; `look_again` after a change of it."""
+        self._held: tuple[str, str] | None = None
         self._addresses = itertools.count(1)
         self._due: dict[Key, float] = {}
         self._heads: dict[Key, tuple[str, str]] = {}  # Pod -> (cluster, identity)
@@ -61,8 +52,13 @@ class Kubelet:
         """Run Pods until cancelled."""
         await self._queue.work()
 
-    def look_again(self) -> None:
-        """Look at all Pods again."""
+    def hold_back(self, why: str, *, named: str = "") -> None:
+        """Schedule no new Pod whose name contains `named`, and say why."""
+        self._held = named, why
+
+    def let_go(self) -> None:
+        """Schedule what was held back."""
+        self._held = None
         for manifest in self._pods:
             self._changed(manifest)
 
@@ -144,7 +140,8 @@ class Kubelet:
 
     async def _schedule(self, pod: Pod) -> None:
         namespace = pod.metadata.namespace or ""
-        if why := self.hold(pod):
+        named, why = self._held or ("", "")
+        if why and named in pod.name:
             refusal: Manifest = {
                 "type": "PodScheduled",
                 "status": "False",

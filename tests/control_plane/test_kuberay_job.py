@@ -1,0 +1,278 @@
+"""The stand-in runs RayJobs as KubeRay does, the unpleasant things included."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+
+import pytest
+
+from tests.control_plane.plugin import ControlPlane
+from tests.kuberay.api import CLUSTERS, JOBS
+from tests.kuberay.builders import make_cluster, make_cluster_spec, make_group, make_job
+from tests.kuberay.drivers import finish, run_until_stopped
+from tests.kuberay.jobs_api import Driver, Submission
+from tests.kuberay.names import FINALIZER
+from tests.kuberay.rayresources import RayJob
+from tests.kuberay.stage import Stage, open_stage
+
+
+def choose(submission: Submission) -> Driver:
+    """Choose the driver that a test's entrypoint names."""
+    return {
+        "succeed": finish("trained"),
+        "fail": finish("ValueError: no data", exit_code=1),
+        "run": run_until_stopped,
+    }[submission.entrypoint]
+
+
+@pytest.fixture
+async def stage(
+    control_plane: ControlPlane, namespace: str, kuberay_crds: tuple[str, ...]
+) -> AsyncIterator[Stage]:
+    """A namespace with a ready cluster that is shared, and KubeRay beside it."""
+    async with open_stage(
+        control_plane.kubeconfig, namespace, choose=choose, status_check_timeout_seconds=2
+    ) as opened:
+        await opened.create(CLUSTERS, make_cluster())
+        await opened.cluster("shared", lambda found: found.status.state == "ready")
+        yield opened
+
+
+def is_in(state: str) -> Callable[[RayJob], bool]:
+    return lambda job: job.status.job_deployment_status == state
+
+
+def is_running(job: RayJob) -> bool:
+    return job.status.job_status == "RUNNING"
+
+
+def drivers(stage: Stage) -> list[str]:
+    """Return the ids of all jobs that any head took."""
+    return [took.job.submission_id for took in stage.dashboards.submitted]
+
+
+async def head_name(stage: Stage, cluster: str = "shared") -> str:
+    return next(
+        pod.name
+        for pod in await stage.pods(cluster)
+        if pod.metadata.labels["ray.io/node-type"] == "head"
+    )
+
+
+async def test_a_job_on_a_shared_cluster_runs_under_its_id_and_completes(stage: Stage) -> None:
+    await stage.create(JOBS, make_job(entrypoint="succeed", jobId="digits-0a1b2c3d-1"))
+    job = await stage.job("digits-1", is_in("Complete"))
+    status = job.status
+    assert (status.job_status, status.reason) == ("SUCCEEDED", "")
+    assert status.job_id == "digits-0a1b2c3d-1"
+    assert status.ray_cluster_name == "shared"
+    assert status.dashboard_url == f"shared-head-svc.{stage.namespace}.svc.cluster.local:8265"
+    assert (status.succeeded, status.failed) == (1, 0)
+    assert status.message == "Job finished successfully."
+    assert job.metadata.finalizers == [FINALIZER]
+    assert drivers(stage) == ["digits-0a1b2c3d-1"]
+
+
+async def test_a_job_that_fails_says_why(stage: Stage) -> None:
+    await stage.create(JOBS, make_job(entrypoint="fail"))
+    status = (await stage.job("digits-1", is_in("Failed"))).status
+    assert (status.job_status, status.reason, status.failed) == ("FAILED", "AppFailed", 1)
+    assert "failed with exit code 1" in status.message
+    assert "ValueError: no data" in status.message
+    assert status.end_time is not None
+
+
+async def test_a_job_that_was_stopped_is_complete_and_not_succeeded(stage: Stage) -> None:
+    await stage.create(JOBS, make_job(entrypoint="run", jobId="one"))
+    await stage.job("digits-1", is_running)
+    stage.dashboards.jobs(stage.namespace, "shared")["one"].stop_requested.set()
+    status = (await stage.job("digits-1", is_in("Complete"))).status
+    assert (status.job_status, status.succeeded, status.failed) == ("STOPPED", 0, 0)
+
+
+async def test_an_id_that_ray_knows_is_taken_as_done_and_nothing_runs(stage: Stage) -> None:
+    await stage.create(JOBS, make_job("digits-1", entrypoint="succeed", jobId="again"))
+    await stage.job("digits-1", is_in("Complete"))
+    await stage.create(JOBS, make_job("digits-2", entrypoint="fail", jobId="again"))
+    status = (await stage.job("digits-2", is_in("Complete"))).status
+    assert status.job_status == "SUCCEEDED"
+    assert drivers(stage) == ["again"]
+
+
+async def test_a_head_that_comes_back_has_the_same_job_submitted_again(stage: Stage) -> None:
+    await stage.create(JOBS, make_job(entrypoint="run", jobId="twice"))
+    await stage.job("digits-1", is_running)
+    await stage.kubelet.kill_pod(stage.namespace, await head_name(stage))
+    await stage.until("a second driver", lambda: drivers(stage) == ["twice", "twice"])
+    status = (await stage.job("digits-1")).status
+    assert (status.job_deployment_status, status.failed) == ("Running", 0)
+    heads = [took.head for took in stage.dashboards.submitted]
+    assert heads[0] != heads[1]
+
+
+async def test_a_dashboard_that_does_not_answer_fails_the_job_after_a_while(stage: Stage) -> None:
+    await stage.create(JOBS, make_job(entrypoint="run"))
+    await stage.job("digits-1", is_running)
+    stage.kubelet.hold_back("no node is left")
+    await stage.kubelet.kill_pod(stage.namespace, await head_name(stage))
+    status = (await stage.job("digits-1", is_in("Failed"))).status
+    assert (status.job_status, status.reason) == ("RUNNING", "JobStatusCheckTimeoutExceeded")
+    assert status.failed == 1
+    assert "exceeded timeout of 2s" in status.message
+
+
+async def test_a_message_alone_is_not_written(stage: Stage) -> None:
+    await stage.create(JOBS, make_job(entrypoint="run", jobId="one"))
+    before = await stage.job("digits-1", is_running)
+    stage.dashboards.jobs(stage.namespace, "shared")["one"].message = "something else"
+    await asyncio.sleep(1)
+    after = await stage.job("digits-1")
+    assert after.status.message == "Job is currently running."
+    assert after.metadata.resource_version == before.metadata.resource_version
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        pytest.param("a" * 48, "no more than 47 characters", id="48 characters"),
+        pytest.param("1-digits", "valid DNS1035 label", id="a digit first"),
+    ],
+)
+async def test_a_name_that_is_not_valid_is_a_dead_end(stage: Stage, name: str, text: str) -> None:
+    await stage.create(JOBS, make_job(name, entrypoint="succeed"))
+    status = (await stage.job(name, is_in("ValidationFailed"))).status
+    assert status.reason == "ValidationFailed"
+    assert text in status.message
+    assert status.end_time is None
+    assert drivers(stage) == []
+
+
+async def test_a_spec_that_is_put_right_does_not_lead_out_of_a_failed_validation(
+    stage: Stage,
+) -> None:
+    await stage.create(JOBS, make_job(entrypoint="succeed", submissionMode="SidecarMode"))
+    status = (await stage.job("digits-1", is_in("ValidationFailed"))).status
+    assert "not imitated" in status.message
+    await stage.api.patch(
+        JOBS, stage.namespace, "digits-1", {"spec": {"submissionMode": "HTTPMode"}}
+    )
+    await asyncio.sleep(1)
+    status = (await stage.job("digits-1")).status
+    assert status.job_deployment_status == "ValidationFailed"
+    assert drivers(stage) == []
+
+
+async def test_a_job_of_a_cluster_that_is_not_there_waits_and_says_so(
+    stage: Stage, control_plane: ControlPlane
+) -> None:
+    await stage.create(JOBS, make_job(cluster="nowhere", entrypoint="succeed"))
+    await stage.job("digits-1", is_in("Initializing"))
+    await asyncio.sleep(0.5)
+    events = control_plane.kubectl("get", "events", "-n", stage.namespace, "-o", "json")
+    assert "nowhere set in the clusterSelector is not found" in events
+    assert (await stage.job("digits-1")).status.job_deployment_status == "Initializing"
+
+
+async def test_a_deleted_job_is_stopped_once_and_goes(stage: Stage) -> None:
+    await stage.create(JOBS, make_job(entrypoint="run", jobId="gone"))
+    await stage.job("digits-1", is_running)
+    await stage.api.delete(JOBS, stage.namespace, "digits-1")
+    await stage.gone(JOBS, "digits-1")
+    live = stage.dashboards.jobs(stage.namespace, "shared")["gone"]
+    await stage.until("the job is stopped", lambda: live.status == "STOPPED")
+
+
+async def test_a_deleted_job_goes_though_nobody_answers(stage: Stage) -> None:
+    await stage.create(JOBS, make_job(entrypoint="run"))
+    await stage.job("digits-1", is_running)
+    await stage.dashboards.end_head(stage.namespace, "shared")
+    await stage.api.delete(JOBS, stage.namespace, "digits-1")
+    await stage.gone(JOBS, "digits-1")
+
+
+async def test_a_job_goes_on_where_the_operator_was_away_at_its_end(stage: Stage) -> None:
+    await stage.create(JOBS, make_job(entrypoint="run", jobId="one"))
+    await stage.job("digits-1", is_running)
+    await stage.stop_operator()
+    stage.dashboards.jobs(stage.namespace, "shared")["one"].stop_requested.set()
+    await stage.start_operator()
+    await stage.job("digits-1", is_in("Complete"))
+    assert drivers(stage) == ["one"]
+
+
+async def test_a_job_with_a_cluster_of_its_own_makes_it_and_leaves_nothing(stage: Stage) -> None:
+    own = make_job("own-1", None, entrypoint="succeed")
+    await stage.create(JOBS, own)
+    job = await stage.job("own-1", is_in("Complete"))
+    name = job.status.ray_cluster_name
+    assert name.startswith("own-1-")
+    assert drivers(stage) == [job.status.job_id]
+    await stage.gone(CLUSTERS, name)
+    await stage.pods(name, lambda pods: not pods)
+    assert (await stage.job("own-1")).status.job_status == "SUCCEEDED"
+
+
+async def test_a_job_waits_until_every_pod_of_its_cluster_is_ready(stage: Stage) -> None:
+    stage.kubelet.hold_back("0/1 nodes are available", named="-gpu-worker-")
+    spec = make_cluster_spec(make_group("gpu"))
+    await stage.create(JOBS, make_job("own-1", None, entrypoint="run", rayClusterSpec=spec))
+    job = await stage.job("own-1", lambda job: job.status.ray_cluster_status.holds("HeadPodReady"))
+    assert job.status.job_deployment_status == "Initializing"
+    stage.kubelet.let_go()
+    await stage.job("own-1", is_running)
+
+
+async def test_a_lost_head_that_does_not_come_back_ends_in_the_long_timeout(stage: Stage) -> None:
+    own = make_job("own-1", None, entrypoint="run")
+    annotations = {"ray.io/disable-provisioned-head-restart": "true"}
+    await stage.create(JOBS, own | {"metadata": {"name": "own-1", "annotations": {**annotations}}})
+    job = await stage.job("own-1", is_running)
+    await stage.kubelet.kill_pod(
+        stage.namespace, await head_name(stage, job.status.ray_cluster_name)
+    )
+    status = (await stage.job("own-1", is_in("Failed"))).status
+    assert (status.job_status, status.reason) == ("RUNNING", "JobStatusCheckTimeoutExceeded")
+    assert drivers(stage) == [status.job_id]
+
+
+async def test_deadlines_are_counted_from_the_start_of_the_attempt(stage: Stage) -> None:
+    late = make_job("late", entrypoint="run", activeDeadlineSeconds=1)
+    await stage.create(JOBS, late)
+    status = (await stage.job("late", is_in("Failed"))).status
+    assert (status.job_status, status.reason) == ("RUNNING", "DeadlineExceeded")
+    assert status.start_time is not None
+    assert status.end_time is not None
+    assert status.end_time - status.start_time >= timedelta(seconds=1)
+
+    stage.kubelet.hold_back("0/1 nodes are available")
+    await stage.create(JOBS, make_job("slow", None, entrypoint="run", preRunningDeadlineSeconds=1))
+    status = (await stage.job("slow", is_in("Failed"))).status
+    assert (status.job_status, status.reason) == ("", "PreRunningDeadlineExceeded")
+
+
+async def test_a_suspended_job_gives_its_cluster_back_and_starts_again(stage: Stage) -> None:
+    await stage.create(JOBS, make_job("own-1", None, entrypoint="run"))
+    first = await stage.job("own-1", is_running)
+    await stage.api.patch(JOBS, stage.namespace, "own-1", {"spec": {"suspend": True}})
+    status = (await stage.job("own-1", is_in("Suspended"))).status
+    assert (status.job_id, status.ray_cluster_name, status.job_status) == ("", "", "")
+    await stage.gone(CLUSTERS, first.status.ray_cluster_name)
+    await stage.api.patch(JOBS, stage.namespace, "own-1", {"spec": {"suspend": False}})
+    second = await stage.job("own-1", is_running)
+    assert second.status.ray_cluster_name != first.status.ray_cluster_name
+
+
+async def test_a_job_that_is_suspended_from_the_start_makes_no_cluster(stage: Stage) -> None:
+    await stage.create(JOBS, make_job("own-1", None, entrypoint="succeed", suspend=True))
+    await stage.job("own-1", is_in("Suspended"))
+    found, _ = await stage.api.list_all(CLUSTERS, stage.namespace)
+    assert len(found) == 1
+    await stage.api.patch(JOBS, stage.namespace, "own-1", {"spec": {"suspend": False}})
+    await stage.job("own-1", is_in("Complete"))
+
+
+async def test_a_retry_is_a_new_cluster_and_a_new_id(stage: Stage) -> None:
+    await stage.create(JOBS, make_job("own-1", None, entrypoint="fail", backoffLimit=1))
+    status = (await stage.job("own-1", is_in("Failed"))).status
+    assert (status.failed, status.succeeded) == (2, 0)
+    assert len(set(drivers(stage))) == 2
