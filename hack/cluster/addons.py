@@ -12,7 +12,7 @@ NUM_VOLUMES = 20
 NUM_GPUS = 2
 
 _COREFILE = """\
-.:5353 {
+.:53 {
     errors
     ready
     kubernetes cluster.local in-addr.arpa ip6.arpa {
@@ -122,7 +122,6 @@ def _dns_objects() -> list[dict[str, object]]:
                 "selector": labels,
                 "ports": [
                     {"name": f"dns-{name}", "protocol": name.upper(), "port": 53}
-                    | {"targetPort": 5353}
                     for name in ("udp", "tcp")
                 ],
             },
@@ -141,13 +140,17 @@ def _dns_objects() -> list[dict[str, object]]:
 
 def _dns_pod() -> dict[str, object]:
     ports = [
-        {"name": "dns-udp", "containerPort": 5353, "protocol": "UDP"},
-        {"name": "dns-tcp", "containerPort": 5353, "protocol": "TCP"},
+        {"name": "dns-udp", "containerPort": 53, "protocol": "UDP"},
+        {"name": "dns-tcp", "containerPort": 53, "protocol": "TCP"},
     ]
     return {
         "serviceAccountName": "coredns",
         # Its own name server would be itself.
         "dnsPolicy": "Default",
+        # Port 53 without root: policies that let Pods ask DNS name the port that Pods listen on.
+        "securityContext": {
+            "sysctls": [{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]
+        },
         "containers": [
             {
                 "name": "coredns",

@@ -20,6 +20,7 @@ from hack.cluster.control_plane import (
     start_control_plane,
     write_identities,
 )
+from hack.cluster.diagnosis import diagnose
 from hack.cluster.enclosure import Enclosure
 from hack.cluster.failure import ClusterError
 from hack.cluster.image import write_image
@@ -81,10 +82,10 @@ class BareCluster:
             preflight.check(HOME)
             try:
                 self._make()
-            except BaseException:
-                self._keep_logs()
+            except BaseException as trouble:
+                explained = self._explain(trouble)
                 self._remove()
-                raise
+                raise explained from None
         return True
 
     def down(self) -> None:
@@ -184,12 +185,19 @@ class BareCluster:
         if self.folder.exists():
             shutil.rmtree(self.folder)
 
-    def _keep_logs(self) -> None:
-        """Keep what the parts said where a failed `up` can be looked into."""
-        kept = HOME / f"{self.name}.failed"
-        shutil.rmtree(kept, ignore_errors=True)
-        with contextlib.suppress(FileNotFoundError):
-            (self.folder / "logs").rename(kept)
+    def _explain(self, trouble: BaseException) -> BaseException:
+        """Return what went wrong with what else is known, and keep what the parts said."""
+        if not isinstance(trouble, ClusterError):
+            return trouble
+        said = [str(trouble)]
+        with contextlib.suppress(ClusterError):  # then it did not come so far
+            said.append(diagnose(self.client, "kube-system"))
+        logs, kept = self.folder / "logs", HOME / f"{self.name}.failed"
+        if logs.exists():
+            shutil.rmtree(kept, ignore_errors=True)
+            logs.rename(kept)
+            said.append(f"logs: {kept}")
+        return ClusterError("\n".join(said))
 
     def _cgroups(self) -> list[Path]:
         """Return the cgroup of its pods in every hierarchy that there can be one in."""
