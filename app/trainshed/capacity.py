@@ -145,6 +145,25 @@ def group_label(group: str, cluster: Cluster) -> tuple[dict[str, str], str | Non
     return {}, f"no node has the label {NODE_GROUP_LABEL}={group}: it is ignored"
 
 
+def worker_label(spec: TrainingRunSpec, cluster: Cluster) -> Mapping[str, str]:
+    """Return the node labels that keep the workers where they belong.
+
+    Workers that belong nowhere stay away from the data's nodes where they would take its last
+    CPUs, as long as there are others: data without a CPU would wait for them, and they for it.
+    """
+    if spec.workers.group:
+        return group_label(spec.workers.group, cluster)[0]
+    if spec.data.placement not in cluster.groups or not spec.data.datasets:
+        return {}
+    wanted, count = worker_resources(spec), spec.workers.count
+    theirs = cluster.within(spec.data.placement)
+    cpus = sum(node.total.get("CPU", 0.0) for node in theirs)
+    elsewhere = sum(_fits(node.total, wanted) for node in cluster.nodes if node not in theirs)
+    if cpus - count * wanted["CPU"] >= spec.data.cpus or elsewhere < count:
+        return {}
+    return {NODE_GROUP_LABEL: f"!{spec.data.placement}"}
+
+
 def memory_room(spec: TrainingRunSpec, cluster: Cluster) -> Room:
     """Return the memory that caches may count on."""
     wanted = worker_resources(spec)

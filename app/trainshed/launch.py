@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from trainshed import atomic, entrypoint, output, ray_cluster
-from trainshed.capacity import group_label, worker_resources
+from trainshed.capacity import group_label, worker_label, worker_resources
 from trainshed.driver import Driver
 from trainshed.ending import Verdict, write_ending
 from trainshed.provenance import run_record
@@ -116,7 +116,7 @@ def _fit(launch: Launch, attempt: Attempt, driver: Driver) -> Verdict:
     ray_cluster.start(spec)
     cluster = ray_cluster.nodes(launch.admitted)
     data_labels, ignored = group_label(spec.data.placement, cluster)
-    worker_labels, _ = group_label(spec.workers.group, cluster)
+    worker_labels = worker_label(spec, cluster)
     notes = [*launch.notes, *([f"spec.data.placement: {ignored}"] if ignored else [])]
     for note in notes:
         driver.show(WarningEvent(time=time.time(), message=note))

@@ -6,7 +6,14 @@ import pytest
 from pydantic import JsonValue
 
 from tests.builders import make_data, make_run
-from trainshed.capacity import Cluster, Node, check_capacity, group_label, memory_room
+from trainshed.capacity import (
+    Cluster,
+    Node,
+    check_capacity,
+    group_label,
+    memory_room,
+    worker_label,
+)
 from trainshed_api.errors import SpecError
 from trainshed_api.names import NODE_GROUP_LABEL
 
@@ -138,6 +145,27 @@ def test_a_group_that_no_node_has_is_ignored_and_said() -> None:
 
 def test_a_group_that_may_come_is_kept() -> None:
     assert group_label("gpu", Cluster([CPUS], waits=True)) == ({NODE_GROUP_LABEL: "gpu"}, None)
+
+
+PLACES: dict[str, tuple[list[Node], dict[str, JsonValue], dict[str, str]]] = {
+    "in their group": ([CPUS, GPUS], {"group": "gpu"}, {NODE_GROUP_LABEL: "gpu"}),
+    "anywhere where the data has CPUs enough": ([CPUS, GPUS], {"count": 2}, {}),
+    "not where they would take the data's last CPUs": (
+        [CPUS, GPUS],
+        {"count": 3},
+        {NODE_GROUP_LABEL: "!cpu"},
+    ),
+    "anywhere where there is no other place": ([CPUS, CPUS], {"count": 6}, {}),
+    "anywhere where no node says its group": ([LAPTOP], {"count": 2}, {}),
+}
+
+
+@pytest.mark.parametrize("case", PLACES)
+def test_workers_belong(case: str) -> None:
+    nodes, workers, want = PLACES[case]
+    run = make_run(workers=workers, data=make_data())
+
+    assert worker_label(run.spec, Cluster(nodes)) == want
 
 
 def test_caches_count_on_the_memory_of_the_groups() -> None:

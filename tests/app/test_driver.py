@@ -21,7 +21,7 @@ from trainshed.preflight import Place, Prepared, prepare
 from trainshed.provenance import run_record
 from trainshed.runtime.coordinator import View
 from trainshed.runtime.hub import Ending, Failure, Reported
-from trainshed.signals import Stop
+from trainshed.signals import FENCED, Stop
 from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,
@@ -238,6 +238,61 @@ def test_no_end_within_the_grace_period_is_one(tmp_path: Path) -> None:
     assert watch(driver, Coordinator(make_view()), looks=10**9) == Verdict(
         "Stopped", "Interrupted: no end within gracePeriodSeconds (0)"
     )
+
+
+def test_the_controller_says_how_long_a_stop_may_take(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.order("Suspended", 0)
+    _, _, driver, display = make_driver(tmp_path, stop, gracePeriodSeconds=600)
+
+    assert watch(driver, Coordinator(make_view()), looks=10**9) == Verdict(
+        "Stopped", "Suspended: no end within gracePeriodSeconds (0)"
+    )
+    assert [e.grace_seconds for e in display.events if isinstance(e, Stopping)] == [0]
+
+
+def test_an_attempt_that_was_superseded_ends_at_once_and_asks_nobody(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.order(FENCED, 0)
+    _, _, driver, _ = make_driver(tmp_path, stop)
+    coordinator = Coordinator(make_view())
+
+    assert watch(driver, coordinator, looks=10**9) == Verdict(
+        "Stopped", "Superseded: another attempt has taken over"
+    )
+    assert coordinator.stopped == []
+
+
+def test_only_the_last_attempt_writes_beside_the_attempts(tmp_path: Path) -> None:
+    prepared, attempt, driver, _ = make_driver(tmp_path)
+    prepared.folder.claim(prepared.spec_hash, fresh=False, number=2).close()
+    write_ending(prepared, attempt, driver, Verdict("Succeeded", ""), started=0.0)
+
+    folder = prepared.folder.path
+    assert sorted(path.name for path in folder.iterdir()) == ["attempts", "run.json"]
+    last = (attempt.folder / "metrics.jsonl").read_text().splitlines()[-1]
+    assert isinstance(parse_event(last), Finished)
+
+
+CRASHES: dict[str, tuple[Exception, str]] = {
+    "a worker that was lost too often": (RuntimeError("lost worker 0"), "Infrastructure"),
+    "a worker that had no memory left": (
+        RuntimeError("ray.exceptions.OutOfMemoryError: Task was killed"),
+        "OutOfMemory",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CRASHES)
+def test_whose_fault_an_end_was_is_said(case: str, tmp_path: Path) -> None:
+    error, want = CRASHES[case]
+    _, _, driver, _ = make_driver(tmp_path)
+    work = Work(1)
+    work.error = error
+    verdict = driver.watch(cast("Client", Coordinator(make_view())), work)
+    driver.close(make_finished())
+
+    assert (verdict.outcome, verdict.cause) == ("Failed", want)
 
 
 def test_checkpoints_that_nobody_can_rank_end_a_run_at_the_first_one(tmp_path: Path) -> None:

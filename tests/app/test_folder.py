@@ -102,6 +102,30 @@ def test_a_held_attempt_keeps_others_out_and_nothing_changes(tmp_path: Path) -> 
     attempt.close()
 
 
+def test_an_attempt_that_a_controller_counts_is_made_once_whoever_holds_the_one_before(
+    tmp_path: Path,
+) -> None:
+    folder = RunFolder(tmp_path)
+    before = claim(folder)
+    attempt = folder.claim("abc", fresh=False, number=4)
+    seen = content(folder)
+
+    with pytest.raises(AttemptHeldError, match="attempt 4 is held"):
+        folder.claim("abc", fresh=False, number=4)
+    assert folder.attempts() == [1, 4]
+    assert content(folder) == seen
+    attempt.close()
+    before.close()
+
+
+def test_a_controller_s_attempt_stays_made_when_its_driver_is_gone(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.claim("abc", fresh=False, number=1).close()
+
+    with pytest.raises(AttemptHeldError):
+        folder.claim("abc", fresh=False, number=1)
+
+
 def test_of_many_at_once_exactly_one_wins(tmp_path: Path) -> None:
     drivers = 8
     barrier = threading.Barrier(drivers)

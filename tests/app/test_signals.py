@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from trainshed.signals import Stop, on_stop
+from trainshed.signals import FENCED, Stop, on_stop
 
 TWICE = """
 import os, signal, sys, time
@@ -63,3 +63,21 @@ def test_the_second_signal_ends_the_process_at_once(first: str, second: str, cod
         "Interrupted" if first == "SIGINT" else "Terminated",
     ]
     assert done.returncode == code
+
+
+def test_the_controller_s_order_is_a_reason_too_and_a_signal_after_it_is_the_first() -> None:
+    stop = Stop()
+    stop.order("Suspended", 30)
+    stop.order("Deadline", 5)
+    stop.ask(signal.SIGTERM)
+
+    assert stop.asked.is_set()
+    assert (stop.reason, stop.grace_seconds, stop.signalled) == ("Suspended", 30, True)
+
+
+def test_whoever_is_fenced_while_stopping_is_fenced() -> None:
+    stop = Stop()
+    stop.ask(signal.SIGTERM)
+    stop.order(FENCED, 0)
+
+    assert (stop.reason, stop.grace_seconds) == (FENCED, 0)
