@@ -152,6 +152,18 @@ class Cluster:
         """Delete this very TrainingRun; its RayJobs follow."""
         await self._delete(_path(RUNS, view.namespace, view.name), view.uid)
 
+    async def suspend_run(self, view: RunView) -> None:
+        """Have the run stop after a checkpoint; it stays so until somebody says otherwise."""
+        path = _path(RUNS, view.namespace, view.name)
+        body: JsonObject = {"metadata": {"uid": view.uid}, "spec": {"suspend": True}}
+        await self._request("PATCH", path, body=body, content_type=_MERGE_PATCH)
+
+    async def scale_to_zero(self, namespace: str, deployment: str) -> None:
+        """End all Pods of a Deployment."""
+        path = _path(("apis/apps/v1", "deployments"), namespace, deployment, "scale")
+        body: JsonObject = {"spec": {"replicas": 0}}
+        await self._request("PATCH", path, body=body, content_type=_MERGE_PATCH)
+
     async def _delete(self, path: str, uid: str) -> None:
         body: JsonObject = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
         try:

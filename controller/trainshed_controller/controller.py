@@ -29,6 +29,7 @@ log = logging.getLogger("trainshed.controller")
 
 # Progress may be written so often, all runs together; transitions always may.
 _WRITES_PER_SECOND, _MOST_SAVED = 40.0, 40.0
+_SOON_SECONDS = 1.0
 
 
 class Controller:
@@ -152,6 +153,9 @@ class Controller:
                 log.warning("no Event: %s", error, extra={"run": _name(view)})
         if plan.delete_run:
             await self._cluster.delete_run(view)
+        if view is not before:
+            # What was written has consequences of its own, and the watch will not tell it again.
+            return min(plan.again_after or _SOON_SECONDS, _SOON_SECONDS)
         return plan.again_after
 
     def _wait_before(self, view: RunView, plan: Plan) -> float | None:

@@ -50,8 +50,23 @@ class Operator:
         kopf takes SIGTERM and SIGINT for itself once it runs, and then ends without an error.
         """
         platform = self._platform
-        cluster = await Cluster.connect(platform.kubeconfig)
-        jobs = JobsApi(platform.settings.dashboard_url, platform.token_file)
+        async with contextlib.AsyncExitStack() as stack:
+            cluster = await Cluster.connect(platform.kubeconfig)
+            stack.push_async_callback(cluster.close)
+            jobs = JobsApi(platform.settings.dashboard_url, platform.token_file)
+            stack.push_async_callback(jobs.close)
+            health = health_application(self._metrics, self.ails, self.is_ready)
+            await _listen(stack, health, platform.progress_host, platform.health_port)
+            await self._serve(cluster, jobs, stop, stack)
+
+    async def _serve(
+        self,
+        cluster: Cluster,
+        jobs: JobsApi,
+        stop: asyncio.Event,
+        stack: contextlib.AsyncExitStack,
+    ) -> None:
+        platform = self._platform
         key = await self._insist(cluster)
         observer = Observer(self._cache, cluster, jobs, platform.settings)
         controller = Controller(
@@ -63,29 +78,24 @@ class Operator:
         progress = ProgressServer(
             self._cache, key, observer.snapshots, queue.add, self._metrics, self.is_ready
         )
-        async with contextlib.AsyncExitStack() as stack:
-            stack.push_async_callback(cluster.close)
-            stack.push_async_callback(jobs.close)
-            host = platform.progress_host
-            await _listen(stack, progress.application(), host, platform.progress_port)
-            health = health_application(self._metrics, self.ails, self.is_ready)
-            await _listen(stack, health, host, platform.health_port)
-            await self._list_all(cluster)
-            tasks = [
-                asyncio.create_task(queue.run(platform.workers), name="queue"),
-                asyncio.create_task(self._watch(), name="watch"),
-                asyncio.create_task(self._resync(cluster), name="resync"),
-                asyncio.create_task(stop.wait(), name="stop"),
-            ]
-            self._enqueue_all()
-            self._complete = True
-            log.info("watching %s", ", ".join(platform.namespaces))
-            done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in others:
-                task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
-            for task in done:
-                task.result()
+        host = platform.progress_host
+        await _listen(stack, progress.application(), host, platform.progress_port)
+        await self._list_all(cluster)
+        tasks = [
+            asyncio.create_task(queue.run(platform.workers), name="queue"),
+            asyncio.create_task(self._watch(), name="watch"),
+            asyncio.create_task(self._resync(cluster), name="resync"),
+            asyncio.create_task(stop.wait(), name="stop"),
+        ]
+        self._enqueue_all()
+        self._complete = True
+        log.info("watching %s", ", ".join(platform.namespaces))
+        done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        for task in done:
+            task.result()
 
     def is_ready(self) -> bool:
         """Say whether everything was listed once."""

@@ -25,7 +25,7 @@ from trainshed_controller.watch import SOON_SECONDS, watch
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from trainshed_api.status import Phase
+    from trainshed_api.status import ConditionType, Phase
     from trainshed_controller.model import Observed, RunView, Settings
 
 
@@ -104,10 +104,13 @@ def _notes(old: TrainingRunStatus, new: TrainingRunStatus) -> tuple[Note, ...]:
     """Return the Events of a transition: one when the phase changes, none otherwise."""
     if old.phase == new.phase or new.phase is None:
         return ()
-    condition = new.condition("Failed") if new.phase == "Failed" else new.condition("Progressing")
+    kind: ConditionType = "Progressing"
     if new.phase == "Queued":
-        condition = new.condition("Admitted")
-    message = (condition.message if condition else "") or f"attempt {new.attempt}"
+        kind = "Admitted"
+    elif new.phase == "Failed":
+        kind = "Failed"
+    said = new.condition(kind)
+    message = (said.message or said.reason) if said else new.phase
     text = message[-1000:]
     if new.phase in _WARNED:
         return (Note("Warning", new.phase, text),)
