@@ -4,11 +4,12 @@ from dataclasses import dataclass, field
 
 from tests.kuberay.names import (
     ANNOTATION_NO_HEAD_RESTART,
+    ANNOTATION_SPEC_HASH,
     LABEL_GROUP,
     LABEL_NODE_TYPE,
     LABEL_REPLICA_INDEX,
 )
-from tests.kuberay.pods import render_head_pod, render_worker_pod
+from tests.kuberay.pods import render_head_pod, render_worker_pod, spec_hash
 from tests.kuberay.rayresources import RayCluster, WorkerGroup
 from tests.kuberay.resources import Pod
 
@@ -36,6 +37,12 @@ def plan_pods(cluster: RayCluster, pods: list[Pod]) -> PodPlan:
         return plan
     if cluster.spec.suspend or cluster.status.holds("RayClusterSuspended"):
         return plan
+    if _wants_all_new(cluster, pods):
+        why = (
+            f"Deleted all Pods for RayCluster {cluster.namespace}/{cluster.name} due to spec change"
+        )
+        plan.delete = [(pod, f"{why} with Recreate upgradeStrategy") for pod in pods]
+        return plan
     if _plan_head(plan, cluster, pods):
         for group in cluster.spec.worker_group_specs:
             if not _plan_group(plan, cluster, group, pods):
@@ -55,6 +62,15 @@ def ray_container_ended(pod: Pod) -> bool:
             for status in pod.status.container_statuses
         )
     )
+
+
+def _wants_all_new(cluster: RayCluster, pods: list[Pod]) -> bool:
+    """Return whether the head was made from another description than that of now."""
+    if cluster.spec.upgrade_strategy != {"type": "Recreate"}:
+        return False
+    heads = [pod for pod in pods if pod.metadata.labels.get(LABEL_NODE_TYPE) == "head"]
+    made_from = heads[0].metadata.annotations.get(ANNOTATION_SPEC_HASH) if heads else None
+    return made_from is not None and made_from != spec_hash(cluster)
 
 
 def _plan_head(plan: PodPlan, cluster: RayCluster, pods: list[Pod]) -> bool:

@@ -1,9 +1,15 @@
 """Pods of a RayCluster, as KubeRay makes them from the templates of its groups."""
 
+import hashlib
+import json
+
+from pydantic import JsonValue
+
 from tests.kuberay.names import (
     AGENT_PORT,
     ANNOTATION_FAULT_TOLERANT,
     ANNOTATION_KEEP_COMMAND,
+    ANNOTATION_SPEC_HASH,
     DASHBOARD_PORT,
     HEAD_GROUP,
     KUBERAY_VERSION,
@@ -50,6 +56,7 @@ def render_head_pod(cluster: RayCluster) -> Pod:
     _label(template, cluster, "head", HEAD_GROUP, group.labels)
     template.metadata.generate_name = pod_name_prefix(cluster.name, "head")
     template.metadata.annotations[ANNOTATION_FAULT_TOLERANT] = "false"
+    template.metadata.annotations[ANNOTATION_SPEC_HASH] = spec_hash(cluster)
     return _finish(cluster, group, template, address=None)
 
 
@@ -64,6 +71,25 @@ def render_worker_pod(cluster: RayCluster, group: WorkerGroup, index: int) -> Po
         f"{cluster.name}-{group.group_name}", "worker"
     )
     return _finish(cluster, group, template, address=address)
+
+
+def spec_hash(cluster: RayCluster) -> str:
+    """Return a digest of what makes all Pods new under `upgradeStrategy: Recreate`.
+
+    The number of workers is not part of it, nor is where they may run.
+    """
+    spec = cluster.spec.model_copy(deep=True)
+    spec.upgrade_strategy = None
+    described = spec.manifest()
+    for group in (described["headGroupSpec"], *_listed(described["workerGroupSpecs"])):
+        if isinstance(group, dict):
+            for field in ("replicas", "minReplicas", "maxReplicas", "scaleStrategy"):
+                group.pop(field, None)
+    return hashlib.sha1(json.dumps(described, sort_keys=True).encode()).hexdigest()
+
+
+def _listed(value: JsonValue) -> list[JsonValue]:
+    return value if isinstance(value, list) else []
 
 
 def owner(resource: RayCluster) -> OwnerReference:

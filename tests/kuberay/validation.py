@@ -35,11 +35,9 @@ def cluster_fault(cluster: RayCluster) -> tuple[str, str] | None:
     if fault := metadata_fault(cluster.name, "RayCluster", MAX_CLUSTER_NAME):
         return "InvalidRayClusterMetadata", f"The RayCluster metadata is invalid: {fault}"
     fault = cluster_spec_fault(cluster.spec)
-    if not fault and cluster.spec.upgrade_strategy:
-        if cluster.metadata.labels.get(LABEL_ORIGIN_KIND) == "RayJob":
-            fault = "upgradeStrategy cannot be set when RayCluster is created by RayJob"
-        elif cluster.spec.upgrade_strategy != {"type": "None"}:
-            fault = f"upgradeStrategy: {_NOT_IMITATED}"
+    is_job = cluster.metadata.labels.get(LABEL_ORIGIN_KIND) == "RayJob"
+    if not fault and cluster.spec.upgrade_strategy and is_job:
+        fault = "upgradeStrategy cannot be set when RayCluster is created by RayJob"
     return ("InvalidRayClusterSpec", f"The RayCluster spec is invalid: {fault}") if fault else None
 
 
