@@ -5,11 +5,13 @@ import fcntl
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from hack.cluster import addons, node, preflight
 from hack.cluster.client import Client
@@ -107,6 +109,30 @@ class BareCluster:
             self.load(held)
         finally:
             held.unlink(missing_ok=True)
+
+    def blobs(self) -> frozenset[str]:
+        """Return the digests of the parts of images that the node has."""
+        command = [*self.enclosure.inside(), *self.node.ctr("content", "ls", "--quiet")]
+        listed = subprocess.run(command, capture_output=True, text=True, check=False)
+        if listed.returncode != 0:
+            raise ClusterError(f"{' '.join(command)}: {listed.stderr.strip()}")
+        return frozenset(listed.stdout.split())
+
+    @contextmanager
+    def receive_images(self) -> Iterator[IO[bytes]]:
+        """Give a stream; the node has the images of the archive written to it when this ends."""
+        command = [*self.enclosure.inside(), *self.node.ctr("images", "import", "-")]
+        with tempfile.TemporaryFile() as said:
+            importing = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said
+            )
+            assert importing.stdin is not None
+            # What it says of a stream that it gave up tells more than a broken pipe.
+            with contextlib.suppress(BrokenPipeError), importing.stdin as stream:
+                yield stream
+            if importing.wait() != 0:
+                said.seek(0)
+                raise ClusterError(f"{' '.join(command)}: {said.read().decode().strip()}")
 
     def _make(self) -> None:
         self.folder.mkdir(parents=True)

@@ -1,38 +1,52 @@
-"""Builds the images: python -m hack.images build [NAME...] | list."""
+"""Builds the images, and gives them to a local cluster.
+
+python -m hack.images build [NAME...] | load [NAME...] | list
+"""
 
 import argparse
 import contextlib
 import fcntl
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from hack.cluster.__main__ import choose_cluster
+from hack.cluster.failure import ClusterError
 from hack.images.commands import Commands
 from hack.images.engines import Engine, find_engine, home
 from hack.images.failure import ImageError
-from hack.images.image import Image, list_images
+from hack.images.image import Image, list_images, list_test_images
 from hack.images.layout import Layout
+from hack.images.load import load_images
 
 
 def main() -> int:
     """Do what the command line says; a failure is one message."""
     parser = argparse.ArgumentParser(prog="python -m hack.images", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    build = verbs.add_parser("build", help="build what has changed; all images unless named")
-    build.add_argument("names", nargs="*", metavar="NAME")
+    build = verbs.add_parser("build", help="build what has changed")
     build.add_argument("--again", action="store_true", help="also what has not changed")
+    load = verbs.add_parser("load", help="give a local cluster what it does not have")
+    load.add_argument("--cluster", default=os.environ.get("TRAINSHED_CLUSTER", "trainshed"))
+    for verb in (build, load):
+        verb.add_argument("names", nargs="*", metavar="NAME", help="default: all that are released")
     verbs.add_parser("list", help="say what is there")
     arguments = parser.parse_args()
     layout = Layout(home() / "images")
     try:
-        if arguments.verb == "build":
-            chosen = _choose(arguments.names)
-            with _one_at_a_time(home() / "images.lock"):
-                build_images(chosen, layout, is_forced=arguments.again)
-        else:
-            _print_list(layout)
-    except ImageError as failure:
+        with _one_at_a_time(home() / "images.lock"):
+            match arguments.verb:
+                case "build":
+                    images = _choose(arguments.names)
+                    build_images(images, layout, is_forced=arguments.again)
+                case "load":
+                    cluster = choose_cluster(arguments.cluster, os.environ.get("TRAINSHED_DRIVER"))
+                    load_images(cluster, _choose(arguments.names), layout)
+                case _:
+                    _print_list(layout)
+    except (ImageError, ClusterError) as failure:
         print(failure, file=sys.stderr)
         return 1
     return 0
@@ -78,11 +92,11 @@ def _print_list(layout: Layout) -> None:
 
 
 def _choose(names: Sequence[str]) -> list[Image]:
-    images = list_images()
+    images = {image.name: image for image in [*list_images(), *list_test_images()]}
     unknown = sorted(set(names) - set(images))
     if unknown:
         raise ImageError(f"no image is called {', '.join(unknown)}: there are {', '.join(images)}")
-    return [images[name] for name in names or images]
+    return [images[name] for name in names] if names else list_images()
 
 
 @contextlib.contextmanager

@@ -69,8 +69,9 @@ class Buildah:
         self.commands.run(f"store-{image.name}", command)
 
     def _find_base(self, wanted: str) -> str:
-        if succeeds("buildah", "inspect", "--type", "image", REFERENCE):
-            return REFERENCE
+        for known in (wanted, REFERENCE):
+            if succeeds("buildah", "inspect", "--type", "image", known):
+                return known
         if succeeds("buildah", "pull", "--policy", "missing", wanted):
             return wanted
         print(f"no registry gives {wanted.partition('@')[0]}: making a Debian by debootstrap")

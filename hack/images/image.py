@@ -47,6 +47,8 @@ class Image:
     def fingerprint(self) -> str:
         """Return a digest of all inputs: the same digest, the same image."""
         digest = hashlib.sha256()
+        below = [image for image in list_images() if image.reference == self.base()]
+        digest.update("".join(image.fingerprint() for image in below).encode())
         for path in self.inputs():
             content = hashlib.sha256(path.read_bytes()).hexdigest()
             digest.update(f"{path.relative_to(self.context)} {content}\n".encode())
@@ -68,11 +70,16 @@ def version() -> str:
     return str(project["version"])
 
 
-def list_images() -> dict[str, Image]:
-    """Return every image that is released, by name."""
+def list_images() -> list[Image]:
+    """Return every image that is released."""
     dockerfiles = sorted((ROOT / "images").glob("*/Dockerfile"))
-    images = [
+    return [
         Image(path.parent.name, f"{REGISTRY}/{path.parent.name}:{version()}", path, ROOT)
         for path in dockerfiles
     ]
-    return {image.name: image for image in images}
+
+
+def list_test_images() -> list[Image]:
+    """Return the images that stand in for others in tests. No registry has them."""
+    dockerfile = ROOT / "tests" / "kuberay" / "Dockerfile"
+    return [Image("kuberay", "localhost/trainshed/kuberay-stand-in:1.7.0", dockerfile, ROOT)]

@@ -10,7 +10,7 @@ import pytest
 from hack.images.image import Image, list_images, version
 from tests.bundle.repository import ROOT, read_text
 
-IMAGES = list_images()
+IMAGES = {image.name: image for image in list_images()}
 HADOLINT = Path(sys.executable).parent / "hadolint"
 # The arguments of each install.
 INSTALL = re.compile(r"(?:/pip|/uv pip) install((?: \\\n|[^&\n])+)")
