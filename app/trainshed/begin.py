@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainshed.identity import read_identity
+from trainshed.jobs.errors import ClusterError
 from trainshed.preflight import Place, prepare
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.loading import load_text
-from trainshed_api.names import ENV_HOME, ENV_SPEC, EXIT_INVALID, EXIT_SUCCEEDED
+from trainshed_api.names import ENV_HOME, ENV_SPEC, EXIT_INVALID, EXIT_SUCCEEDED, EXIT_TRY_AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,6 +98,7 @@ def begin_job(settings: Sequence[str], wish: Wish) -> int:
         SpecError: when it cannot be accepted; nothing was started.
         AttemptHeldError: when another driver is at work; then nobody was told anything.
     """
+    from trainshed.ending import Verdict
     from trainshed.push import Pusher, read_target
 
     identity = read_identity(os.environ)
@@ -111,6 +113,10 @@ def begin_job(settings: Sequence[str], wish: Wish) -> int:
         pusher.refused(str(error), EXIT_INVALID)
         print(pusher.deliver(), flush=True)
         raise
+    except OSError as error:  # the storage, or the cluster
+        pusher.end(Verdict.crashed(error), EXIT_TRY_AGAIN, None)
+        print(pusher.deliver(), flush=True)
+        raise ClusterError(str(error), EXIT_TRY_AGAIN) from error
     print(pusher.deliver(), flush=True)
     return code
 

@@ -6,7 +6,6 @@ of Ray Train (runtime/relay.py) to the coordinator, which it finds by name.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import uuid
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from trainshed import ray_cluster
 from trainshed.command import Command
 from trainshed.ending import Verdict
+from trainshed.job_config import for_workers
 from trainshed.runtime import ray_snapshot
 from trainshed_api.names import (
     APPLICATION,
@@ -105,8 +105,7 @@ def environment_of(prepared: Prepared, attempt: Attempt, address: str, name: str
         ENV_RUN_NAME: RAY_FOLDER,
     }
     if spec.env:  # for its workers, which are no children of it
-        config = {"runtime_env": {"env_vars": dict(spec.env)}}
-        environment["RAY_JOB_CONFIG_JSON_ENV_VAR"] = json.dumps(config)
+        environment |= for_workers(os.environ, spec.env)
         environment["RAY_OVERRIDE_JOB_RUNTIME_ENV"] = "1"
     return environment
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from trainshed.capacity import Cluster, Node
+from trainshed.job_config import JOB_CONFIG, for_workers
 from trainshed_api.quantity import parse_cores
 
 if TYPE_CHECKING:
@@ -77,6 +78,9 @@ def start(spec: TrainingRunSpec) -> None:
     environment = {"env_vars": dict(spec.env)} if spec.env else None
     with _sigterm_stays_ours():
         if in_cluster():
+            if JOB_CONFIG in os.environ:
+                os.environ.update(for_workers(os.environ, spec.env))
+                environment = None
             ray.init(runtime_env=environment, logging_level=logging.WARNING)
             return
         os.environ.update(NOT_ON_ONE_MACHINE | RETRY_SOON)
