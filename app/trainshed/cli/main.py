@@ -10,6 +10,7 @@ from trainshed import __version__
 from trainshed.cli.data import data
 from trainshed.cli.explain import explain
 from trainshed.cli.jobs import delete, list_jobs, logs, status, stop
+from trainshed.cli.render import render
 from trainshed.cli.report import report
 from trainshed.cli.run import run
 from trainshed.cli.submit import submit
@@ -26,7 +27,7 @@ def cli() -> None:
     """Train a model from one TrainingRun file."""
 
 
-HERE = (run, validate, explain, report, data)
+HERE = (run, validate, explain, render, report, data)
 IN_A_CLUSTER = (submit, status, logs, stop, list_jobs, delete)
 for command in (*HERE, *IN_A_CLUSTER):
     cli.add_command(command)

@@ -1,0 +1,53 @@
+"""`trainshed render FILE`: the RayJob that the controller would create."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+import yaml
+
+from trainshed.cli.files import file_options
+from trainshed_api.errors import Problem, SpecError, show_value
+from trainshed_api.loading import load_file
+from trainshed_api.rayjob import Attempt, SharedCluster, render_rayjob
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trainshed_api.v1alpha1 import TrainingRun
+
+# What only the API server and the controller know.
+UNKNOWN_UID = "00000000-0000-0000-0000-000000000000"
+NOTE = """\
+# The first attempt of {name}, as the controller creates it, but for what a file does not know: the
+# uid of the object, and where its progress goes.
+"""
+
+
+@click.command()
+@file_options
+@click.option("--cluster", default="trainshed", help="RayCluster of runs that name none.")
+def render(file: Path, settings: tuple[str, ...], cluster: str) -> None:
+    """Print the RayJob that FILE becomes in a cluster, and send nothing."""
+    run = load_file(file, settings)
+    _check(run)
+    if run.spec.cluster and run.spec.cluster.shared:
+        cluster = run.spec.cluster.shared
+    name, namespace = run.metadata.name, run.metadata.namespace or "default"
+    rendered = render_rayjob(run, Attempt(namespace, name, UNKNOWN_UID, 1), SharedCluster(cluster))
+    click.echo(NOTE.format(name=name) + yaml.safe_dump(rendered, sort_keys=False), nl=False)
+
+
+def _check(run: TrainingRun) -> None:
+    """Refuse what a file alone cannot become there."""
+    problems = []
+    code = run.spec.code
+    if code.working_dir and not code.is_remote:
+        want = "an address: nobody uploads a folder for the controller; `trainshed submit` does"
+        problems.append(Problem("spec.code.workingDir", show_value(code.working_dir), want))
+    if run.spec.cluster and run.spec.cluster.dedicated:
+        want = "shared: what a class of clusters is, only the chart's values say"
+        problems.append(Problem("spec.cluster", "dedicated", want))
+    if problems:
+        raise SpecError(problems)
