@@ -132,9 +132,11 @@ class Jobs:
 
     def _ask(self, job_id: str, call: Callable[[], Answer]) -> Answer:
         """Return what a call returns, its errors said in one line."""
+        from ray.exceptions import AuthenticationError
+
         try:
             return call()
-        except RuntimeError as error:
+        except (RuntimeError, AuthenticationError) as error:
             raise ClusterError(*self._explain(job_id, str(error))) from None
         except OSError as error:  # requests' own errors are some
             message = f"{self._access.address} does not answer any more ({_name(error)})"
