@@ -1,0 +1,80 @@
+"""The queue of the stand-in: one look at a key at a time, and no look is lost."""
+
+import asyncio
+from collections import Counter
+from itertools import pairwise
+
+from tests.kuberay.api import TryAgainError
+from tests.kuberay.mirror import Key
+from tests.kuberay.workqueue import WorkQueue
+
+ONE, TWO = ("team", "one"), ("team", "two")
+
+
+async def settle(queue: WorkQueue, workers: int = 2, seconds: float = 0.1) -> None:
+    tasks = [asyncio.create_task(queue.work()) for _ in range(workers)]
+    await asyncio.sleep(seconds)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_key_stands_in_the_queue_once() -> None:
+    looks: Counter[Key] = Counter()
+
+    async def look(key: Key) -> None:
+        looks[key] += 1
+
+    queue = WorkQueue(look)
+    for key in (ONE, ONE, TWO, ONE):
+        queue.add(key)
+    await settle(queue)
+    assert looks == {ONE: 1, TWO: 1}
+
+
+async def test_what_happens_during_a_look_is_looked_at_afterwards_and_not_beside_it() -> None:
+    looks: list[str] = []
+    beside: list[int] = []
+
+    async def look(key: Key) -> None:
+        beside.append(len(looks) % 2)
+        looks.append("begin")
+        if len(looks) == 1:
+            queue.add(key)
+        await asyncio.sleep(0.01)
+        looks.append("end")
+
+    queue = WorkQueue(look)
+    queue.add(ONE)
+    await settle(queue)
+    assert looks == ["begin", "end", "begin", "end"]
+    assert beside == [0, 0]
+
+
+async def test_a_look_that_failed_is_repeated_after_longer_and_longer_waits() -> None:
+    times: list[float] = []
+
+    async def look(key: Key) -> None:
+        times.append(asyncio.get_running_loop().time())
+        raise TryAgainError("not yet")
+
+    queue = WorkQueue(look)
+    queue.add(ONE)
+    await settle(queue, seconds=0.3)
+    waits = [after - before for before, after in pairwise(times)]
+    assert len(waits) >= 3
+    assert waits[2] > waits[0]
+
+
+async def test_the_earliest_of_several_times_counts() -> None:
+    looks: list[Key] = []
+
+    async def look(key: Key) -> None:
+        looks.append(key)
+
+    queue = WorkQueue(look)
+    queue.add_after(ONE, 60)
+    queue.add_after(ONE, 0.01)
+    queue.add_after(ONE, 60)
+    await settle(queue)
+    assert looks == [ONE]
