@@ -216,6 +216,11 @@ def _object(value: JsonValue) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
+def crd_text() -> str:
+    """Return the CRD as YAML, as the chart keeps it."""
+    head = "# Generated from the model by `python -m trainshed_api.crd`; do not edit.\n"
+    return head + yaml.safe_dump(render_crd(), sort_keys=False, width=100)
+
+
 if __name__ == "__main__":
-    sys.stdout.write("# Generated from the model by `python -m trainshed_api.crd`; do not edit.\n")
-    yaml.safe_dump(render_crd(), sys.stdout, sort_keys=False, width=100)
+    sys.stdout.write(crd_text())

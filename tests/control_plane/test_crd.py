@@ -1,0 +1,282 @@
+"""The API server refuses what the model refuses, and hands back what was given."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from hack.cluster.failure import ClusterError
+from tests.builders import make_data, make_dataset, make_document
+from tests.control_plane.plugin import ROOT, ControlPlane
+from trainshed_api.loading import Document, load_file
+from trainshed_api.rules import Rule, iterate_rules
+from trainshed_api.validation import validate_document
+
+SAMPLES = [
+    ROOT / "manifests" / "trainingrun.yaml",
+    *(ROOT / "manifests" / "samples").glob("*.yaml"),
+]
+QUANTITY = "want a Kubernetes quantity above 0, such as 2, 500m or 8Gi"
+
+
+def dataset(**fields: JsonValue) -> Document:
+    """Return a spec with one dataset."""
+    return {"data": make_data(make_dataset(**fields))}
+
+
+ENTRYPOINT_REFUSES: Document = {
+    "config": {"a": 1},
+    "epochs": 1,
+    "batchSize": 8,
+    "precision": "float32",
+    "data": {},
+    "checkpoint": {},
+}
+# Each rule of the CRD by the words it says, with specs that break it.
+REFUSED: dict[str, tuple[Document, str]] = {
+    "no program": ({"train": None}, "spec: Invalid value: want exactly one: train"),
+    "two programs": ({"entrypoint": ["a"]}, "spec: Invalid value: want exactly one: train"),
+    "fewer rows than workers": (
+        {"batchSize": 2, "workers": {"count": 3}},
+        "spec.batchSize: Invalid value: want at least workers.count",
+    ),
+    "a name of ours in env": ({"env": {"TRAINSHED_X": "1"}}, "spec.env: Invalid value: want names"),
+    "no name in env": ({"env": {"1": "1"}}, "spec.env: Invalid value: want names"),
+    "a local folder": (
+        {"code": {"workingDir": "src"}},
+        "spec.code.workingDir: Invalid value: want the address of a .zip that the cluster can read",
+    ),
+    "an option of pip": (
+        {"code": {"pip": ["-r x"]}},
+        "spec.code.pip: Invalid value: want requirements such as einops==0.8",
+    ),
+    "two clusters": (
+        {"cluster": {"shared": "a", "dedicated": {}}},
+        "spec.cluster: Invalid value: want exactly one: shared",
+    ),
+    "a rule for everything": (
+        {"failurePolicy": {"rules": [{"action": "Fail"}]}},
+        "spec.failurePolicy.rules[0]: Invalid value: want exitCodes, logPattern or both",
+    ),
+    "no CPU": ({"workers": {"resources": {"cpu": 0}}}, f"cpu: Invalid value: {QUANTITY}"),
+    "nonsense for memory": (
+        {"workers": {"resources": {"memory": "much"}}},
+        f"memory: Invalid value: {QUANTITY}",
+    ),
+    "a dataset without a name": (
+        {"data": {"datasets": {"1": make_dataset()}}},
+        "spec.data.datasets: Invalid value: a dataset's name is a letter",
+    ),
+    "objects with torch": (
+        {"data": make_data(make_dataset(cache="objects"), loader="torch")},
+        "spec.data.datasets: Invalid value: cache: want workers, none or auto with loader torch",
+    ),
+    "kept by workers, shuffled over all": (
+        dataset(cache="workers", shuffle={"mode": "global"}),
+        "spec.data.datasets[train].cache: Invalid value: want objects, none or auto",
+    ),
+    "a buffer for nothing": (
+        dataset(shuffle={"bufferSize": 5}),
+        "spec.data.datasets[train].shuffle.bufferSize: Invalid value: want it only with mode local",
+    ),
+    "read two ways": (
+        dataset(read={"format": "parquet", "path": "a", "use": "m:f"}),
+        "spec.data.datasets[train].read: Invalid value: want exactly one: format",
+    ),
+    "no path": (
+        dataset(read={"format": "parquet"}),
+        "spec.data.datasets[train].read.path: Invalid value: missing; want the file or folder",
+    ),
+    "a path for a function": (
+        dataset(read={"use": "m:f", "path": "a"}),
+        "spec.data.datasets[train].read.path: Invalid value: want it only with format",
+    ),
+    "columns for a function": (
+        dataset(read={"use": "m:f", "columns": ["a"]}),
+        "spec.data.datasets[train].read.columns: Invalid value: want it only with format",
+    ),
+    "a batch of rows": (
+        dataset(transforms=[{"use": "m:f", "kind": "rows", "batchSize": 2}]),
+        "spec.data.datasets[train].transforms[0].batchSize: Invalid value: want it only with kind",
+    ),
+    **{
+        f"{name} for an entrypoint": (
+            {"train": None, "entrypoint": ["python", "x.py"], name: value},
+            f"spec.{name}: Invalid value: want it only with train",
+        )
+        for name, value in ENTRYPOINT_REFUSES.items()
+    },
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a run: of what, from what, and what is said to it."""
+
+    change: Document
+    want: str = ""
+    start: Document = field(default_factory=lambda: {"config": {"rate": 1}, **dataset()})
+
+
+STAYS: Document = {
+    "train": "my_module:other",
+    "config": {"rate": 2},
+    "batchSize": 128,
+    "precision": "float16",
+    "seed": 3,
+    "storage": "elsewhere",
+}
+WAITS: dict[str, Document] = {
+    "CPU of workers": {"workers": {"resources": {"cpu": 2}}},
+    "the group": {"workers": {"group": "gpu"}},
+    "the cluster": {"cluster": {"dedicated": {}}},
+    "the data's CPUs": {"data": {"cpus": 3}},
+    "the cache": dataset(cache="none"),
+    "the code": {"code": {"pip": ["einops"]}},
+    "checkpoints": {"checkpoint": {"keep": 5}},
+}
+NEVER, SUSPENDED = "it makes another run", "can be changed only while spec.suspend is true"
+CHANGES: dict[str, Change] = {
+    **{
+        f"{name} stays": Change({name: value}, f"spec.{name}: Invalid value: cannot be changed: ")
+        for name, value in STAYS.items()
+    },
+    "a dataset stays": Change(dataset(read={"path": "other"}), "read.path: Invalid value: cannot"),
+    "no dataset is added": Change({"data": {"datasets": {"new": make_dataset()}}}, NEVER),
+    "transforms stay": Change(
+        dataset(transforms=[{"use": "m:f", "options": {"size": 9}}]),
+        "transforms: Invalid value: cannot be changed",
+        dataset(transforms=[{"use": "m:f", "options": {"size": 8}}]),
+    ),
+    **{f"{name} waits for a pause": Change(value, SUSPENDED) for name, value in WAITS.items()},
+    "workers may change": Change({"workers": {"count": 2}}),
+    "the budget may change": Change({"failurePolicy": {"maxApplicationFailures": 3}}),
+    "env may change": Change({"env": {"A": "1"}}),
+    "priority, deadlines and ttl may change": Change(
+        {"priority": 3, "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 0}
+    ),
+    "a run may be suspended": Change({"suspend": True}),
+    "the cluster may change in a pause": Change(
+        {"cluster": {"shared": "other"}, "checkpoint": {"keep": 5}}, start={"suspend": True}
+    ),
+    "but the training not": Change({"seed": 4}, NEVER, {"suspend": True}),
+}
+
+
+@pytest.fixture(scope="module")
+def namespace_of_all(control_plane: ControlPlane, trainingrun_crd: str) -> str:
+    """One namespace for what is not kept: everything here is a dry run or deleted at once."""
+    control_plane.kubectl("create", "namespace", "crd-tests")
+    return "crd-tests"
+
+
+def create(control_plane: ControlPlane, namespace: str, spec: Document, *options: str) -> Document:
+    """Return the object as the API server makes it."""
+    document = make_document(**{k: v for k, v in spec.items() if v is not None})
+    if spec.get("train", "") is None:
+        document["spec"] = {k: v for k, v in spec.items() if v is not None}
+    answer = control_plane.kubectl(
+        "create", "-n", namespace, "--validate=strict", "-o", "json", "-f", "-", *options,
+        stdin=json.dumps(document),
+    )  # fmt: skip
+    made = json.loads(answer)
+    assert isinstance(made, dict)
+    return made
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_server_refuses(control_plane: ControlPlane, namespace_of_all: str, case: str) -> None:
+    spec, want = REFUSED[case]
+
+    with pytest.raises(ClusterError) as refusal:
+        create(control_plane, namespace_of_all, spec, "--dry-run=server")
+
+    assert want in str(refusal.value)
+
+
+def test_server_refuses_a_long_name(control_plane: ControlPlane, namespace_of_all: str) -> None:
+    document = make_document() | {"metadata": {"name": "a" * 41}}
+
+    with pytest.raises(ClusterError, match=r"metadata\.name: want at most 40"):
+        control_plane.kubectl(
+            "create", "-n", namespace_of_all, "-f", "-", stdin=json.dumps(document)
+        )
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_server_lets_change_what_may_change(
+    control_plane: ControlPlane, namespace_of_all: str, case: str
+) -> None:
+    change = CHANGES[case]
+    made = create(control_plane, namespace_of_all, change.start)
+    patch = json.dumps({"spec": change.change})
+    words = ("-n", namespace_of_all, "trun", "digits")
+    try:
+        if change.want:
+            with pytest.raises(ClusterError) as refusal:
+                control_plane.kubectl("patch", *words, "--type=merge", "-p", patch)
+            assert change.want in str(refusal.value)
+        else:
+            control_plane.kubectl("patch", *words, "--type=merge", "-p", patch)
+    finally:
+        control_plane.kubectl("delete", *words, "--wait=true")
+    assert made["kind"] == "TrainingRun"
+
+
+def test_every_rule_has_a_case_that_it_refuses() -> None:
+    said = [want for _, want in REFUSED.values()] + [change.want for change in CHANGES.values()]
+
+    def is_covered(rule: Rule) -> bool:
+        return any(
+            rule.message.startswith(text.partition("Invalid value: ")[2].rstrip() or text)
+            or (text and text in rule.message)
+            for text in said
+            if text
+        )
+
+    missing = [r for r in iterate_rules() if not is_covered(r) and not r.message.startswith("meta")]
+    assert missing == []
+
+
+@pytest.mark.parametrize("file", SAMPLES, ids=[path.name for path in SAMPLES])
+def test_object_that_the_server_hands_back_is_the_file(
+    control_plane: ControlPlane, namespace_of_all: str, file: Path
+) -> None:
+    answer = control_plane.kubectl(
+        "create", "-n", namespace_of_all, "--validate=strict", "--dry-run=server", "-o", "json",
+        "-f", str(file),
+    )  # fmt: skip
+
+    read_back = validate_document(json.loads(answer), "server")
+
+    assert read_back.spec == load_file(file).spec
+
+
+def test_explain_reads_like_a_manual(control_plane: ControlPlane, trainingrun_crd: str) -> None:
+    text = control_plane.kubectl("explain", "trun.spec.workers.resources.cpu")
+
+    assert "CPU cores of each worker, such as 2, 0.5 or 500m." in text
+
+
+def test_columns_are_those_of_the_status(
+    control_plane: ControlPlane, namespace: str, trainingrun_crd: str
+) -> None:
+    create(control_plane, namespace, {})
+    status = {
+        "phase": "Running",
+        "attempt": 2,
+        "progress": {"display": {"epoch": "3/5", "step": "120/390", "loss": "0.31", "eta": "42s"}},
+    }
+    control_plane.kubectl(
+        "patch", "-n", namespace, "trun", "digits", "--subresource=status", "--type=merge",
+        "-p", json.dumps({"status": status}),
+    )  # fmt: skip
+
+    head, row = control_plane.kubectl("get", "-n", namespace, "trun").splitlines()
+
+    assert head.split() == [
+        "NAME", "PHASE", "ATTEMPT", "EPOCH", "STEP", "LOSS", "RATE", "DATA-WAIT", "ETA", "AGE",
+    ]  # fmt: skip
+    assert row.split()[:6] == ["digits", "Running", "2", "3/5", "120/390", "0.31"]
