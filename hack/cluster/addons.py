@@ -11,7 +11,7 @@ STORAGE_CLASS = "standard"
 NUM_VOLUMES = 20
 NUM_GPUS = 2
 
-_COREFILE = """\
+COREFILE = """\
 .:53 {
     errors
     ready
@@ -111,7 +111,7 @@ def _dns_objects() -> list[dict[str, object]]:
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": inside,
-            "data": {"Corefile": _COREFILE},
+            "data": {"Corefile": COREFILE},
         },
         {
             "apiVersion": "v1",

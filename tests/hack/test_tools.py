@@ -2,12 +2,14 @@
 
 import hashlib
 import io
+import re
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from hack.cluster import addons
 from hack.tools import finder
 from hack.tools.finder import ToolMissingError, find
 from hack.tools.pins import Release, load_releases, release_of, this_platform
@@ -53,11 +55,19 @@ def test_every_release_is_pinned_by_a_checksum_or_by_modules(release: Release) -
     assert (release.module_folder / "go.sum").is_file()
     module = (release.module_folder / "go.mod").read_text()
     for tool, package in release.packages.items():
-        assert f"\t{package}\n" in module or f"tool {package}\n" in module
+        is_ours = f"module {package}\n" in module and (release.module_folder / "main.go").is_file()
+        assert is_ours or f"\t{package}\n" in module or f"tool {package}\n" in module
         for platform, digest in release.sha256.get(tool, release.sha256.get("archive", {})).items():
             assert platform.startswith("linux-")
             assert len(digest) == 64
     assert f"v{release.version}" in module, "the checksum and the build are of one version"
+
+
+def test_our_coredns_has_the_plugins_that_the_cluster_names() -> None:
+    main = (release_of("coredns").module_folder / "main.go").read_text()
+    compiled = set(re.findall(r"coredns/plugin/(\w+)", main))
+    named = set(re.findall(r"^    (\w+)", addons.COREFILE, re.MULTILINE))
+    assert named == compiled
 
 
 def test_a_tool_on_path_is_taken_when_its_version_fits(
