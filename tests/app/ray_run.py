@@ -67,7 +67,7 @@ def start(
     )
 
 
-def finish(process: subprocess.Popen[str], timeout_seconds: float = 100) -> Output:
+def finish(process: subprocess.Popen[str], timeout_seconds: float = 400) -> Output:
     """Wait for a process and read what it left; nothing of it stays behind."""
     try:
         stdout, stderr = process.communicate(timeout=timeout_seconds)
@@ -84,7 +84,7 @@ def trainshed(
     return finish(start(*words, environment=environment, program=program))
 
 
-def wait_for_step(file: Path, step: int, attempt: int = 1, timeout_seconds: float = 80) -> None:
+def wait_for_step(file: Path, step: int, attempt: int = 1, timeout_seconds: float = 300) -> None:
     """Wait until a run's metrics.jsonl shows a step."""
     metrics = run_folder(file) / "attempts" / str(attempt) / "metrics.jsonl"
     deadline = time.monotonic() + timeout_seconds

@@ -40,7 +40,7 @@ def epochs_of(output: Output) -> list[int | None]:
 
 
 @pytest.mark.ray
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(900)
 def test_stopped_script_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
     file = write_entrypoint(tmp_path, "python", TORCH_EXAMPLE, "--epochs", "12")
     process = start("run", str(file))
@@ -73,7 +73,7 @@ def test_stopped_script_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None
 
 
 @pytest.mark.ray
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(900)
 def test_script_with_ray_data_shows_its_progress(tmp_path: Path) -> None:
     file = write_entrypoint(tmp_path, "python", RAY_DATA_EXAMPLE, "--epochs", "2")
     output = trainshed("run", str(file))

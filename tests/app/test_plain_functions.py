@@ -13,7 +13,7 @@ from trainshed_api.names import EXIT_SUCCEEDED, EXIT_TERMINATED, STOPPED
 from trainshed_api.progress import Progress, Started, WarningEvent
 from trainshed_api.records import ResultRecord
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
 ROWS = 101
 

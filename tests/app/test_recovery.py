@@ -12,7 +12,7 @@ from tests.app.ray_run import run_folder, trainshed, write_run
 from trainshed_api.names import EXIT_SUCCEEDED
 from trainshed_api.progress import Started, WorkersLost
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
 
 @dataclass(frozen=True)

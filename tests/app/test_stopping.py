@@ -32,7 +32,7 @@ from trainshed_api.names import (
 from trainshed_api.progress import Started, Stopping
 from trainshed_api.records import ResultRecord
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
 ROWS, BATCH, EPOCHS = 240, 12, 2
 STEPS = ROWS // BATCH
@@ -106,7 +106,7 @@ def assert_stopped(file: Path, output: Output, reason: str) -> int:
     return step
 
 
-def wait_for(path: Path, timeout_seconds: float = 80) -> None:
+def wait_for(path: Path, timeout_seconds: float = 300) -> None:
     deadline = time.monotonic() + timeout_seconds
     while not path.exists():
         assert time.monotonic() < deadline, f"no {path}"

@@ -17,7 +17,7 @@ from trainshed_api.records import ResultRecord, RunRecord
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
 QUICK_START = str(ROOT / "manifests" / "trainingrun.yaml")
 # A run's buckets may miss this share of its wall time.

@@ -16,7 +16,7 @@ from trainshed.data.feeder import Feeder, Limits
 from trainshed.data.plan import DatasetPlan
 from trainshed.data.schedule import Pass
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(100)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
 GROUPS = ([5, 11], [1, 30, 8], [26])
 Row = tuple[object, ...]
