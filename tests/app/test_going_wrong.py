@@ -17,7 +17,7 @@ from tests.builders_data import write_pictures
 from trainshed_api.names import EXIT_APPLICATION, EXIT_SUCCEEDED, FAILED
 from trainshed_api.progress import CheckpointSaved, Evaluated, Started, WarningEvent, WorkersLost
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
 Spec = dict[str, JsonValue]
 EPOCHS, STEPS = 3, 5
@@ -84,6 +84,13 @@ CASES: dict[str, Case] = {
         "SpecError: spec.checkpoint.best.metric: got valid.accuracy, want a reported metric: loss, "
         f"train.loss (worker 0, step {STEPS})",
         frames=("train",),
+    ),
+    "the same in a function that is Ray Train's alone": Case(
+        make_spec(
+            train="tests.app.misbehaving:report_alone",
+            checkpoint={"best": {"metric": "valid.accuracy", "mode": "max"}},
+        ),
+        "spec.checkpoint.best.metric: got valid.accuracy, want a reported metric: loss",
     ),
     "a loss that is no number, with its step": Case(
         make_spec("nan"),

@@ -30,6 +30,7 @@ from trainshed.runtime import passes
 from trainshed.runtime.checkpoint import is_ours
 from trainshed.runtime.client import Client
 from trainshed.runtime.meter import CHECKPOINTING
+from trainshed.runtime.quiet import quiet
 from trainshed.runtime.reports import events_of, reported
 
 if TYPE_CHECKING:
@@ -166,6 +167,17 @@ class ScriptRelay(ReportRelay, WorkerGroupCallback, ControllerCallback):
     def after_controller_finish(self, result: Result) -> None:  # noqa: ARG002
         """Say that training is over."""
         self._line.call(lambda coordinator: coordinator.end())
+
+
+class QuietController(ControllerCallback):
+    """Keeps Ray Train's controller from the console: the run's events say what it would.
+
+    On a busy machine it prints whole tracebacks of requests that were late and are repeated.
+    """
+
+    def after_controller_start(self, train_run_context: TrainRunContext) -> None:  # noqa: ARG002
+        """Let only its log files have what it says."""
+        quiet("ray.train", logging.CRITICAL)
 
 
 class NoCleaner(ControllerCallback):

@@ -18,7 +18,7 @@ from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
 from trainshed.ray_cluster import in_cluster
 from trainshed.runtime.failures import UsersErrorsAreFinal
-from trainshed.runtime.relay import HeldUp, ReportRelay
+from trainshed.runtime.relay import HeldUp, QuietController, ReportRelay
 from trainshed.runtime.shards import PassKeeper, Shards
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class Trainer(DataParallelTrainer):
             PassKeeper(self._coordinator),
             ReportRelay(self._coordinator),
             HeldUp(self._coordinator),
+            QuietController(),
         ]
         if not in_cluster():
             unwanted += (PlacementGroupCleanerCallback,)
