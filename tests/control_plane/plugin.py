@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Where the two CRDs of KubeRay's release are looked for; they are not part of this repository.
 CRDS_VARIABLE = "TRAINSHED_KUBERAY_CRDS"
 CRDS_NEARBY = ROOT.parent / "shared" / "kuberay-1.7.0"
+_TEST_SECONDS = 300
 _MISSING = pytest.StashKey[str]()
 
 
@@ -56,6 +57,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "control_plane" in getattr(item, "fixturenames", ()):
             item.add_marker("control_plane")
+            # The first of them waits for the server; on a busy machine that alone takes a minute.
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(_TEST_SECONDS))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
