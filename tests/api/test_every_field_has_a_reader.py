@@ -1,4 +1,4 @@
-"""A field that nobody reads is a promise nobody keeps: the app must mention each by name."""
+"""A field that nobody reads is a promise nobody keeps: its room must mention each by name."""
 
 import ast
 from functools import cache
@@ -10,11 +10,20 @@ from pydantic import BaseModel
 from trainshed_api.checkpoint import BestSpec, CheckpointSpec
 from trainshed_api.code import CodeSpec
 from trainshed_api.data import DatasetSpec, DataSpec, FeedSpec, ShuffleSpec
+from trainshed_api.failure import FailurePolicySpec, FailureRule
+from trainshed_api.placement import ClusterSpec, DedicatedSpec
 from trainshed_api.rows import AugmentSpec, ReadSpec, TransformSpec
 from trainshed_api.v1alpha1 import Metadata, TrainingRunSpec
 from trainshed_api.workers import ResourcesSpec, WorkersSpec
 
-APP = Path(__file__).parents[2] / "app" / "trainshed"
+ROOT = Path(__file__).parents[2]
+APP = (ROOT / "app" / "trainshed",)
+# What the controller creates is rendered in the contract's room, for the CLI shows it, too.
+CONTROLLER = (
+    ROOT / "controller" / "trainshed_controller",
+    ROOT / "api" / "trainshed_api" / "rayjob.py",
+    ROOT / "api" / "trainshed_api" / "job.py",
+)
 MODELS: tuple[type[BaseModel], ...] = (
     Metadata,
     TrainingRunSpec,
@@ -30,31 +39,45 @@ MODELS: tuple[type[BaseModel], ...] = (
     CheckpointSpec,
     BestSpec,
     CodeSpec,
+    ClusterSpec,
+    DedicatedSpec,
+    FailurePolicySpec,
+    FailureRule,
 )
 
 
-def app_fields() -> list[str]:
-    """Return Model.field for every field whose reader is the app."""
+def fields_of(reader: str) -> list[str]:
+    """Return Model.field for every field that the room reads; metadata is Kubernetes' own."""
+    also = {"app": "both"}.get(reader)
     return [
         f"{model.__name__}.{name}"
         for model in MODELS
         for name, field in model.model_fields.items()
         if isinstance(field.json_schema_extra, dict)
-        and field.json_schema_extra.get("readBy") != "controller"
+        and field.json_schema_extra.get("readBy") in (reader, also)
+        and not (reader == "controller" and model is Metadata)
     ]
 
 
 @cache
-def attributes_read() -> frozenset[str]:
-    """Return the name of every attribute that the app reads."""
+def attributes_read(places: tuple[Path, ...]) -> frozenset[str]:
+    """Return the name of every attribute that is read there."""
+    files = [
+        file for place in places for file in (place.rglob("*.py") if place.is_dir() else [place])
+    ]
     return frozenset(
         node.attr
-        for file in APP.rglob("*.py")
+        for file in files
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
     )
 
 
-@pytest.mark.parametrize("field", app_fields())
+@pytest.mark.parametrize("field", fields_of("app"))
 def test_field_is_read_by_the_app(field: str) -> None:
-    assert field.rpartition(".")[2] in attributes_read()
+    assert field.rpartition(".")[2] in attributes_read(APP)
+
+
+@pytest.mark.parametrize("field", fields_of("controller"))
+def test_field_is_read_by_the_controller(field: str) -> None:
+    assert field.rpartition(".")[2] in attributes_read(CONTROLLER)

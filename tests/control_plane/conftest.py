@@ -1,10 +1,15 @@
 """Fixtures of the tests of the CRD and of the controller."""
 
 import json
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
+from hack.chart.helm import prepare_chart, render_chart
+from hack.tools.finder import find
 from tests.control_plane.plugin import ControlPlane
+from tests.control_plane.world import World, make_world
 from trainshed_api.crd import render_crd
 
 
@@ -16,3 +21,34 @@ def trainingrun_crd(control_plane: ControlPlane) -> str:
     name = "trainingruns.trainshed.dev"
     control_plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/{name}")
     return name
+
+
+@pytest.fixture(scope="session")
+def chart(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The chart, with an empty place where KubeRay's belongs."""
+    return prepare_chart(tmp_path_factory.mktemp("chart"))
+
+
+@pytest.fixture
+def identity(control_plane: ControlPlane, chart: Path, namespace: str) -> Path:
+    """The controller's ServiceAccount in a fresh namespace, with exactly the chart's rights."""
+    shown = ("serviceaccount", "roles", "key")
+    options = [f"--show-only=templates/controller/{name}.yaml" for name in shown]
+    objects = render_chart(str(find("helm")), chart, *options, namespace=namespace)
+    control_plane.kubectl("create", "-f", "-", stdin=objects)
+    account = f"system:serviceaccount:{namespace}:trainshed-controller"
+    return control_plane.user_kubeconfig(account, groups=["system:serviceaccounts"])
+
+
+@pytest.fixture
+async def world(  # noqa: PLR0917  # fixtures, by name
+    control_plane: ControlPlane,
+    kuberay_crds: tuple[str, ...],
+    trainingrun_crd: str,
+    namespace: str,
+    identity: Path,
+    tmp_path: Path,
+) -> AsyncIterator[World]:
+    """A cluster with the controller at work as its own ServiceAccount."""
+    async with make_world(control_plane, namespace, identity, tmp_path) as made:
+        yield made

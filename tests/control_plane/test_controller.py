@@ -1,25 +1,6 @@
 """From `kubectl apply` to Complete and beyond, on a real API server."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
-
-from tests.control_plane.plugin import ControlPlane
-from tests.control_plane.world import World, make_world, until
-
-
-@pytest.fixture
-async def world(
-    control_plane: ControlPlane,
-    kuberay_crds: tuple[str, ...],
-    trainingrun_crd: str,
-    namespace: str,
-    tmp_path: Path,
-) -> AsyncIterator[World]:
-    """A cluster with the controller at work."""
-    async with make_world(control_plane, namespace, control_plane.kubeconfig, tmp_path) as made:
-        yield made
+from tests.control_plane.world import World, until
 
 
 async def test_a_run_is_applied_and_completes_and_trains_again_after_a_delete(world: World) -> None:

@@ -37,7 +37,10 @@ ENTRYPOINT_REFUSES: Document = {
 # Each rule of the CRD by the words it says, with specs that break it.
 REFUSED: dict[str, tuple[Document, str]] = {
     "no program": ({"train": None}, "spec: Invalid value: want exactly one: train"),
-    "two programs": ({"entrypoint": ["a"]}, "spec: Invalid value: want exactly one: train"),
+    "two programs": (
+        {"train": "m:f", "entrypoint": ["a"]},
+        "spec: Invalid value: want exactly one: train",
+    ),
     "fewer rows than workers": (
         {"batchSize": 2, "workers": {"count": 3}},
         "spec.batchSize: Invalid value: want at least workers.count",

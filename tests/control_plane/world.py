@@ -17,6 +17,7 @@ from pydantic import JsonValue
 
 from hack.cluster.failure import ClusterError
 from tests.control_plane.drivers import Drivers
+from tests.control_plane.interference import Interference
 from tests.control_plane.plugin import ROOT, ControlPlane
 from tests.kuberay.api import KubeApi
 from tests.kuberay.dashboards import Dashboards
@@ -78,7 +79,7 @@ class World:
     dashboards: Dashboards
     kubelet: Kubelet
     folder: Path
-    kubeconfig: Path
+    api: Interference
     environment: dict[str, str] = field(default_factory=dict)
     _process: asyncio.subprocess.Process | None = None
 
@@ -134,6 +135,13 @@ class World:
     async def kill_controller(self) -> None:
         """Kill the controller as a lost node does."""
         await self._stop_controller(signal.SIGKILL)
+
+    async def killed(self, at_most_seconds: float) -> None:
+        """Wait until the controller was killed; not every run writes as much, so not for ever."""
+        end = time.monotonic() + at_most_seconds
+        while self._process is not None and time.monotonic() < end:
+            await asyncio.sleep(0.1)
+        await self.kill_controller()
 
     async def stop_controller(self) -> int:
         """Stop the controller as Kubernetes does; return its exit code."""
@@ -212,9 +220,12 @@ def free_port() -> int:
 
 @contextlib.asynccontextmanager
 async def make_world(
-    control_plane: ControlPlane, namespace: str, kubeconfig: Path, folder: Path
+    control_plane: ControlPlane, namespace: str, identity: Path, folder: Path
 ) -> AsyncIterator[World]:
-    """Play a cluster with the RayCluster `trainshed` of two Pods with a CPU each."""
+    """Play a cluster with the RayCluster `trainshed` of two Pods with a CPU each.
+
+    identity: a kubeconfig of the controller's ServiceAccount.
+    """
     drivers = Drivers()
     progress = free_port()
     async with contextlib.AsyncExitStack() as stack:
@@ -233,6 +244,7 @@ async def make_world(
             asyncio.create_task(kubelet.watch()),
             asyncio.create_task(kubelet.work()),
         ]
+        between = await stack.enter_async_context(Interference(identity))
         world = World(
             control_plane,
             namespace,
@@ -240,10 +252,10 @@ async def make_world(
             dashboards,
             kubelet,
             folder,
-            kubeconfig,
+            between,
             environment={
                 **os.environ,
-                "KUBECONFIG": str(kubeconfig),
+                "KUBECONFIG": str(between.write_kubeconfig(folder / "kubeconfig")),
                 "TRAINSHED_CONTROLLER_LOG_FORMAT": "text",
                 "TRAINSHED_CONTROLLER_NAMESPACE": namespace,
                 "TRAINSHED_CONTROLLER_HOST": "127.0.0.1",
@@ -255,9 +267,7 @@ async def make_world(
             },
         )
         await world.create(CLUSTER)
-        await world.create(
-            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "trainshed-progress-key"}}
-        )
+        between.kill = world.kill_controller
         await until(lambda: is_cluster_ready(world), 30)
         await world.start_controller()
         try:
@@ -267,6 +277,7 @@ async def make_world(
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        assert between.refused() == [], "the chart's Role gives all that the controller asks for"
 
 
 async def is_cluster_ready(world: World) -> bool:

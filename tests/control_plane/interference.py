@@ -1,0 +1,170 @@
+"""Between the controller and the API server: writes down each request, and spoils some of them."""
+
+import base64
+import json
+import ssl
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+import aiohttp
+import yaml
+from aiohttp import web
+
+# What happens to one request: answered so and not passed on; the connection cut before it is passed
+# on, or after; the controller killed before, or after.
+Fault = Literal["409", "410", "429", "500", "cut", "lost", "killed before", "killed after"]
+_HOP = {"connection", "transfer-encoding", "content-length", "content-encoding", "host"}
+_FORBIDDEN = 403
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request of the controller, and what the API server said to it."""
+
+    method: str
+    path: str
+    status: int
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it decides on anything: an Event does not."""
+        return self.method != "GET" and not self.path.endswith("/events")
+
+
+@dataclass
+class Interference:
+    """A server that passes requests on as the identity of a kubeconfig.
+
+    choose: the fault of a write, given how many writes there were before it; None passes it on.
+    kill: kills the controller.
+    """
+
+    kubeconfig: Path
+    choose: Callable[[int], Fault | None] = lambda _: None
+    kill: Callable[[], Awaitable[object]] | None = None
+    requests: list[Request] = field(default_factory=list)
+    url: str = ""
+    _writes: int = 0
+
+    async def __aenter__(self) -> Self:
+        """Listen on a free port of loopback."""
+        config = yaml.safe_load(self.kubeconfig.read_text())
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        self._server = str(cluster["server"])
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=_context(cluster, user), limit=0),
+            timeout=aiohttp.ClientTimeout(total=None),
+            auto_decompress=False,
+        )
+        application = web.Application(client_max_size=2**24)
+        application.router.add_route("*", "/{path:.*}", self._pass)
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        host, port = self._runner.addresses[0][:2]
+        self.url = f"http://{host}:{port}"
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let go of everything."""
+        await self._runner.cleanup()
+        await self._session.close()
+
+    def write_kubeconfig(self, file: Path) -> Path:
+        """Return a kubeconfig of this server."""
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": {"server": self.url}}],
+            "users": [{"name": "u", "user": {"token": "none"}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+        file.write_text(json.dumps(document))
+        return file
+
+    def start_counting(self, choose: Callable[[int], Fault | None] = lambda _: None) -> None:
+        """Forget what was, and spoil from now on as is said."""
+        self.requests.clear()
+        self._writes = 0
+        self.choose = choose
+
+    def writes(self) -> list[Request]:
+        """Return the writes so far."""
+        return [request for request in self.requests if request.is_write]
+
+    def refused(self) -> list[Request]:
+        """Return what the controller had no right to."""
+        return [request for request in self.requests if request.status == _FORBIDDEN]
+
+    async def _pass(self, request: web.Request) -> web.StreamResponse:
+        fault = self._next_fault(request)
+        if fault in ("409", "410", "429", "500"):
+            return self._answer(request, int(fault))
+        if fault == "killed before" and self.kill:
+            await self.kill()
+        if fault in ("cut", "killed before"):
+            return self._cut(request)
+        headers = {k: v for k, v in request.headers.items() if k.lower() not in _HOP}
+        headers.pop("Authorization", None)
+        async with self._session.request(
+            request.method,
+            f"{self._server}{request.raw_path}",
+            headers=headers,
+            data=await request.read(),
+        ) as answer:
+            self.requests.append(Request(request.method, request.path, answer.status))
+            if fault == "killed after" and self.kill:
+                await self.kill()
+            if fault in ("lost", "killed after"):
+                return self._cut(request)
+            kept = {k: v for k, v in answer.headers.items() if k.lower() not in _HOP}
+            if encoding := answer.headers.get("Content-Encoding"):
+                kept["Content-Encoding"] = encoding
+            response = web.StreamResponse(status=answer.status, headers=kept)
+            await response.prepare(request)
+            async for chunk in answer.content.iter_any():
+                await response.write(chunk)
+            return response
+
+    def _next_fault(self, request: web.Request) -> Fault | None:
+        if not Request(request.method, request.path, 0).is_write:
+            return None
+        fault = self.choose(self._writes)
+        self._writes += 1
+        return fault
+
+    def _answer(self, request: web.Request, status: int) -> web.Response:
+        self.requests.append(Request(request.method, request.path, status))
+        body = {"kind": "Status", "code": status, "message": "spoilt by the test"}
+        return web.json_response(body, status=status)
+
+    def _cut(self, request: web.Request) -> web.Response:
+        if request.transport is not None:
+            request.transport.abort()
+        return web.Response(status=503)
+
+
+def _context(cluster: dict[str, str], user: dict[str, str]) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=_text(cluster, "certificate-authority"))
+    with tempfile.TemporaryDirectory() as folder:
+        certificate, key = Path(folder) / "crt", Path(folder) / "key"
+        certificate.write_text(_text(user, "client-certificate"))
+        key.write_text(_text(user, "client-key"))
+        context.load_cert_chain(certificate, key)
+    return context
+
+
+def _text(part: dict[str, str], name: str) -> str:
+    if f"{name}-data" in part:
+        return base64.b64decode(part[f"{name}-data"]).decode()
+    return Path(part[name]).read_text()
