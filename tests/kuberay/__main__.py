@@ -24,6 +24,8 @@ def main() -> None:
     )
     parser.add_argument("--reconcile-concurrency", type=int, default=defaults.concurrency)
     given = parser.parse_args()
+    if given.kubeconfig is not None and not given.kubeconfig.is_file():
+        parser.error(f"argument --kubeconfig: no file {given.kubeconfig}")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     settings = Settings(
         namespace=given.namespace,
