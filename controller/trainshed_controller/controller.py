@@ -137,7 +137,13 @@ class Controller:
         if delay:
             return delay
         before = view
-        view = await self._write(view, plan)
+        try:
+            view = await self._write(view, plan)
+        except MissingError:
+            # Its deletion was missed.
+            self._cache.runs.drop(view)
+            self.forget(view)
+            return None
         if plan.begin is not None:
             await self._create(view, plan.begin)
         for job in plan.delete_jobs:
@@ -213,8 +219,6 @@ class Controller:
 
     def trouble(self, key: Key, error: Exception, pause: float) -> None:
         """Tell of an error that passes."""
-        if isinstance(error, MissingError):
-            self._enqueue(key)
         self._metrics.errors.inc()
         log.warning(
             "%s; again in %.1f s", error, pause, extra={"run": f"{key.namespace}/{key.name}"}

@@ -27,6 +27,8 @@ _EXIT_CODE = re.compile(r"failed with exit code (-?[0-9]+)")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # How Ray says that its memory monitor killed a worker.
 _RAY_OUT_OF_MEMORY = "OutOfMemoryError"
+# How Ray says that packages or the working directory of a job cannot be had.
+_NO_ENVIRONMENT = "runtime_env"
 _LONGEST_MESSAGE = 4000
 
 
@@ -158,6 +160,16 @@ def program_failed(case: Case) -> Ending | None:
     return Ending("Application", "ApplicationFailed", text, code, logs=logs)
 
 
+def environment_failed(case: Case) -> Ending | None:
+    """The job did not come to its driver: what it was to bring along cannot be had."""
+    if case.job is None or case.job.job_status != "FAILED" or case.exit_code is not None:
+        return None
+    text = _failure_text(case)
+    if _NO_ENVIRONMENT not in text:
+        return None
+    return Ending("Application", "RuntimeEnvFailed", text)
+
+
 def head_lost(case: Case) -> Ending | None:
     """The head is another one than that the job was given to, or is gone."""
     known, head = case.attempt.head_identity, case.seen.head
@@ -234,6 +246,7 @@ CHECKS: tuple[Callable[[Case], Ending | None], ...] = (
     stopped_as_told,  # before failures: a stop may look like one
     stopped_by_others,
     memory_ran_out,  # before the program's failure, which it also looks like
+    environment_failed,
     program_failed,
     head_lost,  # before what KubeRay says of it, which comes minutes later
     kuberay_gave_up,

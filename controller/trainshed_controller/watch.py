@@ -132,9 +132,11 @@ def _say_how_it_is(
 ) -> TrainingRunStatus:
     seen, job = turn.seen, turn.seen.ray_job
     assert job
-    if job.deployment_status in ("", "Initializing", "Waiting") and not job.job_status:
+    waits = job.suspended or job.deployment_status in ("", "Initializing", "Waiting")
+    if waits and not job.job_status:
         trouble = next((pod.trouble for pod in seen.pods if pod.trouble), "")
-        message = trouble or f"RayJob {job.name} is {job.deployment_status or 'new'}"
+        word = "suspended" if job.suspended else job.deployment_status or "new"
+        message = trouble or f"RayJob {job.name} is {word}"
         status = turn.say(status, "ClusterReady", "PodTrouble" if trouble else "Waiting", message,
             holds=False,
         )  # fmt: skip

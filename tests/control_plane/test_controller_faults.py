@@ -7,6 +7,7 @@ import pytest
 from tests.control_plane.interference import Fault
 from tests.control_plane.world import World
 
+pytestmark = pytest.mark.timeout(400)
 ANSWERS: tuple[Fault, ...] = ("409", "410", "429", "500", "cut", "lost")
 
 
@@ -17,7 +18,7 @@ async def test_every_write_may_fail_once(world: World, fault: Fault) -> None:
     world.api.start_counting(lambda count: fault if count % 2 == 0 else None)
 
     await world.create_run(failurePolicy={"maxApplicationFailures": 1})
-    await world.phase("Succeeded", seconds=60)
+    await world.phase("Succeeded")
 
     status = await world.status()
     assert [a.outcome for a in status.attempts] == ["Application", "Succeeded"]
@@ -30,7 +31,7 @@ def _only(position: int, fault: Fault) -> Callable[[int], Fault | None]:
     return lambda count: fault if count == position else None
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("fault", ["killed before", "killed after"])
 async def test_the_controller_may_die_at_every_write(world: World, fault: Fault) -> None:
     world.api.start_counting()
@@ -45,7 +46,7 @@ async def test_the_controller_may_die_at_every_write(world: World, fault: Fault)
         await world.create_run(name)
         await world.killed(at_most_seconds=20)
         await world.start_controller()
-        await world.phase("Succeeded", name, seconds=60)
+        await world.phase("Succeeded", name)
         status = await world.status(name)
         assert len(status.attempts) == 1, f"{fault} write {position}: {recorded[position]}"
         assert f"{name}-1" in await world.names("rayjobs")

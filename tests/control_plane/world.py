@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import copy
 import json
 import os
 import signal
@@ -130,7 +131,7 @@ class World:
                         return answer.status == 200
             return False
 
-        await until(is_ready, 30, self.controller_log)
+        await until(is_ready, 90, self.controller_log)
 
     async def kill_controller(self) -> None:
         """Kill the controller as a lost node does."""
@@ -152,7 +153,7 @@ class World:
             return 0
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(number)
-        code = await asyncio.wait_for(self._process.wait(), 20)
+        code = await asyncio.wait_for(self._process.wait(), 60)
         self._process = None
         return code
 
@@ -184,7 +185,7 @@ class World:
         found = await self.get("trun", name)
         return TrainingRunStatus.model_validate((found or {}).get("status") or {})
 
-    async def phase(self, phase: str, name: str = "digits", seconds: float = 30) -> None:
+    async def phase(self, phase: str, name: str = "digits", seconds: float = 90) -> None:
         """Wait for a phase."""
 
         async def is_so() -> bool:
@@ -264,11 +265,12 @@ async def make_world(
                 "TRAINSHED_CONTROLLER_HEALTH_PORT": str(free_port()),
                 "TRAINSHED_CONTROLLER_DASHBOARD_URL": dashboards.url_template,
                 "TRAINSHED_CONTROLLER_PROGRESS_INTERVAL_SECONDS": "0.3",
+                "TRAINSHED_CONTROLLER_CLASSES_FILE": str(_write_classes(folder)),
             },
         )
         await world.create(CLUSTER)
         between.kill = world.kill_controller
-        await until(lambda: is_cluster_ready(world), 30)
+        await until(lambda: is_cluster_ready(world), 90)
         await world.start_controller()
         try:
             yield world
@@ -278,6 +280,20 @@ async def make_world(
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         assert between.refused() == [], "the chart's Role gives all that the controller asks for"
+
+
+def _write_classes(folder: Path) -> Path:
+    """Write the class `default`: the shared cluster's spec without a worker."""
+    spec = copy.deepcopy(CLUSTER["spec"])
+    assert isinstance(spec, dict)
+    groups = spec["workerGroupSpecs"]
+    assert isinstance(groups, list)
+    for group in groups:
+        assert isinstance(group, dict)
+        group |= {"replicas": 0, "maxReplicas": 4}
+    file = folder / "classes.yaml"
+    file.write_text(json.dumps({"default": spec}))
+    return file
 
 
 async def is_cluster_ready(world: World) -> bool:
