@@ -1,0 +1,189 @@
+"""The bundle on a cluster, as users have it: helm, kubectl, a port-forward, Ray's own clients."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.control_plane.plugin import CRDS_NEARBY, CRDS_VARIABLE
+from tests.e2e.conftest import ROOT, RunningCluster
+
+CHART = ROOT / "charts" / "trainshed"
+VALUES = ROOT / "tests" / "e2e" / "values.yaml"
+REQUEST = ROOT / "tests" / "e2e" / "request.py"
+# Where there is the real operator, both are named or lie here, and the stand-in stays out.
+OPERATOR_CHART = CHART / "charts" / "kuberay-operator-1.7.0.tgz"
+OPERATOR_IMAGE_VARIABLE = "TRAINSHED_KUBERAY_IMAGE"
+ADDRESS = "http://localhost:8265"
+
+
+@dataclass
+class Times:
+    """What took how long, in order."""
+
+    steps: list[tuple[str, float]] = field(default_factory=list)
+
+    @contextmanager
+    def measure(self, step: str) -> Iterator[None]:
+        """Note how long what is inside takes, also when it fails."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.steps.append((step, time.monotonic() - start))
+
+    def lines(self) -> list[str]:
+        """Return a line for each step, and one for their sum."""
+        total = sum(seconds for _, seconds in self.steps)
+        return [f"{seconds:7.1f} s  {step}" for step, seconds in [*self.steps, ("in all", total)]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a request was answered with."""
+
+    status: int
+    body: str
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """The chart on a cluster, in a namespace of its own."""
+
+    cluster: RunningCluster
+    chart: Path
+    namespace: str
+    times: Times
+
+    def kubectl(self, *arguments: str) -> str:
+        """Return what kubectl printed about the namespace."""
+        return self.cluster.kubectl("--namespace", self.namespace, *arguments)
+
+    def helm(self, verb: str, *arguments: str) -> str:
+        """Return what helm printed about the namespace."""
+        return self.cluster.helm(verb, "--namespace", self.namespace, *arguments)
+
+    def install(self, release: str, *arguments: str) -> None:
+        """Install the chart and wait until it is ready."""
+        wait = ("--wait", "--timeout=10m")
+        self.helm("install", release, str(self.chart), f"--values={VALUES}", *wait, *arguments)
+
+    def wait_for_ray(self, name: str) -> None:
+        """Wait, with the command that the chart's notes give, until a RayCluster is ready."""
+        ready = "--for=jsonpath={.status.state}=ready"
+        self.kubectl("wait", f"raycluster/{name}", ready, "--timeout=10m")
+
+    def ready_pods(self, group: str) -> list[str]:
+        """Return the names of the Pods of a group of Ray that are ready."""
+        pods = json.loads(self.kubectl("get", "pods", f"-lray.io/group={group}", "-ojson"))["items"]
+        return [
+            pod["metadata"]["name"]
+            for pod in pods
+            if "deletionTimestamp" not in pod["metadata"]
+            and {"Ready": "True"}.items()
+            <= {c["type"]: c["status"] for c in pod["status"].get("conditions", [])}.items()
+        ]
+
+    def objects(self) -> set[str]:
+        """Return kind and name of every object in the namespace, but for events."""
+        kinds = self.cluster.kubectl("api-resources", "--verbs=list", "--namespaced", "-oname")
+        listed = sorted(set(kinds.split()) - {"events", "events.events.k8s.io"})
+        return set(self.kubectl("get", ",".join(listed), "-oname", "--ignore-not-found").split())
+
+    def token(self, name: str) -> str:
+        """Return the token of a RayCluster."""
+        encoded = self.kubectl("get", "secret", name, "-ojsonpath={.data.auth_token}")
+        return base64.b64decode(encoded).decode()
+
+    @contextmanager
+    def dashboard(self, name: str) -> Iterator["Dashboard"]:
+        """Forward the port of a RayCluster's dashboard, and speak to it with its token."""
+        to = ("--namespace", self.namespace, f"service/{name}-head-svc", "8265")
+        with self.cluster.start("kubectl", "port-forward", *to) as forward:
+            try:
+                assert forward.stdout is not None
+                said = forward.stdout.readline()
+                assert said.startswith("Forwarding from"), said
+                yield Dashboard(self.cluster, self.token(name))
+            finally:
+                forward.terminate()
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """Ray's dashboard behind a port-forward, and the clients that speak to it."""
+
+    cluster: RunningCluster
+    token: str
+
+    def ask(
+        self, method: str, path: str, *, body: object = None, token: str | None = None
+    ) -> Answer:
+        """Return what a request is answered with, by default with the right token."""
+        answer = subprocess.run(
+            [*self.cluster.prefix, sys.executable, str(REQUEST), method, f"{ADDRESS}{path}"],
+            input=json.dumps(body) if body is not None else "",
+            env={**os.environ, "TOKEN": self.token if token is None else token},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+        status, _, rest = answer.partition("\n")
+        return Answer(int(status), rest)
+
+    def run(
+        self, command: Sequence[str | Path], seconds: float = 300
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program that speaks to the dashboard as Ray's own programs are told to."""
+        environment = {
+            "RAY_ADDRESS": ADDRESS,
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": self.token,
+        }
+        return subprocess.run(
+            [*self.cluster.prefix, *map(str, command)],
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=seconds,
+        )
+
+
+def uses_real_operator() -> bool:
+    """Return whether KubeRay's own chart and image are there."""
+    return OPERATOR_CHART.is_file() and bool(os.environ.get(OPERATOR_IMAGE_VARIABLE))
+
+
+def prepare_chart(folder: Path) -> Path:
+    """Return a copy of the chart with KubeRay's own beside it, or the stand-in's."""
+    chart = shutil.copytree(CHART, folder / CHART.name, ignore=shutil.ignore_patterns("charts"))
+    if uses_real_operator():
+        (chart / "charts").mkdir()
+        shutil.copy(OPERATOR_CHART, chart / "charts")
+    else:
+        crds = os.environ.get(CRDS_VARIABLE) or CRDS_NEARBY
+        place = [sys.executable, "-m", "tests.kuberay.chart", str(chart)]
+        subprocess.run([*place, f"--crds={crds}"], cwd=ROOT, check=True, timeout=60)
+    return chart
+
+
+def give_images(cluster: RunningCluster, name: str) -> None:
+    """Build the images that changed, and give the node what it lacks."""
+    names = ["app", "controller"]
+    if uses_real_operator():
+        cluster.load(Path(os.environ[OPERATOR_IMAGE_VARIABLE]))
+    else:
+        names.append("kuberay")
+    for verb in (["build"], ["load", f"--cluster={name}"]):
+        command = [sys.executable, "-m", "hack.images", *verb, *names]
+        subprocess.run(command, cwd=ROOT, check=True, timeout=3000)

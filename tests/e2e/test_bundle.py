@@ -1,0 +1,235 @@
+"""From `helm install` to a reinstall that finds its storage, in this order, on one cluster."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.bundle import Bundle, Dashboard, Times, give_images, prepare_chart
+from tests.e2e.conftest import NAME, ROOT, RunningCluster
+from tests.e2e.test_cluster import wait_for
+from trainshed_api.names import NODE_GROUP_LABEL
+
+# A step waits for Pods, and the first one for images.
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
+RELEASE = "trainshed"
+BIN = Path(sys.executable).parent
+MANIFEST = ROOT / "manifests" / "trainingrun.yaml"
+SLEEPER = "python -c \"print('here', flush=True); import time; time.sleep(300)\""
+# What stays of a namespace with nothing in it.
+ALWAYS_THERE = {"configmap/kube-root-ca.crt", "serviceaccount/default"}
+
+
+@pytest.fixture(scope="module")
+def times(request: pytest.FixtureRequest) -> Iterator[Times]:
+    """Where the time went, said at the end."""
+    noted = Times()
+    yield noted
+    reporter = request.config.get_terminal_writer()
+    reporter.line("\n" + "\n".join(noted.lines()))
+
+
+@pytest.fixture(scope="module")
+def bundle(
+    cluster: RunningCluster, times: Times, tmp_path_factory: pytest.TempPathFactory
+) -> Bundle:
+    """The chart and its images on the cluster, not yet installed."""
+    with times.measure("images built and given to the node"):
+        give_images(cluster, NAME)
+    namespace = "trainshed"
+    cluster.kubectl("create", "namespace", namespace)
+    level = "pod-security.kubernetes.io/enforce=restricted"
+    cluster.kubectl("label", "namespace", namespace, level)
+    chart = prepare_chart(tmp_path_factory.mktemp("chart"))
+    return Bundle(cluster, chart, namespace, times)
+
+
+@pytest.fixture(scope="module")
+def dashboard(bundle: Bundle) -> Iterator[Dashboard]:
+    """The dashboard of the installed release behind a port-forward."""
+    with bundle.dashboard(RELEASE) as forwarded:
+        yield forwarded
+
+
+def test_install_brings_a_head_a_gpu_worker_and_a_cpu_worker(bundle: Bundle) -> None:
+    with bundle.times.measure("helm install until the RayCluster is ready"):
+        bundle.install(RELEASE)
+        bundle.wait_for_ray(RELEASE)
+    assert {group: len(bundle.ready_pods(group)) for group in ("headgroup", "gpu", "cpu")} == {
+        "headgroup": 1,
+        "gpu": 1,
+        "cpu": 1,
+    }
+    limits = json.loads(
+        bundle.kubectl("get", "pod", *bundle.ready_pods("gpu"), "-ojson"),
+    )["spec"]["containers"][0]["resources"]["limits"]
+    assert limits["nvidia.com/gpu"] == "1"
+
+
+def test_the_data_of_the_quick_start_is_put_on_the_storage(bundle: Bundle) -> None:
+    with bundle.times.measure("the digits are on the storage"):
+        job = ("job", "-lapp.kubernetes.io/component=digits")
+        bundle.kubectl("wait", *job, "--for=condition=Complete", "--timeout=5m")
+
+
+def test_helm_test_asks_the_cluster_for_its_nodes(bundle: Bundle) -> None:
+    with bundle.times.measure("helm test"):
+        said = bundle.helm("test", RELEASE, "--logs", "--timeout=5m")
+    assert "Succeeded" in said
+
+
+def test_without_the_token_the_dashboard_is_closed(dashboard: Dashboard) -> None:
+    jobs = "/api/jobs/"
+    assert dashboard.ask("GET", jobs, token="").status == 401
+    assert dashboard.ask("GET", jobs, token="0" * 64).status == 403
+    assert dashboard.ask("GET", jobs).status == 200
+
+
+def test_the_quick_start_trains_and_the_second_time_says_why_not(
+    bundle: Bundle, dashboard: Dashboard
+) -> None:
+    submit: list[str | Path] = [BIN / "trainshed", "submit", MANIFEST]
+    with bundle.times.measure("trainshed submit manifests/trainingrun.yaml, followed to its end"):
+        first = dashboard.run(submit)
+    assert first.returncode == 0, first.stdout + first.stderr
+    with bundle.times.measure("the same again"):
+        second = dashboard.run(submit)
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert "is finished: --fresh trains it again" in second.stdout + second.stderr
+
+
+def test_the_dashboard_lists_the_run(dashboard: Dashboard) -> None:
+    answer = dashboard.ask("GET", "/api/train/v2/runs/v1")
+    assert answer.status == 200
+    runs = json.loads(answer.body)["train_runs"]
+    assert [run["status"] for run in runs] == ["FINISHED"]
+
+
+def test_data_is_read_and_transformed_on_the_cpu_group_alone(
+    bundle: Bundle, dashboard: Dashboard
+) -> None:
+    nodes = json.loads(dashboard.ask("GET", "/api/v0/nodes?limit=1000&detail=true").body)
+    groups = {
+        node["node_id"]: node["labels"].get(NODE_GROUP_LABEL)
+        for node in nodes["data"]["result"]["result"]
+    }
+    assert set(groups.values()) == {"head", "gpu", "cpu"}
+    tasks = json.loads(dashboard.ask("GET", "/api/v0/tasks?limit=10000&detail=true").body)
+    ran = {
+        (task["func_or_class_name"], groups[task["node_id"]])
+        for task in tasks["data"]["result"]["result"]
+        if task["type"] == "NORMAL_TASK" and task["node_id"]
+    }
+    assert ran
+    assert {group for _, group in ran} == {"cpu"}, ran
+
+
+def test_rays_command_line_does_all_it_can_do_with_a_job(
+    bundle: Bundle, dashboard: Dashboard
+) -> None:
+    def job(verb: str, *arguments: str) -> str:
+        done = dashboard.run([BIN / "ray", "job", verb, *arguments])
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    with bundle.times.measure("ray job submit, status, logs, stop, list, delete"):
+        options = ("--no-wait", "--submission-id=by-cli", "--")
+        job(
+            "submit",
+            *options,
+            "python",
+            "-c",
+            "import time; print('here', flush=True); time.sleep(300)",
+        )
+        assert wait_for(lambda: "here" in job("logs", "by-cli"))
+        assert "RUNNING" in job("status", "by-cli")
+        assert "by-cli" in job("list")
+        job("stop", "by-cli")
+        assert "STOPPED" in job("status", "by-cli")
+        job("delete", "by-cli")
+        assert "by-cli" not in job("list")
+
+
+def test_rays_sdk_does_all_it_can_do_with_a_job(bundle: Bundle, dashboard: Dashboard) -> None:
+    with bundle.times.measure("the same with Ray's SDK"):
+        done = dashboard.run([sys.executable, "tests/e2e/sdk_job.py"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines() == [
+        "status RUNNING",
+        "logs sdk was here",
+        "listed True",
+        "stopped True",
+        "status STOPPED",
+        "deleted True",
+        "listed False",
+    ]
+
+
+def test_rays_rest_interface_does_all_it_can_do_with_a_job(
+    bundle: Bundle, dashboard: Dashboard
+) -> None:
+    job = "/api/jobs/by-rest"
+
+    def read(path: str) -> dict[str, object]:
+        answer = dashboard.ask("GET", path)
+        assert answer.status == 200, answer.body
+        content: dict[str, object] = json.loads(answer.body)
+        return content
+
+    def listed() -> list[str]:
+        return [
+            entry["submission_id"] for entry in json.loads(dashboard.ask("GET", "/api/jobs/").body)
+        ]
+
+    with bundle.times.measure("the same with Ray's REST interface"):
+        wanted = {"entrypoint": SLEEPER, "submission_id": "by-rest"}
+        assert dashboard.ask("POST", "/api/jobs/", body=wanted).status == 200
+        assert wait_for(lambda: "here" in str(read(f"{job}/logs")["logs"]))
+        assert read(job)["status"] == "RUNNING"
+        assert "by-rest" in listed()
+        assert dashboard.ask("POST", f"{job}/stop").status == 200
+        assert wait_for(lambda: read(job)["status"] == "STOPPED")
+        assert dashboard.ask("DELETE", job).status == 200
+        assert dashboard.ask("GET", job).status == 404
+        assert "by-rest" not in listed()
+
+
+def test_upgrade_changes_a_group_and_rollback_takes_it_back(bundle: Bundle) -> None:
+    before = bundle.ready_pods("headgroup") + bundle.ready_pods("gpu")
+    values = ("--reuse-values", "--set=groups.cpu.replicas=2", "--wait", "--timeout=5m")
+    with bundle.times.measure("helm upgrade to two workers of `cpu`"):
+        bundle.helm("upgrade", RELEASE, str(bundle.chart), *values)
+        assert wait_for(lambda: len(bundle.ready_pods("cpu")) == 2, 180)
+    with bundle.times.measure("helm rollback to one"):
+        bundle.helm("rollback", RELEASE, "1", "--wait", "--timeout=5m")
+        assert wait_for(lambda: len(bundle.ready_pods("cpu")) == 1, 180)
+    assert bundle.ready_pods("headgroup") + bundle.ready_pods("gpu") == before
+
+
+def test_uninstall_leaves_the_claim_and_the_kinds(bundle: Bundle) -> None:
+    with bundle.times.measure("helm uninstall until the last Pod is gone"):
+        bundle.helm("uninstall", RELEASE, "--wait", "--timeout=5m")
+        assert wait_for(lambda: bundle.kubectl("get", "pods", "-oname") == "", 180)
+    assert bundle.objects() - ALWAYS_THERE == {"persistentvolumeclaim/trainshed-storage"}
+    kinds = set(bundle.cluster.kubectl("get", "crds", "-oname").split())
+    names = ("rayclusters.ray.io", "rayjobs.ray.io", "trainingruns.trainshed.dev")
+    assert {f"customresourcedefinition.apiextensions.k8s.io/{name}" for name in names} <= kinds
+    owned = ("clusterroles,clusterrolebindings", "-lapp.kubernetes.io/instance=trainshed", "-oname")
+    assert bundle.cluster.kubectl("get", *owned) == ""
+
+
+@pytest.mark.parametrize("release", [RELEASE, "other"])
+def test_a_release_of_any_name_finds_the_storage_again(bundle: Bundle, release: str) -> None:
+    name = release if RELEASE in release else f"{release}-{RELEASE}"
+    with bundle.times.measure(f"reinstalled as {release}, and found its runs"):
+        bundle.install(release)
+        bundle.wait_for_ray(name)
+        with bundle.dashboard(name) as dashboard:
+            again = dashboard.run([BIN / "trainshed", "submit", MANIFEST])
+        assert again.returncode == 0, again.stdout + again.stderr
+        assert "is finished: --fresh trains it again" in again.stdout + again.stderr
+        bundle.helm("uninstall", release, "--wait", "--timeout=5m")
+    claim = json.loads(bundle.kubectl("get", "pvc", "trainshed-storage", "-ojson"))
+    assert claim["status"]["phase"] == "Bound"
