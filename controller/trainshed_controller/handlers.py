@@ -20,7 +20,7 @@ from trainshed_controller.settings import KUBECONFIG
 from trainshed_controller.views import read_cluster, read_job, read_pod, read_run
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from trainshed_controller.cache import Cache, Shelf
     from trainshed_controller.model import (
@@ -126,3 +126,10 @@ def make_registry(
         follow(cache.pods, read_pod)  # type: ignore[arg-type]  # as above
     )
     return registry
+
+
+async def watch(registry: kopf.OperatorRegistry, namespaces: Collection[str]) -> None:
+    """Watch until told to stop by a signal; a watch that cannot be kept up is an error."""
+    await kopf.operator(
+        registry=registry, settings=make_settings(), namespaces=namespaces, standalone=True
+    )

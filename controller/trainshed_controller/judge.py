@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trainshed_api.snapshot import Snapshot
     from trainshed_api.status import AttemptOutcome, AttemptStatus
     from trainshed_api.v1alpha1 import TrainingRunSpec
-    from trainshed_controller.model import Observed, PodView, RayJobView, Settings
+    from trainshed_controller.model import Observed, RayJobView
 
 _EXIT_CODE = re.compile(r"failed with exit code (-?[0-9]+)")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -53,7 +53,6 @@ class Case:
     seen: Observed
     begun: datetime
     moved: datetime | None
-    settings: Settings
     now: datetime
 
     @property
@@ -127,7 +126,7 @@ def stopped_by_others(case: Case) -> Ending | None:
 
 def memory_ran_out(case: Case) -> Ending | None:
     """The head's or a worker's memory ran out, and the job failed or its head is gone."""
-    killed = next((pod for pod in _pods(case) if pod.ended == "OOMKilled"), None)
+    killed = next((pod for pod in case.seen.pods if pod.ended == "OOMKilled"), None)
     failed = case.job is not None and case.job.job_status == "FAILED"
     if killed and (failed or killed.is_head):
         message = f"Pod {killed.name} on node {killed.node} ran out of memory"
@@ -284,10 +283,6 @@ def contains(text: str, pattern: str) -> bool:
             return False
         position = found + len(part)
     return True
-
-
-def _pods(case: Case) -> tuple[PodView, ...]:
-    return case.seen.pods
 
 
 def _failure_text(case: Case) -> str:

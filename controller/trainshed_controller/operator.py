@@ -7,13 +7,12 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-import kopf
 from aiohttp import web
 
 from trainshed_controller.cache import Cache
 from trainshed_controller.cluster import Cluster, ClusterError
 from trainshed_controller.controller import Controller
-from trainshed_controller.handlers import make_registry, make_settings
+from trainshed_controller.handlers import make_registry, watch
 from trainshed_controller.jobs import JobsApi
 from trainshed_controller.metrics import Metrics
 from trainshed_controller.observe import Observer
@@ -168,12 +167,8 @@ class Operator:
 
     async def _watch(self) -> None:
         """Have kopf watch; it ends with an error when a watch cannot be kept up."""
-        await kopf.operator(
-            registry=make_registry(self._cache, self._enqueue, self._forget),
-            settings=make_settings(),
-            namespaces=self._platform.namespaces,
-            standalone=True,
-        )
+        registry = make_registry(self._cache, self._enqueue, self._forget)
+        await watch(registry, self._platform.namespaces)
 
     def _enqueue(self, key: Key) -> None:
         assert self._queue

@@ -30,7 +30,6 @@ def watch(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> Plan
         turn.seen,
         begun=_begun(status, turn.now),
         moved=_moved(turn, status, attempt) if progress and progress.step is not None else None,
-        settings=turn.settings,
         now=turn.now,
     )
     ending = judge(case)

@@ -1,7 +1,13 @@
 """From `kubectl apply` to Complete and beyond, on a real API server."""
 
+import asyncio
+import sys
+from pathlib import Path
+
 import pytest
 
+from hack.chart.helm import render_chart
+from hack.tools.finder import find
 from tests.control_plane.world import World, until
 
 # Seconds on an idle machine; on a busy one a process alone takes half a minute to start.
@@ -199,3 +205,39 @@ async def test_a_run_is_deleted_some_time_after_its_end(world: World) -> None:
 
 async def test_the_controller_stops_when_told(world: World) -> None:
     assert await world.stop_controller() == 0
+
+
+async def test_an_uninstall_leaves_nothing_running_and_a_reinstall_starts_nothing(
+    world: World, chart: Path
+) -> None:
+    shown = "--show-only=templates/controller/uninstall.yaml"
+    objects = render_chart(str(find("helm")), chart, shown, namespace=world.namespace)
+    await world.kubectl("create", "-f", "-", stdin=objects)
+    await world.kubectl("create", "deployment", "trainshed-controller", "--image=x:1")
+    account = f"system:serviceaccount:{world.namespace}:trainshed-uninstall"
+    identity = world.control_plane.user_kubeconfig(account, groups=["system:serviceaccounts"])
+    world.drivers.steps = 500
+    await world.create_run("live")
+    await world.phase("Running", "live")
+
+    done = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "trainshed_controller.uninstall",
+        env={
+            **world.environment,
+            "KUBECONFIG": str(identity),
+            "TRAINSHED_CONTROLLER_DEPLOYMENT": "trainshed-controller",
+        },
+    )  # fmt: skip
+    assert await done.wait() == 0
+
+    assert await world.names("rayjobs") == []
+    assert (await world.status("live")).phase == "Suspended"
+    assert next(iter(world.drivers.kept.values())) > 0
+    deployment = await world.get("deployment", "trainshed-controller")
+    assert deployment
+    assert deployment["spec"]["replicas"] == 0  # type: ignore[index,call-overload]  # JSON
+    await world.kill_controller()
+    await world.start_controller()
+    await world.create_run("later")
+    await world.phase("Running", "later")
+    assert (await world.status("live")).phase == "Suspended"
