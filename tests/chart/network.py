@@ -26,14 +26,9 @@ class Endpoint:
 
 def is_allowed(objects: list[Object], source: Endpoint, target: Endpoint, port: int) -> bool:
     """Return whether TCP may go from one to the other: the one's egress and the other's ingress."""
-    return _passes(objects, source, target, port, "egress") and may_enter(
-        objects, source, target, port
+    return _passes(objects, source, target, port, "egress") and _passes(
+        objects, target, source, port, "ingress"
     )
-
-
-def may_enter(objects: list[Object], source: Endpoint, target: Endpoint, port: int) -> bool:
-    """Return whether the target lets the source in."""
-    return _passes(objects, target, source, port, "ingress")
 
 
 def _passes(
@@ -89,5 +84,14 @@ def _is_within(block: Object, address: str) -> bool:
 
 
 def _selects(selector: Object, labels: tuple[tuple[str, str], ...]) -> bool:
-    assert set(selector) <= {"matchLabels"}, "only matchLabels is understood here"
-    return table(selector, "matchLabels").items() <= dict(labels).items()
+    assert set(selector) <= {"matchLabels", "matchExpressions"}
+    return table(selector, "matchLabels").items() <= dict(labels).items() and all(
+        _fits(expression, dict(labels)) for expression in rows(selector, "matchExpressions")
+    )
+
+
+def _fits(expression: Object, labels: dict[str, str]) -> bool:
+    assert expression["operator"] == "NotIn", "no other operator is understood here"
+    values = expression["values"]
+    assert isinstance(values, list)
+    return labels.get(text(expression, "key")) not in values

@@ -49,10 +49,10 @@ class Place:
     def try_out(self, objects: Sequence[Mapping[str, object]]) -> int:
         """Return how many objects the server would make. Raises ClusterError with its reasons."""
         answer = self.control_plane.kubectl(
-            *("create", "--dry-run=server", "--validate=strict", "-f", "-"),
+            *("apply", "--dry-run=server", "--validate=strict", "-f", "-"),
             stdin=documents(objects),
         )
-        return answer.count("created (server dry run)")
+        return answer.count("(server dry run)")
 
 
 @pytest.fixture(scope="module")
@@ -132,8 +132,8 @@ def test_the_manifest_without_helm_is_taken(
     control_plane.kubectl("apply", "-f", "-", stdin=documents([namespace]))
 
     answer = control_plane.kubectl(
-        *("create", "--dry-run=server", "--validate=strict", "-f", "-"), stdin=documents(rest)
+        *("apply", "--dry-run=server", "--validate=strict", "-f", "-"), stdin=documents(rest)
     )
 
     assert namespace["kind"] == "Namespace"
-    assert answer.count("created (server dry run)") == len(rest)
+    assert answer.count("(server dry run)") == len(rest)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.chart.network import Endpoint, is_allowed, may_enter
+from tests.chart.network import Endpoint, is_allowed
 from tests.chart.pods import expand_pods
 from tests.chart.rendering import VALUES_FILES, Renderer, of_kind, table, text
 
@@ -20,7 +20,11 @@ def ours(component: str) -> Endpoint:
 
 
 def ray(node_type: str, cluster: str = "trainshed") -> Endpoint:
-    labels = (("ray.io/cluster", cluster), ("ray.io/node-type", node_type))
+    labels = (
+        ("ray.io/is-ray-node", "yes"),
+        ("ray.io/cluster", cluster),
+        ("ray.io/node-type", node_type),
+    )
     return Endpoint(ours("ray").labels + labels)
 
 
@@ -30,6 +34,7 @@ def elsewhere(namespace: str, **labels: str) -> Endpoint:
 
 OPERATOR = (("app.kubernetes.io/component", "kuberay-operator"),)
 DNS = Endpoint((("k8s-app", "kube-dns"),), "kube-system")
+THEIRS = Endpoint((("ray.io/cluster", "theirs"), ("ray.io/node-type", "worker")))
 STRANGER = Endpoint((("app", "web"),))
 
 
@@ -46,7 +51,7 @@ CASES = {
     "a worker reaches the head's store": Case(ray("worker"), ray("head"), 6379, True),
     "workers reach each other on any port": Case(ray("worker"), ray("worker"), 34567, True),
     "the head reaches workers": Case(ray("head"), ray("worker"), 10002, True),
-    "another Ray cluster does not": Case(ray("worker", "theirs"), ray("head"), 6379, False),
+    "another Ray cluster does not": Case(THEIRS, ray("head"), 6379, False),
     "a stranger beside it reaches no dashboard": Case(STRANGER, ray("head"), 8265, False),
     "a stranger beside it reaches no Ray client": Case(STRANGER, ray("head"), 10001, False),
     "a stranger elsewhere reaches no worker": Case(elsewhere("x"), ray("worker"), 8080, False),
@@ -64,6 +69,24 @@ CASES = {
     ),
     "the operator of another namespace is a stranger then": Case(
         Endpoint(OPERATOR, "default"), ray("head"), 8265, False, "external-kuberay-values.yaml"
+    ),
+    "the controller asks for jobs": Case(ours("controller"), ray("head"), 8265, True),
+    "the controller asks nothing else of Ray": Case(ours("controller"), ray("head"), 6379, False),
+    "the controller asks no worker": Case(ours("controller"), ray("worker"), 8265, False),
+    "a driver says how it does": Case(ray("head"), ours("controller"), 8081, True),
+    "a stranger tells the controller nothing": Case(STRANGER, ours("controller"), 8081, False),
+    "the controller reaches the API server": Case(
+        ours("controller"), Endpoint(address="10.0.0.10"), 6443, True
+    ),
+    "the hook of an uninstall reaches the API server": Case(
+        ours("uninstall"), Endpoint(address="10.0.0.10"), 6443, True
+    ),
+    "a run's own cluster talks to itself": Case(
+        ray("worker", "digits-1-abcde"), ray("head", "digits-1-abcde"), 6379, True
+    ),
+    "and not to the shared one": Case(ray("worker", "digits-1-abcde"), ray("head"), 6379, False),
+    "the operator submits jobs to it, too": Case(
+        Endpoint(OPERATOR), ray("head", "digits-1-abcde"), 8265, True
     ),
     "the test of the release asks for nodes": Case(ours("test"), ray("head"), 8265, True),
     "the test of the release asks nothing else": Case(ours("test"), ray("head"), 10001, False),
@@ -115,13 +138,6 @@ def test_traffic(renderer: Renderer, case: Case) -> None:
     objects = renderer.render(VALUES_FILES[case.values])
 
     assert is_allowed(objects, case.source, case.target, case.port) is case.want
-
-
-def test_the_head_lets_the_controller_in_on_one_port(renderer: Renderer) -> None:
-    objects = renderer.render()
-
-    assert may_enter(objects, ours("controller"), ray("head"), 8265)
-    assert not may_enter(objects, ours("controller"), ray("head"), 6379)
 
 
 def test_every_pod_is_closed_by_default(renderer: Renderer) -> None:

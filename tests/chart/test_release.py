@@ -13,7 +13,12 @@ from tests.chart.rendering import Renderer, at, rows, text
 from tests.control_plane.plugin import ControlPlane
 
 MAX_RELEASE_BYTES = 800_000  # a Secret takes 1 MiB
-KINDS = "rayclusters,persistentvolumeclaims,jobs,networkpolicies,serviceaccounts,services,pods"
+KINDS = (
+    "rayclusters,persistentvolumeclaims,jobs,networkpolicies,serviceaccounts,services,pods,"
+    "deployments,roles,rolebindings,configmaps"
+)
+# What every namespace has.
+NOT_OURS = {"serviceaccount/default", "configmap/kube-root-ca.crt"}
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,10 @@ class Space:
         words = chart if verb in {"install", "upgrade"} else ()
         return self.control_plane.helm(verb, release, *words, "-n", self.namespace, *options)
 
+    def uninstall(self, release: str) -> str:
+        """Remove a release. Its hook is a Job, and nobody runs Jobs here."""
+        return self.helm("uninstall", release, "--no-hooks")
+
     def kubectl(self, *words: str) -> str:
         return self.control_plane.kubectl(*words, "-n", self.namespace)
 
@@ -43,9 +52,9 @@ class Space:
         return {text(group, "groupName"): group["replicas"] for group in groups}
 
     def names(self) -> set[str]:
-        """Return what is there, without what every namespace has."""
+        """Return what the release has made of these kinds."""
         everything = self.kubectl("get", KINDS, "-o", "name").split()
-        return {name for name in everything if name != "serviceaccount/default"}
+        return set(everything) - NOT_OURS
 
 
 @pytest.fixture
@@ -72,7 +81,7 @@ def test_a_release_lives_and_leaves_its_storage(space: Space) -> None:
     assert space.sizes("trainshed") == {"cpu": 1, "gpu": 2}
     assert space.names() == before
 
-    kept = space.helm("uninstall", "trainshed")
+    kept = space.uninstall("trainshed")
     assert "trainshed-storage" in kept
     assert space.names() == {"persistentvolumeclaim/trainshed-storage"}
 
@@ -81,7 +90,7 @@ def test_a_release_lives_and_leaves_its_storage(space: Space) -> None:
 def test_a_later_release_finds_the_storage_again(space: Space, later: str) -> None:
     space.helm("install", "trainshed")
     claim = text(space.read("pvc", "trainshed-storage"), "metadata", "uid")
-    space.helm("uninstall", "trainshed")
+    space.uninstall("trainshed")
 
     space.helm("install", later)
     space.helm("upgrade", later, "--set=ray.openFiles=20000")
@@ -93,7 +102,7 @@ def test_a_later_release_finds_the_storage_again(space: Space, later: str) -> No
         head, "volumes"
     )
 
-    space.helm("uninstall", later)
+    space.uninstall(later)
     assert space.names() == {"persistentvolumeclaim/trainshed-storage"}
 
 
@@ -102,7 +111,7 @@ def test_two_releases_side_by_side_share_the_storage_and_nothing_else(space: Spa
     first = space.names()
     space.helm("install", "blue")
 
-    space.helm("uninstall", "blue")
+    space.uninstall("blue")
 
     assert space.names() == first
 

@@ -14,7 +14,7 @@ from tests.chart.rendering import at, table
 VALUES = read_values(CHART / "values.yaml")
 SCHEMA: JsonValue = json.loads((CHART / "values.schema.json").read_text())
 # What other people define: Kubernetes' own structures, maps of anything, and KubeRay's chart.
-OPEN = {"affinity", "dns", "to", "ports", "global", "kuberay-operator"}
+OPEN = {"affinity", "classes", "dns", "to", "ports", "global", "kuberay-operator"}
 
 
 def test_values_are_read_with_their_comments(tmp_path: Path) -> None:
@@ -73,7 +73,8 @@ def test_the_schema_is_closed_wherever_it_is_ours() -> None:
             if is_object and "additionalProperties" not in schema and name not in OPEN:
                 found.append(name)
             for key, inner in schema.items():
-                found += walk(inner, name if key in {"items", "properties"} else key)
+                is_ours = key not in {"items", "properties", "additionalProperties"}
+                found += walk(inner, key if is_ours else name)
         elif isinstance(schema, list):
             for inner in schema:
                 found += walk(inner, name)
