@@ -127,6 +127,24 @@ async def test_a_pod_that_ended_is_replaced_and_the_cluster_is_called_ready_thro
         assert "exit code 137, OOMKilled" in events
 
 
+async def test_an_evicted_pod_says_why_until_it_is_replaced(
+    control_plane: ControlPlane, namespace: str, kuberay_crds: tuple[str, ...]
+) -> None:
+    async with open_stage(control_plane.kubeconfig, namespace) as stage:
+        await stage.create(CLUSTERS, make_cluster())
+        await stage.cluster("shared", is_ready)
+        worker = next(pod for pod in await stage.pods("shared") if kind_of(pod) == "worker")
+        await stage.stop_operator()
+        await stage.kubelet.evict(namespace, worker.name, "The node was low on memory.")
+        show = ("get", "pod", worker.name, "-n", namespace)
+        why = control_plane.kubectl(*show, "-o", "jsonpath={.status.reason}: {.status.message}")
+        assert why == "Evicted: The node was low on memory."
+        await stage.start_operator()
+        await stage.pods(
+            "shared", lambda pods: all(p.name != worker.name and p.is_ready for p in pods)
+        )
+
+
 async def test_a_container_that_may_restart_stays_in_its_pod(
     control_plane: ControlPlane, namespace: str, kuberay_crds: tuple[str, ...]
 ) -> None:
