@@ -189,6 +189,8 @@ class World:
         """Wait for a phase."""
 
         async def is_so() -> bool:
+            if self._process and self._process.returncode is not None:
+                raise AssertionError(f"the controller ended:\n{self.controller_log()[-3000:]}")
             return (await self.status(name)).phase == phase
 
         await until(is_so, seconds, lambda: f"want {phase}\n{self.controller_log()[-4000:]}")
@@ -271,8 +273,8 @@ async def make_world(
         await world.create(CLUSTER)
         between.kill = world.kill_controller
         await until(lambda: is_cluster_ready(world), 90)
-        await world.start_controller()
         try:
+            await world.start_controller()
             yield world
         finally:
             await world.kill_controller()
