@@ -21,6 +21,7 @@ _MARK = "TRAINSHED_LOCAL_CLUSTER"
 # clusters and a containerd of the machine do not meet there.
 COVERED = (
     "/run/containerd",
+    "/run/netns",
     "/var/lib/kubelet",
     "/var/lib/cni",
     "/var/log/containers",
