@@ -142,8 +142,10 @@ def _say_how_it_is(
     else:
         name = f"RayCluster {attempt.ray_cluster}" if attempt.ray_cluster else ""
         status = turn.say(status, "ClusterReady", "Ready", name, holds=True)
-    running = seen.snapshot is not None and seen.snapshot.state in ("Training", "Stopping")
-    trains = running or (attempt.start_time is not None and not turn.settings.progress_url)
+    told = seen.snapshot is not None and seen.snapshot.state != "Starting"
+    silent = attempt.start_time is not None and not turn.settings.progress_url
+    # What trained once does not start again, whatever a restarted controller has not heard.
+    trains = told or silent or status.phase == "Running"
     status = states.with_phase(status, "Running" if trains else "Starting", turn.now)
     reason, message = ("Training", "") if trains else ("Starting", f"RayJob {job.name}")
     if status.phase == "Running" and seen.snapshot and seen.snapshot.workers_lost:

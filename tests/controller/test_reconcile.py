@@ -14,6 +14,7 @@ from tests.controller.builders_view import (
     with_status,
 )
 from trainshed_api.records import CheckpointRecord
+from trainshed_api.snapshot import Snapshot
 from trainshed_api.status import TrainingRunStatus
 from trainshed_controller.model import Observed, Place, Plan, RunView
 from trainshed_controller.reconcile import reconcile
@@ -119,6 +120,15 @@ def test_only_progress_is_not_urgent() -> None:
     assert view.status.progress
     assert view.status.progress.step == 20
     assert not plan.urgent
+
+
+@pytest.mark.parametrize("heard", [None, make_snapshot(state="Ended", outcome="Succeeded")])
+def test_a_run_that_trained_does_not_start_again(heard: Snapshot | None) -> None:
+    job = make_job(deployment_status="Running", job_status="RUNNING")
+    view, plan = look(running(), make_seen(ray_job=job, snapshot=heard), 10)
+
+    assert view.status.phase == "Running"
+    assert plan.notes == ()
 
 
 def test_success_is_what_ray_says() -> None:
