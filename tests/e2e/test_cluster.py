@@ -2,15 +2,18 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from hack.cluster import node
 from hack.cluster.bare import BareCluster
+from hack.cluster.image import write_image
 from tests.e2e.conftest import NAME, ROOT, RunningCluster
 from tests.e2e.traces import read_traces
 
@@ -68,6 +71,8 @@ def make_pod(name: str, **spec: object) -> str:
 def test_a_restricted_pod_gets_a_gpu_and_a_volume(
     cluster: RunningCluster, e2e_namespace: str
 ) -> None:
+    if not isinstance(cluster.cluster, BareCluster):
+        pytest.skip("kind's node has no image that does nothing under a name known here")
     inside = ("--namespace", e2e_namespace)
     claim = {
         "apiVersion": "v1",
@@ -90,6 +95,33 @@ def test_a_restricted_pod_gets_a_gpu_and_a_volume(
     cluster.kubectl("wait", "--for=condition=Ready", "pod/one", "--timeout=60s", *inside)
 
     assert "Bound" in cluster.kubectl("get", "pvc", "data", *inside)
+
+
+@pytest.mark.parametrize("is_piped", [False, True], ids=["by name", "by standard input"])
+def test_an_image_that_was_loaded_runs(
+    is_piped: bool, cluster: RunningCluster, e2e_namespace: str, tmp_path: Path
+) -> None:
+    name = f"docker.io/local/loaded:{e2e_namespace}"
+    program = shutil.which("catatonit")
+    if program is None:
+        pytest.skip("no catatonit, the static program that the image is made of")
+    archive = write_image(tmp_path / "a.tar", name, Path(program), ["/wait", "-P"])
+    with archive.open("rb") as image:
+        loaded = subprocess.run(
+            [*COMMAND, f"--name={NAME}", "load", f"--archive={'-' if is_piped else archive}"],
+            cwd=ROOT,
+            stdin=image if is_piped else subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert (loaded.returncode, loaded.stderr) == (0, "")
+    pod = json.loads(make_pod("loaded"))
+    pod["spec"]["containers"][0]["image"] = name
+    inside = ("--namespace", e2e_namespace)
+    cluster.kubectl("create", "-f", "-", *inside, stdin=json.dumps(pod))
+
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/loaded", "--timeout=60s", *inside)
 
 
 def test_a_pod_without_its_image_is_explained(cluster: RunningCluster, e2e_namespace: str) -> None:
