@@ -8,14 +8,15 @@ from pathlib import Path
 
 import yaml
 
-from hack.chart.helm import CHART, ROOT
+from hack.chart.helm import CHART, ROOT, prepare_chart
 from hack.chart.manifest import render_manifest
 from hack.chart.values import read_values
 from tests.bundle.repository import pyproject
-from tests.chart.rendering import VALUES_FILES, Renderer, at, of_kind, rows, table, text
+from tests.chart.rendering import VALUES_FILES, Renderer, at, name_of, of_kind, rows, table, text
 
 METADATA = yaml.safe_load((CHART / "Chart.yaml").read_text())
 LOCK = yaml.safe_load((CHART / "Chart.lock").read_text())
+STAND_IN = ROOT / "tests" / "kuberay" / "chart"
 DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
 
 
@@ -128,3 +129,21 @@ def test_the_job_with_the_digits_gets_another_name_when_it_changes(
 
     assert job_name(None) == job_name(VALUES_FILES["open-network-values.yaml"])
     assert job_name(None) != job_name(VALUES_FILES["airgapped-values.yaml"])
+
+
+def test_kuberay_comes_along_unless_the_cluster_has_it(
+    helm: str, tmp_path: Path, renderer: Renderer
+) -> None:
+    """By the condition of the dependency, with the stand-in in its place."""
+    chart = Renderer(helm, prepare_chart(tmp_path, STAND_IN))
+
+    [operator, _] = sorted(of_kind(chart.render(), "Deployment"), key=name_of)
+    without = chart.render(None, "--set=kuberay-operator.enabled=false")
+
+    assert name_of(operator) == "Deployment/kuberay-operator"
+    # The policy of the head and the release's values mean this Pod and this container.
+    template = table(operator, "spec", "template")
+    assert at(template, "metadata", "labels", "app.kubernetes.io/component") == "kuberay-operator"
+    [container] = rows(template, "spec", "containers")
+    assert at(container, "resources", "limits", "cpu") == "1"
+    assert without == renderer.render(None, "--set=kuberay-operator.enabled=false")

@@ -106,6 +106,18 @@ def test_a_later_release_finds_the_storage_again(space: Space, later: str) -> No
     assert space.names() == {"persistentvolumeclaim/trainshed-storage"}
 
 
+def test_the_next_commands_are_told(space: Space) -> None:
+    told = space.helm("install", "blue", "--set=groups.gpu.replicas=0")
+
+    for command in (
+        "wait raycluster/blue-trainshed --for=jsonpath='{.status.state}'=ready",
+        "port-forward service/blue-trainshed-head-svc 8265",
+        "get secret blue-trainshed -o go-template='{{ .data.auth_token | base64decode }}'",
+        "apply -f manifests/trainingrun.yaml",
+    ):
+        assert f"kubectl -n {space.namespace} {command}" in told
+
+
 def test_two_releases_side_by_side_share_the_storage_and_nothing_else(space: Space) -> None:
     space.helm("install", "trainshed")
     first = space.names()
