@@ -1,5 +1,6 @@
-"""A Ray head with a dashboard and token authentication on this machine, as a cluster has it."""
+"""A Ray cluster with groups of nodes, a dashboard and token authentication on this machine."""
 
+import json
 import os
 import shutil
 import socket
@@ -8,22 +9,25 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from tests.app.processes import Mark
 from tests.app.ray_run import ROOT
+from trainshed_api.names import NODE_GROUP_LABEL
 
 TOKEN = "a-token-of-the-tests"
-SECONDS_TO_START = 90
+SECONDS_TO_START = 180
 BIN = str(Path(sys.executable).parent)
 
 
 @dataclass(frozen=True)
 class Head:
-    """A running head.
+    """The head of a running cluster.
 
     Args:
         address: of its dashboard.
@@ -53,29 +57,30 @@ class Head:
 
 
 @contextmanager
-def start_head(home: Path, num_cpus: int = 4) -> Iterator[Head]:
-    """Run a head; all of it is gone afterwards."""
+def start_cluster(home: Path, groups: Mapping[str, int]) -> Iterator[Head]:
+    """Run a cluster with a node for each group, the head the first; all is gone afterwards.
+
+    Args:
+        home: TRAINSHED_HOME of its processes.
+        groups: CPUs of the node by its group.
+    """
     gcs, dashboard = free_port(), free_port()
     head = Head(f"http://127.0.0.1:{dashboard}", f"127.0.0.1:{gcs}", home)
     sessions = Path(tempfile.mkdtemp(prefix="r", dir="/tmp"))  # sockets want a short path
-    words = [
-        *("ray", "start", "--head", "--disable-usage-stats", "--node-ip-address", "127.0.0.1"),
-        *("--port", str(gcs), "--dashboard-port", str(dashboard)),
-        *("--ray-client-server-port", str(free_port())),
-        *("--dashboard-host", "127.0.0.1", "--num-cpus", str(num_cpus)),
-        *("--object-store-memory", str(200 * 2**20), "--temp-dir", str(sessions)),
+    resources = [
+        ("--num-cpus", str(cpus), "--labels", f"{NODE_GROUP_LABEL}={group}")
+        for group, cpus in groups.items()
     ]
-    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
-    environment |= head.mark.environment | {
-        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": os.pathsep.join(str(ROOT / room) for room in ("api", "app", ".")),
-        "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": TOKEN,
-        "TRAINSHED_HOME": str(home),
-    }
     try:
         # Not --block: that ends it all when one of its processes does not start in time.
-        subprocess.run(words, env=environment, check=True, capture_output=True, text=True)
+        start_node(
+            head,
+            *("--head", "--port", str(gcs), "--dashboard-port", str(dashboard)),
+            *("--dashboard-host", "127.0.0.1", "--ray-client-server-port", str(free_port())),
+            *("--temp-dir", str(sessions), *resources[0]),
+        )
+        for words in resources[1:]:
+            start_node(head, "--address", head.gcs, *words)
         wait_for_dashboard(head)
         yield head
     finally:
@@ -83,16 +88,49 @@ def start_head(home: Path, num_cpus: int = 4) -> Iterator[Head]:
         shutil.rmtree(sessions, ignore_errors=True)
 
 
+def start_node(head: Head, *words: str) -> None:
+    """Start a node of the cluster, or its head."""
+    outside = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    inside = head.mark.environment | {
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join(str(ROOT / room) for room in ("api", "app", ".")),
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": TOKEN,
+        "TRAINSHED_HOME": str(head.home),
+        # On a busy machine its dozen processes take longer to import than Ray waits for them.
+        "RAY_raylet_start_wait_time_s": str(SECONDS_TO_START),
+        "RAY_DASHBOARD_STARTUP_TIMEOUT_S": str(SECONDS_TO_START),
+        "RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT": str(SECONDS_TO_START),
+    }
+    common = ["--disable-usage-stats", "--node-ip-address", "127.0.0.1"]
+    memory = ["--object-store-memory", str(100 * 2**20)]
+    started = subprocess.run(
+        ["ray", "start", *words, *common, *memory],
+        env=outside | inside,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert started.returncode == 0, started.stdout
+
+
+def ask(head: Head, path: str) -> JsonValue:
+    """Return what the dashboard answers."""
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    request = urllib.request.Request(head.address + path, headers=headers)
+    with urllib.request.urlopen(request, timeout=30) as response:
+        answer: JsonValue = json.load(response)
+        return answer
+
+
 def wait_for_dashboard(head: Head) -> None:
     """Wait until the dashboard takes jobs."""
-    request = urllib.request.Request(
-        f"{head.address}/api/jobs/", headers={"Authorization": f"Bearer {TOKEN}"}
-    )
     deadline = time.monotonic() + SECONDS_TO_START
     while time.monotonic() < deadline:
         try:
-            with urllib.request.urlopen(request, timeout=5):
-                return
+            ask(head, "/api/jobs/")
+            return
         except OSError:
             time.sleep(0.2)
     raise AssertionError(f"no dashboard at {head.address} within {SECONDS_TO_START} s")

@@ -78,10 +78,13 @@ def finish(process: subprocess.Popen[str], timeout_seconds: float = 400) -> Outp
 
 
 def trainshed(
-    *words: str, environment: dict[str, str] | None = None, program: str = PROGRAM
+    *words: str,
+    environment: dict[str, str] | None = None,
+    program: str = PROGRAM,
+    timeout_seconds: float = 100,
 ) -> Output:
     """Run `trainshed WORDS` to its end."""
-    return finish(start(*words, environment=environment, program=program))
+    return finish(start(*words, environment=environment, program=program), timeout_seconds)
 
 
 def wait_for_step(file: Path, step: int, attempt: int = 1, timeout_seconds: float = 300) -> None:

@@ -1,0 +1,242 @@
+"""Runs on a real Ray cluster: sent, followed, stopped, placed on groups, looked after."""
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from tests.app.builders_rows import write_rows
+from tests.app.jobs.server import Reply, serve
+from tests.app.ray_head import Head, ask, start_cluster
+from tests.app.ray_run import ROOT, Output, finish, start, trainshed, write_run
+from trainshed.digits import write_digits
+from trainshed_api.job import encode_run
+from trainshed_api.loading import load_file
+from trainshed_api.names import (
+    EXIT_INTERRUPTED,
+    EXIT_INVALID,
+    EXIT_SUCCEEDED,
+    EXIT_TERMINATED,
+    EXIT_TRY_AGAIN,
+    STOPPED,
+    SUCCEEDED,
+)
+from trainshed_api.progress import Progress, Started, parse_event
+from trainshed_api.records import ResultRecord
+from trainshed_api.snapshot import Snapshot, final_snapshot
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
+
+UID = "0d9f1c2e-aaaa-bbbb-cccc-1234567890ab"
+WORKERS: JsonValue = {"count": 1, "group": "gpu", "resources": {"cpu": 1}}
+# Seconds: a busy machine takes long to import what a cluster is made of.
+PATIENCE = 300
+# Until it is told to stop.
+FOREVER = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
+    """Run a cluster with a group of nodes for each kind of work."""
+    home = tmp_path_factory.mktemp("home")
+    write_digits(home)
+    write_rows(home / "rows", 240)
+    with start_cluster(home, {"gpu": 2, "cpu": 2}) as running:
+        yield running
+
+
+def read_result(folder: Path) -> ResultRecord:
+    return ResultRecord.model_validate_json((folder / "result.json").read_text())
+
+
+def make_data(**datasets: JsonValue) -> JsonValue:
+    read: JsonValue = {"read": {"format": "parquet", "path": "rows"}}
+    return {"cpus": 1, "datasets": {"train": read, **datasets}}
+
+
+def call(head: Head, *words: str, **environment: str) -> Output:
+    return trainshed(*words, environment=head.access | environment, timeout_seconds=PATIENCE)
+
+
+def drive(head: Head, file: Path) -> Output:
+    """Run the driver of a job of a file's run, without the job around it."""
+    environment = head.inside | {"TRAINSHED_SPEC": encode_run(load_file(file))}
+    return trainshed("run", environment=environment, timeout_seconds=PATIENCE)
+
+
+def test_the_manifest_trains_as_it_is_and_is_done_the_second_time(head: Head) -> None:
+    first = call(head, "submit", "manifests/trainingrun.yaml")
+
+    assert first.code == EXIT_SUCCEEDED, first.stderr
+    assert first.finished.outcome == SUCCEEDED
+    assert (first.finished.metrics["valid.accuracy"] or 0) > 0.9
+    assert read_result(head.home / "runs" / "local" / "digits").outcome == SUCCEEDED
+    assert "-1 was submitted" in first.stderr
+    assert '"train_runs"' in (runs := json.dumps(ask(head, "/api/train/v2/runs/v1")))
+    assert '"FINISHED"' in runs
+
+    second = call(head, "submit", "manifests/trainingrun.yaml")
+
+    assert second.code == EXIT_SUCCEEDED
+    assert "-2 was submitted" in second.stderr
+    assert "digits is finished: --fresh trains it again" in second.stderr
+
+
+def test_a_job_with_code_of_its_own_is_followed_left_alone_stopped_and_forgotten(
+    head: Head, tmp_path: Path
+) -> None:
+    (tmp_path / "mine").mkdir()
+    shutil.copy(ROOT / "tests" / "app" / "placed_functions.py", tmp_path / "mine" / "my_code.py")
+    file = write_run(
+        tmp_path,
+        "mine",
+        train="my_code:train",
+        code={"workingDir": "mine"},
+        epochs=FOREVER,
+        workers=WORKERS,
+        data=make_data(),
+        checkpoint={"everyEpochs": 0},
+    )
+    sent = call(head, "submit", str(file), "--no-wait")
+    job = sent.stdout.strip()
+    assert job.startswith("mine-")
+    assert job.endswith("-1")
+
+    follower = start("submit", str(file), environment=head.access)
+    assert follower.stdout
+    while not isinstance(parse_event(follower.stdout.readline()), Progress):
+        pass
+    os.kill(follower.pid, signal.SIGINT)
+    followed = finish(follower, PATIENCE)
+    assert followed.code == EXIT_INTERRUPTED
+    assert f"{job} runs already" in followed.stderr
+    assert f"to stop it: trainshed stop {job} --address {head.address}" in followed.stderr
+
+    assert call(head, "status", job).stdout.split()[:2] == [job, "RUNNING"]
+    refused = call(head, "delete", job)
+    assert (refused.code, refused.stderr) == (
+        EXIT_INVALID,
+        f"error: {job} is RUNNING: stop it first\n",
+    )
+
+    assert call(head, "stop", job).stdout == f"{job} STOPPED\n"
+    result = read_result(head.home / "runs" / "local" / "mine")
+    assert result.outcome == STOPPED
+    assert result.checkpoint
+    assert isinstance(call(head, "logs", job).events[0], Started)
+
+    assert call(head, "delete", job).stdout == f"{job} is forgotten\n"
+    listed = call(head, "list")
+    assert listed.code == EXIT_SUCCEEDED
+    assert job not in listed.stdout
+    assert call(head, "status", job).stderr == f"error: {head.address} knows no job {job}\n"
+
+
+def test_a_token_is_wanted_and_it_must_be_the_right_one(head: Head) -> None:
+    without = call(head, "list", RAY_AUTH_TOKEN="")
+    wrong = call(head, "list", RAY_AUTH_TOKEN="guessed")
+
+    assert (without.code, wrong.code) == (EXIT_INVALID, EXIT_INVALID)
+    assert "wants a token: set RAY_AUTH_TOKEN" in without.stderr
+    assert "refuses the token of RAY_AUTH_TOKEN (403)" in wrong.stderr
+
+
+def test_data_is_prepared_and_workers_train_on_their_own_groups(head: Head, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+
+    def noted(who: str) -> JsonValue:
+        options: JsonValue = {"folder": str(notes), "who": who}
+        return {"use": "tests.app.placed_functions:transform", "options": options}
+
+    read: JsonValue = {"format": "parquet", "path": "rows"}
+    file = write_run(
+        tmp_path,
+        "placed",
+        train="tests.app.placed_functions:train",
+        config={"notes": str(notes)},
+        epochs=2,
+        batchSize=40,
+        workers=WORKERS,
+        data=make_data(
+            train={
+                "read": read,
+                "transforms": [noted("streamed")],
+                "cache": "none",
+                "shuffle": {"mode": "global"},
+            },
+            valid={"read": read, "transforms": [noted("cached")], "cache": "objects"},
+        ),
+    )
+
+    output = drive(head, file)
+
+    assert output.code == EXIT_SUCCEEDED, output.stderr
+    ran = {tuple(path.name.split(".")[:2]) for path in notes.iterdir()}
+    assert ran == {("streamed", "cpu"), ("cached", "cpu"), ("worker", "gpu")}
+
+
+def test_more_workers_than_the_group_holds_are_refused_with_the_arithmetic(
+    head: Head, tmp_path: Path
+) -> None:
+    file = write_run(tmp_path, "wide", workers={"count": 8, "group": "gpu"}, batchSize=8)
+
+    output = drive(head, file)
+
+    assert output.code == EXIT_INVALID
+    want = "what fits: group gpu has 2 CPUs on 1 nodes, which is room for 2"
+    assert f"error: spec.workers: got 8 x (1 CPUs), want {want}" in output.stderr
+    assert not (head.home / "runs" / "local" / "wide").exists()
+
+
+def test_a_controller_s_attempt_is_made_once_told_of_and_stopped_by_an_answer(
+    head: Head, tmp_path: Path
+) -> None:
+    told: list[Snapshot] = []
+    stop = json.dumps({"stop": {"reason": "Suspended", "graceSeconds": 40}})
+    late: list[Output] = []
+
+    def answer(_: str, body: str) -> Reply:
+        told.append(Snapshot.model_validate_json(body))
+        return 200, stop if late else '{"stop": null}'
+
+    file = write_run(
+        tmp_path,
+        "kept",
+        train="tests.app.placed_functions:train",
+        epochs=FOREVER,
+        workers=WORKERS,
+        data=make_data(),
+    )
+    with serve(answer) as server:
+        environment = head.inside | {
+            "TRAINSHED_SPEC": encode_run(load_file(file)),
+            "TRAINSHED_NAMESPACE": "team-a",
+            "TRAINSHED_UID": UID,
+            "TRAINSHED_ATTEMPT": "2",
+            "TRAINSHED_PROGRESS_URL": server.address,
+            "TRAINSHED_PROGRESS_TOKEN": "secret",
+        }
+        driver = start("run", environment=environment)
+        assert driver.stdout
+        while not isinstance(parse_event(driver.stdout.readline()), Progress):
+            pass
+        late.append(trainshed("run", environment=environment, timeout_seconds=PATIENCE))
+        output = finish(driver, PATIENCE)
+
+    assert late[0].code == EXIT_TRY_AGAIN
+    assert "attempt 2 is held by" in late[0].stderr
+    assert output.code == EXIT_TERMINATED, output.stderr
+    folder = head.home / "runs" / "team-a" / "kept-0d9f1c2e"
+    assert [path.name for path in (folder / "attempts").iterdir()] == ["2"]
+    assert read_result(folder).message.startswith("Suspended: stopped after step")
+    assert [snapshot.sequence for snapshot in told] == sorted({s.sequence for s in told})
+    assert (told[0].state, told[-1].state) == ("Starting", "Ended")
+    assert (told[-1].outcome, told[-1].exit_code) == (STOPPED, EXIT_TERMINATED)
+    assert told[-1].checkpoint
+    assert final_snapshot(output.stdout.splitlines()[-1])
