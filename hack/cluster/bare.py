@@ -94,6 +94,7 @@ class BareCluster:
         """Take it down, whatever state it is in, with all that it kept."""
         with self._alone():
             self._remove()
+            shutil.rmtree(self._failed, ignore_errors=True)
 
     def load(self, archive: Path) -> None:
         """Give the node an image from an OCI or Docker archive; `-` is standard input."""
@@ -133,6 +134,11 @@ class BareCluster:
             if importing.wait() != 0:
                 said.seek(0)
                 raise ClusterError(f"{' '.join(command)}: {said.read().decode().strip()}")
+
+    @property
+    def _failed(self) -> Path:
+        """Return where the logs of an `up` that failed are kept until the next `down`."""
+        return self.folder.with_name(f"{self.name}.failed")
 
     def _make(self) -> None:
         self.folder.mkdir(parents=True)
@@ -218,11 +224,11 @@ class BareCluster:
         said = [str(trouble)]
         with contextlib.suppress(ClusterError):  # then it did not come so far
             said.append(diagnose(self.client, "kube-system"))
-        logs, kept = self.folder / "logs", HOME / f"{self.name}.failed"
+        logs = self.folder / "logs"
         if logs.exists():
-            shutil.rmtree(kept, ignore_errors=True)
-            logs.rename(kept)
-            said.append(f"logs: {kept}")
+            shutil.rmtree(self._failed, ignore_errors=True)
+            logs.rename(self._failed)
+            said.append(f"logs: {self._failed}")
         return ClusterError("\n".join(said))
 
     def _cgroups(self) -> list[Path]:

@@ -6,14 +6,14 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.control_plane.plugin import CRDS_NEARBY, CRDS_VARIABLE
 from tests.e2e.conftest import ROOT, RunningCluster
+from tests.e2e.times import Times
 
 CHART = ROOT / "charts" / "trainshed"
 VALUES = ROOT / "tests" / "e2e" / "values.yaml"
@@ -22,27 +22,6 @@ REQUEST = ROOT / "tests" / "e2e" / "request.py"
 OPERATOR_CHART = CHART / "charts" / "kuberay-operator-1.7.0.tgz"
 OPERATOR_IMAGE_VARIABLE = "TRAINSHED_KUBERAY_IMAGE"
 ADDRESS = "http://localhost:8265"
-
-
-@dataclass
-class Times:
-    """What took how long, in order."""
-
-    steps: list[tuple[str, float]] = field(default_factory=list)
-
-    @contextmanager
-    def measure(self, step: str) -> Iterator[None]:
-        """Note how long what is inside takes, also when it fails."""
-        start = time.monotonic()
-        try:
-            yield
-        finally:
-            self.steps.append((step, time.monotonic() - start))
-
-    def lines(self) -> list[str]:
-        """Return a line for each step, and one for their sum."""
-        total = sum(seconds for _, seconds in self.steps)
-        return [f"{seconds:7.1f} s  {step}" for step, seconds in [*self.steps, ("in all", total)]]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """A whole cluster for the tests of this folder, and words for what went wrong on it."""
 
 import os
+import shutil
 import subprocess
 import sys
 import uuid
@@ -15,12 +16,15 @@ from hack.cluster.bare import BareCluster
 from hack.cluster.client import Client
 from hack.cluster.diagnosis import diagnose
 from hack.cluster.failure import ClusterError
+from tests.e2e.times import Times
 
 ROOT = Path(__file__).resolve().parents[2]
 # A name of its own: the tests install and remove, and somebody may work on `trainshed`.
 NAME = os.environ.get("TRAINSHED_CLUSTER", "e2e")
 KEEP_VARIABLE = "TRAINSHED_KEEP_CLUSTER"
 _RUNNING = pytest.StashKey["RunningCluster"]()
+# What the steps of the tests took, for who wonders where the time went.
+TIMES = pytest.StashKey[Times]()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +85,8 @@ def enforced_policies(cluster: RunningCluster) -> Iterator[None]:
     if not isinstance(cluster.cluster, BareCluster):
         yield
         return
+    if shutil.which("nft") is None:
+        pytest.skip("no nft: apt-get install nftables")
     command = [sys.executable, "-m", "tests.e2e.enforcer", str(cluster.kubeconfig)]
     enforcer = subprocess.Popen([*cluster.prefix, *command], cwd=ROOT)
     yield
@@ -116,3 +122,13 @@ def pytest_runtest_makereport(
             said = [f"the cluster does not answer: {trouble}"]
         report.sections.append(("cluster", "\n".join(said)))
     return report
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say where the time went."""
+    if times := config.stash.get(TIMES, None):
+        terminalreporter.section("where the time went")
+        for line in times.lines():
+            terminalreporter.line(line)
