@@ -65,9 +65,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def cluster(request: pytest.FixtureRequest) -> Iterator[RunningCluster]:
     """A cluster with one node, up before the first test and gone after the last."""
     command = [sys.executable, "-m", "hack.cluster", f"--name={NAME}"]
-    up = subprocess.run(
-        [*command, "up"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=900
-    )
+    with request.config.stash.setdefault(TIMES, Times()).measure("cluster up"):
+        up = subprocess.run(
+            [*command, "up"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=900
+        )
     assert up.returncode == 0, up.stderr
     held = choose_cluster(NAME, os.environ.get("TRAINSHED_DRIVER"))
     running = RunningCluster(
