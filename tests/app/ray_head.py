@@ -103,6 +103,8 @@ def start_node(head: Head, *words: str) -> None:
         "RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT": str(SECONDS_TO_START),
     }
     common = ["--disable-usage-stats", "--node-ip-address", "127.0.0.1"]
+    # Every node's agent would listen on the same port by default, and jobs go through the agent.
+    common += ["--dashboard-agent-listen-port", str(free_port())]
     memory = ["--object-store-memory", str(100 * 2**20)]
     started = subprocess.run(
         ["ray", "start", *words, *common, *memory],

@@ -147,7 +147,9 @@ class Jobs:
         code = int(found[1]) if found else 0
         if code == NOT_FOUND and job_id:
             return f"{self._access.address} knows no job {job_id}", EXIT_INVALID
-        return f"{self._access.address}: {said.splitlines()[0]}", EXIT_APPLICATION
+        later = "try again later" in said  # its head has just started
+        exit_code = EXIT_TRY_AGAIN if later else EXIT_APPLICATION
+        return f"{self._access.address}: {said.splitlines()[0]}", exit_code
 
 
 def check_cluster(access: Access) -> None:
