@@ -119,7 +119,7 @@ class Dashboard:
         return Answer(int(status), rest)
 
     def run(
-        self, command: Sequence[str | Path], seconds: float = 300
+        self, command: Sequence[str | Path], seconds: float = 900
     ) -> subprocess.CompletedProcess[str]:
         """Run a program that speaks to the dashboard as Ray's own programs are told to."""
         environment = {
