@@ -28,7 +28,10 @@ def install(client: Client, volumes: Path) -> None:
     """Put DNS and storage on a cluster of processes, and GPUs on its node."""
     objects = [*_dns_objects(), *_storage_objects(volumes)]
     document = {"apiVersion": "v1", "kind": "List", "items": objects}
-    client.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(document))
+    # The server checks each object anyway; for kubectl to check them as well it would have to fetch
+    # the schema of everything, half a minute on a busy machine.
+    check = "--validate=false"
+    client.kubectl("apply", "--server-side", check, "-f", "-", stdin=json.dumps(document))
     add_gpus(client, NODE)
 
 

@@ -31,7 +31,7 @@ from hack.tools.finder import find
 
 HOME = Path("/var/lib/trainshed/clusters")
 _CGROUPS = Path("/sys/fs/cgroup")
-_READY_SECONDS = 120
+_READY_SECONDS = 300
 
 
 @dataclass(frozen=True)
