@@ -7,6 +7,7 @@ was told, not what happens to be idle: a run that is admitted keeps its workers 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from trainshed_api.quantity import parse_bytes, parse_cores
 from trainshed_controller.model import Place, Room
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from trainshed_api.v1alpha1 import TrainingRun
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 # Sums of binary fractions such as 0.1 are not exact.
 _HAIR = 1e-9
+
+# Pods of workers, by what each has free.
+Rooms = Counter[Room]
 
 
 @dataclass(frozen=True)
@@ -58,18 +62,21 @@ def request_of(uid: str, run: TrainingRun, created: datetime | None = None) -> R
     )
 
 
-def rooms_now(cluster: ClusterView, pods: Sequence[PodView]) -> list[Room]:
+def rooms_now(cluster: ClusterView, pods: Sequence[PodView]) -> Rooms:
     """Return what can be had: ready Pods, or with autoscaling all that there may be."""
     if cluster.autoscaling:
         return rooms_at_most(cluster)
     groups = {group.name: group.room for group in cluster.groups}
     ready = [pod for pod in pods if pod.ready and not pod.deleting and not pod.is_head]
-    return [groups[pod.group] for pod in ready if pod.group in groups]
+    return Counter(groups[pod.group] for pod in ready if pod.group in groups)
 
 
-def rooms_at_most(cluster: ClusterView) -> list[Room]:
+def rooms_at_most(cluster: ClusterView) -> Rooms:
     """Return what the cluster has when all of it is there."""
-    return [group.room for group in cluster.groups for _ in range(group.wanted)]
+    rooms: Rooms = Counter()
+    for group in cluster.groups:
+        rooms[group.room] += group.wanted
+    return rooms
 
 
 def admit(
@@ -84,15 +91,15 @@ def admit(
     holding: admitted already, in the order of their admission. others: RayJobs of somebody else on
     the cluster, which nobody can count; they are named to those who wait.
     """
-    free = rooms_now(cluster, pods)
+    free, whole = rooms_now(cluster, pods), rooms_at_most(cluster)
     for request in holding:
         free = pack(free, request) or free
     places: dict[str, Place] = {}
     position = 0
     for request in sorted(waiting, key=_order):
-        if pack(rooms_at_most(cluster), request) is None:
+        if pack(whole, request) is None:
             # It would wait for ever; those behind it need not.
-            reason = f"can never fit: {_explain(rooms_at_most(cluster), request, 'in all')}"
+            reason = f"can never fit: {_explain(whole, request, 'in all')}"
             places[request.uid] = Place(
                 admitted=False, reason=f"{reason} on {cluster.name}", exceeds=True
             )
@@ -112,26 +119,45 @@ def admit(
     return places
 
 
-def pack(rooms: Sequence[Room], request: Request) -> list[Room] | None:
+def pack(rooms: Rooms, request: Request) -> Rooms | None:
     """Return what is left when the workers and the data are placed; None where they do not fit."""
-    left = list(rooms)
-    usable = _indices(left, request.worker.group)
+    left = Counter(rooms)
     # The fullest Pods first, and those without GPUs for workers that need none: what is whole
     # stays whole for whoever needs it.
-    usable.sort(key=lambda i: (left[i].gpu, left[i].cpu, left[i].memory, i))
-    missing = request.count
-    for i in usable:
-        while missing and _fits(left[i], request.worker):
-            left[i] = _take(left[i], request.worker)
-            missing -= 1
-    if missing:
+    by_size = sorted(_of_group(left, request.worker.group), key=lambda r: (r.gpu, r.cpu, r.memory))
+    if _place(left, by_size, request.count, request.worker):
         return None
-    needed = request.data_cpus
-    for i in sorted(_indices(left, request.data_group), key=lambda i: (left[i].gpu, i)):
-        taken = min(needed, math.floor(left[i].cpu + _HAIR))
-        left[i] = replace(left[i], cpu=left[i].cpu - taken)
-        needed -= taken
-    return None if needed > _HAIR else left
+    by_gpu = sorted(_of_group(left, request.data_group), key=lambda r: (r.gpu, r.cpu))
+    task = Room("", 1.0, 0.0, 0.0)
+    if _place(left, by_gpu, math.ceil(request.data_cpus), task):
+        return None
+    return left
+
+
+def _place(
+    left: Rooms,
+    order: Sequence[Room],
+    count: int,
+    piece: Room,
+) -> int:
+    """Take pieces out of rooms in this order; return how many found no place.
+
+    Rooms that are alike are taken together: a cluster has few kinds of them, and many of each.
+    """
+    for room in order:
+        each = _most_workers(room, piece)
+        if not count or not each:
+            continue
+        whole = min(left[room], count // each)
+        left[room] -= whole
+        left[_take(room, piece, each)] += whole
+        count -= whole * each
+        if count and left[room]:
+            rest = min(count, each)
+            left[room] -= 1
+            left[_take(room, piece, rest)] += 1
+            count -= rest
+    return count
 
 
 def _order(request: Request) -> tuple[int, float, str]:
@@ -139,36 +165,54 @@ def _order(request: Request) -> tuple[int, float, str]:
     return (-request.priority, age, request.uid)
 
 
-def _indices(rooms: Sequence[Room], group: str) -> list[int]:
-    """Return which Pods are of the group; all of them where no Pod has such a label."""
-    found = [i for i, room in enumerate(rooms) if room.group == group]
-    return found or list(range(len(rooms)))
+def _of_group(rooms: Rooms, group: str) -> list[Room]:
+    """Return the kinds of Pods of the group; all of them where no Pod has such a label."""
+    there = [room for room, count in rooms.items() if count]
+    return [room for room in there if room.group == group] or there
 
 
-def _fits(room: Room, worker: Room) -> bool:
-    return (
-        room.cpu + _HAIR >= worker.cpu
-        and room.gpu + _HAIR >= worker.gpu
-        and room.memory + _HAIR >= worker.memory
-    )
+def _most_workers(room: Room, worker: Room) -> int:
+    """Return how many workers of this size fit into one room."""
+    fits = [
+        math.floor(have / need + _HAIR)
+        for have, need in (
+            (room.cpu, worker.cpu),
+            (room.gpu, worker.gpu),
+            (room.memory, worker.memory),
+        )
+        if need and not math.isinf(have)
+    ]
+    return min(fits, default=0)
 
 
-def _take(room: Room, worker: Room) -> Room:
+def _take(room: Room, piece: Room, count: int) -> Room:
+    # Rounded, so that rooms of which the same was taken are alike.
     return Room(
-        room.group, room.cpu - worker.cpu, room.gpu - worker.gpu, room.memory - worker.memory
+        room.group,
+        round(room.cpu - piece.cpu * count, 6),
+        round(room.gpu - piece.gpu * count, 6),
+        room.memory - piece.memory * count,
     )
 
 
-def _explain(rooms: Sequence[Room], request: Request, word: str) -> str:
+def _sum(rooms: Rooms, kinds: Sequence[Room], of: Callable[[Room], float]) -> float:
+    return sum(of(room) * rooms[room] for room in kinds)
+
+
+def _explain(rooms: Rooms, request: Request, word: str) -> str:
     """Return the arithmetic: what is needed and what there is."""
-    usable = [rooms[i] for i in _indices(rooms, request.worker.group)]
-    data = [rooms[i] for i in _indices(rooms, request.data_group)]
+    usable = _of_group(rooms, request.worker.group)
+    data = _of_group(rooms, request.data_group)
     group = request.worker.group
     place = f" of group {group}" if group and all(r.group == group for r in usable) else ""
     needs = (
-        ("GPUs", request.worker.gpu * request.count, sum(r.gpu for r in usable)),
-        ("CPUs", request.worker.cpu * request.count, sum(r.cpu for r in usable)),
-        ("bytes of memory", request.worker.memory * request.count, sum(r.memory for r in usable)),
+        ("GPUs", request.worker.gpu * request.count, _sum(rooms, usable, lambda r: r.gpu)),
+        ("CPUs", request.worker.cpu * request.count, _sum(rooms, usable, lambda r: r.cpu)),
+        (
+            "bytes of memory",
+            request.worker.memory * request.count,
+            _sum(rooms, usable, lambda r: r.memory),
+        ),
     )
     short = [
         f"needs {need:g} {what}{place}, {have:g} {word}"
@@ -183,6 +227,6 @@ def _explain(rooms: Sequence[Room], request: Request, word: str) -> str:
             "sum but not by Pod"
         )
     if not short:
-        have = sum(math.floor(room.cpu + _HAIR) for room in data)
+        have = _sum(rooms, data, lambda r: math.floor(r.cpu + _HAIR))
         short.append(f"needs {request.data_cpus:g} CPUs for data, {have:g} {word} beside workers")
     return ", ".join(short)

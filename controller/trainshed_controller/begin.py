@@ -31,6 +31,7 @@ def begin(turn: Turn, status: TrainingRunStatus) -> Plan:
         return Plan(suspended(turn, status), delete_jobs=_leftovers(turn))
     if status.holds("Suspended"):
         status = turn.say(status, "Suspended", "Resumed", holds=False)
+        status = turn.say(status, "Admitted", "Resumed", holds=False)
         status = states.with_phase(status, "Queued", turn.now)
     waits = _remains(turn, status)
     if waits:

@@ -106,6 +106,8 @@ def _notes(old: TrainingRunStatus, new: TrainingRunStatus) -> tuple[Note, ...]:
         return ()
     kind: ConditionType = "Progressing"
     if new.phase == "Queued":
+        if new.condition("Admitted") is None:
+            return ()  # its place is not known yet: there is nothing to tell
         kind = "Admitted"
     elif new.phase == "Failed":
         kind = "Failed"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import copy
 import hashlib
 import hmac
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from trainshed_api.names import GROUP
 from trainshed_api.rayjob import KUEUE_QUEUE, Attempt, OwnCluster, SharedCluster, render_rayjob
-from trainshed_controller.admission import pack, request_of
+from trainshed_controller.admission import Rooms, pack, request_of
 from trainshed_controller.capacity import dig, read_groups
 
 if TYPE_CHECKING:
     from trainshed_api.v1alpha1 import TrainingRun
-    from trainshed_controller.model import ClusterClass, JsonObject, Room, RunView, Settings
+    from trainshed_controller.model import ClusterClass, JsonObject, RunView, Settings
 
 LABEL_OF_OURS = f"{GROUP}/run"
 
@@ -123,5 +124,8 @@ def sized_cluster(run: TrainingRun, chosen: ClusterClass) -> JsonObject:
     return spec
 
 
-def _rooms(spec: JsonObject) -> list[Room]:
-    return [group.room for group in read_groups(spec) for _ in range(group.wanted)]
+def _rooms(spec: JsonObject) -> Rooms:
+    rooms: Rooms = Counter()
+    for group in read_groups(spec):
+        rooms[group.room] += group.wanted
+    return rooms
