@@ -100,7 +100,6 @@ def test_a_job_with_code_of_its_own_is_followed_left_alone_stopped_and_forgotten
         epochs=FOREVER,
         workers=WORKERS,
         data=make_data(),
-        checkpoint={"everyEpochs": 0},
     )
     sent = call(head, "submit", str(file), "--no-wait")
     job = sent.stdout.strip()
