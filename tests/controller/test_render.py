@@ -1,0 +1,143 @@
+"""The RayJob of an attempt, on a shared cluster and on one of its own."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from pydantic import JsonValue
+
+from tests.controller.builders_view import CLASS_SPEC, SETTINGS, UID, make_view
+from trainshed_api.loading import load_text
+from trainshed_controller.capacity import dig, read_groups
+from trainshed_controller.model import GroupView, Room
+from trainshed_controller.render import progress_token, render_attempt, unacceptable
+from trainshed_controller.settings import SettingsError, read_classes, read_platform
+
+KEY = b"a key"
+
+
+def part(value: JsonValue, *names: str) -> JsonValue:
+    for name in names:
+        value = dig(value)[name]
+    return value
+
+
+def test_a_shared_cluster_is_selected_and_the_driver_told_who_it_is() -> None:
+    job = render_attempt(make_view(gracePeriodSeconds=30), 2, SETTINGS, KEY)
+
+    assert part(job, "metadata", "name") == "digits-2"
+    assert part(job, "metadata", "ownerReferences") == [
+        {
+            "apiVersion": "trainshed.dev/v1alpha1",
+            "kind": "TrainingRun",
+            "name": "digits",
+            "uid": UID,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+    ]
+    spec = dig(job["spec"])
+    assert spec["clusterSelector"] == {"ray.io/cluster": "trainshed"}
+    assert (spec["jobId"], spec["submissionMode"], spec["backoffLimit"]) == (
+        "digits-0123abcd-2",
+        "HTTPMode",
+        0,
+    )
+    environment = yaml.safe_load(str(spec["runtimeEnvYAML"]))["env_vars"]
+    run = load_text(environment.pop("TRAINSHED_SPEC"), "env")
+    assert run.spec == make_view(gracePeriodSeconds=30).run.spec  # type: ignore[union-attr]  # valid
+    address = f"/v1/namespaces/team/trainingruns/digits/{UID}/attempts/2/progress"
+    assert environment == {
+        "RAY_JOB_STOP_WAIT_TIME_S": "45",
+        "TRAINSHED_NAMESPACE": "team",
+        "TRAINSHED_UID": UID,
+        "TRAINSHED_ATTEMPT": "2",
+        "TRAINSHED_PROGRESS_URL": f"http://controller:8081{address}",
+        "TRAINSHED_PROGRESS_TOKEN": progress_token(KEY, "team", "digits", UID, 2),
+    }
+
+
+def test_a_cluster_of_its_own_has_as_many_workers_as_the_run_needs() -> None:
+    view = make_view(cluster={"dedicated": {}}, workers={"count": 5})
+
+    job = render_attempt(view, 1, SETTINGS, KEY)
+
+    spec = dig(job["spec"])
+    groups = read_groups(dig(spec["rayClusterSpec"]))
+    assert [group.wanted for group in groups] == [2], "five workers with a CPU, four to a Pod"
+    assert spec["shutdownAfterJobFinishes"] is True
+    assert "clusterSelector" not in spec
+    assert part(job, "metadata", "annotations") == {
+        "ray.io/disable-provisioned-head-restart": "true"
+    }
+    assert read_groups(CLASS_SPEC)[0].wanted == 0, "the class itself stays as it is"
+
+
+def test_a_class_that_is_too_small_is_said_with_the_arithmetic() -> None:
+    view = make_view(cluster={"dedicated": {}}, workers={"count": 9})
+    assert view.run
+
+    assert unacceptable(view.run, SETTINGS) == (
+        "ExceedsClass",
+        "spec.workers: 9 times 1 CPUs, and the data's CPUs, do not fit into class 'default' at its "
+        "largest",
+    )
+
+
+def test_a_queue_of_kueue_is_passed_on_and_decides_on_the_start() -> None:
+    labels = {"kueue.x-k8s.io/queue-name": "research", "mine": "1"}
+    job = render_attempt(make_view(labels=labels, cluster={"dedicated": {}}), 1, SETTINGS, KEY)
+
+    assert dig(part(job, "metadata", "labels"))["kueue.x-k8s.io/queue-name"] == "research"
+    assert part(job, "spec", "suspend") is True
+    assert "mine" not in dig(part(job, "metadata", "labels"))
+
+
+def test_what_a_pod_has_is_read_as_ray_reads_it() -> None:
+    limits: dict[str, JsonValue] = {"cpu": "1500m", "memory": "2Gi", "nvidia.com/gpu": 2}
+    template: JsonValue = {"spec": {"containers": [{"resources": {"limits": limits}}]}}
+    spec: dict[str, JsonValue] = {
+        "workerGroupSpecs": [
+            {"groupName": "a", "replicas": 3, "maxReplicas": 9, "template": template},
+            {"groupName": "b", "replicas": 1, "rayStartParams": {"num-cpus": "8"}},
+        ]
+    }
+
+    assert read_groups(spec)[0] == GroupView("a", Room("a", 2.0, 2.0, 2.0 * 2**30), 3)
+    assert read_groups(spec)[1].room.cpu == 8.0
+    assert read_groups(spec | {"enableInTreeAutoscaling": True})[0].wanted == 9
+
+
+def test_settings_come_from_the_environment() -> None:
+    platform = read_platform(
+        {
+            "TRAINSHED_CONTROLLER_NAMESPACE": "team",
+            "TRAINSHED_CONTROLLER_WATCH_NAMESPACES": "team, other",
+            "TRAINSHED_CONTROLLER_DEFAULT_CLUSTER": "blue",
+        }
+    )
+
+    assert platform.namespaces == ("team", "other")
+    assert platform.settings.default_cluster == "blue"
+    assert platform.kubeconfig is None
+
+
+def test_a_wrong_setting_is_named() -> None:
+    with pytest.raises(SettingsError, match='CONTROLLER_HEALTH_PORT: got "x", want a number'):
+        read_platform({"TRAINSHED_CONTROLLER_HEALTH_PORT": "x"})
+
+
+WRONG = {
+    "- 1": "want a map from name to RayClusterSpec",
+    "small: {}": "class small: want a RayClusterSpec, with headGroupSpec",
+    "{": "expected",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_classes_that_are_none_are_named(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "classes.yaml"
+    file.write_text(text)
+
+    with pytest.raises(SettingsError, match=WRONG[text]):
+        read_classes(file)
