@@ -100,13 +100,19 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
     control_plane.kubectl("delete", "namespace", name, "--wait=false")
 
 
-@pytest.fixture(scope="session")
-def kuberay_crds(control_plane: ControlPlane) -> tuple[str, ...]:
-    """KubeRay's RayCluster and RayJob on the API server; the names of the two CRDs."""
+def find_kuberay_crds() -> list[Path]:
+    """Return the files of KubeRay's two CRDs; skips the test where they are not."""
     folder = Path(os.environ.get(CRDS_VARIABLE) or CRDS_NEARBY)
     files = [folder / "rayclusters.json", folder / "rayjobs.json"]
     if absent := [file.name for file in files if not file.is_file()]:
         pytest.skip(f"no {' and '.join(absent)} of KubeRay: name their folder in {CRDS_VARIABLE}")
+    return files
+
+
+@pytest.fixture(scope="session")
+def kuberay_crds(control_plane: ControlPlane) -> tuple[str, ...]:
+    """KubeRay's RayCluster and RayJob on the API server; the names of the two CRDs."""
+    files = find_kuberay_crds()
     for file in files:
         # Not `apply`: its annotation would exceed what an object may carry.
         control_plane.kubectl("create", "--validate=false", "-f", str(file))

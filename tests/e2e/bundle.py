@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.control_plane.plugin import CRDS_NEARBY, CRDS_VARIABLE
+from tests.control_plane.plugin import find_kuberay_crds
 from tests.e2e.conftest import ROOT, RunningCluster
 from tests.e2e.times import Times
 
@@ -150,7 +150,7 @@ def prepare_chart(folder: Path) -> Path:
         (chart / "charts").mkdir()
         shutil.copy(OPERATOR_CHART, chart / "charts")
     else:
-        crds = os.environ.get(CRDS_VARIABLE) or CRDS_NEARBY
+        crds = find_kuberay_crds()[0].parent
         place = [sys.executable, "-m", "tests.kuberay.chart", str(chart)]
         subprocess.run([*place, f"--crds={crds}"], cwd=ROOT, check=True, timeout=60)
     return chart

@@ -34,13 +34,14 @@ def bundle(
     cluster: RunningCluster, times: Times, tmp_path_factory: pytest.TempPathFactory
 ) -> Bundle:
     """The chart and its images on the cluster, not yet installed."""
+    # First, because it skips where KubeRay's kinds cannot be had.
+    chart = prepare_chart(tmp_path_factory.mktemp("chart"))
     with times.measure("images built and given to the node"):
         give_images(cluster, NAME)
     namespace = "trainshed"
     cluster.kubectl("create", "namespace", namespace)
     level = "pod-security.kubernetes.io/enforce=restricted"
     cluster.kubectl("label", "namespace", namespace, level)
-    chart = prepare_chart(tmp_path_factory.mktemp("chart"))
     return Bundle(cluster, chart, namespace, times)
 
 
