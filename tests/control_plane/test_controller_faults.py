@@ -7,7 +7,11 @@ import pytest
 from tests.control_plane.interference import Fault
 from tests.control_plane.world import World
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [
+    pytest.mark.timeout(400),
+    # What is killed on purpose leaves connections open behind it.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 ANSWERS: tuple[Fault, ...] = ("409", "410", "429", "500", "cut", "lost")
 
 
