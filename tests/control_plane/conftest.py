@@ -17,7 +17,9 @@ from trainshed_api.crd import render_crd
 def trainingrun_crd(control_plane: ControlPlane) -> str:
     """The CRD of TrainingRun on the API server; its name."""
     crd = render_crd()
-    control_plane.kubectl("create", "-f", "-", stdin=json.dumps(crd))
+    # A release of the chart that is gone leaves its own behind.
+    apply = ("apply", "--server-side", "--force-conflicts", "-f", "-")
+    control_plane.kubectl(*apply, stdin=json.dumps(crd))
     name = "trainingruns.trainshed.dev"
     control_plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/{name}")
     return name
