@@ -231,6 +231,6 @@ def make_trainer(
                 checkpoint_score_attribute=best.metric if best else None,
                 checkpoint_score_order=best.mode if best else "max",
             ),
-            logging_config=LoggingConfig(log_level="WARNING"),
+            logging_config=LoggingConfig(log_level="ERROR"),
         ),
     )
