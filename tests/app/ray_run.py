@@ -81,7 +81,7 @@ def trainshed(
     *words: str,
     environment: dict[str, str] | None = None,
     program: str = PROGRAM,
-    timeout_seconds: float = 100,
+    timeout_seconds: float = 400,
 ) -> Output:
     """Run `trainshed WORDS` to its end."""
     return finish(start(*words, environment=environment, program=program), timeout_seconds)
