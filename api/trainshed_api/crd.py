@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import yaml
 
 from trainshed_api import names
+from trainshed_api.json_schema import as_object, resolve
 from trainshed_api.rules import iterate_rules
 from trainshed_api.status import TrainingRunStatus
 from trainshed_api.v1alpha1 import TrainingRun
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
-    JsonObject = dict[str, JsonValue]
+    from trainshed_api.json_schema import JsonObject
 
 _KEPT = (
     "description",
@@ -88,7 +87,7 @@ def render_crd() -> JsonObject:
 def _root() -> JsonObject:
     model = TrainingRun.model_json_schema(by_alias=True)
     status = TrainingRunStatus.model_json_schema(by_alias=True)
-    spec = convert(_object(_object(model["properties"])["spec"]), _object(model["$defs"]))
+    spec = convert(as_object(as_object(model["properties"])["spec"]), as_object(model["$defs"]))
     root: JsonObject = {
         "description": "One training run.",
         "type": "object",
@@ -98,7 +97,7 @@ def _root() -> JsonObject:
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
             "spec": spec,
-            "status": _without_defaults(convert(status, _object(status["$defs"]))),
+            "status": _without_defaults(convert(status, as_object(status["$defs"]))),
         },
     }
     _put_rules(root)
@@ -107,7 +106,7 @@ def _root() -> JsonObject:
 
 def convert(schema: JsonObject, definitions: JsonObject) -> JsonObject:
     """Return a schema of pydantic's as a structural one: no $ref, no null, nothing of our own."""
-    schema = _resolve(schema, definitions)
+    schema = resolve(schema, definitions)
     result: JsonObject = {
         name: schema[name] for name in _KEPT if name in schema and schema[name] is not None
     }
@@ -120,7 +119,7 @@ def convert(schema: JsonObject, definitions: JsonObject) -> JsonObject:
         case "string" if "enum" not in result and "format" not in result:
             result.setdefault("maxLength", _MOST_CHARACTERS)
         case "array":
-            result["items"] = convert(_object(schema["items"]), definitions)
+            result["items"] = convert(as_object(schema["items"]), definitions)
             result.setdefault("maxItems", _MOST_ITEMS)
         case "object":
             result |= _convert_object(schema, definitions)
@@ -133,12 +132,12 @@ def _convert_object(schema: JsonObject, definitions: JsonObject) -> JsonObject:
     if "properties" in schema:
         return {
             "properties": {
-                name: _convert_field(_object(item), definitions, required=name in required)
-                for name, item in _object(schema["properties"]).items()
+                name: _convert_field(as_object(item), definitions, required=name in required)
+                for name, item in as_object(schema["properties"]).items()
             }
         }
-    values = _object(schema.get("additionalProperties"))
-    inner = _resolve(values, definitions)
+    values = as_object(schema.get("additionalProperties"))
+    inner = resolve(values, definitions)
     if not inner:
         return {"x-kubernetes-preserve-unknown-fields": True}
     return {
@@ -157,39 +156,26 @@ def _convert_field(field: JsonObject, definitions: JsonObject, *, required: bool
             result["description"] = f"{result['description']} Default {fallback}."
     elif result.get("type") == "object" and not required and "anyOf" not in field:
         # Written out: rules are checked on a default before what is inside it is filled in.
-        inside = _object(result.get("properties"))
+        inside = as_object(result.get("properties"))
         result["default"] = {
             name: value["default"]
-            for name, value in ((name, _object(item)) for name, item in inside.items())
+            for name, value in ((name, as_object(item)) for name, item in inside.items())
             if "default" in value
         }
     return result
-
-
-def _resolve(schema: JsonObject, definitions: JsonObject) -> JsonObject:
-    """Return the schema without $ref and without the null of an Optional; outer keys win."""
-    options = schema.get("anyOf")
-    if isinstance(options, list):
-        real = [_object(option) for option in options if _object(option).get("type") != "null"]
-        return _resolve(real[0], definitions) | {k: v for k, v in schema.items() if k != "anyOf"}
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        target = _object(definitions[reference.rpartition("/")[2]])
-        return target | {k: v for k, v in schema.items() if k != "$ref"}
-    return schema
 
 
 def _without_defaults(schema: JsonObject) -> JsonObject:
     """Return the schema of what nobody but the controller writes: it says all that is so."""
     kept = {name: value for name, value in schema.items() if name != "default"}
     if "properties" in kept:
-        fields = _object(kept["properties"])
-        kept["properties"] = {name: _without_defaults(_object(s)) for name, s in fields.items()}
+        fields = as_object(kept["properties"])
+        kept["properties"] = {name: _without_defaults(as_object(s)) for name, s in fields.items()}
         if "lastTransitionTime" in fields:
             kept["required"] = ["type", "status", "reason", "lastTransitionTime"]
     if "items" in kept:
-        kept["items"] = _without_defaults(_object(kept["items"]))
-        if "lastTransitionTime" in _object(_object(kept["items"]).get("properties")):
+        kept["items"] = _without_defaults(as_object(kept["items"]))
+        if "lastTransitionTime" in as_object(as_object(kept["items"]).get("properties")):
             kept |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
     return kept
 
@@ -199,21 +185,17 @@ def _put_rules(root: JsonObject) -> None:
         place = root
         for step in rule.path.replace("[]", ".[]").split(".") if rule.path else []:
             if step == "[]":
-                place = _object(place["items"])
+                place = as_object(place["items"])
             elif step == "NAME":
-                place = _object(place["additionalProperties"])
+                place = as_object(place["additionalProperties"])
             else:
-                place = _object(_object(place["properties"])[step])
+                place = as_object(as_object(place["properties"])[step])
         entry: JsonObject = {"rule": rule.cel, "message": rule.message}
         if rule.field:
             entry["fieldPath"] = f".{rule.field}"
         rules = place.setdefault("x-kubernetes-validations", [])
         assert isinstance(rules, list)
         rules.append(entry)
-
-
-def _object(value: JsonValue) -> JsonObject:
-    return value if isinstance(value, dict) else {}
 
 
 def crd_text() -> str:

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from pydantic import JsonValue
-
+from trainshed_api.json_schema import JsonObject, as_object, resolve
 from trainshed_api.v1alpha1 import TrainingRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-JsonObject = dict[str, JsonValue]
+    from pydantic import JsonValue
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class Shape:
 def training_run_shape() -> Shape:
     """Return the shape of the whole TrainingRun."""
     schema: JsonObject = TrainingRun.model_json_schema(by_alias=True, mode="validation")
-    return _build(schema, _object(schema.get("$defs")), required=True)
+    return _build(schema, as_object(schema.get("$defs")), required=True)
 
 
 def shape_at(path: Sequence[str | int]) -> Shape | None:
@@ -84,7 +83,7 @@ def shape_at(path: Sequence[str | int]) -> Shape | None:
 
 
 def _build(schema: JsonObject, definitions: JsonObject, *, required: bool) -> Shape:
-    schema = _resolve(schema, definitions)
+    schema = resolve(schema, definitions)
     names_required = _texts(schema.get("required"))
     is_object = schema.get("type") == "object"
     planned = _texts(schema.get("planned"))
@@ -107,8 +106,8 @@ def _build(schema: JsonObject, definitions: JsonObject, *, required: bool) -> Sh
         planned_fields=planned if is_object else (),
         planned_values=() if is_object else planned,
         fields={
-            name: _build(_object(item), definitions, required=name in names_required)
-            for name, item in _object(schema.get("properties")).items()
+            name: _build(as_object(item), definitions, required=name in names_required)
+            for name, item in as_object(schema.get("properties")).items()
         },
         values=_build_inner(schema.get("additionalProperties"), definitions),
         items=_build_inner(schema.get("items"), definitions),
@@ -117,25 +116,8 @@ def _build(schema: JsonObject, definitions: JsonObject, *, required: bool) -> Sh
 
 def _build_inner(schema: JsonValue, definitions: JsonObject) -> Shape | None:
     """Return the shape of values or items; None where there are none, or any JSON will do."""
-    inner = _resolve(_object(schema), definitions)
+    inner = resolve(as_object(schema), definitions)
     return _build(inner, definitions, required=False) if inner else None
-
-
-def _resolve(schema: JsonObject, definitions: JsonObject) -> JsonObject:
-    """Return the schema without $ref and without the null of an Optional; outer keys win."""
-    options = schema.get("anyOf")
-    if isinstance(options, list):
-        real = [_object(option) for option in options if _object(option).get("type") != "null"]
-        return _resolve(real[0], definitions) | {k: v for k, v in schema.items() if k != "anyOf"}
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        target = _object(definitions[reference.rpartition("/")[2]])
-        return target | {k: v for k, v in schema.items() if k != "$ref"}
-    return schema
-
-
-def _object(value: JsonValue) -> JsonObject:
-    return value if isinstance(value, dict) else {}
 
 
 def _texts(value: JsonValue) -> tuple[str, ...]:
