@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from tests.kuberay.names import API_VERSION, secret_name
-from tests.kuberay.resources import Condition, ObjectMeta, PodTemplate, Resource
+from tests.kuberay.resources import Condition, Named, PodTemplate, Resource
 
 JobMode = Literal["HTTPMode", "K8sJobMode", "SidecarMode", "InteractiveMode"]
 
@@ -126,24 +126,13 @@ class RayClusterStatus(Resource):
         return any(c.type == condition and c.status == "True" for c in self.conditions)
 
 
-class RayCluster(Resource):
+class RayCluster(Named):
     """A RayCluster."""
 
     api_version: str = API_VERSION
     kind: str = "RayCluster"
-    metadata: ObjectMeta
     spec: RayClusterSpec
     status: RayClusterStatus = Field(default_factory=RayClusterStatus)
-
-    @property
-    def name(self) -> str:
-        """The cluster's name."""
-        return self.metadata.name or ""
-
-    @property
-    def namespace(self) -> str:
-        """The cluster's namespace."""
-        return self.metadata.namespace or ""
 
     @property
     def token_secret(self) -> str:
@@ -200,24 +189,13 @@ class RayJobStatus(Resource):
     job_status_check_failure_start_time: datetime | None = None
 
 
-class RayJob(Resource):
+class RayJob(Named):
     """A RayJob."""
 
     api_version: str = API_VERSION
     kind: str = "RayJob"
-    metadata: ObjectMeta
     spec: RayJobSpec
     status: RayJobStatus = Field(default_factory=RayJobStatus)
-
-    @property
-    def name(self) -> str:
-        """The RayJob's name."""
-        return self.metadata.name or ""
-
-    @property
-    def namespace(self) -> str:
-        """The RayJob's namespace."""
-        return self.metadata.namespace or ""
 
     @property
     def selects_cluster(self) -> bool:

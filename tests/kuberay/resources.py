@@ -47,6 +47,22 @@ class ObjectMeta(Resource):
     finalizers: list[str] = Field(default_factory=list)
 
 
+class Named(Resource):
+    """An object with metadata."""
+
+    metadata: ObjectMeta
+
+    @property
+    def name(self) -> str:
+        """The object's name."""
+        return self.metadata.name or ""
+
+    @property
+    def namespace(self) -> str:
+        """The object's namespace."""
+        return self.metadata.namespace or ""
+
+
 class EnvVar(Resource):
     """An environment variable of a container."""
 
@@ -160,19 +176,13 @@ class PodStatus(Resource):
     container_statuses: list[ContainerStatus] = Field(default_factory=list)
 
 
-class Pod(Resource):
+class Pod(Named):
     """A Pod."""
 
     api_version: str = "v1"
     kind: str = "Pod"
-    metadata: ObjectMeta
     spec: PodSpec
     status: PodStatus = Field(default_factory=PodStatus, exclude_if=lambda status: not status.phase)
-
-    @property
-    def name(self) -> str:
-        """The Pod's name."""
-        return self.metadata.name or ""
 
     @property
     def is_ready(self) -> bool:
@@ -196,8 +206,7 @@ class ServiceSpec(Resource):
     selector: dict[str, str] = Field(default_factory=dict)
 
 
-class Service(Resource):
+class Service(Named):
     """A Service."""
 
-    metadata: ObjectMeta
     spec: ServiceSpec = Field(default_factory=ServiceSpec)
