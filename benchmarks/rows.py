@@ -43,7 +43,7 @@ class Shape:
 
 
 CIFAR = Shape("cifar", 20_000, 3072)  # 32 x 32 pixels of 3 colours
-NARROW = Shape("narrow", 320_000, 64)
+NARROW = Shape("narrow", 128_000, 64)
 
 
 def make(shape: Shape, cache: Path) -> Path:
