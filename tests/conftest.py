@@ -1,5 +1,7 @@
 """Settings that every test runs under."""
 
+import signal
+
 from hypothesis import settings
 
 # A deadline in milliseconds measures the machine's load, not the code. The same examples
@@ -9,3 +11,8 @@ settings.load_profile("trainshed")
 
 # Rooms share the API server, so its fixtures are not those of one folder.
 pytest_plugins = ["tests.control_plane.plugin"]
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and programs that tests
+# start would inherit that (POSIX sh, asynchronous lists): tests that press it would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
