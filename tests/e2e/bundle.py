@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.control_plane.plugin import find_kuberay_crds
-from tests.e2e.conftest import ROOT, RunningCluster
+from tests.e2e.running import ROOT, RunningCluster
 from tests.e2e.times import Times
 
 CHART = ROOT / "charts" / "trainshed"

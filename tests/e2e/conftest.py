@@ -6,50 +6,22 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from hack.cluster.__main__ import Cluster, choose_cluster
+from hack.cluster.__main__ import choose_cluster
 from hack.cluster.bare import BareCluster
-from hack.cluster.client import Client
 from hack.cluster.diagnosis import diagnose
 from hack.cluster.failure import ClusterError
+from tests.e2e.bundle import Bundle, give_images, prepare_chart
+from tests.e2e.running import NAME, ROOT, RunningCluster
 from tests.e2e.times import Times
 
-ROOT = Path(__file__).resolve().parents[2]
-# A name of its own: the tests install and remove, and somebody may work on `trainshed`.
-NAME = os.environ.get("TRAINSHED_CLUSTER", "e2e")
 KEEP_VARIABLE = "TRAINSHED_KEEP_CLUSTER"
 _RUNNING = pytest.StashKey["RunningCluster"]()
 # What the steps of the tests took, for who wonders where the time went.
 TIMES = pytest.StashKey[Times]()
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunningCluster(Client):
-    """kubectl and helm on the cluster of this test run, and its node."""
-
-    cluster: Cluster
-
-    def load(self, archive: Path) -> None:
-        """Give the node an image from an OCI or Docker archive."""
-        self.cluster.load(archive)
-
-    def start(self, tool: str, *arguments: str) -> subprocess.Popen[str]:
-        """Start kubectl or helm for what goes on, such as a port-forward; the caller ends it."""
-        return subprocess.Popen(
-            self.command(tool, *arguments),
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def diagnose(self, namespace: str) -> str:
-        """Return which Pods of a namespace are not well, why and what to do."""
-        return diagnose(self, namespace)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -62,10 +34,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def cluster(request: pytest.FixtureRequest) -> Iterator[RunningCluster]:
+def times(request: pytest.FixtureRequest) -> Times:
+    """Where the time went, said at the end."""
+    return request.config.stash.setdefault(TIMES, Times())
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest, times: Times) -> Iterator[RunningCluster]:
     """A cluster with one node, up before the first test and gone after the last."""
     command = [sys.executable, "-m", "hack.cluster", f"--name={NAME}"]
-    with request.config.stash.setdefault(TIMES, Times()).measure("cluster up"):
+    with times.measure("cluster up"):
         up = subprocess.run(
             [*command, "up"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=900
         )
@@ -78,6 +56,22 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[RunningCluster]:
     yield running
     if not os.environ.get(KEEP_VARIABLE):
         subprocess.run([*command, "down"], cwd=ROOT, check=True, timeout=300)
+
+
+@pytest.fixture(scope="session")
+def bundle(
+    cluster: RunningCluster, times: Times, tmp_path_factory: pytest.TempPathFactory
+) -> Bundle:
+    """The chart and its images on the cluster, not yet installed."""
+    # First, because it skips where KubeRay's kinds cannot be had.
+    chart = prepare_chart(tmp_path_factory.mktemp("chart"))
+    with times.measure("images built and given to the node"):
+        give_images(cluster, NAME)
+    namespace = "trainshed"
+    cluster.kubectl("create", "namespace", namespace)
+    level = "pod-security.kubernetes.io/enforce=restricted"
+    cluster.kubectl("label", "namespace", namespace, level)
+    return Bundle(cluster, chart, namespace, times)
 
 
 @pytest.fixture(scope="session")

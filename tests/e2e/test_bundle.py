@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.bundle import Bundle, Dashboard, give_images, prepare_chart, uses_real_operator
-from tests.e2e.conftest import NAME, ROOT, TIMES, RunningCluster
-from tests.e2e.test_cluster import wait_for
-from tests.e2e.times import Times
+from tests.e2e.bundle import Bundle, Dashboard, uses_real_operator
+from tests.e2e.running import ROOT, wait_for
 from trainshed_api.names import NODE_GROUP_LABEL
 
 # A step waits for Pods, and the first one for images.
@@ -21,28 +19,6 @@ MANIFEST = ROOT / "manifests" / "trainingrun.yaml"
 SLEEPER = "python -c \"print('here', flush=True); import time; time.sleep(300)\""
 # What stays of a namespace with nothing in it.
 ALWAYS_THERE = {"configmap/kube-root-ca.crt", "serviceaccount/default"}
-
-
-@pytest.fixture(scope="module")
-def times(request: pytest.FixtureRequest) -> Times:
-    """Where the time went, said at the end."""
-    return request.config.stash.setdefault(TIMES, Times())
-
-
-@pytest.fixture(scope="module")
-def bundle(
-    cluster: RunningCluster, times: Times, tmp_path_factory: pytest.TempPathFactory
-) -> Bundle:
-    """The chart and its images on the cluster, not yet installed."""
-    # First, because it skips where KubeRay's kinds cannot be had.
-    chart = prepare_chart(tmp_path_factory.mktemp("chart"))
-    with times.measure("images built and given to the node"):
-        give_images(cluster, NAME)
-    namespace = "trainshed"
-    cluster.kubectl("create", "namespace", namespace)
-    level = "pod-security.kubernetes.io/enforce=restricted"
-    cluster.kubectl("label", "namespace", namespace, level)
-    return Bundle(cluster, chart, namespace, times)
 
 
 @pytest.fixture

@@ -5,16 +5,15 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from hack.cluster import node
 from hack.cluster.bare import BareCluster
 from hack.cluster.image import write_image
-from tests.e2e.conftest import NAME, ROOT, RunningCluster
+from tests.e2e.pods import make_pod
+from tests.e2e.running import NAME, ROOT, RunningCluster, wait_for
 from tests.e2e.traces import read_traces
 
 pytestmark = pytest.mark.e2e
@@ -23,13 +22,6 @@ COMMAND = (sys.executable, "-m", "hack.cluster")
 only_bare = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0, reason="a cluster of processes needs Linux, root"
 )
-
-
-def wait_for(is_so: Callable[[], bool], seconds: float = 60) -> bool:
-    deadline = time.monotonic() + seconds
-    while not is_so() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return is_so()
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -42,30 +34,6 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
         check=False,
         timeout=300,
     )
-
-
-def make_pod(name: str, **spec: object) -> str:
-    container = {
-        "name": "main",
-        "image": node.PAUSE_IMAGE,
-        "imagePullPolicy": "Never",
-        "resources": {"limits": spec.pop("limits", {})},
-        "volumeMounts": spec.pop("mounts", []),
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "runAsNonRoot": True,
-            "runAsUser": 1000,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-    }
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": name}},
-        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0, **spec},
-    }
-    return json.dumps(pod)
 
 
 def test_a_restricted_pod_gets_a_gpu_and_a_volume(

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from hack.cluster.bare import BareCluster
-from tests.e2e.conftest import RunningCluster
-from tests.e2e.test_cluster import make_pod, wait_for
+from tests.e2e.pods import make_pod
+from tests.e2e.running import RunningCluster, wait_for
 
 PORT = 8000
 LISTEN = f"""
