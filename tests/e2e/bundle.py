@@ -41,9 +41,9 @@ class Bundle:
     namespace: str
     times: Times
 
-    def kubectl(self, *arguments: str) -> str:
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Return what kubectl printed about the namespace."""
-        return self.cluster.kubectl("--namespace", self.namespace, *arguments)
+        return self.cluster.kubectl("--namespace", self.namespace, *arguments, stdin=stdin)
 
     def helm(self, verb: str, *arguments: str) -> str:
         """Return what helm printed about the namespace."""
@@ -59,9 +59,10 @@ class Bundle:
         ready = "--for=jsonpath={.status.state}=ready"
         self.kubectl("wait", f"raycluster/{name}", ready, "--timeout=10m")
 
-    def ready_pods(self, group: str) -> list[str]:
-        """Return the names of the Pods of a group of Ray that are ready."""
-        pods = json.loads(self.kubectl("get", "pods", f"-lray.io/group={group}", "-ojson"))["items"]
+    def ready_pods(self, group: str, cluster: str = "") -> list[str]:
+        """Return the names of the Pods of a group of Ray that are ready, of one cluster or all."""
+        labels = f"ray.io/group={group}" + (f",ray.io/cluster={cluster}" if cluster else "")
+        pods = json.loads(self.kubectl("get", "pods", f"-l{labels}", "-ojson"))["items"]
         return [
             pod["metadata"]["name"]
             for pod in pods

@@ -1,0 +1,189 @@
+"""TrainingRuns on a cluster: how tests make them, watch them and look at what they left."""
+
+import base64
+import io
+import json
+import re
+import threading
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from pydantic import JsonValue
+
+from tests.e2e.bundle import Bundle
+from tests.e2e.running import wait_for
+from trainshed_api.records import ResultRecord
+from trainshed_api.status import TrainingRunStatus
+
+USER_CODE = Path(__file__).parent / "user_code"
+STORAGE = "/mnt/trainshed"
+CODE = f"{STORAGE}/code/user_code.zip"
+# Of the digits, with the batch size of make_counting.
+STEPS_IN_EPOCH = 22
+_FRACTION = re.compile(r"\b(\d+)/(\d+)\b")
+_WRITE = "import base64, pathlib, sys; p = pathlib.Path(sys.argv[1]); " + (
+    "p.parent.mkdir(exist_ok=True); p.write_bytes(base64.b64decode(sys.stdin.read()))"
+)
+
+
+def make_counting(
+    name: str, *, epochs: int, seconds_per_step: float, fails_at: int = 0, **spec: JsonValue
+) -> dict[str, JsonValue]:
+    """Return a run of the user's own function, slow enough to look at."""
+    config: JsonValue = {
+        "secondsPerStep": seconds_per_step,
+        "failsAt": fails_at,
+        "notes": notes_of(name),
+    }
+    read: JsonValue = {"format": "parquet", "path": "digits/train", "columns": ["label"]}
+    whole: dict[str, JsonValue] = {
+        "train": "counting:train",
+        "code": {"workingDir": f"file://{CODE}"},
+        "config": config,
+        "epochs": epochs,
+        "batchSize": 64,
+        "data": {"cpus": 1, "datasets": {"train": {"read": read, "cache": "workers"}}},
+        "workers": {"count": 1, "resources": {"cpu": 1}},
+        "checkpoint": {"everySteps": 10},
+    }
+    return make_run(name, {**whole, **spec})
+
+
+def make_run(name: str, spec: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return a TrainingRun."""
+    return {
+        "apiVersion": "trainshed.dev/v1alpha1",
+        "kind": "TrainingRun",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def notes_of(name: str) -> str:
+    """Return the folder where a run of make_counting notes times."""
+    return f"{STORAGE}/notes/{name}"
+
+
+@dataclass(frozen=True)
+class Runs:
+    """TrainingRuns of an installed bundle."""
+
+    bundle: Bundle
+    release: str
+
+    def give_code(self) -> None:
+        """Put the user's code on the storage, as a .zip."""
+        archive = io.BytesIO()
+        with zipfile.ZipFile(archive, "w") as writer:
+            for file in sorted(USER_CODE.glob("*.py")):
+                # Ray takes a .zip whose only entry is one folder.
+                writer.write(file, f"user_code/{file.name}")
+        text = base64.b64encode(archive.getvalue()).decode()
+        self._in_head("python", "-c", _WRITE, CODE, stdin=text)
+
+    def apply(self, run: dict[str, JsonValue]) -> float:
+        """Apply a run; return when."""
+        at = time.time()
+        self.bundle.kubectl("apply", "-f", "-", stdin=json.dumps(run))
+        return at
+
+    def status(self, name: str) -> TrainingRunStatus:
+        """Return how a run does."""
+        found = json.loads(self.bundle.kubectl("get", "trun", name, "-ojson"))
+        return TrainingRunStatus.model_validate(found.get("status") or {})
+
+    def wait_for(self, condition: str, name: str, minutes: int = 5) -> None:
+        """Wait as users do."""
+        self.bundle.kubectl(
+            "wait", f"--for=condition={condition}", f"trun/{name}", f"--timeout={minutes}m"
+        )
+
+    def wait_for_step(self, name: str, step: int, seconds: float = 180) -> None:
+        """Wait until a run has a checkpoint of that step or a later one."""
+
+        def is_there() -> bool:
+            kept = self.status(name).checkpoint
+            return kept is not None and (kept.step or 0) >= step
+
+        assert wait_for(is_there, seconds), self.status(name).model_dump_json(indent=1)
+
+    def read(self, path: str) -> str:
+        """Return a file of the storage."""
+        return self._in_head("cat", path)
+
+    def result(self, name: str) -> ResultRecord:
+        """Return what a finished run left."""
+        result = self.status(name).result
+        assert result, f"{name} has no result"
+        return ResultRecord.model_validate_json(self.read(result.path))
+
+    def claims(self, name: str) -> list[str]:
+        """Return the attempts of a finished run that had a driver, each claimed by one alone."""
+        result = self.status(name).result
+        assert result, f"{name} has no result"
+        folder = result.path.rpartition("/")[0]
+        listed = self._in_head("find", f"{folder}/attempts", "-name", "claim").split()
+        return sorted(path.split("/")[-2] for path in listed)
+
+    def head(self) -> str:
+        """Return the name of the head Pod of the shared cluster."""
+        (name,) = self.bundle.ready_pods("headgroup", cluster=self.release)
+        return name
+
+    def scale_controller(self, replicas: int) -> None:
+        """Send the controller away, or bring it back."""
+        deployment = f"deployment/{self.release}-controller"
+        self.bundle.kubectl("scale", deployment, f"--replicas={replicas}")
+        self.bundle.kubectl("rollout", "status", deployment, "--timeout=3m")
+        if not replicas:
+            gone = ("--for=delete", "-lapp.kubernetes.io/component=controller")
+            self.bundle.kubectl("wait", "pod", *gone, "--timeout=3m")
+
+    @contextmanager
+    def watch(self, name: str) -> Iterator["Watch"]:
+        """Run `kubectl get trun NAME -w` and keep its lines."""
+        arguments = ("--namespace", self.bundle.namespace, "get", "trun", name, "-w")
+        with self.bundle.cluster.start("kubectl", *arguments) as process:
+            assert process.stdout
+            watch = Watch()
+            reader = threading.Thread(target=watch.read, args=(process.stdout,))
+            reader.start()
+            try:
+                yield watch
+            finally:
+                process.terminate()
+                reader.join()
+
+    def _in_head(self, *command: str, stdin: str | None = None) -> str:
+        flags = ("-i",) if stdin else ()
+        to = ("exec", *flags, self.head(), "-c", "ray-head", "--")
+        return self.bundle.kubectl(*to, *command, stdin=stdin)
+
+
+@dataclass
+class Watch:
+    """Lines of `kubectl get -w`, and when each came."""
+
+    lines: list[tuple[float, str]] = field(default_factory=list)
+
+    def read(self, stream: IO[str]) -> None:
+        """Read to the end."""
+        for line in stream:
+            self.lines.append((time.time(), line.rstrip()))
+
+    def steps(self) -> list[tuple[float, int]]:
+        """Return each new value of the column STEP, the second fraction of a line."""
+        seen: list[tuple[float, int]] = []
+        for at, line in self.lines:
+            fractions = _FRACTION.findall(line)
+            if len(fractions) < 2:
+                continue
+            step = int(fractions[1][0])
+            if not seen or seen[-1][1] != step:
+                seen.append((at, step))
+        return seen
