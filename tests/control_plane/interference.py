@@ -1,5 +1,6 @@
 """Between the controller and the API server: writes down each request, and spoils some of them."""
 
+import asyncio
 import base64
 import json
 import ssl
@@ -15,10 +16,12 @@ import yaml
 from aiohttp import web
 
 # What happens to one request: answered so and not passed on; the connection cut before it is passed
-# on, or after; the controller killed before, or after.
-Fault = Literal["409", "410", "429", "500", "cut", "lost", "killed before", "killed after"]
+# on, or after; passed on and never answered; the controller killed before, or after.
+Fault = Literal["409", "410", "429", "500", "cut", "lost", "held", "killed before", "killed after"]
+Choose = Callable[[int], Fault | None]
 _HOP = {"connection", "transfer-encoding", "content-length", "content-encoding", "host"}
 _FORBIDDEN = 403
+_LONGER_THAN_ANY_TEST_SECONDS = 3600
 
 
 @dataclass(frozen=True)
@@ -39,16 +42,18 @@ class Request:
 class Interference:
     """A server that passes requests on as the identity of a kubeconfig.
 
-    choose: the fault of a write, given how many writes there were before it; None passes it on.
-    kill: kills the controller.
+    spoil_write: the fault of a write, given how many writes there were before it; None passes it
+    on. spoil_read: the same for what is read. kill: kills the controller.
     """
 
     kubeconfig: Path
-    choose: Callable[[int], Fault | None] = lambda _: None
+    spoil_write: Choose = lambda _: None
+    spoil_read: Choose = lambda _: None
     kill: Callable[[], Awaitable[object]] | None = None
     requests: list[Request] = field(default_factory=list)
     url: str = ""
     _writes: int = 0
+    _reads: int = 0
 
     async def __aenter__(self) -> Self:
         """Listen on a free port of loopback."""
@@ -92,11 +97,13 @@ class Interference:
         file.write_text(json.dumps(document))
         return file
 
-    def start_counting(self, choose: Callable[[int], Fault | None] = lambda _: None) -> None:
+    def start_counting(
+        self, spoil_write: Choose = lambda _: None, spoil_read: Choose = lambda _: None
+    ) -> None:
         """Forget what was, and spoil from now on as is said."""
         self.requests.clear()
-        self._writes = 0
-        self.choose = choose
+        self._writes = self._reads = 0
+        self.spoil_write, self.spoil_read = spoil_write, spoil_read
 
     def writes(self) -> list[Request]:
         """Return the writes so far."""
@@ -129,6 +136,8 @@ class Interference:
                 await self.kill()
             if fault in ("lost", "killed after"):
                 return self._cut(request)
+            if fault == "held":
+                await asyncio.sleep(_LONGER_THAN_ANY_TEST_SECONDS)
             kept = {k: v for k, v in answer.headers.items() if k.lower() not in _HOP}
             if encoding := answer.headers.get("Content-Encoding"):
                 kept["Content-Encoding"] = encoding
@@ -139,11 +148,13 @@ class Interference:
             return response
 
     def _next_fault(self, request: web.Request) -> Fault | None:
+        if request.method == "GET":
+            self._reads += 1
+            return self.spoil_read(self._reads - 1)
         if not Request(request.method, request.path, 0).is_write:
             return None
-        fault = self.choose(self._writes)
         self._writes += 1
-        return fault
+        return self.spoil_write(self._writes - 1)
 
     def _answer(self, request: web.Request, status: int) -> web.Response:
         self.requests.append(Request(request.method, request.path, status))

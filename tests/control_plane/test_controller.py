@@ -152,31 +152,6 @@ async def test_the_end_is_known_although_the_controller_was_away(world: World) -
     assert len(world.drivers.claims) == 1
 
 
-async def test_runs_queue_for_a_cluster_and_never_oversubscribe_it(world: World) -> None:
-    world.drivers.steps = 1
-    for number in range(12):
-        await world.create_run(f"run-{number}", workers={"count": 1})
-
-    for number in range(12):
-        await world.phase("Succeeded", f"run-{number}")
-
-    assert world.drivers.most_alive <= 2
-    assert len(world.drivers.claims) == 12
-
-
-async def test_what_can_never_fit_says_so_at_once(world: World) -> None:
-    await world.create_run(workers={"count": 8, "resources": {"gpu": 1}})
-
-    async def is_said() -> bool:
-        condition = (await world.status()).condition("Admitted")
-        return condition is not None and condition.reason == "ExceedsCluster"
-
-    await until(is_said, 60, world.controller_log)
-    queue = (await world.status()).queue
-    assert queue
-    assert queue.reason.startswith("can never fit: needs 8 GPUs, 0 in all")
-
-
 async def test_a_run_may_have_a_cluster_of_its_own(world: World) -> None:
     await world.create_run(cluster={"dedicated": {}}, workers={"count": 2})
     await world.phase("Succeeded")

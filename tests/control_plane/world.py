@@ -82,6 +82,8 @@ class World:
     folder: Path
     api: Interference
     environment: dict[str, str] = field(default_factory=dict)
+    is_restarted: bool = False
+    """Whether a controller that ends is started again, as a kubelet does."""
     _process: asyncio.subprocess.Process | None = None
 
     # ---------------------------------------------------------------- acting
@@ -114,17 +116,11 @@ class World:
 
     async def start_controller(self) -> None:
         """Start the controller; wait until it has listed everything."""
-        log = (self.folder / "controller.log").open("ab")
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "trainshed_controller",
-            env=self.environment, stdout=log, stderr=log, cwd=ROOT,
-        )  # fmt: skip
-        log.close()
+        await self._start_process()
         url = f"http://127.0.0.1:{self.environment['TRAINSHED_CONTROLLER_HEALTH_PORT']}/readyz"
 
         async def is_ready() -> bool:
-            if self._process is None or self._process.returncode is not None:
-                raise AssertionError(f"the controller ended:\n{self.controller_log()[-3000:]}")
+            await self._look_after_controller()
             async with aiohttp.ClientSession() as session:
                 with contextlib.suppress(aiohttp.ClientError):
                     async with session.get(url) as answer:
@@ -132,6 +128,20 @@ class World:
             return False
 
         await until(is_ready, 90, self.controller_log)
+
+    async def _start_process(self) -> None:
+        with (self.folder / "controller.log").open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "trainshed_controller",
+                env=self.environment, stdout=log, stderr=log, cwd=ROOT,
+            )  # fmt: skip
+
+    async def _look_after_controller(self) -> None:
+        if self._process is None or self._process.returncode is None:
+            return
+        if not self.is_restarted:
+            raise AssertionError(f"the controller ended:\n{self.controller_log()[-3000:]}")
+        await self._start_process()
 
     async def kill_controller(self) -> None:
         """Kill the controller as a lost node does."""
@@ -189,8 +199,7 @@ class World:
         """Wait for a phase."""
 
         async def is_so() -> bool:
-            if self._process and self._process.returncode is not None:
-                raise AssertionError(f"the controller ended:\n{self.controller_log()[-3000:]}")
+            await self._look_after_controller()
             return (await self.status(name)).phase == phase
 
         await until(is_so, seconds, lambda: f"want {phase}\n{self.controller_log()[-4000:]}")
@@ -298,8 +307,8 @@ def _write_classes(folder: Path) -> Path:
     return file
 
 
-async def is_cluster_ready(world: World) -> bool:
+async def is_cluster_ready(world: World, name: str = "trainshed") -> bool:
     """Say whether KubeRay's stand-in calls the RayCluster ready."""
-    found = await world.get("raycluster", "trainshed")
+    found = await world.get("raycluster", name)
     status = (found or {}).get("status")
     return isinstance(status, dict) and status.get("state") == "ready"

@@ -89,6 +89,26 @@ def test_progress_is_seen_while_it_trains(runs: Runs) -> None:
     assert values[-1] == runs.result("slow").step == 12 * STEPS_IN_EPOCH
 
 
+def test_an_upgrade_and_its_rollback_leave_a_run_alone(runs: Runs) -> None:
+    runs.apply(make_counting("steady", epochs=6, seconds_per_step=SECONDS_PER_STEP))
+    runs.wait_for_step("steady", 10)
+    before = runs.status("steady")
+    bundle = runs.bundle
+    more = ("--reuse-values", "--set=groups.cpu.replicas=2", "--wait", "--timeout=5m")
+    bundle.helm("upgrade", RELEASE, str(bundle.chart), *more)
+    during = runs.status("steady")
+    bundle.helm("rollback", RELEASE, "1", "--wait", "--timeout=5m")
+    runs.wait_for("Complete", "steady")
+    after = runs.status("steady")
+    assert [attempt.outcome for attempt in after.attempts] == ["Succeeded"]
+    for status in (during, after):
+        assert status.attempts[0].job_id == before.attempts[0].job_id
+        assert status.start_time == before.start_time
+        assert set(before.model_dump(exclude_none=True)) <= set(
+            status.model_dump(exclude_none=True)
+        )
+
+
 def kill_head_pod(runs: Runs) -> None:
     now = ("--grace-period=0", "--force", "--wait=false")
     runs.bundle.kubectl("delete", "pod", runs.head(), *now)
