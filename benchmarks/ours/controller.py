@@ -1,0 +1,143 @@
+"""Our controller as a process beside an API server, and the drivers that it hears of."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import aiohttp
+
+from tests.control_plane.world import free_port
+from trainshed_api.progress import Progress, Seconds
+from trainshed_api.snapshot import Snapshot
+from trainshed_controller.render import progress_path, progress_token
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+KEY_SECRET = "benchmark-key"
+_TICKS = os.sysconf("SC_CLK_TCK")
+_READY_SECONDS = 60
+
+
+@dataclass
+class Process:
+    """The controller, to be used as `async with Process(...) as controller`."""
+
+    kubeconfig: Path
+    namespace: str
+    log: Path
+    health: int = field(default_factory=free_port)
+    progress: int = field(default_factory=free_port)
+
+    async def __aenter__(self) -> Self:
+        """Start it, and wait until it has listed everything."""
+        settings = {
+            "NAMESPACE": self.namespace,
+            "HOST": "127.0.0.1",
+            "HEALTH_PORT": str(self.health),
+            "PROGRESS_PORT": str(self.progress),
+            "PROGRESS_URL": f"http://127.0.0.1:{self.progress}",
+            "KEY_SECRET": KEY_SECRET,
+        }
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "trainshed_controller"],
+                env={
+                    **os.environ,
+                    "KUBECONFIG": str(self.kubeconfig),
+                    **{f"TRAINSHED_CONTROLLER_{name}": text for name, text in settings.items()},
+                },
+                stdout=log,
+                stderr=log,
+            )
+        self.session = aiohttp.ClientSession()
+        deadline = time.monotonic() + _READY_SECONDS
+        while not await self._answers("readyz"):
+            assert time.monotonic() < deadline, self.log.read_text(errors="replace")[-2000:]
+            await asyncio.sleep(0.05)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End it."""
+        await self.session.close()
+        self._process.terminate()
+        self._process.wait(60)
+
+    async def _answers(self, path: str) -> bool:
+        with contextlib.suppress(aiohttp.ClientError):
+            async with self.session.get(f"http://127.0.0.1:{self.health}/{path}") as answer:
+                return answer.status == 200
+        return False
+
+    async def counter(self, name: str) -> float:
+        """Return the value of one of its metrics."""
+        async with self.session.get(f"http://127.0.0.1:{self.health}/metrics") as answer:
+            text = await answer.text()
+        found = re.search(rf"^{name} ([0-9.e+]+)$", text, re.MULTILINE)
+        assert found, f"{name} is not among the metrics"
+        return float(found[1])
+
+    def cpu_seconds(self) -> float:
+        """Return the processor time it has used, all of it."""
+        # proc(5): fields 14 and 15 are utime and stime, in ticks
+        stat = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(stat[11]) + int(stat[12])) / _TICKS
+
+    def resident_megabytes(self) -> float:
+        """Return the memory that it holds now."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        found = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
+        assert found
+        return int(found[1]) / 1024
+
+
+@dataclass
+class Stream:
+    """A driver's snapshots, without the driver."""
+
+    controller: Process
+    key: bytes
+    name: str
+    uid: str
+    step: int = 0
+    sequence: int = 0
+    began: float = field(default_factory=time.time)
+
+    async def tell(self, *, ended: bool = False) -> None:
+        """Post where training stands, or that it has ended well."""
+        now = time.time()
+        self.step, self.sequence = self.step + 10, self.sequence + 1
+        told = Snapshot(
+            attempt=1,
+            time=now,
+            sequence=self.sequence,
+            state="Ended" if ended else "Training",
+            outcome="Succeeded" if ended else None,
+            exit_code=0 if ended else None,
+            progress=Progress(time=now, epoch=1, epochs=1, step=self.step, steps=9999, loss=0.5),
+            seconds=Seconds(training=now - self.began),
+            result="result.json" if ended else None,
+        )
+        namespace = self.controller.namespace
+        path = progress_path(namespace, self.name, self.uid, 1)
+        token = progress_token(self.key, namespace, self.name, self.uid, 1)
+        async with self.controller.session.post(
+            f"http://127.0.0.1:{self.controller.progress}{path}",
+            data=told.to_payload(),
+            headers={"Authorization": f"Bearer {token}"},
+        ) as answer:
+            assert answer.status == 200, await answer.text()
