@@ -21,6 +21,8 @@ from trainshed_api.validation import validate_document
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.kuberay.resources import Manifest
+
 
 SECONDS_FRESH = 20.0
 FULL, QUICK = Size(100, 1000, 500, 60.0), Size(5, 60, 20, 10.0)
