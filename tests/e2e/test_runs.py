@@ -1,18 +1,32 @@
 """`kubectl apply -f trainingrun.yaml` on a real node: trains, is seen, survives, says why not."""
 
+from __future__ import annotations
+
 import json
-from collections.abc import Iterator
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
-from tests.e2e.bundle import Bundle
 from tests.e2e.running import ROOT, wait_for
-from tests.e2e.runs import STEPS_IN_EPOCH, Runs, make_counting, notes_of
+from tests.e2e.runs import CODE, STEPS_IN_EPOCH, USER_CODE, Runs, make_counting, make_run, notes_of
 from trainshed_api.names import SUCCEEDED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic import JsonValue
+
+    from tests.e2e.bundle import Bundle
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 RELEASE = "trainshed"
+BIN = Path(sys.executable).parent
 MANIFEST = ROOT / "manifests" / "trainingrun.yaml"
 # Of ten checkpoints the last one before the loss; the rest is done again.
 EPOCHS, SECONDS_PER_STEP = 4, 0.3
@@ -107,6 +121,61 @@ def test_an_upgrade_and_its_rollback_leave_a_run_alone(runs: Runs) -> None:
         assert set(before.model_dump(exclude_none=True)) <= set(
             status.model_dump(exclude_none=True)
         )
+
+
+def test_losses_are_the_same_wherever_it_trains(runs: Runs, tmp_path: Path) -> None:
+    shutil.copytree(USER_CODE, tmp_path / "user_code")
+    home = {**os.environ, "TRAINSHED_HOME": str(tmp_path / "home")}
+    trainshed = BIN / "trainshed"
+    subprocess.run([trainshed, "data", "digits", "--to", tmp_path / "home"], env=home, check=True)
+    places = {
+        "laptop": str(tmp_path / "laptop"),
+        "submitted": notes_of("submitted"),
+        "applied": notes_of("applied"),
+    }
+    file = tmp_path / "equal.yaml"
+    file.write_text(json.dumps(make_equal("user_code", places["laptop"])), encoding="utf-8")
+
+    with runs.bundle.times.measure("trainshed run, submit and kubectl apply of one file"):
+        subprocess.run([trainshed, "run", file], env=home, check=True, timeout=600)
+        with runs.bundle.dashboard(RELEASE) as dashboard:
+            notes = f"config.notes={places['submitted']}"
+            sent = dashboard.run([trainshed, "submit", file, "--set", notes])
+        assert sent.returncode == 0, sent.stdout + sent.stderr
+        runs.apply(make_equal(f"file://{CODE}", places["applied"]))
+        runs.wait_for("Complete", "equal")
+
+    for rank in (0, 1):
+        name = f"losses-{rank}"
+        laptop = (tmp_path / "laptop" / name).read_text(encoding="ascii")
+        assert len(laptop.splitlines()) >= 20
+        assert runs.read(f"{places['submitted']}/{name}") == laptop
+        assert runs.read(f"{places['applied']}/{name}") == laptop
+
+
+def make_equal(code: str, notes: str) -> dict[str, JsonValue]:
+    """Return a run that writes each loss into the folder `notes`."""
+    decode: JsonValue = {
+        "use": "trainshed.transforms:decode_image",
+        "options": {"size": 8, "mode": "L"},
+    }
+    read: JsonValue = {"format": "parquet", "path": "digits/train", "columns": ["image", "label"]}
+    train: JsonValue = {
+        "read": read,
+        "transforms": [decode],
+        "shuffle": {"mode": "local", "bufferSize": 500},
+    }
+    spec: dict[str, JsonValue] = {
+        "train": "losses:train",
+        "code": {"workingDir": code},
+        "config": {"notes": notes},
+        "epochs": 1,
+        "batchSize": 64,
+        "reproducible": True,
+        "data": {"cpus": 1, "datasets": {"train": train}},
+        "workers": {"count": 2, "resources": {"cpu": 1}},
+    }
+    return make_run("equal", spec)
 
 
 def kill_head_pod(runs: Runs) -> None:
