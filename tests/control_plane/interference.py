@@ -67,7 +67,8 @@ class Interference:
         )
         application = web.Application(client_max_size=2**24)
         application.router.add_route("*", "/{path:.*}", self._pass)
-        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0)
+        # Not 0: to aiohttp that means to wait for every handler, and those of watches never end.
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
         host, port = self._runner.addresses[0][:2]

@@ -47,7 +47,8 @@ class Dashboards:
         """All jobs that any head took, in order."""
         self._setup_seconds = setup_seconds
         self._heads: dict[tuple[str, str], _Head] = {}
-        self._runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=0)
+        # Not 0: to aiohttp that means to wait for every handler, however long.
+        self._runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=0.1)
         self.url_template = ""
         """Where a dashboard is, of {namespace} and {cluster}."""
 
