@@ -36,7 +36,7 @@ PODS = "api/v1", "pods"
 RAY_PODS = "ray.io/is-ray-node=yes"
 
 _PAGE = 500
-_TIMEOUT_SECONDS = 20.0
+TIMEOUT_SECONDS = 20.0
 _FIRST_ERROR, _NOT_FOUND, _CONFLICT = 300, 404, 409
 _KEY_NAME, _KEY_BYTES = "key", 32
 _JSON, _MERGE_PATCH = "application/json", "application/merge-patch+json"
@@ -233,7 +233,7 @@ class Cluster:
                 body=body,
                 auth_settings=["BearerToken"],
             )
-            answer = await self._api.call_api(*request, _request_timeout=_TIMEOUT_SECONDS)
+            answer = await self._api.call_api(*request, _request_timeout=TIMEOUT_SECONDS)
             text = await answer.read()  # type: ignore[no-untyped-call]  # the client's own
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise ClusterError(f"{method} {path}: {type(error).__name__} {error}") from None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import kopf
 
 from trainshed_api import names
-from trainshed_controller.cluster import RAY_PODS
+from trainshed_controller.cluster import RAY_PODS, TIMEOUT_SECONDS
 from trainshed_controller.model import RunView
 from trainshed_controller.settings import KUBECONFIG
 from trainshed_controller.views import read_cluster, read_job, read_pod, read_run
@@ -74,6 +74,8 @@ def make_settings() -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.scanning.disabled = True  # no right to list CRDs or namespaces
     settings.peering.standalone = True
+    # kopf waits 5 minutes for a LIST that nobody answers, and is deaf until then.
+    settings.networking.request_timeout = TIMEOUT_SECONDS
     settings.watching.chunk_size = 200
     settings.watching.label_selectors["pods"] = RAY_PODS
     settings.queueing.worker_limit = 50

@@ -43,17 +43,18 @@ class Interference:
     """A server that passes requests on as the identity of a kubeconfig.
 
     spoil_write: the fault of a write, given how many writes there were before it; None passes it
-    on. spoil_read: the same for what is read. kill: kills the controller.
+    on. spoil_read: the fault of the first GET of each path, lists and watches apart. kill: kills
+    the controller.
     """
 
     kubeconfig: Path
     spoil_write: Choose = lambda _: None
-    spoil_read: Choose = lambda _: None
+    spoil_read: Fault | None = None
     kill: Callable[[], Awaitable[object]] | None = None
     requests: list[Request] = field(default_factory=list)
     url: str = ""
     _writes: int = 0
-    _reads: int = 0
+    _spoilt: set[tuple[str, str]] = field(default_factory=set)
 
     async def __aenter__(self) -> Self:
         """Listen on a free port of loopback."""
@@ -99,11 +100,12 @@ class Interference:
         return file
 
     def start_counting(
-        self, spoil_write: Choose = lambda _: None, spoil_read: Choose = lambda _: None
+        self, spoil_write: Choose = lambda _: None, spoil_read: Fault | None = None
     ) -> None:
         """Forget what was, and spoil from now on as is said."""
         self.requests.clear()
-        self._writes = self._reads = 0
+        self._writes = 0
+        self._spoilt.clear()
         self.spoil_write, self.spoil_read = spoil_write, spoil_read
 
     def writes(self) -> list[Request]:
@@ -150,8 +152,10 @@ class Interference:
 
     def _next_fault(self, request: web.Request) -> Fault | None:
         if request.method == "GET":
-            self._reads += 1
-            return self.spoil_read(self._reads - 1)
+            read = request.path, request.query.get("watch", "")
+            is_first = read not in self._spoilt
+            self._spoilt.add(read)
+            return self.spoil_read if is_first else None
         if not Request(request.method, request.path, 0).is_write:
             return None
         self._writes += 1

@@ -28,7 +28,7 @@ async def test_every_write_may_fail_once(world: World, fault: Fault) -> None:
 async def test_every_read_may_fail_once(world: World, fault: Fault) -> None:
     await world.kill_controller()
     world.is_restarted = True  # a watch that cannot be kept up ends the process
-    world.api.start_counting(spoil_read=lambda count: fault if count % 2 == 0 else None)
+    world.api.start_counting(spoil_read=fault)
     await world.start_controller()
 
     await fail_and_succeed(world)

@@ -127,7 +127,7 @@ class World:
                         return answer.status == 200
             return False
 
-        await until(is_ready, 90, self.controller_log)
+        await until(is_ready, 200, self.controller_log)
 
     async def _start_process(self) -> None:
         with (self.folder / "controller.log").open("ab") as log:
