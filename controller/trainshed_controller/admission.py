@@ -122,16 +122,28 @@ def admit(
 def pack(rooms: Rooms, request: Request) -> Rooms | None:
     """Return what is left when the workers and the data are placed; None where they do not fit."""
     left = Counter(rooms)
+    if not _place_workers(left, request) and not _place_data(left, request):
+        return left
+    # As drivers do: workers that belong nowhere leave the data's Pods to it where there are others.
+    left = Counter(rooms)
+    if not _place_data(left, request) and not _place_workers(left, request):
+        return left
+    return None
+
+
+def _place_workers(left: Rooms, request: Request) -> int:
+    """Take the workers out of the rooms; return how many found no place."""
     # The fullest Pods first, and those without GPUs for workers that need none: what is whole
     # stays whole for whoever needs it.
-    by_size = sorted(_of_group(left, request.worker.group), key=lambda r: (r.gpu, r.cpu, r.memory))
-    if _place(left, by_size, request.count, request.worker):
-        return None
-    by_gpu = sorted(_of_group(left, request.data_group), key=lambda r: (r.gpu, r.cpu))
-    task = Room("", 1.0, 0.0, 0.0)
-    if _place(left, by_gpu, math.ceil(request.data_cpus), task):
-        return None
-    return left
+    kinds = _of_group(left, request.worker.group)
+    by_size = sorted(kinds, key=lambda room: (room.gpu, room.cpu, room.memory))
+    return _place(left, by_size, request.count, request.worker)
+
+
+def _place_data(left: Rooms, request: Request) -> int:
+    """Take the CPUs of the data out of the rooms; return how many found no place."""
+    by_gpu = sorted(_of_group(left, request.data_group), key=lambda room: (room.gpu, room.cpu))
+    return _place(left, by_gpu, math.ceil(request.data_cpus), Room("", 1.0, 0.0, 0.0))
 
 
 def _place(

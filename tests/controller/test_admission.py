@@ -22,6 +22,11 @@ def make_request(uid: str = "a", **fields: object) -> Request:
     return Request(uid, **{**given, "data_group": "cpu", **fields})  # type: ignore[arg-type]  # a builder
 
 
+SMALL = make_cluster(
+    GroupView("gpu", Room("gpu", 2, 1, 16e9), 1), GroupView("cpu", Room("cpu", 2, 0, 8e9), 1)
+)
+
+
 @dataclass(frozen=True)
 class Case:
     waiting: tuple[Request, ...]
@@ -34,6 +39,12 @@ class Case:
 
 CASES = {
     "what fits is admitted": Case((make_request(),), {"a": (True, 0, "")}),
+    "workers that belong nowhere leave the data's Pods to it": Case(
+        (make_request(count=2, worker=Room("", 1, 0, 0)),),
+        {"a": (True, 0, "")},
+        pods=(make_worker("gpu"), make_worker("cpu")),
+        cluster=SMALL,
+    ),
     "the oldest goes first": Case(
         (
             make_request("b", count=2, created=later(5)),
