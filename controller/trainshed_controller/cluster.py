@@ -144,9 +144,9 @@ class Cluster:
         namespace = str(dig(manifest["metadata"])["namespace"])
         return read_job(await self._request("POST", _path(JOBS, namespace), _STRICT, manifest))
 
-    async def delete_job(self, job: RayJobView) -> None:
-        """Delete this very RayJob, if it is still there."""
-        await self._delete(_path(JOBS, job.namespace, job.name), job.uid)
+    async def delete_job(self, job: RayJobView) -> bool:
+        """Delete this very RayJob; return whether it was there."""
+        return await self._delete(_path(JOBS, job.namespace, job.name), job.uid)
 
     async def delete_run(self, view: RunView) -> None:
         """Delete this very TrainingRun; its RayJobs follow."""
@@ -164,12 +164,13 @@ class Cluster:
         body: JsonObject = {"spec": {"replicas": 0}}
         await self._request("PATCH", path, body=body, content_type=_MERGE_PATCH)
 
-    async def _delete(self, path: str, uid: str) -> None:
+    async def _delete(self, path: str, uid: str) -> bool:
         body: JsonObject = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
         try:
             await self._request("DELETE", path, body=body)
         except (MissingError, ChangedError):
-            return  # it is gone, or another one has its name by now
+            return False  # it is gone, or another one has its name by now
+        return True
 
     async def post_event(self, view: RunView, note: Note) -> None:
         """Put an Event on the run."""

@@ -148,7 +148,8 @@ class Controller:
             await self._create(view, plan.begin)
         for job in plan.delete_jobs:
             log.info("delete RayJob", extra={"run": _name(view), "rayjob": job.name})
-            await self._cluster.delete_job(job)
+            if not await self._cluster.delete_job(job):
+                self._cache.jobs.drop(job)  # its deletion was missed
         for note in plan.notes:
             self._metrics.transition(before, view)
             log.info(note.message, extra={"run": _name(view), "phase": note.reason})

@@ -29,6 +29,8 @@ _STUCK_SECONDS = 120.0
 # A watch that missed something at so many LISTs in a row hears nothing any more.
 _DEAF_AFTER = 3
 _PATIENCE_SECONDS = 5.0
+# What goes between our first LIST and that of a watch is told by nobody.
+_FIRST_RESYNC_SECONDS = 10.0
 
 
 class Operator:
@@ -147,8 +149,10 @@ class Operator:
 
     async def _resync(self, cluster: Cluster) -> None:
         """Look at everything anew from time to time: a watch may miss a deletion."""
+        pause = min(_FIRST_RESYNC_SECONDS, self._platform.resync_seconds)
         while True:
-            await asyncio.sleep(self._platform.resync_seconds)
+            await asyncio.sleep(pause)
+            pause = self._platform.resync_seconds
             try:
                 missed = 0
                 for namespace in self._platform.namespaces:
