@@ -101,7 +101,11 @@ class ProgressServer:
         if known and known.attempt == snapshot.attempt and known.sequence > snapshot.sequence:
             return  # it was overtaken
         self._heard[view.uid] = snapshot
-        changed = known is None or known.state != snapshot.state
+        changed = (
+            known is None
+            or known.state != snapshot.state
+            or (known.progress is None and snapshot.progress is not None)
+        )
         now = time.monotonic()
         if changed or now - self._last.get(view.uid, 0.0) >= _SHORTEST_SECONDS:
             self._last[view.uid] = now

@@ -138,4 +138,9 @@ def _is_urgent(old: TrainingRunStatus, new: TrainingRunStatus) -> bool:
             }
         )
 
-    return lasting(old) != lasting(new)
+    return lasting(old) != lasting(new) or _has_stepped(old) != _has_stepped(new)
+
+
+def _has_stepped(status: TrainingRunStatus) -> bool:
+    """Say whether a first step was seen: who watches a run waits for that one."""
+    return status.progress is not None and bool(status.progress.step)

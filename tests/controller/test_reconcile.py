@@ -122,6 +122,17 @@ def test_only_progress_is_not_urgent() -> None:
     assert not plan.urgent
 
 
+def test_the_first_step_is_told_at_once() -> None:
+    job = make_job(deployment_status="Running", job_status="RUNNING")
+    before = make_snapshot(progress=None)
+    view, _ = look(begun(), make_seen(ray_job=job, snapshot=before), 5)
+    assert view.status.phase == "Running"
+
+    _, plan = look(view, make_seen(ray_job=job, snapshot=make_snapshot(step=1)), 6)
+
+    assert plan.urgent
+
+
 @pytest.mark.parametrize("heard", [None, make_snapshot(state="Ended", outcome="Succeeded")])
 def test_a_run_that_trained_does_not_start_again(heard: Snapshot | None) -> None:
     job = make_job(deployment_status="Running", job_status="RUNNING")
