@@ -69,7 +69,7 @@ def begin(
             print(f"{run.metadata.name} is finished: --fresh trains it again")
             print(f"report: {done.report}", flush=True)
             if pusher:
-                pusher.finished_before(done)
+                pusher.finished_before(done, str(prepared.folder.result))
             return EXIT_SUCCEEDED
     found, refused = resume.choose(prepared, place.home, wish.fresh)
     number = place.identity.attempt if place.identity else None

@@ -165,8 +165,8 @@ class Pusher:
         """Take in that the run cannot be accepted."""
         self._finish(**dict(self._snapshot.refused(message, exit_code)))
 
-    def finished_before(self, result: ResultRecord) -> None:
-        """Take in that an earlier attempt has finished the run."""
+    def finished_before(self, result: ResultRecord, path: str) -> None:
+        """Take in that an earlier attempt has finished the run, and left its result there."""
         self._finish(
             state="Ended",
             outcome=result.outcome,
@@ -174,6 +174,7 @@ class Pusher:
             message=f"finished by attempt {result.attempt}",
             metrics=dict(result.metrics),
             checkpoint=result.checkpoint,
+            result=path,
             report=result.report,
         )
 
