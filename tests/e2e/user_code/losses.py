@@ -27,7 +27,8 @@ def train(config: Config) -> None:
     lines = []
     for _ in run.epochs():
         for batch in run.batches("train"):
-            loss = F.cross_entropy(model(batch["image"]), batch["label"])
+            images = batch["image"].float() / 255
+            loss = F.cross_entropy(model(images), batch["label"])
             run.backward_step(loss)
             lines.append(f"{run.step + 1} {float(loss).hex()}\n")
     notes = Path(config["notes"])
