@@ -138,7 +138,7 @@ def test_losses_are_the_same_wherever_it_trains(runs: Runs, tmp_path: Path) -> N
     with runs.bundle.times.measure("trainshed run, submit and kubectl apply of one file"):
         subprocess.run([trainshed, "run", file], env=home, check=True, timeout=600)
         with runs.bundle.dashboard(RELEASE) as dashboard:
-            notes = f"config.notes={places['submitted']}"
+            notes = f"spec.config.notes={places['submitted']}"
             sent = dashboard.run([trainshed, "submit", file, "--set", notes])
         assert sent.returncode == 0, sent.stdout + sent.stderr
         runs.apply(make_equal(f"file://{CODE}", places["applied"]))
