@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import secrets
 from datetime import UTC, datetime
@@ -146,11 +147,21 @@ class Cluster:
 
     async def delete_job(self, job: RayJobView) -> bool:
         """Delete this very RayJob; return whether it was there."""
-        return await self._delete(_path(JOBS, job.namespace, job.name), job.uid)
+        try:
+            await self._delete(_path(JOBS, job.namespace, job.name), job.uid)
+        except MissingError:
+            return False
+        except ChangedError:
+            found = await self.get_job(job.namespace, job.name)
+            if found and found.uid == job.uid:
+                raise
+            return False  # another one has its name by now
+        return True
 
     async def delete_run(self, view: RunView) -> None:
-        """Delete this very TrainingRun; its RayJobs follow."""
-        await self._delete(_path(RUNS, view.namespace, view.name), view.uid)
+        """Delete this very TrainingRun, if it is still there; its RayJobs follow."""
+        with contextlib.suppress(MissingError, ChangedError):
+            await self._delete(_path(RUNS, view.namespace, view.name), view.uid)
 
     async def suspend_run(self, view: RunView) -> None:
         """Have the run stop after a checkpoint; it stays so until somebody says otherwise."""
@@ -164,13 +175,9 @@ class Cluster:
         body: JsonObject = {"spec": {"replicas": 0}}
         await self._request("PATCH", path, body=body, content_type=_MERGE_PATCH)
 
-    async def _delete(self, path: str, uid: str) -> bool:
+    async def _delete(self, path: str, uid: str) -> None:
         body: JsonObject = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
-        try:
-            await self._request("DELETE", path, body=body)
-        except (MissingError, ChangedError):
-            return False  # it is gone, or another one has its name by now
-        return True
+        await self._request("DELETE", path, body=body)
 
     async def post_event(self, view: RunView, note: Note) -> None:
         """Put an Event on the run."""
