@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import yaml
 
 from trainshed_api import names
-from trainshed_api.json_schema import as_object, resolve
+from trainshed_api.json_object import as_object
+from trainshed_api.json_schema import resolve
 from trainshed_api.rules import iterate_rules
 from trainshed_api.status import TrainingRunStatus
 from trainshed_api.v1alpha1 import TrainingRun
 
 if TYPE_CHECKING:
-    from trainshed_api.json_schema import JsonObject
+    from trainshed_api.json_object import JsonObject
 
 _KEPT = (
     "description",

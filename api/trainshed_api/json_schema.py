@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import JsonValue
+from typing import TYPE_CHECKING
 
-JsonObject = dict[str, JsonValue]
+from trainshed_api.json_object import as_object
+
+if TYPE_CHECKING:
+    from trainshed_api.json_object import JsonObject
 
 
 def resolve(schema: JsonObject, definitions: JsonObject) -> JsonObject:
@@ -18,8 +21,3 @@ def resolve(schema: JsonObject, definitions: JsonObject) -> JsonObject:
         target = as_object(definitions[reference.rpartition("/")[2]])
         return target | {k: v for k, v in schema.items() if k != "$ref"}
     return schema
-
-
-def as_object(value: JsonValue) -> JsonObject:
-    """Return the value, or an empty object where it is something else."""
-    return value if isinstance(value, dict) else {}

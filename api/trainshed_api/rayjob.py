@@ -17,11 +17,8 @@ from trainshed_api.job import render_runtime_env
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pydantic import JsonValue
-
+    from trainshed_api.json_object import JsonObject
     from trainshed_api.v1alpha1 import TrainingRun
-
-    JsonObject = dict[str, JsonValue]
 
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 CLUSTER_LABEL = "ray.io/cluster"

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from trainshed_api.json_schema import JsonObject, as_object, resolve
+from trainshed_api.json_object import JsonObject, as_object
+from trainshed_api.json_schema import resolve
 from trainshed_api.v1alpha1 import TrainingRun
 
 if TYPE_CHECKING:

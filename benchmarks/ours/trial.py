@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from benchmarks.api_server import RUNS, all_at_once
 from benchmarks.ours.controller import KEY_SECRET, Process, Stream
 from tests.kuberay.api import CLUSTERS, JOBS, SECRETS, KubeApi
+from trainshed_api.json_object import as_object
 from trainshed_api.status import TrainingRunStatus
-from trainshed_controller.capacity import dig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -183,7 +183,7 @@ class Trial:
     async def _streams(self, names: Sequence[str]) -> list[Stream]:
         wanted = set(names)
         found, _ = await self._api.list_all(RUNS, NAMESPACE)
-        metadata = [dig(item["metadata"]) for item in found]
+        metadata = [as_object(item["metadata"]) for item in found]
         return [
             Stream(self._controller, self._key, str(data["name"]), str(data["uid"]))
             for data in metadata
@@ -193,7 +193,7 @@ class Trial:
     async def _statuses(self) -> dict[str, TrainingRunStatus]:
         found, _ = await self._api.list_all(RUNS, NAMESPACE)
         return {
-            str(dig(item["metadata"])["name"]): TrainingRunStatus.model_validate(
+            str(as_object(item["metadata"])["name"]): TrainingRunStatus.model_validate(
                 item.get("status") or {}
             )
             for item in found
@@ -224,7 +224,7 @@ class Trial:
         _, version = await self._api.list_all(JOBS, NAMESPACE)
         while True:
             async for kind, job in self._api.watch(JOBS, NAMESPACE, version):
-                metadata = dig(job["metadata"])
+                metadata = as_object(job["metadata"])
                 version = str(metadata["resourceVersion"])
                 if kind == "ADDED":
                     self._appeared[str(metadata["name"])] = time.monotonic()
@@ -232,7 +232,7 @@ class Trial:
     async def _read_key(self) -> bytes:
         secret = await self._api.get(SECRETS, NAMESPACE, KEY_SECRET)
         assert secret
-        return base64.b64decode(str(dig(secret["data"])["key"]))
+        return base64.b64decode(str(as_object(secret["data"])["key"]))
 
 
 def make_cluster() -> Manifest:

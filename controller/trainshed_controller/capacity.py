@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from trainshed_api.json_object import as_object
 from trainshed_api.names import NODE_GROUP_LABEL
 from trainshed_api.quantity import parse_bytes, parse_cores
 from trainshed_controller.model import GroupView, Room
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
     from trainshed_controller.model import JsonObject
 
 
@@ -21,12 +20,12 @@ def read_groups(spec: JsonObject) -> tuple[GroupView, ...]:
     if not isinstance(groups, list):
         return ()
     autoscaling = spec.get("enableInTreeAutoscaling") is True
-    return tuple(_read_group(dig(item), autoscaling=autoscaling) for item in groups)
+    return tuple(_read_group(as_object(item), autoscaling=autoscaling) for item in groups)
 
 
 def _read_group(group: JsonObject, *, autoscaling: bool) -> GroupView:
     name = str(group.get("groupName", ""))
-    label = dig(group.get("labels")).get(NODE_GROUP_LABEL, name)
+    label = as_object(group.get("labels")).get(NODE_GROUP_LABEL, name)
     count = group.get("maxReplicas" if autoscaling else "replicas")
     return GroupView(name, _read_room(group, str(label)), count if isinstance(count, int) else 0)
 
@@ -34,7 +33,7 @@ def _read_group(group: JsonObject, *, autoscaling: bool) -> GroupView:
 def _read_room(group: JsonObject, label: str) -> Room:
     """Return what a Pod offers: what the group says outright, else the limits of its container."""
     resources = _container_resources(group)
-    said = dig(group.get("resources")) or dig(group.get("rayStartParams"))
+    said = as_object(group.get("resources")) or as_object(group.get("rayStartParams"))
     cpu, gpu, memory = (
         _number(said, *names)
         for names in (("CPU", "num-cpus"), ("GPU", "num-gpus"), ("memory", "memory"))
@@ -51,10 +50,10 @@ def _read_room(group: JsonObject, label: str) -> Room:
 
 
 def _container_resources(group: JsonObject) -> JsonObject:
-    containers = dig(dig(group.get("template")).get("spec")).get("containers")
-    first = dig(containers[0]) if isinstance(containers, list) and containers else {}
-    resources = dig(first.get("resources"))
-    return dig(resources.get("requests")) | dig(resources.get("limits"))
+    containers = as_object(as_object(group.get("template")).get("spec")).get("containers")
+    first = as_object(containers[0]) if isinstance(containers, list) and containers else {}
+    resources = as_object(first.get("resources"))
+    return as_object(resources.get("requests")) | as_object(resources.get("limits"))
 
 
 def _number(said: JsonObject, *names: str) -> float | None:
@@ -62,8 +61,3 @@ def _number(said: JsonObject, *names: str) -> float | None:
         if name in said:
             return parse_cores(str(said[name]))
     return None
-
-
-def dig(value: JsonValue) -> JsonObject:
-    """Return the object, or an empty one for anything else."""
-    return value if isinstance(value, dict) else {}

@@ -13,8 +13,8 @@ import aiohttp
 from kubernetes.aio import client, config
 
 from trainshed_api import names
+from trainshed_api.json_object import as_object
 from trainshed_controller.cache import Listing
-from trainshed_controller.capacity import dig
 from trainshed_controller.views import read_cluster, read_job, read_pod, read_run
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ class Cluster:
         query = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
         while True:
             page = await self._request("GET", _path(kind, namespace), query)
-            items, metadata = page.get("items"), dig(page.get("metadata"))
-            found += [read(dig(item)) for item in items] if isinstance(items, list) else []
+            items, metadata = page.get("items"), as_object(page.get("metadata"))
+            found += [read(as_object(item)) for item in items] if isinstance(items, list) else []
             if not metadata.get("continue"):
                 return Listing(found, str(metadata.get("resourceVersion", "")))
             query["continue"] = str(metadata["continue"])
@@ -142,7 +142,7 @@ class Cluster:
 
     async def create_job(self, manifest: JsonObject) -> RayJobView:
         """Return the RayJob that was created. Raises ChangedError where there is one already."""
-        namespace = str(dig(manifest["metadata"])["namespace"])
+        namespace = str(as_object(manifest["metadata"])["namespace"])
         return read_job(await self._request("POST", _path(JOBS, namespace), _STRICT, manifest))
 
     async def delete_job(self, job: RayJobView) -> bool:
@@ -209,12 +209,12 @@ class Cluster:
         """
         path = _path(("api/v1", "secrets"), namespace, secret)
         found = await self._request("GET", path)
-        held = dig(found.get("data")).get(_KEY_NAME)
+        held = as_object(found.get("data")).get(_KEY_NAME)
         if held:
             return base64.b64decode(str(held))
         made = secrets.token_bytes(_KEY_BYTES)
         body: JsonObject = {
-            "metadata": {"resourceVersion": dig(found.get("metadata"))["resourceVersion"]},
+            "metadata": {"resourceVersion": as_object(found.get("metadata"))["resourceVersion"]},
             "data": {_KEY_NAME: base64.b64encode(made).decode()},
         }
         await self._request("PATCH", path, body=body, content_type=_MERGE_PATCH)
@@ -250,7 +250,7 @@ class Cluster:
                 answer.status, ClusterError
             )
             raise kind(f"{method} {path}: {answer.status} {_message(text)}")
-        return dig(json.loads(text))
+        return as_object(json.loads(text))
 
 
 def _path(kind: Kind, namespace: str, *rest: str) -> str:
@@ -259,6 +259,6 @@ def _path(kind: Kind, namespace: str, *rest: str) -> str:
 
 def _message(text: bytes) -> str:
     try:
-        return str(dig(json.loads(text)).get("message", ""))[:1000]
+        return str(as_object(json.loads(text)).get("message", ""))[:1000]
     except ValueError:
         return text[:200].decode(errors="replace")

@@ -8,10 +8,11 @@ import hmac
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from trainshed_api.names import GROUP
+from trainshed_api.json_object import as_object
+from trainshed_api.names import GROUP, NODE_GROUP_LABEL
 from trainshed_api.rayjob import KUEUE_QUEUE, Attempt, OwnCluster, SharedCluster, render_rayjob
 from trainshed_controller.admission import Rooms, pack, request_of
-from trainshed_controller.capacity import dig, read_groups
+from trainshed_controller.capacity import read_groups
 
 if TYPE_CHECKING:
     from trainshed_api.v1alpha1 import TrainingRun
@@ -110,8 +111,10 @@ def sized_cluster(run: TrainingRun, chosen: ClusterClass) -> JsonObject:
         return spec
     wanted = request_of("", run)
     order = sorted(
-        (dig(group) for group in groups),
-        key=lambda group: dig(group.get("labels")).get(f"{GROUP}/group") != wanted.worker.group,
+        (as_object(group) for group in groups),
+        key=lambda group: (
+            as_object(group.get("labels")).get(NODE_GROUP_LABEL) != wanted.worker.group
+        ),
     )
     for group in order:
         most = group.get("maxReplicas")

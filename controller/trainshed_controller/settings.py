@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from trainshed_controller.capacity import dig
+from trainshed_api.json_object import as_object
 from trainshed_controller.model import ClusterClass, Settings
 
 if TYPE_CHECKING:
@@ -89,12 +89,12 @@ def read_classes(path: Path) -> dict[str, ClusterClass]:
         raise SettingsError(f"{PREFIX}CLASSES_FILE: {path}: want a map from name to RayClusterSpec")
     classes = {}
     for name, spec in loaded.items():
-        if "headGroupSpec" not in dig(spec):
+        if "headGroupSpec" not in as_object(spec):
             raise SettingsError(
                 f"{PREFIX}CLASSES_FILE: {path}: class {name}: want a RayClusterSpec, with "
                 "headGroupSpec"
             )
-        classes[str(name)] = ClusterClass(str(name), dig(spec))
+        classes[str(name)] = ClusterClass(str(name), as_object(spec))
     return classes
 
 

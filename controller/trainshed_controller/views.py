@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from trainshed_api.errors import SpecError
+from trainshed_api.json_object import as_object
 from trainshed_api.rayjob import CLUSTER_LABEL, RUN_LABEL
 from trainshed_api.status import TrainingRunStatus
 from trainshed_api.validation import validate_document
-from trainshed_controller.capacity import dig, read_groups
+from trainshed_controller.capacity import read_groups
 from trainshed_controller.model import ClusterView, JsonObject, PodView, RayJobView, RunView
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _TROUBLE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CreateConta
 
 def read_run(raw: JsonObject) -> RunView:
     """Return a TrainingRun; where the model refuses it, with the reasons and without a run."""
-    metadata, status = dig(raw.get("metadata")), dig(raw.get("status"))
+    metadata, status = as_object(raw.get("metadata")), as_object(raw.get("status"))
     run, problem = None, ""
     try:
         run = validate_document(_without_server_words(raw), "spec")
@@ -46,7 +47,7 @@ def read_run(raw: JsonObject) -> RunView:
 
 def _without_server_words(raw: JsonObject) -> JsonObject:
     """Return the object without what other tools may have put on it."""
-    metadata = dig(raw.get("metadata"))
+    metadata = as_object(raw.get("metadata"))
     named: JsonObject = {
         name: metadata[name] for name in ("name", "namespace", "labels") if name in metadata
     }
@@ -64,17 +65,17 @@ def _read_status(status: JsonObject) -> TrainingRunStatus:
 
 def read_job(raw: JsonObject) -> RayJobView:
     """Return a RayJob."""
-    metadata, spec, status = (dig(raw.get(name)) for name in ("metadata", "spec", "status"))
+    metadata, spec, status = (as_object(raw.get(name)) for name in ("metadata", "spec", "status"))
     return RayJobView(
         namespace=_text(metadata, "namespace"),
         name=_text(metadata, "name"),
         uid=_text(metadata, "uid"),
         resource_version=_text(metadata, "resourceVersion"),
         owner=_controller_of(metadata),
-        run=_text(dig(metadata.get("labels")), RUN_LABEL),
+        run=_text(as_object(metadata.get("labels")), RUN_LABEL),
         deleting="deletionTimestamp" in metadata,
         suspended=spec.get("suspend") is True,
-        selector=_text(dig(spec.get("clusterSelector")), CLUSTER_LABEL),
+        selector=_text(as_object(spec.get("clusterSelector")), CLUSTER_LABEL),
         job_id=_text(spec, "jobId"),
         job_status=_text(status, "jobStatus"),
         deployment_status=_text(status, "jobDeploymentStatus"),
@@ -86,7 +87,7 @@ def read_job(raw: JsonObject) -> RayJobView:
 
 def read_cluster(raw: JsonObject) -> ClusterView:
     """Return a RayCluster."""
-    metadata, spec, status = (dig(raw.get(name)) for name in ("metadata", "spec", "status"))
+    metadata, spec, status = (as_object(raw.get(name)) for name in ("metadata", "spec", "status"))
     return ClusterView(
         namespace=_text(metadata, "namespace"),
         name=_text(metadata, "name"),
@@ -102,12 +103,12 @@ def read_cluster(raw: JsonObject) -> ClusterView:
 
 def read_pod(raw: JsonObject) -> PodView:
     """Return a Pod of a RayCluster; its Ray container is the first one."""
-    metadata, spec, status = (dig(raw.get(name)) for name in ("metadata", "spec", "status"))
-    labels = dig(metadata.get("labels"))
+    metadata, spec, status = (as_object(raw.get(name)) for name in ("metadata", "spec", "status"))
+    labels = as_object(metadata.get("labels"))
     main = _status_of_first(spec, status)
-    state = dig(main.get("state"))
-    ended = dig(state.get("terminated")) or (
-        {} if "running" in state else dig(dig(main.get("lastState")).get("terminated"))
+    state = as_object(main.get("state"))
+    ended = as_object(state.get("terminated")) or (
+        {} if "running" in state else as_object(as_object(main.get("lastState")).get("terminated"))
     )
     failed = _text(status, "phase") in ("Failed", "Succeeded")
     conditions = {_text(c, "type"): c for c in _objects(status.get("conditions"))}
@@ -143,7 +144,7 @@ def _status_of_first(spec: JsonObject, status: JsonObject) -> JsonObject:
 def _trouble(metadata: JsonObject, main: JsonObject, conditions: dict[str, JsonObject]) -> str:
     """Return why the Pod does not start, if that is known and does not pass by itself."""
     name = _text(metadata, "name")
-    waiting = dig(dig(main.get("state")).get("waiting"))
+    waiting = as_object(as_object(main.get("state")).get("waiting"))
     if _text(waiting, "reason") in _TROUBLE:
         detail = _text(waiting, "message") or _text(waiting, "reason")
         return f"Pod {name}: {detail}"
@@ -159,7 +160,7 @@ def _controller_of(metadata: JsonObject) -> str:
 
 
 def _objects(value: JsonValue) -> list[JsonObject]:
-    return [dig(item) for item in value] if isinstance(value, list) else []
+    return [as_object(item) for item in value] if isinstance(value, list) else []
 
 
 def _text(value: JsonObject, name: str) -> str:

@@ -7,8 +7,9 @@ import yaml
 from pydantic import JsonValue
 
 from tests.controller.builders_view import CLASS_SPEC, SETTINGS, UID, make_view
+from trainshed_api.json_object import as_object
 from trainshed_api.loading import load_text
-from trainshed_controller.capacity import dig, read_groups
+from trainshed_controller.capacity import read_groups
 from trainshed_controller.model import GroupView, Room
 from trainshed_controller.render import progress_token, render_attempt, unacceptable
 from trainshed_controller.settings import SettingsError, read_classes, read_platform
@@ -18,7 +19,7 @@ KEY = b"a key"
 
 def part(value: JsonValue, *names: str) -> JsonValue:
     for name in names:
-        value = dig(value)[name]
+        value = as_object(value)[name]
     return value
 
 
@@ -36,7 +37,7 @@ def test_a_shared_cluster_is_selected_and_the_driver_told_who_it_is() -> None:
             "blockOwnerDeletion": True,
         }
     ]
-    spec = dig(job["spec"])
+    spec = as_object(job["spec"])
     assert spec["clusterSelector"] == {"ray.io/cluster": "trainshed"}
     assert (spec["jobId"], spec["submissionMode"], spec["backoffLimit"]) == (
         "digits-0123abcd-2",
@@ -62,8 +63,8 @@ def test_a_cluster_of_its_own_has_as_many_workers_as_the_run_needs() -> None:
 
     job = render_attempt(view, 1, SETTINGS, KEY)
 
-    spec = dig(job["spec"])
-    groups = read_groups(dig(spec["rayClusterSpec"]))
+    spec = as_object(job["spec"])
+    groups = read_groups(as_object(spec["rayClusterSpec"]))
     assert [group.wanted for group in groups] == [2], "five workers with a CPU, four to a Pod"
     assert spec["shutdownAfterJobFinishes"] is True
     assert "clusterSelector" not in spec
@@ -88,9 +89,9 @@ def test_a_queue_of_kueue_is_passed_on_and_decides_on_the_start() -> None:
     labels = {"kueue.x-k8s.io/queue-name": "research", "mine": "1"}
     job = render_attempt(make_view(labels=labels, cluster={"dedicated": {}}), 1, SETTINGS, KEY)
 
-    assert dig(part(job, "metadata", "labels"))["kueue.x-k8s.io/queue-name"] == "research"
+    assert as_object(part(job, "metadata", "labels"))["kueue.x-k8s.io/queue-name"] == "research"
     assert part(job, "spec", "suspend") is True
-    assert "mine" not in dig(part(job, "metadata", "labels"))
+    assert "mine" not in as_object(part(job, "metadata", "labels"))
 
 
 def test_what_a_pod_has_is_read_as_ray_reads_it() -> None:
