@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import re
@@ -11,75 +10,67 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import aiohttp
 
-from tests.control_plane.world import free_port
+from tests.control_plane.world import free_port, until
 from trainshed_api.progress import Progress, Seconds
 from trainshed_api.snapshot import Snapshot
 from trainshed_controller.render import progress_path, progress_token
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from collections.abc import AsyncIterator
 
 KEY_SECRET = "benchmark-key"
 _TICKS = os.sysconf("SC_CLK_TCK")
 _READY_SECONDS = 60
 
 
-@dataclass
+@contextlib.asynccontextmanager
+async def run_controller(kubeconfig: Path, namespace: str, log: Path) -> AsyncIterator[Process]:
+    """Run the controller; it has listed everything when the block begins."""
+    health, progress = free_port(), free_port()
+    settings = {
+        "NAMESPACE": namespace,
+        "HOST": "127.0.0.1",
+        "HEALTH_PORT": str(health),
+        "PROGRESS_PORT": str(progress),
+        "PROGRESS_URL": f"http://127.0.0.1:{progress}",
+        "KEY_SECRET": KEY_SECRET,
+    }
+    environment = {f"TRAINSHED_CONTROLLER_{name}": text for name, text in settings.items()}
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "trainshed_controller"],
+            env={**os.environ, "KUBECONFIG": str(kubeconfig), **environment},
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        async with aiohttp.ClientSession() as session:
+            running = Process(process.pid, namespace, health, progress, session)
+            await until(running.is_ready, _READY_SECONDS, lambda: log.read_text()[-2000:])
+            yield running
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+@dataclass(frozen=True)
 class Process:
-    """The controller, to be used as `async with Process(...) as controller`."""
+    """The controller at work: where it listens, and what it costs."""
 
-    kubeconfig: Path
+    pid: int
     namespace: str
-    log: Path
-    health: int = field(default_factory=free_port)
-    progress: int = field(default_factory=free_port)
+    health: int
+    progress: int
+    session: aiohttp.ClientSession
 
-    async def __aenter__(self) -> Self:
-        """Start it, and wait until it has listed everything."""
-        settings = {
-            "NAMESPACE": self.namespace,
-            "HOST": "127.0.0.1",
-            "HEALTH_PORT": str(self.health),
-            "PROGRESS_PORT": str(self.progress),
-            "PROGRESS_URL": f"http://127.0.0.1:{self.progress}",
-            "KEY_SECRET": KEY_SECRET,
-        }
-        with self.log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "trainshed_controller"],
-                env={
-                    **os.environ,
-                    "KUBECONFIG": str(self.kubeconfig),
-                    **{f"TRAINSHED_CONTROLLER_{name}": text for name, text in settings.items()},
-                },
-                stdout=log,
-                stderr=log,
-            )
-        self.session = aiohttp.ClientSession()
-        deadline = time.monotonic() + _READY_SECONDS
-        while not await self._answers("readyz"):
-            assert time.monotonic() < deadline, self.log.read_text(errors="replace")[-2000:]
-            await asyncio.sleep(0.05)
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End it."""
-        await self.session.close()
-        self._process.terminate()
-        self._process.wait(60)
-
-    async def _answers(self, path: str) -> bool:
+    async def is_ready(self) -> bool:
+        """Say whether it has listed everything."""
         with contextlib.suppress(aiohttp.ClientError):
-            async with self.session.get(f"http://127.0.0.1:{self.health}/{path}") as answer:
+            async with self.session.get(f"http://127.0.0.1:{self.health}/readyz") as answer:
                 return answer.status == 200
         return False
 
@@ -94,12 +85,12 @@ class Process:
     def cpu_seconds(self) -> float:
         """Return the processor time it has used, all of it."""
         # proc(5): fields 14 and 15 are utime and stime, in ticks
-        stat = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        stat = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(stat[11]) + int(stat[12])) / _TICKS
 
     def resident_megabytes(self) -> float:
         """Return the memory that it holds now."""
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        status = Path(f"/proc/{self.pid}/status").read_text()
         found = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
         assert found
         return int(found[1]) / 1024

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from benchmarks.api_server import RUNS, all_at_once
-from benchmarks.ours.controller import KEY_SECRET, Process, Stream
+from benchmarks.ours.controller import KEY_SECRET, Stream, run_controller
+from tests.control_plane.world import until
 from tests.kuberay.api import CLUSTERS, JOBS, SECRETS, KubeApi
 from trainshed_api.json_object import as_object
 from trainshed_api.status import TrainingRunStatus
@@ -84,7 +85,7 @@ class Trial:
     async def _measure(self) -> Sample:
         crowd = [f"crowd-{number}" for number in range(self._size.crowd)]
         await all_at_once(self._create, crowd)
-        async with Process(self._kubeconfig, NAMESPACE, self._log) as controller:
+        async with run_controller(self._kubeconfig, NAMESPACE, self._log) as controller:
             self._controller, self._key = controller, await self._read_key()
             sample = await self._go_through(crowd)
             await self._finish(await self._streams(crowd))
@@ -205,10 +206,11 @@ class Trial:
     async def _until_there(self, names: Sequence[str]) -> None:
         """Wait until each of the runs has its RayJob."""
         jobs = {f"{name}-1" for name in names}
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not jobs <= self._appeared.keys():
-            assert time.monotonic() < deadline, f"{len(jobs - self._appeared.keys())} are missing"
-            await asyncio.sleep(0.01)
+        await until(
+            lambda: jobs <= self._appeared.keys(),
+            PATIENCE_SECONDS,
+            lambda: f"{len(jobs - self._appeared.keys())} are missing",
+        )
 
     async def _until_complete(self, names: Sequence[str]) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from trainshed_api.json_object import as_object
-from trainshed_api.names import GROUP, NODE_GROUP_LABEL
+from trainshed_api.names import NODE_GROUP_LABEL
 from trainshed_api.rayjob import KUEUE_QUEUE, Attempt, OwnCluster, SharedCluster, render_rayjob
 from trainshed_controller.admission import Rooms, pack, request_of
 from trainshed_controller.capacity import read_groups
@@ -17,8 +17,6 @@ from trainshed_controller.capacity import read_groups
 if TYPE_CHECKING:
     from trainshed_api.v1alpha1 import TrainingRun
     from trainshed_controller.model import ClusterClass, JsonObject, RunView, Settings
-
-LABEL_OF_OURS = f"{GROUP}/run"
 
 
 def attempt_of(view: RunView, number: int, settings: Settings, key: bytes) -> Attempt:

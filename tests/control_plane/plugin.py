@@ -4,10 +4,12 @@ One control plane a test process: with pytest-xdist each worker has its own. It 
 loopback alone, needs no root, and ends with the process that started it.
 """
 
+import json
 import os
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +30,7 @@ from hack.cluster.control_plane import (
 from hack.cluster.pki import Authority
 from hack.cluster.processes import Launcher
 from hack.tools.finder import ToolMissingError, find
+from trainshed_api.crd import render_crd
 
 ROOT = Path(__file__).resolve().parents[2]
 # Where the two CRDs of KubeRay's release are looked for; they are not part of this repository.
@@ -81,14 +84,22 @@ def control_plane(
     """An API server with etcd and the controllers that namespaces and owners need."""
     if missing := request.config.stash.get(_MISSING, None):
         pytest.skip(missing)
-    folder = tmp_path_factory.mktemp("control-plane")
+    with run_control_plane(tmp_path_factory.mktemp("control-plane")) as running:
+        yield running
+
+
+@contextmanager
+def run_control_plane(folder: Path) -> Iterator[ControlPlane]:
+    """Run an API server with etcd and the controllers that namespaces and owners need."""
     site = Site(folder, free_ports(), controllers=WITHOUT_NODES)
     authority = write_identities(site)
     started = start_control_plane(site, Launcher(folder / "logs", is_tied=True))
-    yield ControlPlane(
-        kubeconfig=site.kubeconfig("admin"), url=site.url, site=site, authority=authority
-    )
-    stop_control_plane(started)
+    try:
+        yield ControlPlane(
+            kubeconfig=site.kubeconfig("admin"), url=site.url, site=site, authority=authority
+        )
+    finally:
+        stop_control_plane(started)
 
 
 @pytest.fixture
@@ -112,14 +123,35 @@ def find_kuberay_crds() -> list[Path]:
 @pytest.fixture(scope="session")
 def kuberay_crds(control_plane: ControlPlane) -> tuple[str, ...]:
     """KubeRay's RayCluster and RayJob on the API server; the names of the two CRDs."""
-    files = find_kuberay_crds()
-    for file in files:
+    return create_kuberay_crds(control_plane)
+
+
+def create_kuberay_crds(client: Client) -> tuple[str, ...]:
+    """Create KubeRay's RayCluster and RayJob and wait for them; return the names of the CRDs."""
+    for file in find_kuberay_crds():
         # Not `apply`: its annotation would exceed what an object may carry.
-        control_plane.kubectl("create", "--validate=false", "-f", str(file))
+        client.kubectl("create", "--validate=false", "-f", str(file))
     names = ("rayclusters.ray.io", "rayjobs.ray.io")
     deadline = time.monotonic() + 60
     # What counts is that they are served; `kubectl wait` fails where a CRD has no conditions yet.
-    while not answers(control_plane, "get", ",".join(names), "--all-namespaces"):
+    while not answers(client, "get", ",".join(names), "--all-namespaces"):
         assert time.monotonic() < deadline, f"{' and '.join(names)} are not served"
         time.sleep(0.1)
     return names
+
+
+@pytest.fixture(scope="session")
+def trainingrun_crd(control_plane: ControlPlane) -> str:
+    """The CRD of TrainingRun on the API server; its name."""
+    return create_trainingrun_crd(control_plane)
+
+
+def create_trainingrun_crd(client: Client) -> str:
+    """Create the CRD of TrainingRun and wait for it; return its name."""
+    crd = render_crd()
+    # A release of the chart that is gone leaves its own behind.
+    apply = ("apply", "--server-side", "--force-conflicts", "-f", "-")
+    client.kubectl(*apply, stdin=json.dumps(crd))
+    name = "trainingruns.trainshed.dev"
+    client.kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/{name}")
+    return name

@@ -4,18 +4,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-import pytest
-
 from hack.chart.helm import render_chart
 from hack.tools.finder import find
 from tests.control_plane.world import World, until
-
-# Seconds on an idle machine; on a busy one a process alone takes half a minute to start.
-pytestmark = [
-    pytest.mark.timeout(400),
-    # What is killed on purpose leaves connections open behind it.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
 
 
 async def test_a_run_is_applied_and_completes_and_trains_again_after_a_delete(world: World) -> None:

@@ -6,12 +6,6 @@ import pytest
 
 from tests.control_plane.world import World, until
 
-pytestmark = [
-    pytest.mark.timeout(400),
-    # What is killed on purpose leaves connections open behind it.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
-
 
 async def queued(world: World) -> None:
     await world.create_run(workers={"count": 8})

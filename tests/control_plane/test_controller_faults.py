@@ -8,11 +8,7 @@ from pydantic import JsonValue
 from tests.control_plane.interference import Fault
 from tests.control_plane.world import World
 
-pytestmark = [
-    pytest.mark.timeout(600),
-    # What is killed on purpose leaves connections open behind it.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.timeout(600)
 ANSWERS: tuple[Fault, ...] = ("409", "410", "429", "500", "cut", "lost", "held")
 
 

@@ -6,12 +6,6 @@ import pytest
 
 from tests.control_plane.world import CLUSTER, Object, World, is_cluster_ready, until
 
-pytestmark = [
-    pytest.mark.timeout(400),
-    # What is killed on purpose leaves connections open behind it.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
-
 
 @pytest.mark.timeout(900)
 async def test_runs_queue_for_a_cluster_and_never_oversubscribe_it(world: World) -> None:

@@ -120,6 +120,7 @@ class World:
         url = f"http://127.0.0.1:{self.environment['TRAINSHED_CONTROLLER_HEALTH_PORT']}/readyz"
 
         async def is_ready() -> bool:
+            assert self._process, f"the controller ended:\n{self.controller_log()[-3000:]}"
             await self._look_after_controller()
             async with aiohttp.ClientSession() as session:
                 with contextlib.suppress(aiohttp.ClientError):
