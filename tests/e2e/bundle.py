@@ -59,6 +59,11 @@ class Bundle:
         ready = "--for=jsonpath={.status.state}=ready"
         self.kubectl("wait", f"raycluster/{name}", ready, "--timeout=10m")
 
+    def wait_for_digits(self) -> None:
+        """Wait until the data of the quick start is on the storage."""
+        job = ("job", "-lapp.kubernetes.io/component=digits")
+        self.kubectl("wait", *job, "--for=condition=Complete", "--timeout=5m")
+
     def ready_pods(self, group: str, cluster: str = "") -> list[str]:
         """Return the names of the Pods of a group of Ray that are ready, of one cluster or all."""
         labels = f"ray.io/group={group}" + (f",ray.io/cluster={cluster}" if cluster else "")

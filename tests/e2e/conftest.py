@@ -68,9 +68,7 @@ def bundle(
     with times.measure("images built and given to the node"):
         give_images(cluster, NAME)
     namespace = "trainshed"
-    cluster.kubectl("create", "namespace", namespace)
-    level = "pod-security.kubernetes.io/enforce=restricted"
-    cluster.kubectl("label", "namespace", namespace, level)
+    cluster.create_restricted_namespace(namespace)
     return Bundle(cluster, chart, namespace, times)
 
 
@@ -95,9 +93,7 @@ def enforced_policies(cluster: RunningCluster) -> Iterator[None]:
 def e2e_namespace(cluster: RunningCluster) -> Iterator[str]:
     """A fresh namespace that enforces Pod Security `restricted`, gone after the test."""
     name = f"test-{uuid.uuid4().hex[:8]}"
-    cluster.kubectl("create", "namespace", name)
-    level = "pod-security.kubernetes.io/enforce=restricted"
-    cluster.kubectl("label", "namespace", name, level)
+    cluster.create_restricted_namespace(name)
     yield name
     cluster.kubectl("delete", "namespace", name, "--wait=false")
 

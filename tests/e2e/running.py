@@ -26,6 +26,11 @@ class RunningCluster(Client):
         """Give the node an image from an OCI or Docker archive."""
         self.cluster.load(archive)
 
+    def create_restricted_namespace(self, name: str) -> None:
+        """Create a namespace that enforces Pod Security `restricted`."""
+        self.kubectl("create", "namespace", name)
+        self.kubectl("label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
+
     def start(self, tool: str, *arguments: str) -> subprocess.Popen[str]:
         """Start kubectl or helm for what goes on, such as a port-forward; the caller ends it."""
         return subprocess.Popen(

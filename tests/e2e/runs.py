@@ -84,13 +84,11 @@ class Runs:
                 # Ray takes a .zip whose only entry is one folder.
                 writer.write(file, f"user_code/{file.name}")
         text = base64.b64encode(archive.getvalue()).decode()
-        self._in_head("python", "-c", _WRITE, CODE, stdin=text)
+        self.in_head("python", "-c", _WRITE, CODE, stdin=text)
 
-    def apply(self, run: dict[str, JsonValue]) -> float:
-        """Apply a run; return when."""
-        at = time.time()
+    def apply(self, run: dict[str, JsonValue]) -> None:
+        """Apply a run."""
         self.bundle.kubectl("apply", "-f", "-", stdin=json.dumps(run))
-        return at
 
     def status(self, name: str) -> TrainingRunStatus:
         """Return how a run does."""
@@ -112,9 +110,15 @@ class Runs:
 
         assert wait_for(is_there, seconds), self.status(name).model_dump_json(indent=1)
 
+    def in_head(self, *command: str, stdin: str | None = None) -> str:
+        """Return what a command printed in the head of the shared cluster."""
+        flags = ("-i",) if stdin else ()
+        to = ("exec", *flags, self.head(), "-c", "ray-head", "--")
+        return self.bundle.kubectl(*to, *command, stdin=stdin)
+
     def read(self, path: str) -> str:
         """Return a file of the storage."""
-        return self._in_head("cat", path)
+        return self.in_head("cat", path)
 
     def result(self, name: str) -> ResultRecord:
         """Return what a finished run left."""
@@ -127,7 +131,7 @@ class Runs:
         result = self.status(name).result
         assert result, f"{name} has no result"
         folder = result.path.rpartition("/")[0]
-        listed = self._in_head("find", f"{folder}/attempts", "-name", "claim").split()
+        listed = self.in_head("find", f"{folder}/attempts", "-name", "claim").split()
         return sorted(path.split("/")[-2] for path in listed)
 
     def head(self) -> str:
@@ -158,11 +162,6 @@ class Runs:
             finally:
                 process.terminate()
                 reader.join()
-
-    def _in_head(self, *command: str, stdin: str | None = None) -> str:
-        flags = ("-i",) if stdin else ()
-        to = ("exec", *flags, self.head(), "-c", "ray-head", "--")
-        return self.bundle.kubectl(*to, *command, stdin=stdin)
 
 
 @dataclass

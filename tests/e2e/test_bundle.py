@@ -45,8 +45,7 @@ def test_install_brings_a_head_a_gpu_worker_and_a_cpu_worker(bundle: Bundle) -> 
 
 def test_the_data_of_the_quick_start_is_put_on_the_storage(bundle: Bundle) -> None:
     with bundle.times.measure("the digits are on the storage"):
-        job = ("job", "-lapp.kubernetes.io/component=digits")
-        bundle.kubectl("wait", *job, "--for=condition=Complete", "--timeout=5m")
+        bundle.wait_for_digits()
 
 
 def test_helm_test_asks_the_cluster_for_its_nodes(bundle: Bundle) -> None:

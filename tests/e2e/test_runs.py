@@ -37,8 +37,7 @@ def runs(bundle: Bundle) -> Iterator[Runs]:
     with bundle.times.measure("helm install for TrainingRuns"):
         bundle.install(RELEASE)
         bundle.wait_for_ray(RELEASE)
-        digits = ("job", "-lapp.kubernetes.io/component=digits")
-        bundle.kubectl("wait", *digits, "--for=condition=Complete", "--timeout=5m")
+        bundle.wait_for_digits()
     made = Runs(bundle, RELEASE)
     made.give_code()
     yield made
@@ -190,7 +189,7 @@ def kill_head_container(runs: Runs) -> None:
         "    if b'gcs_server' in (entry / 'cmdline').read_bytes().split(b'\\0')[0]:\n"
         "        os.kill(int(entry.name), signal.SIGKILL)\n"
     )
-    runs.bundle.kubectl("exec", runs.head(), "-c", "ray-head", "--", "python", "-c", script)
+    runs.in_head("python", "-c", script)
 
 
 def delete_cluster(runs: Runs) -> None:
