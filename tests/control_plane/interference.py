@@ -61,8 +61,9 @@ class Interference:
         config = yaml.safe_load(self.kubeconfig.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         self._server = str(cluster["server"])
+        self._connector = aiohttp.TCPConnector(ssl=_context(cluster, user), limit=0)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=_context(cluster, user), limit=0),
+            connector=self._connector,
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=False,
         )
@@ -82,7 +83,8 @@ class Interference:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Let go of everything."""
+        """Let go of everything; TLS that closed in order would outlive the loop."""
+        await self._connector.close(abort_ssl=True)
         await self._runner.cleanup()
         await self._session.close()
 

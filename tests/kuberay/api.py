@@ -1,7 +1,8 @@
 """The Kubernetes API as the stand-in uses it: JSON in, JSON out, errors as one exception."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -10,6 +11,7 @@ from urllib.parse import quote
 
 from kubernetes.aio import config
 from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.client.rest import RESTResponse
 
 from tests.kuberay.resources import Manifest
 
@@ -155,7 +157,7 @@ class KubeApi:
         request = await self._client.param_serialize(
             "GET", kind.path(namespace), query_params=query, auth_settings=_AUTH
         )
-        answer = await self._client.call_api(*request, _request_timeout=90)
+        answer = await _to_its_end(self._client.call_api(*request, _request_timeout=90))
         if answer.status != 200:
             raise ApiError(answer.status, await answer.response.text())
         try:
@@ -165,9 +167,7 @@ class KubeApi:
                     raise ApiError(event["object"].get("code", 500), str(event["object"]))
                 yield event["type"], event["object"]
         finally:
-            connection = answer.response.connection
-            if connection is not None and connection.transport is not None:
-                connection.transport.abort()  # closing TLS in order would outlive the loop
+            _drop(answer)
 
     async def _ask(
         self,
@@ -186,12 +186,35 @@ class KubeApi:
             auth_settings=_AUTH,
         )
         _, url, headers, _, _ = request
-        answer = await self._client.call_api(method, url, headers, body)
+        answer = await _to_its_end(self._client.call_api(method, url, headers, body))
         text = await answer.response.text()
         if answer.status >= 400:
             raise ApiError(answer.status, text)
         parsed: Manifest = json.loads(text)
         return parsed
+
+
+async def _to_its_end(call: Coroutine[object, object, RESTResponse]) -> RESTResponse:
+    """Return the answer of a call; who is cancelled meanwhile waits for its end and drops it.
+
+    A TLS connection that is given up half way closes in its own time, which outlives the loop.
+    """
+    asked = asyncio.create_task(call)
+    try:
+        return await asyncio.shield(asked)
+    except asyncio.CancelledError:
+        await asyncio.wait([asked])
+        if not asked.cancelled() and asked.exception() is None:
+            _drop(asked.result())
+        raise
+
+
+def _drop(answer: RESTResponse) -> None:
+    """Close a connection at once, without the farewell of TLS."""
+    connection = answer.response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    answer.response.close()
 
 
 def _selector(labels: str) -> list[tuple[str, str]]:
