@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -21,14 +22,17 @@ class StepLog:
 
     def __init__(self, folder: str, rank: int) -> None:
         self._folder = Path(folder)
+        self._folder.mkdir(parents=True, exist_ok=True)
         self._rank = rank
+        self._process = f"{socket.gethostname()}/{os.getpid()}"
 
-    def done(self, step: int, kill_at: int) -> None:
+    def done(self, step: int, kill_at: int = 0) -> None:
         """Note that a step is done; rank 1 dies after step `kill_at`, as by `kill -9`, once."""
         now = time.time()
         if self._rank == 0:
+            line = json.dumps({"step": step, "time": now, "process": self._process})
             with (self._folder / STEPS).open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"step": step, "time": now, "process": os.getpid()}) + "\n")
+                file.write(line + "\n")
         elif self._rank == 1 and step == kill_at and not (self._folder / KILLED).exists():
             note = json.dumps({"step": step, "time": now})
             (self._folder / KILLED).write_text(note, encoding="utf-8")

@@ -149,6 +149,17 @@ def uses_real_operator() -> bool:
     return OPERATOR_CHART.is_file() and bool(os.environ.get(OPERATOR_IMAGE_VARIABLE))
 
 
+def prepare_bundle(cluster: RunningCluster, name: str, folder: Path, times: Times) -> Bundle:
+    """Give a cluster of that name the images, and return the chart, not yet installed."""
+    # First, because it skips where KubeRay's kinds cannot be had.
+    chart = prepare_chart(folder)
+    with times.measure("images built and given to the node"):
+        give_images(cluster, name)
+    namespace = "trainshed"
+    cluster.create_restricted_namespace(namespace)
+    return Bundle(cluster, chart, namespace, times)
+
+
 def prepare_chart(folder: Path) -> Path:
     """Return a copy of the chart with KubeRay's own beside it, or the stand-in's."""
     chart = shutil.copytree(CHART, folder / CHART.name, ignore=shutil.ignore_patterns("charts"))

@@ -4,21 +4,21 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
-from hack.cluster.__main__ import choose_cluster
 from hack.cluster.bare import BareCluster
 from hack.cluster.diagnosis import diagnose
 from hack.cluster.failure import ClusterError
-from tests.e2e.bundle import Bundle, give_images, prepare_chart
-from tests.e2e.running import NAME, ROOT, RunningCluster
+from tests.e2e.bundle import Bundle, prepare_bundle
+from tests.e2e.running import NAME, ROOT, RunningCluster, bring_up, take_down
 from tests.e2e.times import Times
 
-KEEP_VARIABLE = "TRAINSHED_KEEP_CLUSTER"
+END_VARIABLE = "TRAINSHED_TESTS_END"  # in seconds since 1970
 _RUNNING = pytest.StashKey["RunningCluster"]()
 # What the steps of the tests took, for who wonders where the time went.
 TIMES = pytest.StashKey[Times]()
@@ -33,6 +33,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("e2e")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Begin no test of the cluster after the end of the time that there is, where it is limited."""
+    end = os.environ.get(END_VARIABLE)
+    if end and item.get_closest_marker("e2e") and time.time() > float(end):
+        pytest.skip(f"no time left: the end that {END_VARIABLE} sets is over")
+
+
 @pytest.fixture(scope="session")
 def times(request: pytest.FixtureRequest) -> Times:
     """Where the time went, said at the end."""
@@ -42,20 +50,11 @@ def times(request: pytest.FixtureRequest) -> Times:
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest, times: Times) -> Iterator[RunningCluster]:
     """A cluster with one node, up before the first test and gone after the last."""
-    command = [sys.executable, "-m", "hack.cluster", f"--name={NAME}"]
     with times.measure("cluster up"):
-        up = subprocess.run(
-            [*command, "up"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=900
-        )
-    assert up.returncode == 0, up.stderr
-    held = choose_cluster(NAME, os.environ.get("TRAINSHED_DRIVER"))
-    running = RunningCluster(
-        kubeconfig=held.client.kubeconfig, prefix=held.client.prefix, cluster=held
-    )
+        running = bring_up(NAME)
     request.config.stash[_RUNNING] = running
     yield running
-    if not os.environ.get(KEEP_VARIABLE):
-        subprocess.run([*command, "down"], cwd=ROOT, check=True, timeout=300)
+    take_down(NAME)
 
 
 @pytest.fixture(scope="session")
@@ -63,13 +62,7 @@ def bundle(
     cluster: RunningCluster, times: Times, tmp_path_factory: pytest.TempPathFactory
 ) -> Bundle:
     """The chart and its images on the cluster, not yet installed."""
-    # First, because it skips where KubeRay's kinds cannot be had.
-    chart = prepare_chart(tmp_path_factory.mktemp("chart"))
-    with times.measure("images built and given to the node"):
-        give_images(cluster, NAME)
-    namespace = "trainshed"
-    cluster.create_restricted_namespace(namespace)
-    return Bundle(cluster, chart, namespace, times)
+    return prepare_bundle(cluster, NAME, tmp_path_factory.mktemp("chart"), times)
 
 
 @pytest.fixture(scope="session")

@@ -2,16 +2,18 @@
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hack.cluster.__main__ import Cluster
+from hack.cluster.__main__ import Cluster, choose_cluster
 from hack.cluster.client import Client
 from hack.cluster.diagnosis import diagnose
 
 ROOT = Path(__file__).resolve().parents[2]
+KEEP_VARIABLE = "TRAINSHED_KEEP_CLUSTER"
 # A name of its own: the tests install and remove, and somebody may work on `trainshed`.
 NAME = os.environ.get("TRAINSHED_CLUSTER", "e2e")
 
@@ -44,6 +46,27 @@ class RunningCluster(Client):
     def diagnose(self, namespace: str) -> str:
         """Return which Pods of a namespace are not well, why and what to do."""
         return diagnose(self, namespace)
+
+
+def bring_up(name: str) -> RunningCluster:
+    """Bring up a cluster with one node, or take the one that is up."""
+    up = subprocess.run(
+        _command(name, "up"), cwd=ROOT, capture_output=True, text=True, check=False, timeout=900
+    )
+    assert up.returncode == 0, up.stderr
+    held = choose_cluster(name, os.environ.get("TRAINSHED_DRIVER"))
+    client = held.client
+    return RunningCluster(kubeconfig=client.kubeconfig, prefix=client.prefix, cluster=held)
+
+
+def take_down(name: str) -> None:
+    """Take a cluster down, unless it is to be kept."""
+    if not os.environ.get(KEEP_VARIABLE):
+        subprocess.run(_command(name, "down"), cwd=ROOT, check=True, timeout=300)
+
+
+def _command(name: str, verb: str) -> list[str]:
+    return [sys.executable, "-m", "hack.cluster", f"--name={name}", verb]
 
 
 def wait_for(is_so: Callable[[], bool], seconds: float = 60) -> bool:

@@ -7,7 +7,7 @@ import re
 import threading
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,15 +76,15 @@ class Runs:
     bundle: Bundle
     release: str
 
-    def give_code(self) -> None:
-        """Put the user's code on the storage, as a .zip."""
+    def give_code(self, root: Path, files: Iterable[Path], to: str = CODE) -> None:
+        """Put files of a folder on the storage, as a .zip."""
         archive = io.BytesIO()
         with zipfile.ZipFile(archive, "w") as writer:
-            for file in sorted(USER_CODE.glob("*.py")):
+            for file in sorted(files):
                 # Ray takes a .zip whose only entry is one folder.
-                writer.write(file, f"user_code/{file.name}")
+                writer.write(file, f"code/{file.relative_to(root)}")
         text = base64.b64encode(archive.getvalue()).decode()
-        self.in_head("python", "-c", _WRITE, CODE, stdin=text)
+        self.in_head("python", "-c", _WRITE, to, stdin=text)
 
     def apply(self, run: dict[str, JsonValue]) -> None:
         """Apply a run."""
@@ -133,6 +133,11 @@ class Runs:
         folder = result.path.rpartition("/")[0]
         listed = self.in_head("find", f"{folder}/attempts", "-name", "claim").split()
         return sorted(path.split("/")[-2] for path in listed)
+
+    def clusters(self) -> list[str]:
+        """Return the names of all RayClusters."""
+        listed = self.bundle.kubectl("get", "raycluster", "-oname").split()
+        return [name.partition("/")[2] for name in listed]
 
     def head(self) -> str:
         """Return the name of the head Pod of the shared cluster."""

@@ -39,7 +39,7 @@ def runs(bundle: Bundle) -> Iterator[Runs]:
         bundle.wait_for_ray(RELEASE)
         bundle.wait_for_digits()
     made = Runs(bundle, RELEASE)
-    made.give_code()
+    made.give_code(USER_CODE, USER_CODE.glob("*.py"))
     yield made
     bundle.kubectl("delete", "trun", "--all", "--timeout=3m")
     bundle.helm("uninstall", RELEASE, "--wait", "--timeout=5m")
@@ -198,8 +198,8 @@ def delete_cluster(runs: Runs) -> None:
 
 # How, and epochs of the run: a deleted cluster has half a minute to end, and must not be done then.
 LOSSES = {
-    "head Pod killed": (kill_head_pod, 4),
-    "head container killed": (kill_head_container, 4),
+    "head Pod killed": (kill_head_pod, 3),
+    "head container killed": (kill_head_container, 3),
     "RayCluster deleted": (delete_cluster, 10),
 }
 
