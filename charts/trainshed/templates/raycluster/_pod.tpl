@@ -1,4 +1,8 @@
-{{/* Environment of a Ray container; what is said later wins. Takes (list $ ENV). */}}
+{{/*
+Environment of a Ray container; what is said later wins. Takes (list $ ENV).
+A head without fault tolerance comes back as another cluster, which no raylet of the old one can join:
+for what Ray waits a minute by default, 10 seconds do. Their Pods end and new ones join the new head.
+*/}}
 {{- define "trainshed.rayEnv" -}}
 {{- $root := index . 0 -}}
 {{- $env := dict
@@ -7,6 +11,7 @@
   "RAY_USAGE_STATS_ENABLED" "0"
   "RAY_START_ULIMIT_OPEN_FILES" ($root.Values.ray.openFiles | int | toString)
   "RAY_TRAIN_ENABLE_STATE_TRACKING" "1"
+  "RAY_gcs_rpc_server_reconnect_timeout_s" "10"
   "TRAINSHED_HOME" (include "trainshed.home" $root)
 -}}
 {{- range $name, $value := $root.Values.ray.env -}}
