@@ -73,6 +73,17 @@ def test_no_pod_is_handed_a_token_for_kubernetes_or_addresses_of_services(
         assert text(pod, "spec", "serviceAccountName") != "default", name_of(pod)
 
 
+def test_workers_do_not_wait_for_a_head_that_is_lost(pods: list[Object]) -> None:
+    workers = [pod for pod in pods if at(pod, "metadata", "labels", "ray.io/node-type") == "worker"]
+
+    assert workers
+    for pod in workers:
+        env = rows(rows(pod, "spec", "containers")[0], "env")
+        # A minute is Ray's default; the head comes back sooner, as another cluster.
+        waits = {"name": "RAY_gcs_rpc_server_reconnect_timeout_s", "value": "10"}
+        assert waits in env, name_of(pod)
+
+
 def test_only_the_controller_starts_again_in_its_pod(pods: list[Object]) -> None:
     again = {name_of(pod) for pod in pods if at(pod, "spec", "restartPolicy") != "Never"}
 
