@@ -3,14 +3,15 @@
 import asyncio
 import json
 
-from tests.control_plane.world import World, until
+from tests.control_plane.world import Object, World, until
+from trainshed_api.json_object import as_object
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 
 
 async def test_kueue_starts_a_run_and_takes_its_room_away_again(world: World) -> None:
     world.drivers.steps, world.drivers.step_seconds = 600, 0.1
-    await create_run_of_a_queue(world)
+    await world.create_run(labels={QUEUE: "research"}, cluster={"dedicated": {}})
 
     labels = await wait_for_rayjob(world, "digits-1")
     assert labels[QUEUE] == "research"
@@ -31,32 +32,16 @@ async def test_kueue_starts_a_run_and_takes_its_room_away_again(world: World) ->
     assert world.drivers.refused == []
 
 
-async def create_run_of_a_queue(world: World) -> None:
-    await world.create(
-        {
-            "apiVersion": "trainshed.dev/v1alpha1",
-            "kind": "TrainingRun",
-            "metadata": {"name": "digits", "labels": {QUEUE: "research"}},
-            "spec": {
-                "train": "my_module:train",
-                "data": {"cpus": 1},
-                "cluster": {"dedicated": {}},
-            },
-        }
-    )
-
-
-async def wait_for_rayjob(world: World, name: str) -> dict[str, str]:
+async def wait_for_rayjob(world: World, name: str) -> Object:
     """Wait for a RayJob that is suspended from the start; return its labels."""
 
     async def is_there() -> bool:
         return name in await world.names("rayjobs")
 
     await until(is_there, 60, world.controller_log)
-    found = json.loads(await world.kubectl("get", "rayjob", name, "-o", "json"))
-    assert found["spec"]["suspend"] is True
-    labels: dict[str, str] = found["metadata"]["labels"]
-    return labels
+    found = await world.get("rayjob", name) or {}
+    assert as_object(found["spec"])["suspend"] is True
+    return as_object(as_object(found["metadata"])["labels"])
 
 
 async def set_suspend(world: World, name: str, *, to: bool) -> None:

@@ -98,14 +98,16 @@ class World:
         """Create an object."""
         await self.kubectl("create", "-f", "-", stdin=json.dumps(document))
 
-    async def create_run(self, name: str = "digits", **spec: JsonValue) -> None:
+    async def create_run(
+        self, name: str = "digits", *, labels: JsonValue = None, **spec: JsonValue
+    ) -> None:
         """Create a TrainingRun for one worker with one CPU, such as create_run(suspend=True)."""
         whole: Object = {"train": "my_module:train", "data": {"cpus": 1}, **spec}
         await self.create(
             {
                 "apiVersion": "trainshed.dev/v1alpha1",
                 "kind": "TrainingRun",
-                "metadata": {"name": name},
+                "metadata": {"name": name, "labels": labels or {}},
                 "spec": whole,
             }
         )
