@@ -11,7 +11,7 @@ from trainshed_api.quantity import parse_bytes, parse_cores
 from trainshed_controller.model import GroupView, Room
 
 if TYPE_CHECKING:
-    from trainshed_controller.model import JsonObject
+    from trainshed_api.json_object import JsonObject
 
 
 def read_groups(spec: JsonObject) -> tuple[GroupView, ...]:

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from pydantic import JsonValue
-
+    from trainshed_api.json_object import JsonObject
     from trainshed_api.snapshot import Snapshot
     from trainshed_api.status import TrainingRunStatus
     from trainshed_api.v1alpha1 import TrainingRun
-
-JsonObject = dict[str, "JsonValue"]
 
 
 class Key(NamedTuple):

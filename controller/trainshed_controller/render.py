@@ -15,8 +15,9 @@ from trainshed_controller.admission import Rooms, pack, request_of
 from trainshed_controller.capacity import read_groups
 
 if TYPE_CHECKING:
+    from trainshed_api.json_object import JsonObject
     from trainshed_api.v1alpha1 import TrainingRun
-    from trainshed_controller.model import ClusterClass, JsonObject, RunView, Settings
+    from trainshed_controller.model import ClusterClass, RunView, Settings
 
 
 def attempt_of(view: RunView, number: int, settings: Settings, key: bytes) -> Attempt:
