@@ -172,7 +172,7 @@ def _never(path: str, shape: Shape) -> Iterator[Rule]:
         if field.mutable == "never":
             # An object says inside when each of its fields may change; here, whether it is there.
             is_leaf = not field.fields and not (field.values and field.values.fields)
-            same = _unchanged([name]) if is_leaf else _still_there(name, field)
+            same = _unchanged(shape, [name]) if is_leaf else _still_there(name, field)
             if same:
                 yield Rule(path, same, "cannot be changed: it makes another run", name)
         if field.items is None:  # CEL cannot tell which item of a list was which
@@ -181,42 +181,58 @@ def _never(path: str, shape: Shape) -> Iterator[Rule]:
 
 def _still_there(name: str, field: Shape) -> str:
     """Return the rule that an object is neither added nor taken away; nor are keys of a map."""
-    if field.required or (field.fields and not field.only_with):
-        return ""  # it always is: the API server fills it in
-    there = f"has(self.{name}) == has(oldSelf.{name})"
     if field.fields:
-        return there
+        return "" if field.filled else f"has(self.{name}) == has(oldSelf.{name})"
     keys = f"self.{name}.all(key, key in oldSelf.{name})"
     return f"size(self.{name}) == size(oldSelf.{name}) && {keys}"
 
 
 def _suspended(spec: Shape) -> Iterator[Rule]:
-    """Yield what forbids a change while the run may be running, at the spec."""
-    want = "can be changed only while spec.suspend is true"
+    """Yield what forbids a change while the run may be running, at the spec: one for each field."""
+    by_field: dict[str, list[str]] = {}
     for path in _leaves(spec, ""):
-        above, _, below = path.partition(".NAME.")
-        if below:
-            places = _chain("self", above.split(".")) + _chain("oldSelf", above.split("."))
-            same = (
-                f"!({' && '.join(places)}) || self.{above}.all(key, !(key in oldSelf.{above}) || "
-                f"self.{above}[key].{below} == oldSelf.{above}[key].{below})"
-            )
-        else:
-            same = _unchanged(path.split("."))
-        cel = f"oldSelf.suspend || ({same})"
-        yield Rule(SPEC, cel, f"{path}: {want}", path.partition(".")[0])
+        by_field.setdefault(path.partition(".")[0], []).append(path)
+    for name, paths in by_field.items():
+        kept = " && ".join(f"({_unchanged_below(spec, path)})" for path in paths)
+        whole = "" if paths == [name] else f"({_unchanged(spec, [name])}) || "
+        message = f"{', '.join(paths)}: can be changed only while spec.suspend is true"
+        yield Rule(SPEC, f"{whole}oldSelf.suspend || ({kept})", message, name)
 
 
-def _unchanged(steps: list[str]) -> str:
-    """Return that the value at the end of the path is there or not as before, and the same."""
-    new, old = " && ".join(_chain("self", steps)), " && ".join(_chain("oldSelf", steps))
+def _unchanged_below(spec: Shape, path: str) -> str:
+    """Return that a value is the same; below a map with free keys, that of each key in both."""
+    above, _, below = path.partition(".NAME.")
+    steps = above.split(".")
+    if not below:
+        return _unchanged(spec, steps)
+    there = " && ".join(_tests("self", spec, steps) + _tests("oldSelf", spec, steps))
+    same = (
+        f"self.{above}.all(key, !(key in oldSelf.{above}) || "
+        f"self.{above}[key].{below} == oldSelf.{above}[key].{below})"
+    )
+    return f"!({there}) || {same}" if there else same
+
+
+def _unchanged(shape: Shape, steps: list[str]) -> str:
+    """Return that the value at the end of the path is there or not as before, and the same.
+
+    With each write of a status the API server evaluates it, and copies a table of all fields for
+    each step: has() is asked only where the answer may be no.
+    """
     place = ".".join(steps)
-    return f"({new}) == ({old}) && (!({new}) || self.{place} == oldSelf.{place})"
+    new, old = (" && ".join(_tests(root, shape, steps)) for root in ("self", "oldSelf"))
+    same = f"self.{place} == oldSelf.{place}"
+    return f"{new} ? {old} && {same} : !({old})" if new else same
 
 
-def _chain(root: str, steps: list[str]) -> list[str]:
-    """Return the tests that each step of the path is there."""
-    return [f"has({root}.{'.'.join(steps[:end])})" for end in range(1, len(steps) + 1)]
+def _tests(root: str, shape: Shape, steps: list[str]) -> list[str]:
+    """Return the tests of those steps of the path that need not be there."""
+    tests = []
+    for end, step in enumerate(steps, 1):
+        shape = shape.fields[step]
+        if not shape.filled:
+            tests.append(f"has({root}.{'.'.join(steps[:end])})")
+    return tests
 
 
 def _leaves(shape: Shape, path: str) -> Iterator[str]:

@@ -21,6 +21,7 @@ class Shape:
     """One place in the model: its type, bounds and what it says about itself.
 
     fields: of an object. values: of a map with free keys. items: of a list.
+    filled: whether the API server holds it for every object, as the CRD has a default for it.
     planned_fields, planned_values: names that a later version will take here.
     """
 
@@ -28,6 +29,7 @@ class Shape:
     description: str = ""
     default: JsonValue = None
     required: bool = False
+    filled: bool = False
     minimum: int | None = None
     maximum: int | None = None
     choices: tuple[str, ...] = ()
@@ -84,9 +86,12 @@ def shape_at(path: Sequence[str | int]) -> Shape | None:
 
 
 def _build(schema: JsonObject, definitions: JsonObject, *, required: bool) -> Shape:
+    is_optional = "anyOf" in schema  # or null
     schema = resolve(schema, definitions)
     names_required = _texts(schema.get("required"))
     is_object = schema.get("type") == "object"
+    # As crd.py has it: an object has one unless it may be null.
+    has_default = schema.get("default") is not None or (is_object and not is_optional)
     planned = _texts(schema.get("planned"))
     minimum = schema.get("minimum", schema.get("minLength", schema.get("minItems")))
     maximum = schema.get("maximum")
@@ -97,6 +102,7 @@ def _build(schema: JsonObject, definitions: JsonObject, *, required: bool) -> Sh
         description=str(schema.get("description", "")),
         default=schema.get("default"),
         required=required,
+        filled=required or ("onlyWith" not in schema and has_default),
         minimum=minimum if isinstance(minimum, int) else None,
         maximum=maximum if isinstance(maximum, int) else None,
         choices=choices,

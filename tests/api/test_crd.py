@@ -76,6 +76,14 @@ def test_defaults_are_those_of_the_model_unless_another_field_decides_on_them() 
             assert schema["default"] == shape.default, path
 
 
+def test_a_field_is_filled_if_the_server_has_a_default_for_it_or_insists_on_it() -> None:
+    for path, shape in fields().items():
+        schema = place(path)
+        assert isinstance(schema, dict)
+        if not path.endswith((".NAME", "[]")):
+            assert shape.filled == (shape.required or "default" in schema), path
+
+
 def test_schema_is_structural() -> None:
     def check(schema: JsonValue, path: str) -> None:
         assert isinstance(schema, dict)
