@@ -48,14 +48,19 @@ class Shelf(Generic[V]):
 
     def put(self, view: V) -> bool:
         """Keep the object unless a newer state of it is kept already; say whether it was kept."""
-        known = self._items.get((view.namespace, view.name))
-        if known and known.uid == view.uid and _age(known) >= _age(view):
+        if self.knows(view.namespace, view.name, view.uid, view.resource_version):
             return False
+        known = self._items.get((view.namespace, view.name))
         if known:
             self.drop(known)
         self._items[view.namespace, view.name] = view
         self._members[view.namespace, self._belongs_to(view)][view.name] = view
         return True
+
+    def knows(self, namespace: str, name: str, uid: str, resource_version: str) -> bool:
+        """Say whether this state of the object, or a newer one, is kept already."""
+        known = self._items.get((namespace, name))
+        return bool(known and known.uid == uid and _age(known) >= _number(resource_version))
 
     def drop(self, view: V) -> None:
         """Forget the object, unless another one has its name by now."""

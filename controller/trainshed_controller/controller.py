@@ -9,26 +9,27 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from trainshed_controller.admission import admit, request_of
+from trainshed_controller.allowance import Allowance
 from trainshed_controller.begin import wants_room
 from trainshed_controller.cache import cluster_of
-from trainshed_controller.cluster import ChangedError, ClusterError, MissingError
+from trainshed_controller.cluster import ChangedError, MissingError
 from trainshed_controller.model import Key
 from trainshed_controller.reconcile import reconcile
 from trainshed_controller.render import render_attempt
 from trainshed_controller.status import open_attempt
 
 if TYPE_CHECKING:
+    from trainshed_api.json_object import JsonObject
     from trainshed_controller.cache import Cache
     from trainshed_controller.cluster import Cluster
+    from trainshed_controller.events import EventPoster
     from trainshed_controller.metrics import Metrics
-    from trainshed_controller.model import JsonObject, Place, Plan, RunView, Settings
+    from trainshed_controller.model import Place, Plan, RunView, Settings
     from trainshed_controller.observe import Observer
     from trainshed_controller.queue import WorkQueue
 
 log = logging.getLogger("trainshed.controller")
 
-# Progress may be written so often, all runs together; transitions always may.
-_WRITES_PER_SECOND, _MOST_SAVED = 40.0, 40.0
 _SOON_SECONDS = 1.0
 
 
@@ -44,12 +45,14 @@ class Controller:
         cache: Cache,
         cluster: Cluster,
         observer: Observer,
+        events: EventPoster,
         settings: Settings,
         metrics: Metrics,
         key: bytes,
     ) -> None:
         self._cache = cache
         self._cluster = cluster
+        self._events = events
         self._observer = observer
         self._settings = settings
         self._metrics = metrics
@@ -58,7 +61,7 @@ class Controller:
         # What the queues said, by uid. A place that was granted is kept until the run shows it.
         self._places: dict[str, Place] = {}
         self._written: dict[str, float] = {}
-        self._allowance = Allowance(_WRITES_PER_SECOND, _MOST_SAVED)
+        self._allowance = Allowance()
 
     async def work(self, key: Key) -> float | None:
         """Do what is due for a key; return when to come again."""
@@ -86,6 +89,7 @@ class Controller:
         """Forget a run that is gone."""
         self._places.pop(view.uid, None)
         self._written.pop(view.uid, None)
+        self._allowance.forget(view.uid)
         self._observer.snapshots.pop(view.uid, None)
 
     # ---------------------------------------------------------------- admission
@@ -153,11 +157,7 @@ class Controller:
         for note in plan.notes:
             self._metrics.transition(before, view)
             log.info(note.message, extra={"run": _name(view), "phase": note.reason})
-            # An Event tells; nothing depends on it.
-            try:
-                await self._cluster.post_event(view, note)
-            except ClusterError as error:
-                log.warning("no Event: %s", error, extra={"run": _name(view)})
+            self._events.post(view, note)
         if plan.delete_run:
             await self._cluster.delete_run(view)
         if view is not before:
@@ -167,13 +167,14 @@ class Controller:
 
     def _wait_before(self, view: RunView, plan: Plan) -> float | None:
         """Return for how long to hold back what is progress only."""
-        if plan.urgent or plan.begin is not None or not _patch(view, plan):
+        if not _patch(view, plan):
+            return None
+        if plan.urgent or plan.begin is not None:
+            self._allowance.take(view.uid)
             return None
         since = time.monotonic() - self._written.get(view.uid, float("-inf"))
         left = self._settings.progress_interval_seconds - since
-        if left > 0:
-            return left
-        return None if self._allowance.take() else 1.0
+        return left if left > 0 else self._allowance.wait(view.uid)
 
     async def _write(self, view: RunView, plan: Plan) -> RunView:
         patch = _patch(view, plan)
@@ -224,26 +225,6 @@ class Controller:
         log.warning(
             "%s; again in %.1f s", error, pause, extra={"run": f"{key.namespace}/{key.name}"}
         )
-
-
-class Allowance:
-    """So many a second, and some saved for a burst."""
-
-    def __init__(self, per_second: float, most: float) -> None:
-        self._per_second = per_second
-        self._most = most
-        self._left = most
-        self._at = time.monotonic()
-
-    def take(self) -> bool:
-        """Say whether one more may go now."""
-        now = time.monotonic()
-        self._left = min(self._most, self._left + (now - self._at) * self._per_second)
-        self._at = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
 
 
 def merge_patch(old: JsonObject, new: JsonObject) -> JsonObject:

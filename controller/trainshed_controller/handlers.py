@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import kopf
 
 from trainshed_api import names
+from trainshed_api.json_object import as_object
 from trainshed_controller.cluster import RAY_PODS, TIMEOUT_SECONDS
 from trainshed_controller.model import RunView
 from trainshed_controller.settings import KUBECONFIG
@@ -22,10 +23,10 @@ from trainshed_controller.views import read_cluster, read_job, read_pod, read_ru
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
 
+    from trainshed_api.json_object import JsonObject
     from trainshed_controller.cache import Cache, Shelf
     from trainshed_controller.model import (
         ClusterView,
-        JsonObject,
         Key,
         PodView,
         RayJobView,
@@ -97,14 +98,17 @@ def make_registry(
         async def handle(event: Mapping[str, object], **_: object) -> None:
             raw = event["object"]
             assert isinstance(raw, dict)
+            is_gone = event["type"] == "DELETED"
+            if not is_gone and _is_known(shelf, as_object(raw.get("metadata"))):
+                return
             view = read(raw)
             keys = cache.concerned(view)
-            if event["type"] == "DELETED":
+            if is_gone:
                 shelf.drop(view)
                 if isinstance(view, RunView):
                     forget(view)
-            elif not shelf.put(view):
-                return  # known already, or older than what is known
+            else:
+                shelf.put(view)
             for key in keys | cache.concerned(view):
                 enqueue(key)
 
@@ -128,6 +132,12 @@ def make_registry(
         follow(cache.pods, read_pod)  # type: ignore[arg-type]  # as above
     )
     return registry
+
+
+def _is_known(shelf: Shelf[AnyView], metadata: JsonObject) -> bool:
+    """Say whether a watch tells what is known: most of it is the echo of our own writes."""
+    said = (metadata.get(name) for name in ("namespace", "name", "uid", "resourceVersion"))
+    return shelf.knows(*map(str, said))
 
 
 async def watch(registry: kopf.OperatorRegistry, namespaces: Collection[str]) -> None:

@@ -12,6 +12,7 @@ from aiohttp import web
 from trainshed_controller.cache import Cache
 from trainshed_controller.cluster import Cluster, ClusterError
 from trainshed_controller.controller import Controller
+from trainshed_controller.events import EventPoster
 from trainshed_controller.handlers import make_registry, watch
 from trainshed_controller.jobs import JobsApi
 from trainshed_controller.metrics import Metrics
@@ -29,6 +30,8 @@ _STUCK_SECONDS = 120.0
 # A watch that missed something at so many LISTs in a row hears nothing any more.
 _DEAF_AFTER = 3
 _PATIENCE_SECONDS = 5.0
+# For the Events of what was done last; Kubernetes gives a Pod 30 s.
+_PARTING_SECONDS = 3.0
 # What goes between our first LIST and that of a watch is told by nobody.
 _FIRST_RESYNC_SECONDS = 10.0
 
@@ -70,8 +73,9 @@ class Operator:
         platform = self._platform
         key = await self._insist(cluster)
         observer = Observer(self._cache, cluster, jobs, platform.settings)
+        events = EventPoster(cluster.post_event)
         controller = Controller(
-            self._cache, cluster, observer, platform.settings, self._metrics, key
+            self._cache, cluster, observer, events, platform.settings, self._metrics, key
         )
         queue = WorkQueue(controller.work, (ClusterError,), controller.trouble)
         controller.queue, self._queue, self._controller = queue, queue, controller
@@ -84,6 +88,7 @@ class Operator:
         await self._list_all(cluster)
         tasks = [
             asyncio.create_task(queue.run(platform.workers), name="queue"),
+            asyncio.create_task(events.run(), name="events"),
             asyncio.create_task(self._watch(), name="watch"),
             asyncio.create_task(self._resync(cluster), name="resync"),
             asyncio.create_task(stop.wait(), name="stop"),
@@ -92,6 +97,7 @@ class Operator:
         self._complete = True
         log.info("watching %s", ", ".join(platform.namespaces))
         done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await events.drain(_PARTING_SECONDS)
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)

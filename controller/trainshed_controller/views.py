@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from trainshed_api.errors import SpecError
-from trainshed_api.json_object import as_object
+from trainshed_api.json_object import JsonObject, as_object
 from trainshed_api.rayjob import CLUSTER_LABEL, RUN_LABEL
 from trainshed_api.status import TrainingRunStatus
 from trainshed_api.validation import validate_document
 from trainshed_controller.capacity import read_groups
-from trainshed_controller.model import ClusterView, JsonObject, PodView, RayJobView, RunView
+from trainshed_controller.model import ClusterView, PodView, RayJobView, RunView
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 _TROUBLE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError")
 
 
-def read_run(raw: JsonObject) -> RunView:
-    """Return a TrainingRun; where the model refuses it, with the reasons and without a run."""
+def read_run(raw: JsonObject, before: RunView | None = None) -> RunView:
+    """Return a TrainingRun; where the model refuses it, with the reasons and without a run.
+
+    before: an earlier state of it; what it was asked for is not looked at again if that is the same
+    """
     metadata, status = as_object(raw.get("metadata")), as_object(raw.get("status"))
-    run, problem = None, ""
+    run, problem = (before.run if before and _asks_the_same(before, metadata) else None), ""
     try:
-        run = validate_document(_without_server_words(raw), "spec")
+        run = run or validate_document(_without_server_words(raw), "spec")
     except SpecError as error:
         problem = str(error)
     return RunView(
@@ -42,6 +45,16 @@ def read_run(raw: JsonObject) -> RunView:
         problem=problem,
         status=_read_status(status),
         raw_status=status,
+    )
+
+
+def _asks_the_same(before: RunView, metadata: JsonObject) -> bool:
+    # The API server counts changes of the spec in the generation.
+    return (
+        before.run is not None
+        and before.uid == metadata.get("uid")
+        and before.generation == metadata.get("generation")
+        and before.run.metadata.labels == as_object(metadata.get("labels"))
     )
 
 

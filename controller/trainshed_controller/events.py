@@ -1,0 +1,60 @@
+"""Events about runs, posted beside the work: they tell, and nothing depends on them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from trainshed_controller.cluster import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from trainshed_controller.model import Note, RunView
+
+log = logging.getLogger("trainshed.events")
+
+# Of the size of client-go's own buffer of Events (tools/record, maxQueuedEvents).
+_MOST_WAITING = 1000
+
+
+class EventPoster:
+    """Posts one Event after the other; none is posted twice, and one that fails is not tried again.
+
+    Args:
+        send: posts one; a ClusterError says why it could not.
+    """
+
+    def __init__(self, send: Callable[[RunView, Note], Awaitable[None]]) -> None:
+        self._send = send
+        self._waiting: asyncio.Queue[tuple[RunView, Note]] = asyncio.Queue(_MOST_WAITING)
+
+    def post(self, view: RunView, note: Note) -> None:
+        """Have an Event posted soon; where too many wait already, it is logged only."""
+        try:
+            self._waiting.put_nowait((view, note))
+        except asyncio.QueueFull:
+            log.warning("no Event: %d wait", _MOST_WAITING, extra={"run": _name(view)})
+
+    async def run(self) -> None:
+        """Post until cancelled."""
+        while True:
+            view, note = await self._waiting.get()
+            try:
+                await self._send(view, note)
+            except ClusterError as error:
+                log.warning("no Event: %s", error, extra={"run": _name(view)})
+            finally:
+                self._waiting.task_done()
+
+    async def drain(self, seconds: float) -> None:
+        """Wait until all are posted, but no longer than that."""
+        try:
+            await asyncio.wait_for(self._waiting.join(), seconds)
+        except TimeoutError:
+            log.warning("no Event: %d are given up", self._waiting.qsize())
+
+
+def _name(view: RunView) -> str:
+    return f"{view.namespace}/{view.name}"
