@@ -1,7 +1,7 @@
 """The controller: 1,000 runs to RayJobs, at rest, 500 runs that tell how they do.
 
 A real API server, and nobody behind it: RayJobs are made to run and to end by this program. Beside
-it a bare client that creates the same RayJobs with 16 connections.
+it a bare client with 16 connections that writes the same and decides nothing.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from benchmarks.api_server import all_at_once, api_server
+from benchmarks.api_server import RUNS, all_at_once, api_server
 from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
 from benchmarks.ours.controller import KEY_SECRET
-from benchmarks.ours.trial import NAMESPACE, Size, Trial, make_run
+from benchmarks.ours.objects import make_run, make_status
+from benchmarks.ours.trial import NAMESPACE, Size, Trial
 from tests.kuberay.api import JOBS, KubeApi
 from trainshed_api.rayjob import Attempt, SharedCluster, render_rayjob
 from trainshed_api.validation import validate_document
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
-
-    from tests.kuberay.resources import Manifest
 
 
 SECONDS_FRESH = 20.0
@@ -35,7 +35,7 @@ def main() -> None:
 
     def bare(folder: Path) -> Sample:
         with api_server(folder) as client:
-            return asyncio.run(post_rayjobs(client.kubeconfig, size))
+            return asyncio.run(write_the_same(client.kubeconfig, size))
 
     def ours(folder: Path) -> Sample:
         with api_server(folder) as client:
@@ -49,9 +49,10 @@ def main() -> None:
     def of(name: str) -> list[float]:
         return samples.of("ours", name)
 
-    plain = samples.of("bare client", "rate")
+    plain = samples.of("bare client", "runs")
     figures = [
-        Figure("bare client: RayJobs created", "1/s", plain),
+        Figure("bare client: RayJobs created", "1/s", samples.of("bare client", "jobs")),
+        Figure("bare client: status written and RayJob created", "1/s", plain),
         Figure("TrainingRuns to RayJobs", "1/s", of("rate"), ("bare client", plain),
                Target("value", ">=", 100)),
         Figure("  RayJobs created a run", "", of("creates"), target=Target("value", "<=", 1)),
@@ -71,22 +72,36 @@ def main() -> None:
     publish("controller", figures, samples, given)
 
 
-async def post_rayjobs(kubeconfig: Path, size: Size) -> Sample:
-    """Return the RayJobs a second that a client creates which does nothing else."""
+async def write_the_same(kubeconfig: Path, size: Size) -> Sample:
+    """Return what a client makes a second that does nothing else, of RayJobs and of runs.
+
+    For a run it writes what the controller does: the status that holds the attempt, the RayJob.
+    """
     api = await KubeApi.connect(kubeconfig)
     run = validate_document(make_run("bare"), "bare")
-    manifests = []
-    for number in range(size.crowd):
-        attempt = Attempt("default", f"bare-{number}", "0" * 36, 1, "http://x/y", "0" * 64)
-        manifests.append(render_rayjob(run, attempt, SharedCluster("trainshed")))
 
-    async def create(manifest: Manifest) -> None:
+    async def create_job(name: str) -> None:
+        attempt = Attempt("default", name, "0" * 36, 1, "http://x/y", "0" * 64)
+        manifest = render_rayjob(run, attempt, SharedCluster("trainshed"))
         await api.create(JOBS, "default", manifest)
 
-    async with api:
+    async def create_run(name: str) -> None:
+        await api.create(RUNS, "default", make_run(name))
+
+    async def begin(name: str) -> None:
+        await api.patch(RUNS, "default", name, {"status": make_status(name)}, part="status")
+        await create_job(name)
+
+    async def rate(do: Callable[[str], Awaitable[None]], names: list[str]) -> float:
         began = time.monotonic()
-        await all_at_once(create, manifests)
-        return {"rate": size.crowd / (time.monotonic() - began)}
+        await all_at_once(do, names)
+        return size.crowd / (time.monotonic() - began)
+
+    async with api:
+        jobs = await rate(create_job, [f"job-{number}" for number in range(size.crowd)])
+        runs = [f"run-{number}" for number in range(size.crowd)]
+        await all_at_once(create_run, runs)
+        return {"jobs": jobs, "runs": await rate(begin, runs)}
 
 
 if __name__ == "__main__":

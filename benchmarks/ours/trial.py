@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING
 
 from benchmarks.api_server import RUNS, all_at_once
 from benchmarks.ours.controller import KEY_SECRET, Stream, run_controller
+from benchmarks.ours.objects import make_cluster, make_run
 from tests.control_plane.world import until
 from tests.kuberay.api import CLUSTERS, JOBS, SECRETS, KubeApi
 from trainshed_api.json_object import as_object
 from trainshed_api.status import TrainingRunStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
-
-    from pydantic import JsonValue
 
     from benchmarks.measure import Sample
     from tests.kuberay.resources import Manifest
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 NAMESPACE = "benchmark"
 SECONDS_BETWEEN_SNAPSHOTS = 5.0
 ENDS_A_SECOND = 5
+# All runs begin to train at once, which is more than any claim is about.
+SECONDS_TO_SETTLE = 25.0
 SECONDS_AT_REST = 30.0
 PATIENCE_SECONDS = 120.0
 
@@ -41,25 +42,6 @@ class Size:
     crowd: int
     streams: int
     seconds: float
-
-
-def make_run(name: str) -> Manifest:
-    """Return a TrainingRun of usual size."""
-    read: JsonValue = {"format": "parquet", "path": "digits/train", "columns": ["image", "label"]}
-    decode: JsonValue = {"use": "trainshed.transforms:decode_image", "options": {"size": 8}}
-    return {
-        "apiVersion": "trainshed.dev/v1alpha1",
-        "kind": "TrainingRun",
-        "metadata": {"name": name},
-        "spec": {
-            "train": "trainshed.programs.vision:train",
-            "config": {"model": "cnn", "imageSize": 8, "channels": 1},
-            "epochs": 8,
-            "batchSize": 64,
-            "data": {"cpus": 1, "datasets": {"train": {"read": read, "transforms": [decode]}}},
-            "workers": {"count": 2, "resources": {"cpu": 1}},
-        },
-    }
 
 
 class Trial:
@@ -128,34 +110,45 @@ class Trial:
     async def _listen(self, streams: Sequence[Stream]) -> Sample:
         """Have all runs tell how they do while some end, and count what becomes of it."""
         await all_at_once(self._set_running, streams)
-        writes = await self._controller.counter("trainshed_status_writes_total")
-        end = time.monotonic() + self._size.seconds
+        await all_at_once(Stream.tell, streams)
+        await self._until_all([stream.name for stream in streams], is_running)
+        began = time.monotonic() + SECONDS_TO_SETTLE
+        end = began + self._size.seconds
         order = random.Random(0).sample(list(streams), len(streams))
         ending = order[: int(ENDS_A_SECOND * self._size.seconds)][: len(order) // 2]
         telling = {
             stream.name: asyncio.create_task(self._tell_until(stream, end)) for stream in order
         }
-        for stream in ending:
-            await asyncio.sleep(1 / ENDS_A_SECOND)
+        await asyncio.sleep(began - time.monotonic())
+        looking = asyncio.create_task(self._look_for_the_oldest(telling, end))
+        writes = await self._controller.counter("trainshed_status_writes_total")
+        for number, stream in enumerate(ending, 1):
+            await asyncio.sleep(began + number / ENDS_A_SECOND - time.monotonic())
             telling.pop(stream.name).cancel()
             await self._end(stream)
         await asyncio.gather(*telling.values())
-        written = await self._controller.counter("trainshed_status_writes_total") - writes
-        statuses = await self._statuses()
-        now = time.time()
-        ages = []
-        for name in telling:
-            progress = statuses[name].progress
-            ages.append(now - progress.updated_at.timestamp()
-                        if progress and progress.updated_at else self._size.seconds)  # fmt: skip
-        await self._until_complete([stream.name for stream in ending])
+        writes = await self._controller.counter("trainshed_status_writes_total") - writes
+        rate = writes / (time.monotonic() - began)
+        await self._until_all([stream.name for stream in ending], is_complete)
         statuses = await self._statuses()
         lost = sum(_last_step(statuses[stream.name]) != stream.step for stream in ending)
-        return {
-            "streamWrites": written / self._size.seconds,
-            "oldest": max(ages),
-            "lost": lost,
-        }
+        return {"streamWrites": rate, "oldest": await looking, "lost": lost}
+
+    async def _look_for_the_oldest(self, telling: Mapping[str, object], end: float) -> float:
+        """Return the age of the oldest progress of a run that tells, of five looks until the end.
+
+        The first is when all of them do.
+        """
+        oldest = 0.0
+        for part in (1.0, 0.75, 0.5, 0.25, 0.0):
+            await asyncio.sleep(end - part * self._size.seconds - time.monotonic())
+            statuses, now = await self._statuses(), time.time()
+            for name in telling:
+                told = statuses[name].progress
+                assert told, f"{name} has no progress"
+                assert told.updated_at
+                oldest = max(oldest, now - told.updated_at.timestamp())
+        return oldest
 
     async def _tell_until(self, stream: Stream, end: float) -> None:
         await asyncio.sleep(random.Random(stream.name).uniform(0, SECONDS_BETWEEN_SNAPSHOTS))
@@ -167,7 +160,7 @@ class Trial:
         """Bring all runs to a good end."""
         await all_at_once(self._set_running, streams)
         await all_at_once(self._end, streams)
-        await self._until_complete([stream.name for stream in streams])
+        await self._until_all([stream.name for stream in streams], is_complete)
 
     async def _end(self, stream: Stream) -> None:
         await stream.tell(ended=True)
@@ -212,14 +205,16 @@ class Trial:
             lambda: f"{len(jobs - self._appeared.keys())} are missing",
         )
 
-    async def _until_complete(self, names: Sequence[str]) -> None:
+    async def _until_all(
+        self, names: Sequence[str], is_so: Callable[[TrainingRunStatus], bool]
+    ) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             statuses = await self._statuses()
-            left = [name for name in names if not statuses[name].holds("Complete")]
+            left = [name for name in names if not is_so(statuses[name])]
             if not left:
                 return
-            assert time.monotonic() < deadline, f"{len(left)} do not end, such as {left[0]}"
+            assert time.monotonic() < deadline, f"{len(left)} do not come, such as {left[0]}"
             await asyncio.sleep(1.0)
 
     async def _watch_jobs(self) -> None:
@@ -237,28 +232,14 @@ class Trial:
         return base64.b64decode(str(as_object(secret["data"])["key"]))
 
 
-def make_cluster() -> Manifest:
-    """Return a RayCluster with room for everybody; it counts as whole, for it scales by itself."""
-    pod: JsonValue = {"spec": {"containers": [{"name": "ray", "image": "ray:1"}]}}
-    group: JsonValue = {
-        "groupName": "cpu",
-        "replicas": 1,
-        "minReplicas": 0,
-        "maxReplicas": 10_000,
-        "rayStartParams": {},
-        "resources": {"CPU": "8"},
-        "template": pod,
-    }
-    return {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayCluster",
-        "metadata": {"name": "trainshed"},
-        "spec": {
-            "enableInTreeAutoscaling": True,
-            "headGroupSpec": {"rayStartParams": {}, "template": pod},
-            "workerGroupSpecs": [group],
-        },
-    }
+def is_running(status: TrainingRunStatus) -> bool:
+    """Say whether a run trains."""
+    return status.phase == "Running"
+
+
+def is_complete(status: TrainingRunStatus) -> bool:
+    """Say whether a run has come to a good end."""
+    return status.holds("Complete")
 
 
 def _last_step(status: TrainingRunStatus) -> int | None:
