@@ -1,0 +1,220 @@
+"""On real Pods: a TrainingRun beside a plain RayJob, from its start through the loss of Pods.
+
+Two workers, steps of 0.1 s on the digits, on a cluster of one node (docs/cluster.md). The plain
+side is Ray Train and Ray Data as their guides write it, with a checkpoint each epoch of 22 steps;
+ours has one every 10. Times are those that the programs write down after each step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+import time
+import uuid
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
+from hack.cluster.failure import ClusterError
+from tests.e2e.bundle import prepare_bundle
+from tests.e2e.running import ROOT, bring_up, take_down, wait_for
+from tests.e2e.runs import STORAGE, Runs, make_run, notes_of
+from tests.e2e.times import Times
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+CLUSTER = "benchmark"
+RELEASE = "trainshed"
+CODE = f"{STORAGE}/code/benchmarks.zip"
+PAUSE_SECONDS, EPOCHS = 0.1, 60
+STEPS_BEFORE_A_LOSS = 40
+PATIENCE_SECONDS = 400
+# A Pod that is gone at once, as that of a lost node.
+NOW = ("--grace-period=0", "--force", "--wait=false")
+
+
+class Side(Protocol):
+    """A way to run the program on the cluster."""
+
+    def apply(self, runs: Runs, name: str, *, own: bool) -> None:
+        """Start it on the shared cluster, or on one of its own."""
+
+    def delete(self, runs: Runs, name: str) -> None:
+        """End it."""
+
+
+class Plain:
+    """A RayJob."""
+
+    def apply(self, runs: Runs, name: str, *, own: bool) -> None:
+        """Create it; a cluster of its own is like the shared one."""
+        words = (
+            f"python -m benchmarks.plain.ray_pods --data {STORAGE}/digits/train --name {name}"
+            f" --notes {notes_of(name)} --storage {STORAGE}/plain"
+            f" --epochs {EPOCHS} --pause {PAUSE_SECONDS}"
+        )
+        spec: dict[str, JsonValue] = {
+            "entrypoint": words,
+            "runtimeEnvYAML": json.dumps({"working_dir": f"file://{CODE}"}),
+            "submissionMode": "HTTPMode",
+            "shutdownAfterJobFinishes": own,
+        }
+        if own:
+            shared = json.loads(runs.bundle.kubectl("get", "raycluster", RELEASE, "-ojson"))
+            spec["rayClusterSpec"] = shared["spec"]
+        else:
+            spec["clusterSelector"] = {"ray.io/cluster": RELEASE}
+        runs.apply(
+            {
+                "apiVersion": "ray.io/v1",
+                "kind": "RayJob",
+                "metadata": {"name": name},
+                "spec": spec,
+            }
+        )
+
+    def delete(self, runs: Runs, name: str) -> None:
+        """Delete it, and with it what it runs."""
+        runs.bundle.kubectl("delete", "rayjob", name, "--timeout=3m")
+
+
+class Ours:
+    """A TrainingRun."""
+
+    def apply(self, runs: Runs, name: str, *, own: bool) -> None:
+        """Create it."""
+        read: JsonValue = {"format": "parquet", "path": "digits/train", "columns": ["label"]}
+        spec: dict[str, JsonValue] = {
+            "train": "benchmarks.ours.pods:train",
+            "code": {"workingDir": f"file://{CODE}"},
+            "config": {"notes": notes_of(name), "pause": PAUSE_SECONDS},
+            "epochs": EPOCHS,
+            "batchSize": 64,
+            "data": {"cpus": 1, "datasets": {"train": {"read": read}}},
+            "workers": {"count": 2, "resources": {"cpu": 1}},
+            "checkpoint": {"everySteps": 10},
+        }
+        if own:
+            spec["cluster"] = {"dedicated": {}}
+        runs.apply(make_run(name, spec))
+
+    def delete(self, runs: Runs, name: str) -> None:
+        """Delete it, and with it what it runs."""
+        runs.bundle.kubectl("delete", "trun", name, "--timeout=3m")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A line of the program's notes."""
+
+    number: int
+    at: float
+    process: str
+
+
+def main() -> None:
+    """Measure both sides."""
+    given = options(__doc__)
+    cluster = bring_up(CLUSTER)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            bundle = prepare_bundle(cluster, CLUSTER, Path(folder), Times())
+            bundle.install(RELEASE)
+            bundle.wait_for_ray(RELEASE)
+            bundle.wait_for_digits()
+            runs = Runs(bundle, RELEASE)
+            root = ROOT / "benchmarks"
+            runs.give_code(ROOT, [*root.glob("*.py"), *root.glob("*/*.py")], CODE)
+            sides = {"plain RayJob": partial(measure, Plain(), runs)}
+            samples = in_turn(sides | {"ours": partial(measure, Ours(), runs)}, given)
+    finally:
+        take_down(CLUSTER)
+    figures: list[Figure] = []
+    for key, name, limit in (
+        ("first", "apply until the first step, warm shared cluster", 10),
+        ("own", "apply until the first step, cluster of its own", 30),
+        ("worker", "worker's Pod killed until the next step", 15),
+        ("head", "head Pod killed until the next step", 45),
+    ):
+        theirs = samples.of("plain RayJob", key)
+        target = Target("value", "<=", limit)
+        figures += [
+            Figure(f"plain RayJob: {name}", "s", theirs),
+            Figure(f"ours: {name}", "s", samples.of("ours", key), ("plain RayJob", theirs), target),
+        ]
+    for key, what in (("workerRedone", "worker's Pod"), ("headRedone", "head Pod")):
+        for side in ("plain RayJob", "ours"):
+            figures.append(Figure(f"{side}: {what}, done again", "steps", samples.of(side, key)))
+    publish("pods", figures, samples, given)
+
+
+def measure(side: Side, runs: Runs, _: Path) -> Sample:
+    """Run once on the shared cluster with both losses, and once on a cluster of its own."""
+    name = f"bench-{uuid.uuid4().hex[:6]}"
+    applied = time.time()
+    side.apply(runs, name, own=False)
+    sample = {"first": wait_for_step(runs, name, 1, after=applied).at - applied}
+    before = wait_for_step(runs, name, STEPS_BEFORE_A_LOSS, after=applied)
+    sample |= lose(runs, name, before.process.partition("/")[0], "worker")
+    resumed = read_steps(runs, name)[-1]
+    further = resumed.number + STEPS_BEFORE_A_LOSS
+    wait_for_step(runs, name, further, after=resumed.at)
+    sample |= lose(runs, name, runs.head(), "head")
+    side.delete(runs, name)
+    runs.bundle.wait_for_ray(RELEASE)
+
+    applied = time.time()
+    side.apply(runs, f"{name}-own", own=True)
+    sample["own"] = wait_for_step(runs, f"{name}-own", 1, after=applied).at - applied
+    side.delete(runs, f"{name}-own")
+    gone = wait_for(lambda: len(runs.clusters()) == 1, PATIENCE_SECONDS)
+    assert gone, runs.clusters()
+    return sample
+
+
+def lose(runs: Runs, name: str, pod: str, what: str) -> Sample:
+    """Kill a Pod; return the seconds to the next step of new processes, and the steps redone."""
+    known = {step.process for step in read_steps(runs, name)}
+    killed = time.time()
+    runs.bundle.kubectl("delete", "pod", pod, *NOW)
+    following = wait_for_step(runs, name, 1, after=killed, besides=known)
+    last = max(step.number for step in read_steps(runs, name) if step.at < following.at)
+    return {what: following.at - killed, f"{what}Redone": float(last - following.number + 1)}
+
+
+def wait_for_step(
+    runs: Runs,
+    name: str,
+    number: int,
+    *,
+    after: float,
+    besides: frozenset[str] | set[str] = frozenset(),
+) -> Step:
+    """Return the first step of that number or a later one, of processes that are none of those."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        for step in read_steps(runs, name):
+            if step.number >= number and step.at > after and step.process not in besides:
+                return step
+        time.sleep(1)
+    raise AssertionError(
+        f"{name} has not done step {number}:\n{runs.bundle.cluster.diagnose(runs.bundle.namespace)}"
+    )
+
+
+def read_steps(runs: Runs, name: str) -> list[Step]:
+    """Return all that the program has noted; nothing while there is no head to read it."""
+    # The head may be gone or not there yet.
+    with contextlib.suppress(ClusterError, ValueError):
+        text = runs.in_head("sh", "-c", f"cat {notes_of(name)}/steps.jsonl 2>/dev/null || true")
+        lines = [json.loads(line) for line in text.splitlines()]
+        return [Step(line["step"], line["time"], line["process"]) for line in lines]
+    return []
+
+
+if __name__ == "__main__":
+    main()
