@@ -65,6 +65,8 @@ class Plain:
         }
         if own:
             shared = json.loads(runs.bundle.kubectl("get", "raycluster", RELEASE, "-ojson"))
+            # KubeRay refuses it where a RayJob makes the cluster.
+            shared["spec"].pop("upgradeStrategy", None)
             spec["rayClusterSpec"] = shared["spec"]
         else:
             spec["clusterSelector"] = {"ray.io/cluster": RELEASE}
