@@ -25,6 +25,7 @@ ENV_NUM_WORKERS: Final = "TRAINSHED_NUM_WORKERS"
 ENV_NAMESPACE: Final = "TRAINSHED_NAMESPACE"
 ENV_UID: Final = "TRAINSHED_UID"
 ENV_ATTEMPT: Final = "TRAINSHED_ATTEMPT"
+ENV_GROUPS: Final = "TRAINSHED_GROUPS"  # of the whole cluster, as groups.py writes them
 # Where a driver posts its snapshots, and the bearer token that may do so for this attempt only.
 ENV_PROGRESS_URL: Final = "TRAINSHED_PROGRESS_URL"
 ENV_PROGRESS_TOKEN: Final = "TRAINSHED_PROGRESS_TOKEN"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from trainshed_api import names
+from trainshed_api.groups import NodeGroup, encode_groups
 from trainshed_api.job import render_runtime_env
 
 if TYPE_CHECKING:
@@ -30,7 +31,10 @@ _BACKSTOP_SECONDS = 300
 
 @dataclass(frozen=True)
 class Attempt:
-    """Which attempt of which run; progress_url and token are empty where no controller listens."""
+    """Which attempt of which run; progress_url and token are empty where no controller listens.
+
+    groups: of the whole cluster, as far as they are known.
+    """
 
     namespace: str
     name: str
@@ -38,6 +42,7 @@ class Attempt:
     number: int
     progress_url: str = ""
     progress_token: str = field(default="", repr=False)
+    groups: tuple[NodeGroup, ...] = ()
 
     @property
     def ray_job(self) -> str:
@@ -113,6 +118,8 @@ def _environment(attempt: Attempt) -> Mapping[str, str]:
         names.ENV_UID: attempt.uid,
         names.ENV_ATTEMPT: str(attempt.number),
     }
+    if attempt.groups:
+        told[names.ENV_GROUPS] = encode_groups(attempt.groups)
     if attempt.progress_url:
         told[names.ENV_PROGRESS_URL] = attempt.progress_url
         told[names.ENV_PROGRESS_TOKEN] = attempt.progress_token

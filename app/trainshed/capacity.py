@@ -40,15 +40,23 @@ class Cluster:
         nodes: all of them.
         waits: whether a lack of nodes may pass: the cluster grows by itself, or somebody who knows
             it let the run in.
+        coming: the nodes of groups that are known to have these when all are there.
     """
 
     nodes: Sequence[Node]
     waits: bool = False
+    coming: Sequence[Node] = ()
     groups: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        names = frozenset(node.group for node in self.nodes if node.group)
+        names = frozenset(node.group for node in [*self.nodes, *self.coming] if node.group)
         object.__setattr__(self, "groups", names)
+
+    @property
+    def whole(self) -> Cluster:
+        """Return the cluster when all of it is there, as far as that is known."""
+        known = {node.group for node in self.coming}
+        return Cluster([*self.coming, *(n for n in self.nodes if n.group not in known)], self.waits)
 
     def within(self, group: str) -> list[Node]:
         """Return the nodes of a group; all of them where no node says its group."""
@@ -106,7 +114,7 @@ def _check_data(spec: TrainingRunSpec, cluster: Cluster) -> list[str]:
     """Look whether a CPU is left for the data: without one, its tasks would wait for ever."""
     if not spec.data.datasets or spec.data.loader != "ray-data":
         return []
-    wanted = worker_resources(spec)
+    wanted, cluster = worker_resources(spec), cluster.whole
     theirs = cluster.within(spec.data.placement) or list(cluster.nodes)
     elsewhere = [n for n in cluster.within(spec.workers.group) if n not in theirs]
     beside = max(0, spec.workers.count - sum(_fits(node.total, wanted) for node in elsewhere))
@@ -149,10 +157,12 @@ def worker_label(spec: TrainingRunSpec, cluster: Cluster) -> Mapping[str, str]:
     """Return the node labels that keep the workers where they belong.
 
     Workers that belong nowhere stay away from the data's nodes where they would take its last
-    CPUs, as long as there are others: data without a CPU would wait for them, and they for it.
+    CPUs, as long as there are others, be it later: data without a CPU would wait for them, and they
+    for it.
     """
     if spec.workers.group:
         return group_label(spec.workers.group, cluster)[0]
+    cluster = cluster.whole
     if spec.data.placement not in cluster.groups or not spec.data.datasets:
         return {}
     wanted, count = worker_resources(spec), spec.workers.count

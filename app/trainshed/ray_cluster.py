@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from trainshed.capacity import Cluster, Node
 from trainshed.job_config import JOB_CONFIG, for_workers
+from trainshed_api.groups import NodeGroup, decode_groups
+from trainshed_api.names import ENV_GROUPS, NODE_GROUP_LABEL
 from trainshed_api.quantity import parse_cores
 
 if TYPE_CHECKING:
@@ -32,7 +34,6 @@ SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_COLOR_PREFIX": "0",  # lines of workers are shown as they are, without colours
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_WARN_BLOCKING_GET_INSIDE_ASYNC": "0",  # Ray Train's own controller does it
 }
 
 # Each of these is an actor of its own, a second of two cores at every start. The state actor serves
@@ -169,4 +170,12 @@ def nodes(admitted: bool) -> Cluster:
         for node in ray.nodes()  # type: ignore[no-untyped-call]
         if node["Alive"]
     ]
-    return Cluster(there, waits=admitted or os.environ.get(ENV_AUTOSCALER) in ("1", "true"))
+    waits = admitted or os.environ.get(ENV_AUTOSCALER) in ("1", "true")
+    told = decode_groups(os.environ.get(ENV_GROUPS, ""))
+    return Cluster(there, waits, [node for group in told for node in _nodes_of(group)])
+
+
+def _nodes_of(group: NodeGroup) -> list[Node]:
+    memory = math.inf if group.memory is None else group.memory
+    total = {"CPU": group.cpus, "GPU": group.gpus, "memory": memory}
+    return [Node({NODE_GROUP_LABEL: group.name}, total, total)] * group.nodes

@@ -25,9 +25,14 @@ def read_groups(spec: JsonObject) -> tuple[GroupView, ...]:
 
 def _read_group(group: JsonObject, *, autoscaling: bool) -> GroupView:
     name = str(group.get("groupName", ""))
-    label = as_object(group.get("labels")).get(NODE_GROUP_LABEL, name)
+    label = as_object(group.get("labels")).get(NODE_GROUP_LABEL)
     count = group.get("maxReplicas" if autoscaling else "replicas")
-    return GroupView(name, _read_room(group, str(label)), count if isinstance(count, int) else 0)
+    return GroupView(
+        name,
+        _read_room(group, name if label is None else str(label)),
+        count if isinstance(count, int) else 0,
+        labelled=label is not None,
+    )
 
 
 def _read_room(group: JsonObject, label: str) -> Room:

@@ -137,12 +137,13 @@ class Controller:
 
     async def _execute(self, view: RunView, plan: Plan) -> float | None:
         """Write the status, then do the rest; what fails in between is done in a later turn."""
-        delay = self._wait_before(view, plan)
+        patch = _patch(view, plan)
+        delay = self._wait_before(view, plan) if patch else None
         if delay:
             return delay
         before = view
         try:
-            view = await self._write(view, plan)
+            view = await self._write(view, patch) if patch else view
         except MissingError:
             # Its deletion was missed.
             self._cache.runs.drop(view)
@@ -167,8 +168,6 @@ class Controller:
 
     def _wait_before(self, view: RunView, plan: Plan) -> float | None:
         """Return for how long to hold back what is progress only."""
-        if not _patch(view, plan):
-            return None
         if plan.urgent or plan.begin is not None:
             self._allowance.take(view.uid)
             return None
@@ -176,10 +175,7 @@ class Controller:
         left = self._settings.progress_interval_seconds - since
         return left if left > 0 else self._allowance.wait(view.uid)
 
-    async def _write(self, view: RunView, plan: Plan) -> RunView:
-        patch = _patch(view, plan)
-        if not patch:
-            return view
+    async def _write(self, view: RunView, patch: JsonObject) -> RunView:
         try:
             written = await self._cluster.patch_status(view, patch)
         except ChangedError:
@@ -198,7 +194,9 @@ class Controller:
 
     async def _create(self, view: RunView, number: int) -> None:
         """Create the RayJob of an attempt that is written down; one that is there is adopted."""
-        manifest = render_attempt(view, number, self._settings, self._key)
+        shared = self._cache.clusters.get(view.namespace, cluster_of(view, self._settings))
+        groups = shared.groups if shared else ()
+        manifest = render_attempt(view, number, self._settings, self._key, groups)
         try:
             made = await self._cluster.create_job(manifest)
             self._metrics.attempts.inc()

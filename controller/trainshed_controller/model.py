@@ -106,11 +106,15 @@ class Room:
 
 @dataclass(frozen=True)
 class GroupView:
-    """A worker group: what each of its Pods has, and how many it may have."""
+    """A worker group: what each of its Pods has, and how many it may have.
+
+    labelled: whether its nodes say to Ray which group they are of.
+    """
 
     name: str
     room: Room
     wanted: int
+    labelled: bool = False
 
 
 @dataclass(frozen=True)

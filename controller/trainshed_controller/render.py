@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import hashlib
 import hmac
+import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from trainshed_api.groups import NodeGroup
 from trainshed_api.json_object import as_object
 from trainshed_api.names import NODE_GROUP_LABEL
 from trainshed_api.rayjob import KUEUE_QUEUE, Attempt, OwnCluster, SharedCluster, render_rayjob
@@ -15,12 +17,16 @@ from trainshed_controller.admission import Rooms, pack, request_of
 from trainshed_controller.capacity import read_groups
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trainshed_api.json_object import JsonObject
     from trainshed_api.v1alpha1 import TrainingRun
-    from trainshed_controller.model import ClusterClass, RunView, Settings
+    from trainshed_controller.model import ClusterClass, GroupView, RunView, Settings
 
 
-def attempt_of(view: RunView, number: int, settings: Settings, key: bytes) -> Attempt:
+def attempt_of(
+    view: RunView, number: int, settings: Settings, key: bytes, groups: Sequence[GroupView]
+) -> Attempt:
     """Return who an attempt is, with the address and the bearer token of its progress."""
     path = progress_path(view.namespace, view.name, view.uid, number)
     return Attempt(
@@ -30,7 +36,14 @@ def attempt_of(view: RunView, number: int, settings: Settings, key: bytes) -> At
         number,
         f"{settings.progress_url}{path}" if settings.progress_url else "",
         progress_token(key, view.namespace, view.name, view.uid, number),
+        tuple(_told(group) for group in groups if group.labelled),
     )
+
+
+def _told(group: GroupView) -> NodeGroup:
+    room = group.room
+    memory = None if math.isinf(room.memory) else room.memory
+    return NodeGroup(room.group, group.wanted, room.cpu, room.gpu, memory)
 
 
 def progress_path(namespace: str, name: str, uid: str, number: int) -> str:
@@ -43,14 +56,21 @@ def progress_token(key: bytes, namespace: str, name: str, uid: str, number: int)
     return hmac.new(key, f"{namespace}/{name}/{uid}/{number}".encode(), hashlib.sha256).hexdigest()
 
 
-def render_attempt(view: RunView, number: int, settings: Settings, key: bytes) -> JsonObject:
-    """Return the RayJob of an attempt of a run that is valid."""
+def render_attempt(
+    view: RunView, number: int, settings: Settings, key: bytes, shared: Sequence[GroupView]
+) -> JsonObject:
+    """Return the RayJob of an attempt of a run that is valid.
+
+    shared: the groups of the cluster that it shares; none where it has one of its own.
+    """
     assert view.run
-    attempt = attempt_of(view, number, settings, key)
     chosen = class_of(view.run, settings)
     if chosen is None:
+        attempt = attempt_of(view, number, settings, key, shared)
         return render_rayjob(view.run, attempt, SharedCluster(shared_cluster(view.run, settings)))
-    return render_rayjob(view.run, attempt, OwnCluster(sized_cluster(view.run, chosen)))
+    spec = sized_cluster(view.run, chosen)
+    attempt = attempt_of(view, number, settings, key, read_groups(spec))
+    return render_rayjob(view.run, attempt, OwnCluster(spec))
 
 
 def shared_cluster(run: TrainingRun, settings: Settings) -> str:

@@ -147,6 +147,16 @@ def test_a_group_that_may_come_is_kept() -> None:
     assert group_label("gpu", Cluster([CPUS], waits=True)) == ({NODE_GROUP_LABEL: "gpu"}, None)
 
 
+def test_workers_leave_the_datas_group_alone_though_no_other_nodes_have_come_yet() -> None:
+    run = make_run(workers={"count": 3}, data=make_data())
+
+    back = Cluster([HEAD, CPUS], waits=True, coming=[CPUS, GPUS])
+
+    assert worker_label(run.spec, back) == {NODE_GROUP_LABEL: "!cpu"}
+    assert check_capacity(run.spec, back) == []
+    assert worker_label(run.spec, Cluster([HEAD, CPUS], waits=True, coming=[CPUS])) == {}
+
+
 PLACES: dict[str, tuple[list[Node], dict[str, JsonValue], dict[str, str]]] = {
     "in their group": ([CPUS, GPUS], {"group": "gpu"}, {NODE_GROUP_LABEL: "gpu"}),
     "anywhere where the data has CPUs enough": ([CPUS, GPUS], {"count": 2}, {}),

@@ -1,5 +1,6 @@
 """The RayJob of an attempt, on a shared cluster and on one of its own."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import yaml
 from pydantic import JsonValue
 
 from tests.controller.builders_view import CLASS_SPEC, SETTINGS, UID, make_view
+from trainshed_api.groups import NodeGroup, decode_groups
 from trainshed_api.json_object import as_object
 from trainshed_api.loading import load_text
 from trainshed_controller.capacity import read_groups
@@ -15,6 +17,11 @@ from trainshed_controller.render import progress_token, render_attempt, unaccept
 from trainshed_controller.settings import SettingsError, read_classes, read_platform
 
 KEY = b"a key"
+GROUPS = (
+    GroupView("gpus", Room("gpu", 8.0, 1.0, 64e9), 2, labelled=True),
+    GroupView("cpu", Room("cpu", 4.0, 0.0, math.inf), 1, labelled=True),
+    GroupView("others", Room("others", 4.0, 0.0, 8e9), 1),
+)
 
 
 def part(value: JsonValue, *names: str) -> JsonValue:
@@ -24,7 +31,7 @@ def part(value: JsonValue, *names: str) -> JsonValue:
 
 
 def test_a_shared_cluster_is_selected_and_the_driver_told_who_it_is() -> None:
-    job = render_attempt(make_view(gracePeriodSeconds=30), 2, SETTINGS, KEY)
+    job = render_attempt(make_view(gracePeriodSeconds=30), 2, SETTINGS, KEY, GROUPS)
 
     assert part(job, "metadata", "name") == "digits-2"
     assert part(job, "metadata", "ownerReferences") == [
@@ -47,6 +54,10 @@ def test_a_shared_cluster_is_selected_and_the_driver_told_who_it_is() -> None:
     environment = yaml.safe_load(str(spec["runtimeEnvYAML"]))["env_vars"]
     run = load_text(environment.pop("TRAINSHED_SPEC"), "env")
     assert run.spec == make_view(gracePeriodSeconds=30).run.spec  # type: ignore[union-attr]  # valid
+    assert decode_groups(environment.pop("TRAINSHED_GROUPS")) == (
+        NodeGroup("gpu", 2, 8.0, 1.0, 64e9),
+        NodeGroup("cpu", 1, 4.0, 0.0),
+    ), "but for the group whose nodes do not say that they belong to it"
     address = f"/v1/namespaces/team/trainingruns/digits/{UID}/attempts/2/progress"
     assert environment == {
         "RAY_JOB_STOP_WAIT_TIME_S": "45",
@@ -61,7 +72,7 @@ def test_a_shared_cluster_is_selected_and_the_driver_told_who_it_is() -> None:
 def test_a_cluster_of_its_own_has_as_many_workers_as_the_run_needs() -> None:
     view = make_view(cluster={"dedicated": {}}, workers={"count": 5})
 
-    job = render_attempt(view, 1, SETTINGS, KEY)
+    job = render_attempt(view, 1, SETTINGS, KEY, ())
 
     spec = as_object(job["spec"])
     groups = read_groups(as_object(spec["rayClusterSpec"]))
@@ -87,7 +98,9 @@ def test_a_class_that_is_too_small_is_said_with_the_arithmetic() -> None:
 
 def test_a_queue_of_kueue_is_passed_on_and_decides_on_the_start() -> None:
     labels = {"kueue.x-k8s.io/queue-name": "research", "mine": "1"}
-    job = render_attempt(make_view(labels=labels, cluster={"dedicated": {}}), 1, SETTINGS, KEY)
+    view = make_view(labels=labels, cluster={"dedicated": {}})
+
+    job = render_attempt(view, 1, SETTINGS, KEY, ())
 
     assert as_object(part(job, "metadata", "labels"))["kueue.x-k8s.io/queue-name"] == "research"
     assert part(job, "spec", "suspend") is True
@@ -100,12 +113,19 @@ def test_what_a_pod_has_is_read_as_ray_reads_it() -> None:
     spec: dict[str, JsonValue] = {
         "workerGroupSpecs": [
             {"groupName": "a", "replicas": 3, "maxReplicas": 9, "template": template},
-            {"groupName": "b", "replicas": 1, "rayStartParams": {"num-cpus": "8"}},
+            {
+                "groupName": "b",
+                "replicas": 1,
+                "rayStartParams": {"num-cpus": "8"},
+                "labels": {"trainshed.dev/group": "mine"},
+            },
         ]
     }
 
     assert read_groups(spec)[0] == GroupView("a", Room("a", 2.0, 2.0, 2.0 * 2**30), 3)
     assert read_groups(spec)[1].room.cpu == 8.0
+    assert read_groups(spec)[1].room.group == "mine"
+    assert [group.labelled for group in read_groups(spec)] == [False, True]
     assert read_groups(spec | {"enableInTreeAutoscaling": True})[0].wanted == 9
 
 
