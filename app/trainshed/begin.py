@@ -79,8 +79,7 @@ def begin(
         pusher.start()
     try:
         notes = [*refused, *prepared.notes]
-        admitted = place.identity is not None
-        plan = launch.Launch(prepared, place.home, found, notes, wish.started, admitted)
+        plan = launch.Launch(prepared, place, found, notes, wish.started)
         return launch.run(plan, attempt, display, wish.stop, pusher)
     finally:
         attempt.close()
@@ -95,7 +94,7 @@ def begin_job(settings: Sequence[str], wish: Wish) -> int:
         wish: of the user.
 
     Raises:
-        SpecError: when it cannot be accepted; nothing was started.
+        SpecError: when it cannot be accepted; no attempt was claimed.
         AttemptHeldError: when another driver is at work; then nobody was told anything.
     """
     from trainshed.ending import Verdict
@@ -103,11 +102,11 @@ def begin_job(settings: Sequence[str], wish: Wish) -> int:
 
     identity = read_identity(os.environ)
     if identity is None:
-        run, place = _join(settings)
+        run, place = _join(settings, wish)
         return begin(run, place, Path.cwd(), wish)
     pusher = Pusher(identity.attempt, read_target(os.environ), wish.started, wish.stop)
     try:
-        run, place = _join(settings)
+        run, place = _join(settings, wish)
         code = begin(run, place, Path.cwd(), wish, pusher)
     except SpecError as error:
         pusher.refused(str(error), EXIT_INVALID)
@@ -121,9 +120,10 @@ def begin_job(settings: Sequence[str], wish: Wish) -> int:
     return code
 
 
-def _join(settings: Sequence[str]) -> tuple[TrainingRun, Place]:
+def _join(settings: Sequence[str], wish: Wish) -> tuple[TrainingRun, Place]:
     """Return the run of this job, and its cluster, which is joined."""
     from trainshed import ray_cluster
+    from trainshed.runtime import coordinator as actor
 
     identity = read_identity(os.environ)
     home = os.environ.get(ENV_HOME)
@@ -134,5 +134,10 @@ def _join(settings: Sequence[str]) -> tuple[TrainingRun, Place]:
         raise SpecError([Problem(ENV_HOME, None, want)])
     run = load_text(os.environ[ENV_SPEC], ENV_SPEC, settings)
     ray_cluster.start(run.spec)
+    coordinator = None
+    if run.spec.train:
+        # Its process takes seconds to start, as the user's module takes to be imported here.
+        coordinator = actor.start(run.spec, wish.started)
+        coordinator.load()
     cluster = ray_cluster.nodes(admitted=identity is not None)
-    return run, Place(Path(home).absolute(), True, cluster, identity)
+    return run, Place(Path(home).absolute(), True, cluster, identity, coordinator)

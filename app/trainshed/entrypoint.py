@@ -39,7 +39,6 @@ RAY_FOLDER = "ray"
 
 def follow(launch: Launch, attempt: Attempt, driver: Driver, stop: Stop) -> Verdict:
     """Run the command of an attempt to its end and return how it ended."""
-    from trainshed.data.feeder import Limits
     from trainshed.runtime import coordinator as actor
 
     prepared = launch.prepared
@@ -51,7 +50,7 @@ def follow(launch: Launch, attempt: Attempt, driver: Driver, stop: Stop) -> Verd
     ray_cluster.start(spec)
     # Another run on the same cluster may have the same name.
     name = f"{prepared.run.metadata.name}-{attempt.number}-{uuid.uuid4().hex[:8]}"
-    coordinator = actor.start({}, Limits(spec.data.cpus), launch.started, spec.workers.count, name)
+    coordinator = actor.start(spec, launch.started, name)
     if resumed:
         coordinator.report(resumed, [])
     for note in launch.notes:

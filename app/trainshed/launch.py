@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    import ray
     from ray.train.backend import BackendConfig
 
     from trainshed.display import Display
     from trainshed.folder import Attempt
-    from trainshed.preflight import Prepared
+    from trainshed.preflight import Place, Prepared
     from trainshed.push import Pusher
     from trainshed.runtime.client import Client
     from trainshed.runtime.job import Job
@@ -50,19 +51,17 @@ class Launch:
 
     Args:
         prepared: the run.
-        home: what its relative paths lie under.
+        place: where it runs.
         resume_from: checkpoint of an earlier attempt, or None.
         notes: lines to show first.
         started: when this process began, seconds since 1970.
-        admitted: whether a controller let the run in.
     """
 
     prepared: Prepared
-    home: Path
+    place: Place
     resume_from: Path | None
     notes: Sequence[str]
     started: float
-    admitted: bool = False
 
 
 def run(
@@ -74,7 +73,7 @@ def run(
 ) -> int:
     """Run one claimed attempt and return the exit code."""
     prepared = launch.prepared
-    record = run_record(prepared, launch.home)
+    record = run_record(prepared, launch.place.home)
     atomic.write_text(prepared.folder.record, record.model_dump_json(by_alias=True, indent=1))
     with on_stop(stop), output.kept(attempt.folder / "driver.log"):
         driver = Driver(launch.prepared, attempt, display, stop, pusher)
@@ -114,31 +113,36 @@ def _fit(launch: Launch, attempt: Attempt, driver: Driver) -> Verdict:
     if launch.resume_from:
         ray_snapshot.seed(job.checkpoints, launch.resume_from)
     ray_cluster.start(spec)
-    cluster = ray_cluster.nodes(launch.admitted)
+    cluster = ray_cluster.nodes(admitted=launch.place.identity is not None)
     data_labels, ignored = group_label(spec.data.placement, cluster)
     worker_labels = worker_label(spec, cluster)
     notes = [*launch.notes, *([f"spec.data.placement: {ignored}"] if ignored else [])]
     for note in notes:
         driver.show(WarningEvent(time=time.time(), message=note))
     limits = Limits(spec.data.cpus, tuple(data_labels.items()))
-    coordinator = actor.start(job.plans, limits, launch.started, spec.workers.count)
+    coordinator = launch.place.coordinator or actor.start(spec, launch.started)
+    feeding = coordinator.feed(job.plans, limits)
     if job.users_resume:
         coordinator.report(ray_snapshot.reported_at(job.users_resume), [])
-    fitting = _Fitting(make_trainer(job, prepared, coordinator, worker_labels))
+    fitting = _Fitting(make_trainer(job, prepared, coordinator, worker_labels), feeding)
     fitting.start()
     return driver.watch(coordinator, fitting)
 
 
 class _Fitting(threading.Thread):
-    """Runs fit() off the main thread: in the main one Ray would install its own signal handler."""
+    """Waits for the end in a thread of its own: the driver goes on looking how it goes."""
 
-    def __init__(self, trainer: Trainer) -> None:
+    def __init__(self, trainer: Trainer, feeding: ray.ObjectRef[None]) -> None:
         super().__init__(name="fit", daemon=True)
         self._trainer = trainer
+        self._feeding = feeding
         self.error: Exception | None = None
 
     def run(self) -> None:
+        import ray
+
         try:
+            ray.get(self._feeding)
             self._trainer.fit()
         except Exception as error:
             self.error = error

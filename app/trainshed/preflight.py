@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from trainshed.capacity import Cluster
     from trainshed.identity import Identity
+    from trainshed.runtime.client import Client
     from trainshed_api.v1alpha1 import DatasetSpec, TrainingRun, TrainingRunSpec
 
 SAMPLE_ROWS = 32
@@ -44,12 +45,14 @@ class Place:
         in_cluster: whether there is a Ray cluster, so that this machine's size says nothing.
         cluster: what it has, once it was joined.
         identity: what a controller calls this driver.
+        coordinator: of the run, where one was started before the run is checked.
     """
 
     home: Path
     in_cluster: bool = False
     cluster: Cluster | None = None
     identity: Identity | None = None
+    coordinator: Client | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,10 @@ import ray.train
 
 
 def count_rows(config: dict[str, object]) -> None:
-    """Note each epoch's rows in `notes`; report a checkpoint an epoch, after a pause."""
+    """Note each epoch's rows and the reports that were kept in `notes`.
+
+    Reports a checkpoint an epoch, after a pause.
+    """
     rank = ray.train.get_context().get_world_rank()
     notes = Path(str(config["notes"]))
     shard = ray.train.get_dataset_shard("train")
@@ -21,6 +24,8 @@ def count_rows(config: dict[str, object]) -> None:
             file.write(json.dumps({"epoch": epoch, "rows": rows}) + "\n")
         time.sleep(float(str(config["pauseSeconds"])))
         _report(epoch + 1, rank)
+    kept = [report.metrics["epoch"] for report in ray.train.get_all_reported_checkpoints()]
+    (notes / f"kept{rank}.json").write_text(json.dumps(kept), encoding="ascii")
 
 
 def _report(epoch: int, rank: int) -> None:

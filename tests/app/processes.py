@@ -45,7 +45,7 @@ class Mark:
                     found.append(folder)
         return found
 
-    def left_over(self, within_seconds: float = 5.0) -> list[str]:
+    def left_over(self, within_seconds: float = 30.0) -> list[str]:
         """Return what still runs after a while; empty as soon as nothing does."""
         deadline = time.monotonic() + within_seconds
         while (found := self.processes()) and time.monotonic() < deadline:

@@ -91,7 +91,7 @@ def running(code: str, stop: Stop) -> Iterator[Command]:
     """Run a line of Python; it is there once it has said `ready`."""
     command = Command([PYTHON, "-uc", code], dict(os.environ), stop)
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not command.last_words and time.monotonic() < deadline:
             time.sleep(0.02)
         yield command
@@ -118,7 +118,7 @@ def test_stop_reaches_the_command(
     with running(code, stop) as command:
         assert command.is_alive()
         stop.ask(number)
-        command.join(10)
+        command.join(30)
         assert (command.told, command.code) == (reason, 1)
     assert command.last_words == "told"
     assert capsys.readouterr().err == "ready\ntold\n"
@@ -127,7 +127,7 @@ def test_stop_reaches_the_command(
 def test_last_words_are_the_commands_own(capsys: pytest.CaptureFixture[str]) -> None:
     code = "print('ready'); print('ValueError: no'); print(); print('(Worker pid=12) a line')"
     with running(code, Stop()) as command:
-        command.join(10)
+        command.join(30)
     assert command.last_words == "ValueError: no"
     assert "(Worker pid=12) a line" in capsys.readouterr().err
 
@@ -172,7 +172,7 @@ def test_command_dies_with_its_driver() -> None:
         assert is_gone(child)
 
 
-def is_gone(process: int, timeout_seconds: float = 10) -> bool:
+def is_gone(process: int, timeout_seconds: float = 30) -> bool:
     """Say whether a process ends within the time; one that nobody waits for has ended too."""
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:

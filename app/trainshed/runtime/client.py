@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import ray
 
@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ray.actor import ActorHandle
+    from ray.train import Result
 
+    from trainshed.data.feeder import Limits
+    from trainshed.data.plan import DatasetPlan
     from trainshed.runtime.coordinator import Coordinator, View
     from trainshed.runtime.hub import Ending, Failure, Reported
     from trainshed_api.progress import Event
@@ -25,6 +28,18 @@ class Client:
 
     def __init__(self, handle: ActorHandle[Coordinator]) -> None:
         self.handle = handle
+
+    def load(self) -> None:
+        """Let it import what feeding and training need."""
+        self.handle.load.remote()
+
+    def feed(self, plans: Mapping[str, DatasetPlan], limits: Limits) -> ray.ObjectRef[None]:
+        """Let it begin to feed the workers, which is to be waited for before it trains."""
+        return cast("ray.ObjectRef[None]", self.handle.feed.remote(plans, limits))
+
+    def fit(self, arguments: Mapping[str, Any], environment: Mapping[str, str]) -> Result:
+        """Let Ray Train's controller train; waits for the end."""
+        return cast("Result", ray.get(self.handle.fit.remote(arguments, environment)))
 
     def join(self, step: int) -> int:
         """Take in a worker group; return its number."""

@@ -1,4 +1,4 @@
-"""The one actor beside the workers: it feeds them, and it is where the run is known.
+"""The one actor beside the workers: it feeds them, looks after them, and knows how the run does.
 
 It takes no CPU and lives on the driver's node, so it outlives worker groups but not the driver.
 """
@@ -6,13 +6,13 @@ It takes no CPU and lives on the driver's node, so it outlives worker groups but
 from __future__ import annotations
 
 import logging
+import os
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import ray
 
-from trainshed.data.feeder import CachedBlocks, Feeder, Limits, Slice
 from trainshed.runtime.client import Client
 from trainshed.runtime.hub import Ending, Failure, Hub, Reported, Seconds
 from trainshed.runtime.quiet import quiet
@@ -21,13 +21,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ray.actor import ActorHandle
+    from ray.train import Result
+    from ray.train.v2.api.reported_checkpoint import ReportedCheckpoint
 
+    from trainshed.data.feeder import CachedBlocks, Feeder, Limits, Slice
     from trainshed.data.plan import DatasetPlan
     from trainshed.data.schedule import Pass
+    from trainshed.runtime.controller import Controller
     from trainshed_api.progress import Event
+    from trainshed_api.v1alpha1 import TrainingRunSpec
 
 # Programs of the user's find the actor of their run by its name, in a namespace of our own.
 NAMESPACE = "trainshed"
+# Threads of its own for a call that may wait long, and after the loss of its worker longer.
+REPORTED_CHECKPOINTS = "reported_checkpoints"
 
 
 @dataclass(frozen=True)
@@ -44,16 +51,51 @@ class View:
 
 
 class Coordinator:
-    """Thin: the feeder moves rows, the hub keeps what is known."""
+    """Thin: the feeder moves rows, the hub keeps what is known, Ray Train's controller trains."""
 
-    def __init__(self, plans: Mapping[str, DatasetPlan], limits: Limits, started: float) -> None:
+    def __init__(self, started: float) -> None:
         self._hub = Hub(started)
         self._passes: Mapping[str, int] = {}
-        self._feeder = Feeder(plans, limits) if plans else None
+        self._feeder: Feeder | None = None
+        self._controller: Controller | None = None
+
+    def load(self) -> None:
+        """Import what feeding and training need, while the driver still checks the run."""
+        from trainshed.data import feeder  # noqa: F401
+        from trainshed.runtime import controller  # noqa: F401
+
+    def feed(self, plans: Mapping[str, DatasetPlan], limits: Limits) -> None:
+        """Begin to feed the workers."""
+        # First of all, and all of it: the modules of ray.train import each other in a circle, which
+        # breaks when two threads enter it at different points. The feeder's thread imports modules
+        # of the user's, and what is to train is unpickled in another one.
+        self.load()
+        from trainshed.data.feeder import Feeder
+
         # Ray Data tells of each execution, and warns of CPUs that the next second are free again.
         quiet("ray.data", logging.CRITICAL)
-        if self._feeder:
-            self._feeder.start()
+        self._feeder = Feeder(plans, limits)
+        self._feeder.start()
+
+    def fit(self, arguments: Mapping[str, Any], environment: Mapping[str, str]) -> Result:
+        """Let Ray Train's controller train to the end.
+
+        Args:
+            arguments: of the controller.
+            environment: variables that the controller reads, and hands to the workers.
+        """
+        # A script's run has a controller of its own: importing this one would be for nothing.
+        from trainshed.runtime.controller import Controller
+
+        os.environ.update(environment)
+        self._controller = Controller(arguments)
+        return self._controller.run()
+
+    @ray.method(concurrency_group=REPORTED_CHECKPOINTS)
+    def get_all_reported_checkpoints(self, *arguments: Any) -> list[ReportedCheckpoint]:
+        """Answer Ray Train's worker, which takes this actor for its controller."""
+        assert self._controller
+        return self._controller.get_all_reported_checkpoints(*arguments)
 
     def cached(self, name: str) -> CachedBlocks:
         """Return a cached dataset's blocks; waits for them."""
@@ -137,31 +179,26 @@ class Coordinator:
         )
 
 
-def start(
-    plans: Mapping[str, DatasetPlan],
-    limits: Limits,
-    started: float,
-    num_workers: int,
-    name: str | None = None,
-) -> Client:
+def start(spec: TrainingRunSpec, started: float, name: str | None = None) -> Client:
     """Start the actor on this node and return its client; the caller keeps it alive.
 
     Args:
-        plans: of the datasets that it feeds.
-        limits: of Ray Data.
+        spec: of the run.
         started: when the driver's process began, seconds since 1970.
-        num_workers: number of workers.
         name: under which other programs find it in NAMESPACE; None for nobody else.
     """
     node = ray.get_runtime_context().get_node_id()
-    # Every rank may wait in a call for each dataset, while pushes and looks must still get through.
-    concurrency = num_workers * (len(plans) + 1) + 8
-    actor = ray.remote(Coordinator).options(
+    # Every rank may wait in a call for each dataset, while pushes and looks must still get through;
+    # one call trains.
+    concurrency = spec.workers.count * (len(spec.data.datasets) + 1) + 9
+    groups = {REPORTED_CHECKPOINTS: 2 * spec.workers.count}
+    # Ray documents the argument and leaves it out of its types.
+    actor = ray.remote(concurrency_groups=groups)(Coordinator).options(  # type: ignore[call-overload]
         num_cpus=0,
         max_concurrency=concurrency,
         label_selector={"ray.io/node-id": node},
         name=name,
         namespace=NAMESPACE if name else None,
     )
-    handle = actor.remote(plans, limits, started)
+    handle = actor.remote(started)
     return Client(cast("ActorHandle[Coordinator]", handle))

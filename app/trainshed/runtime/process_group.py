@@ -16,6 +16,8 @@ import ray
 import ray.train
 from ray.train.backend import Backend, BackendConfig
 
+from trainshed.runtime.lost import SECONDS_TO_LEAVE
+
 if TYPE_CHECKING:
     from ray.train._internal.base_worker_group import BaseWorkerGroup
 
@@ -45,8 +47,9 @@ class GlooBackend(Backend):
         worker_group: BaseWorkerGroup,
         backend_config: BackendConfig,  # noqa: ARG002 - Ray's signature
     ) -> None:
-        """Let every worker leave; waits for all."""
-        ray.get(worker_group.execute_async(leave))  # type: ignore[arg-type]  # as above
+        """Let every worker leave; waits for none that does not answer, all are ended after it."""
+        leaving = worker_group.execute_async(leave)
+        ray.wait(leaving, num_returns=len(leaving), timeout=SECONDS_TO_LEAVE)  # type: ignore[arg-type]
 
 
 @dataclass

@@ -5,19 +5,21 @@ The seams are private to Ray 2.60, the pinned release; tests/app/runtime/test_tr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+import os
+from typing import TYPE_CHECKING, Any
 
-import ray
 from ray.train.v2._internal import constants
 from ray.train.v2._internal.callbacks.datasets import DatasetsCallback
 from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
+from ray.train.v2._internal.callbacks.state_manager import StateManagerCallback
 from ray.train.v2._internal.execution.callback import WorkerGroupCallback
-from ray.train.v2._internal.execution.controller.controller import TrainController
 from ray.train.v2.api.config import FailureConfig
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
 from trainshed.ray_cluster import in_cluster
 from trainshed.runtime.failures import UsersErrorsAreFinal
+from trainshed.runtime.later import LateState, LateWatcher
+from trainshed.runtime.lost import FunctionByValue, LeaveTheLost
 from trainshed.runtime.relay import HeldUp, QuietController, ReportRelay
 from trainshed.runtime.shards import PassKeeper, Shards
 
@@ -53,31 +55,32 @@ class Trainer(DataParallelTrainer):
 
     def _create_default_callbacks(self) -> list[RayTrainCallback]:
         # Ray's own callback starts an actor for datasets even when there are none. The cleaner, one
-        # more actor, asks the dashboard's API: without a dashboard it can only complain.
-        unwanted: tuple[type, ...] = (DatasetsCallback,)
+        # more actor, gives back what a controller held that died while its driver goes on: our
+        # driver ends with it, and Ray gives back what a job held.
+        unwanted = (DatasetsCallback, PlacementGroupCleanerCallback, StateManagerCallback)
         ours: list[RayTrainCallback] = [
             Shards(),
             PassKeeper(self._coordinator),
             ReportRelay(self._coordinator),
             HeldUp(self._coordinator),
+            LeaveTheLost(),
             QuietController(),
         ]
+        theirs = super()._create_default_callbacks()
+        if any(isinstance(callback, StateManagerCallback) for callback in theirs):
+            ours.append(LateState({}))
         if not in_cluster():
-            unwanted += (PlacementGroupCleanerCallback,)
             ours.append(PlainEnvironment())
-        callbacks = [
-            callback
-            for callback in super()._create_default_callbacks()
-            if not isinstance(callback, unwanted)
-        ]
-        return [*callbacks, *ours]
+        elif os.environ.get(constants.ENABLE_PREEMPTION_WATCHER_ENV_VAR, "1") == "1":
+            ours.append(LateWatcher())
+        return [*(callback for callback in theirs if not isinstance(callback, unwanted)), *ours]
 
     def _initialize_and_run_controller(self, **arguments: Any) -> Result:
         config = self.run_config.failure_config
         assert isinstance(config, FailureConfig)
         arguments["failure_policy"] = UsersErrorsAreFinal(config, self._coordinator)
-        if in_cluster():
-            return super()._initialize_and_run_controller(**arguments)
-        controller = cast("Any", ray.remote(num_cpus=0)(TrainController)).remote(**arguments)
-        ray.get(controller.run.remote())
-        return cast("Result", ray.get(controller.get_result.remote()))
+        arguments["train_fn_ref"] = FunctionByValue.of(arguments["train_fn_ref"].get())
+        environment = constants.get_env_vars_to_propagate()
+        # Read by Ray Train's controller, which would start one of its own.
+        environment[constants.ENABLE_PREEMPTION_WATCHER_ENV_VAR] = "0"
+        return self._coordinator.fit(arguments, environment)

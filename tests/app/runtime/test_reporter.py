@@ -83,7 +83,7 @@ def test_a_reason_to_stop_comes_back() -> None:
     coordinator = Coordinator(stop="Interrupted")
     reporter = make_reporter(Scoreboard(epochs=1), coordinator)
     assert reporter.stop_reason is None
-    assert coordinator.heard.wait(5)
+    assert coordinator.heard.wait(30)
     reporter.close()
 
     assert reporter.stop_reason == "Interrupted"

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -10,11 +11,14 @@ import ray.exceptions
 from ray.train.v2._internal import constants
 from ray.train.v2._internal.callbacks.datasets import DatasetsCallback
 from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
+from ray.train.v2._internal.callbacks.state_manager import StateManagerCallback
 from ray.train.v2._internal.execution.failure_handling import FailureDecision
 from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 from ray.train.v2.api.exceptions import WorkerGroupError
 
 from trainshed.runtime.failures import PeerLostError, UserFailureError, UsersErrorsAreFinal
+from trainshed.runtime.later import LateState, LateWatcher
+from trainshed.runtime.lost import FunctionByValue, LeaveTheLost
 from trainshed.runtime.process_group import GlooConfig
 from trainshed.runtime.shards import Shards
 from trainshed.runtime.trainer import PlainEnvironment, Trainer
@@ -26,14 +30,27 @@ ROOT = Path(__file__).parents[3]
 
 
 class Told:
-    """Stands in for the coordinator: remembers what was lost."""
+    """Stands in for the coordinator: remembers what was lost, and what it was to train."""
 
     def __init__(self) -> None:
         self.lost: list[str] = []
+        self.fits: list[tuple[Mapping[str, object], Mapping[str, str]]] = []
+
+    def fit(self, arguments: Mapping[str, object], environment: Mapping[str, str]) -> None:
+        """Remember."""
+        self.fits.append((arguments, environment))
 
     def lose(self, message: str) -> None:
         """Remember."""
         self.lost.append(message)
+
+
+class Reference:
+    """Stands in for Ray Train's reference to a function in its object store."""
+
+    def get(self) -> Callable[[], None]:
+        """Return the function."""
+        return print
 
 
 def make_policy(max_failures: int) -> tuple[UsersErrorsAreFinal, Told]:
@@ -64,6 +81,17 @@ def test_a_lost_worker_is_retried_until_the_budget_is_spent() -> None:
     assert told.lost[0].startswith("lost worker 1:")
 
 
+def make_trainer(folder: Path, told: Told | None = None) -> Trainer:
+    """Return one for two workers that print."""
+    return Trainer(
+        cast("Client", told or Told()),
+        train_loop_per_worker=print,
+        backend_config=GlooConfig(),
+        scaling_config=ScalingConfig(num_workers=2),
+        run_config=RunConfig(name="ray", storage_path=str(folder)),
+    )
+
+
 @pytest.mark.parametrize("inside", [True, False], ids=["in a cluster", "on one machine"])
 def test_only_the_callbacks_that_are_of_use_are_made(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, inside: bool
@@ -72,18 +100,32 @@ def test_only_the_callbacks_that_are_of_use_are_made(
         monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     else:
         monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    trainer = Trainer(
-        cast("Client", Told()),
-        train_loop_per_worker=print,
-        backend_config=GlooConfig(),
-        scaling_config=ScalingConfig(num_workers=2),
-        run_config=RunConfig(name="ray", storage_path=str(tmp_path)),
-    )
+    monkeypatch.setenv("RAY_TRAIN_ENABLE_STATE_TRACKING", "1")
+    trainer = make_trainer(tmp_path)
     kinds = {type(callback) for callback in trainer._create_default_callbacks()}
     assert DatasetsCallback not in kinds
     assert Shards in kinds
-    assert (PlacementGroupCleanerCallback in kinds) == inside
+    assert PlacementGroupCleanerCallback not in kinds
+    assert StateManagerCallback not in kinds
+    assert (LateWatcher in kinds) == inside
+    assert LateState in kinds
+    assert LeaveTheLost in kinds
     assert (PlainEnvironment in kinds) != inside
+
+
+def test_the_coordinator_trains_with_the_function_itself_and_no_reference_to_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(constants.ENABLE_PREEMPTION_WATCHER_ENV_VAR, "1")
+    monkeypatch.setenv("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.2")
+    told = Told()
+
+    make_trainer(tmp_path, told)._initialize_and_run_controller(train_fn_ref=Reference())
+
+    [(arguments, environment)] = told.fits
+    assert arguments["train_fn_ref"] == FunctionByValue.of(print)
+    assert environment["RAY_TRAIN_HEALTH_CHECK_INTERVAL_S"] == "0.2"
+    assert environment[constants.ENABLE_PREEMPTION_WATCHER_ENV_VAR] == "0"
 
 
 def test_ray_hands_no_settings_over_once_the_list_is_empty(
@@ -96,7 +138,15 @@ def test_ray_hands_no_settings_over_once_the_list_is_empty(
 
 
 def test_what_ray_trains_controller_imports_of_ours_leaves_torch_out() -> None:
-    modules = ("failures", "process_group", "relay", "shards", "trainer")
+    modules = (
+        "controller",
+        "coordinator",
+        "failures",
+        "process_group",
+        "relay",
+        "shards",
+        "trainer",
+    )
     script = (
         "import sys; "
         + "; ".join(f"import trainshed.runtime.{name}" for name in modules)

@@ -1,0 +1,50 @@
+"""The workers' process group, as Ray Train's controller has it joined and left."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, cast
+
+import pytest
+import ray
+
+from trainshed.runtime.process_group import GlooBackend, GlooConfig
+
+if TYPE_CHECKING:
+    from ray.train._internal.base_worker_group import BaseWorkerGroup
+
+pytestmark = pytest.mark.ray
+
+SECONDS_UNTIL_THE_LOST_ANSWER = 30.0
+
+
+@pytest.fixture(autouse=True)
+def session() -> Iterator[None]:
+    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@ray.remote(num_cpus=1)
+def answer_late() -> None:
+    """Answer when nobody waits any more."""
+    time.sleep(SECONDS_UNTIL_THE_LOST_ANSWER)
+
+
+class Group:
+    """Two workers of which the second does not answer."""
+
+    def __init__(self) -> None:
+        self.lost = answer_late.remote()
+
+    def execute_async(self, _: Callable[[], None]) -> list[object]:
+        """Return the answers to come."""
+        return [ray.put(None), self.lost]
+
+
+def test_a_lost_worker_s_goodbye_is_not_waited_for() -> None:
+    group = Group()
+
+    GlooBackend().on_shutdown(cast("BaseWorkerGroup", group), GlooConfig())
+
+    answered, _ = ray.wait([group.lost], timeout=0)
+    assert not answered
