@@ -3,7 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed_controller.allowance import MOST_SAVED_SECONDS, WRITES_PER_SECOND, Allowance
+from trainshed_controller.allowance import (
+    MOST_OWED_SECONDS,
+    MOST_SAVED_SECONDS,
+    TRANSITIONS_PER_SECOND,
+    WRITES_PER_SECOND,
+    Allowance,
+)
 
 
 class Clock:
@@ -53,13 +59,53 @@ def test_a_run_is_told_how_long_to_wait() -> None:
 def test_a_transition_is_never_held_back_and_progress_pays_for_it() -> None:
     clock = Clock()
     allowance = Allowance(clock)
+    go_on(allowance, clock, [f"run-{number}" for number in range(60)], 0.01)
+    before = allowance.wait("before")
     for number in range(200):
-        allowance.take(f"run-{number}")
+        allowance.take(f"change-{number}")
 
     left = allowance.wait("progress")
 
+    assert before
     assert left
-    assert left > 200 / WRITES_PER_SECOND - MOST_SAVED_SECONDS - 0.1
+    counted = MOST_OWED_SECONDS * TRANSITIONS_PER_SECOND
+    assert abs(left - before - (counted + 1) / WRITES_PER_SECOND) < 1.5 / WRITES_PER_SECOND
+
+
+def test_500_runs_have_their_turns_in_20_s_though_1000_begin_at_once() -> None:
+    clock = Clock()
+    allowance = Allowance(clock)
+    for number in range(1000):
+        allowance.take(f"new-{number}")
+    runs = [f"run-{number}" for number in range(500)]
+
+    wrote = []
+    for _ in range(20):
+        for number in range(50):
+            allowance.take(f"change-{clock.now}-{number}")
+        wrote += go_on(allowance, clock, runs, 1.0)
+
+    assert set(wrote) == set(runs)
+
+
+def test_5_transitions_a_second_and_500_runs_stay_below_40_writes_a_second() -> None:
+    clock = Clock()
+    allowance = Allowance(clock)
+    runs = [f"run-{number}" for number in range(500)]
+
+    def go_on_with_changes(seconds: int) -> list[str]:
+        wrote = []
+        for _ in range(seconds):
+            for number in range(5):
+                allowance.take(f"change-{clock.now}-{number}")
+            wrote += go_on(allowance, clock, runs, 0.995)
+        return wrote
+
+    go_on_with_changes(20)  # the moments of the first changes lie behind those of all runs
+    wrote = go_on_with_changes(60)
+
+    assert len(wrote) + 5 * 60 <= 40 * 60
+    assert min(wrote.count(run) for run in runs) >= 60 // 20
 
 
 def test_a_transition_of_a_run_that_waits_uses_the_moment_it_has() -> None:
