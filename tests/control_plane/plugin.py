@@ -132,7 +132,7 @@ def create_kuberay_crds(client: Client) -> tuple[str, ...]:
         # Not `apply`: its annotation would exceed what an object may carry.
         client.kubectl("create", "--validate=false", "-f", str(file))
     names = ("rayclusters.ray.io", "rayjobs.ray.io")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     # What counts is that they are served; `kubectl wait` fails where a CRD has no conditions yet.
     while not answers(client, "get", ",".join(names), "--all-namespaces"):
         assert time.monotonic() < deadline, f"{' and '.join(names)} are not served"
@@ -153,5 +153,5 @@ def create_trainingrun_crd(client: Client) -> str:
     apply = ("apply", "--server-side", "--force-conflicts", "-f", "-")
     client.kubectl(*apply, stdin=json.dumps(crd))
     name = "trainingruns.trainshed.dev"
-    client.kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/{name}")
+    client.kubectl("wait", "--for=condition=Established", "--timeout=120s", f"crd/{name}")
     return name

@@ -6,7 +6,10 @@ from pathlib import Path
 
 from hack.chart.helm import render_chart
 from hack.tools.finder import find
-from tests.control_plane.world import World, until
+from tests.control_plane.world import RUNS, World, until
+from tests.kuberay.api import CLUSTERS, JOBS, PODS, Kind
+
+DEPLOYMENTS = Kind("/apis/apps/v1", "deployments")
 
 
 async def test_a_run_is_applied_and_completes_and_trains_again_after_a_delete(world: World) -> None:
@@ -18,7 +21,7 @@ async def test_a_run_is_applied_and_completes_and_trains_again_after_a_delete(wo
     assert first.result
     assert first.result.path == "result.json"
     assert [a.outcome for a in first.attempts] == ["Succeeded"]
-    assert await world.names("rayjobs") == ["digits-1"]
+    assert await world.names(JOBS) == ["digits-1"]
 
     await world.kubectl("delete", "trun", "digits")
     await world.kubectl("delete", "rayjob", "digits-1", "--ignore-not-found")
@@ -40,7 +43,7 @@ async def test_a_failed_attempt_is_followed_by_one_that_resumes(world: World) ->
     assert [a.outcome for a in status.attempts] == ["Application", "Succeeded"]
     assert status.failures.application == 1
     assert "ValueError: at step 2" in status.attempts[0].message
-    assert await world.names("rayjobs") == ["digits-2"]
+    assert await world.names(JOBS) == ["digits-2"]
 
 
 async def test_a_failure_beyond_the_budget_is_final(world: World) -> None:
@@ -68,7 +71,7 @@ async def test_suspend_stops_after_a_checkpoint_and_resume_goes_on(world: World)
     kept = next(iter(world.drivers.kept.values()))
     assert kept > 0
     assert world.drivers.alive == 0
-    assert await world.names("rayjobs") == []
+    assert await world.names(JOBS) == []
 
     world.drivers.steps = kept + 2
     await world.patch_run(suspend=False)
@@ -83,7 +86,7 @@ async def test_a_killed_head_ends_the_attempt_and_the_next_one_resumes(world: Wo
     world.drivers.steps = 100
     await world.create_run()
     await world.phase("Running")
-    (head,) = [name for name in await world.names("pods") if "-head-" in name]
+    (head,) = [name for name in await world.names(PODS) if "-head-" in name]
     world.drivers.step_seconds = 0.01
 
     await world.kubelet.kill_pod(world.namespace, head)
@@ -122,7 +125,7 @@ async def test_a_foreign_rayjob_in_the_way_is_left_alone(world: World) -> None:
         return condition is not None and condition.reason == "RayJobNameTaken"
 
     await until(is_said, 60, world.controller_log)
-    assert await world.names("rayjobs") == ["digits-1"]
+    assert await world.names(JOBS) == ["digits-1"]
     assert world.drivers.claims == []
 
 
@@ -149,7 +152,7 @@ async def test_a_run_may_have_a_cluster_of_its_own(world: World) -> None:
 
     (attempt,) = (await world.status()).attempts
     assert attempt.ray_cluster.startswith("digits-1-")
-    job = await world.get("rayjob", "digits-1")
+    job = await world.get(JOBS, "digits-1")
     assert job
     spec = job["spec"]
     assert isinstance(spec, dict)
@@ -158,7 +161,7 @@ async def test_a_run_may_have_a_cluster_of_its_own(world: World) -> None:
     assert [group["replicas"] for group in groups] == [2]  # type: ignore[index,call-overload,union-attr]  # JSON
 
     async def is_gone() -> bool:
-        return attempt.ray_cluster not in await world.names("raycluster")
+        return attempt.ray_cluster not in await world.names(CLUSTERS)
 
     await until(is_gone, 60, world.controller_log)
 
@@ -167,7 +170,7 @@ async def test_a_run_is_deleted_some_time_after_its_end(world: World) -> None:
     await world.create_run(ttlSecondsAfterFinished=1)
 
     async def is_gone() -> bool:
-        return await world.get("trun", "digits") is None
+        return await world.get(RUNS, "digits") is None
 
     await until(is_gone, 90, world.controller_log)
     assert len(world.drivers.claims) == 1
@@ -200,10 +203,10 @@ async def test_an_uninstall_leaves_nothing_running_and_a_reinstall_starts_nothin
     )  # fmt: skip
     assert await done.wait() == 0
 
-    assert await world.names("rayjobs") == []
+    assert await world.names(JOBS) == []
     assert (await world.status("live")).phase == "Suspended"
     assert next(iter(world.drivers.kept.values())) > 0
-    deployment = await world.get("deployment", "trainshed-controller")
+    deployment = await world.get(DEPLOYMENTS, "trainshed-controller")
     assert deployment
     assert deployment["spec"]["replicas"] == 0  # type: ignore[index,call-overload]  # JSON
     await world.kill_controller()

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.control_plane.world import World, until
+from tests.kuberay.api import CLUSTERS, JOBS
 
 
 async def queued(world: World) -> None:
@@ -59,7 +60,7 @@ async def test_a_run_may_be_deleted_in_every_phase(world: World, phase: str) -> 
     await world.kubectl("delete", "trun", "digits", "--timeout=60s")
 
     async def is_gone() -> bool:
-        left = [*await world.names("rayjobs"), *await world.names("rayclusters")]
+        left = [*await world.names(JOBS), *await world.names(CLUSTERS)]
         return left == ["trainshed"] and world.drivers.alive == 0
 
     await until(is_gone, 90, world.controller_log)

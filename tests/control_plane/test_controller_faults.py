@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from tests.control_plane.interference import Fault
 from tests.control_plane.world import World
+from tests.kuberay.api import JOBS
 
 pytestmark = pytest.mark.timeout(600)
 ANSWERS: tuple[Fault, ...] = ("409", "410", "429", "500", "cut", "lost", "held")
@@ -39,7 +40,7 @@ async def fail_and_succeed(world: World) -> None:
     assert [a.outcome for a in status.attempts] == ["Application", "Succeeded"]
     assert len(world.drivers.claims) == 2
     assert world.drivers.refused == []
-    assert await world.names("rayjobs") == ["digits-2"]
+    assert await world.names(JOBS) == ["digits-2"]
 
 
 # What is asked of the controller, and how many attempts it takes.
@@ -75,7 +76,7 @@ async def test_the_controller_may_die_at_every_write(world: World, path: str, fa
         await world.phase("Succeeded", name)
         status = await world.status(name)
         assert len(status.attempts) == attempts, f"{fault} write {position}: {recorded[position]}"
-        assert f"{name}-{attempts}" in await world.names("rayjobs")
+        assert f"{name}-{attempts}" in await world.names(JOBS)
 
     assert world.drivers.refused == []
     claims = world.drivers.claims

@@ -4,6 +4,7 @@ import asyncio
 import json
 
 from tests.control_plane.world import Object, World, until
+from tests.kuberay.api import JOBS
 from trainshed_api.json_object import as_object
 
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -36,10 +37,10 @@ async def wait_for_rayjob(world: World, name: str) -> Object:
     """Wait for a RayJob that is suspended from the start; return its labels."""
 
     async def is_there() -> bool:
-        return name in await world.names("rayjobs")
+        return name in await world.names(JOBS)
 
     await until(is_there, 60, world.controller_log)
-    found = await world.get("rayjob", name) or {}
+    found = await world.get(JOBS, name) or {}
     assert as_object(found["spec"])["suspend"] is True
     return as_object(as_object(found["metadata"])["labels"])
 

@@ -15,7 +15,7 @@ from hack.cluster.failure import ClusterError
 from tests.control_plane.plugin import ROOT, ControlPlane
 
 
-def wait_for(is_so: Callable[[], bool], seconds: float = 20) -> bool:
+def wait_for(is_so: Callable[[], bool], seconds: float = 60) -> bool:
     deadline = time.monotonic() + seconds
     while not is_so() and time.monotonic() < deadline:
         time.sleep(0.2)

@@ -167,9 +167,12 @@ async def test_a_job_of_a_cluster_that_is_not_there_waits_and_says_so(
 ) -> None:
     await stage.create(JOBS, make_job(cluster="nowhere", entrypoint="succeed"))
     await stage.job("digits-1", is_in("Initializing"))
-    await asyncio.sleep(0.5)
-    events = control_plane.kubectl("get", "events", "-n", stage.namespace, "-o", "json")
-    assert "nowhere set in the clusterSelector is not found" in events
+
+    def is_said() -> bool:
+        events = control_plane.kubectl("get", "events", "-n", stage.namespace, "-o", "json")
+        return "nowhere set in the clusterSelector is not found" in events
+
+    await stage.until("its event", is_said)
     assert (await stage.job("digits-1")).status.job_deployment_status == "Initializing"
 
 

@@ -16,18 +16,20 @@ from pathlib import Path
 import aiohttp
 from pydantic import JsonValue
 
-from hack.cluster.failure import ClusterError
 from tests.control_plane.drivers import Drivers
 from tests.control_plane.interference import Interference
 from tests.control_plane.plugin import ROOT, ControlPlane
-from tests.kuberay.api import KubeApi
+from tests.kuberay.api import CLUSTERS, Kind, KubeApi
 from tests.kuberay.dashboards import Dashboards
 from tests.kuberay.kubelet import Kubelet
 from tests.kuberay.operator import run_operator
 from tests.kuberay.settings import Settings
+from trainshed_api import names
+from trainshed_api.json_object import as_object
 from trainshed_api.status import TrainingRunStatus
 
 Object = dict[str, JsonValue]
+RUNS = Kind(f"/apis/{names.API_VERSION}", names.PLURAL)
 
 CLUSTER: Object = {
     "apiVersion": "ray.io/v1",
@@ -75,6 +77,8 @@ class World:
     """What a test of the controller acts on and looks at."""
 
     control_plane: ControlPlane
+    # Looks often, and kubectl is a process each time.
+    kube: KubeApi
     namespace: str
     drivers: Drivers
     dashboards: Dashboards
@@ -177,28 +181,21 @@ class World:
         file = self.folder / "controller.log"
         return file.read_text() if file.exists() else ""
 
-    async def get(self, kind: str, name: str) -> Object | None:
+    async def get(self, kind: Kind, name: str) -> Object | None:
         """Return an object; None where there is none."""
-        try:
-            found = json.loads(await self.kubectl("get", kind, name, "-o", "json"))
-        except ClusterError as error:
-            if "NotFound" in str(error):
-                return None
-            raise
-        assert isinstance(found, dict)
-        return found
+        return await self.kube.get(kind, self.namespace, name)
 
-    async def names(self, kind: str) -> list[str]:
+    async def names(self, kind: Kind) -> list[str]:
         """Return the names of all objects of a kind."""
-        listed = await self.kubectl("get", kind, "-o", "name")
-        return [line.partition("/")[2] for line in listed.split()]
+        found, _ = await self.kube.list_all(kind, self.namespace)
+        return [str(as_object(item["metadata"])["name"]) for item in found]
 
     async def status(self, name: str = "digits") -> TrainingRunStatus:
         """Return how a run does; empty where nobody said so yet, or it is gone."""
-        found = await self.get("trun", name)
+        found = await self.get(RUNS, name)
         return TrainingRunStatus.model_validate((found or {}).get("status") or {})
 
-    async def phase(self, phase: str, name: str = "digits", seconds: float = 90) -> None:
+    async def phase(self, phase: str, name: str = "digits", seconds: float = 180) -> None:
         """Wait for a phase."""
 
         async def is_so() -> bool:
@@ -262,6 +259,7 @@ async def make_world(
         between = await stack.enter_async_context(Interference(identity))
         world = World(
             control_plane,
+            api,
             namespace,
             drivers,
             dashboards,
@@ -312,6 +310,6 @@ def _write_classes(folder: Path) -> Path:
 
 async def is_cluster_ready(world: World, name: str = "trainshed") -> bool:
     """Say whether KubeRay's stand-in calls the RayCluster ready."""
-    found = await world.get("raycluster", name)
+    found = await world.get(CLUSTERS, name)
     status = (found or {}).get("status")
     return isinstance(status, dict) and status.get("state") == "ready"

@@ -28,7 +28,13 @@ async def run_until_stopped(job: LiveJob) -> int:
     return STOPPED_BY_SIGTERM
 
 
-async def ignore_stop(job: LiveJob) -> int:
-    """Run for ever, and have to be killed."""
-    await asyncio.Event().wait()
-    return 0
+def ignore_stop(*lines: str) -> Driver:
+    """Return a driver that prints the lines, runs for ever, and has to be killed."""
+
+    async def drive(job: LiveJob) -> int:
+        for line in lines:
+            job.log(line)
+        await asyncio.Event().wait()
+        return 0
+
+    return drive

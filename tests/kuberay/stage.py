@@ -20,6 +20,9 @@ from tests.kuberay.settings import Settings
 
 Found = TypeVar("Found")
 _LOOK_SECONDS = 0.02
+# Most things take milliseconds; the collector of garbage may have to learn of a kind first, and a
+# busy machine stands still for seconds.
+_LATEST_SECONDS = 120.0
 
 
 def _as_it_is(found: object) -> bool:
@@ -99,16 +102,16 @@ class Stage:
 
         return await self._wait(f"Pods of {cluster}", look, is_so)
 
-    async def until(self, what: str, is_so: Callable[[], bool], seconds: float = 30) -> None:
+    async def until(self, what: str, is_so: Callable[[], bool]) -> None:
         """Wait until something is so."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + _LATEST_SECONDS
         while not is_so():
             self._check(what, end, None)
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def gone(self, kind: Kind, name: str) -> None:
         """Wait until an object is gone."""
-        end = time.monotonic() + 60  # the collector of garbage may have to learn of a kind first
+        end = time.monotonic() + _LATEST_SECONDS
         while (found := await self.api.get(kind, self.namespace, name)) is not None:
             self._check(f"{name} gone", end, found)
             await asyncio.sleep(_LOOK_SECONDS)
@@ -119,7 +122,7 @@ class Stage:
         look: Callable[[], Awaitable[Found | None]],
         is_so: Callable[[Found], bool],
     ) -> Found:
-        end = time.monotonic() + 30
+        end = time.monotonic() + _LATEST_SECONDS
         while (found := await look()) is None or not is_so(found):
             self._check(what, end, found)
             await asyncio.sleep(_LOOK_SECONDS)

@@ -25,12 +25,12 @@ from tests.kuberay.resources import Manifest
 
 TOKEN = "t0ken-of-32-characters-and-then-some"
 GOOD, BAD, LONG = "echo hello", "echo boom; exit 3", "sleep 600"
-STUBBORN = "trap '' TERM; while true; do sleep 0.2; done"
+STUBBORN = "trap '' TERM; echo trapped; while true; do sleep 0.2; done"
 DRIVERS: dict[str, Driver] = {
     GOOD: finish("hello"),
     BAD: finish("boom", exit_code=3),
     LONG: run_until_stopped,
-    STUBBORN: ignore_stop,
+    STUBBORN: ignore_stop("trapped"),
 }
 ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 
@@ -74,6 +74,13 @@ class Client:
             assert time.monotonic() < until, found
             await asyncio.sleep(0.05)
         return found
+
+    async def said(self, name: str, line: str) -> None:
+        """Wait until a job has printed a line."""
+        until = time.monotonic() + 60
+        while line not in (log := str((await self.get(f"{name}/logs"))["logs"])).splitlines():
+            assert time.monotonic() < until, log
+            await asyncio.sleep(0.05)
 
 
 @pytest.fixture(scope="module")
@@ -201,8 +208,7 @@ async def test_a_stop_is_answered_at_once_and_ends_the_job(jobs: Client) -> None
 
 async def test_a_job_that_does_not_heed_a_stop_is_killed_after_its_own_time(jobs: Client) -> None:
     await jobs.submit("stubborn", STUBBORN, RAY_JOB_STOP_WAIT_TIME_S="1")
-    await jobs.reach("stubborn", "RUNNING")
-    await asyncio.sleep(0.3)  # the shell has to set its trap
+    await jobs.said("stubborn", "trapped")
     asked = time.monotonic()
     await jobs.ask("POST", "stubborn/stop")
     found = await jobs.reach("stubborn", *ENDED)

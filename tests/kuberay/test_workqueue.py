@@ -11,9 +11,9 @@ from tests.kuberay.workqueue import WorkQueue
 ONE, TWO = ("team", "one"), ("team", "two")
 
 
-async def settle(queue: WorkQueue, workers: int = 2, seconds: float = 0.1) -> None:
-    tasks = [asyncio.create_task(queue.work()) for _ in range(workers)]
-    await asyncio.sleep(seconds)
+async def settle(queue: WorkQueue) -> None:
+    tasks = [asyncio.create_task(queue.work()) for _ in range(2)]
+    await asyncio.sleep(0.1)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -53,17 +53,22 @@ async def test_what_happens_during_a_look_is_looked_at_afterwards_and_not_beside
 
 async def test_a_look_that_failed_is_repeated_after_longer_and_longer_waits() -> None:
     times: list[float] = []
+    enough = asyncio.Event()
 
     async def look(key: Key) -> None:
         times.append(asyncio.get_running_loop().time())
+        if len(times) == 4:
+            enough.set()
         raise TryAgainError("not yet")
 
     queue = WorkQueue(look)
     queue.add(ONE)
-    await settle(queue, seconds=0.3)
+    working = asyncio.create_task(queue.work())
+    await enough.wait()
+    working.cancel()
     waits = [after - before for before, after in pairwise(times)]
-    assert len(waits) >= 3
-    assert waits[2] > waits[0]
+    for wait, least in zip(waits[:3], (0.005, 0.01, 0.02), strict=True):
+        assert wait >= least
 
 
 async def test_the_earliest_of_several_times_counts() -> None:
