@@ -11,8 +11,6 @@ from tests.control_plane.plugin import (
     create_trainingrun_crd,
     run_control_plane,
 )
-from tests.kuberay.api import Kind
-from trainshed_api import names
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 
     from hack.cluster.client import Client
 
-RUNS = Kind(f"/apis/{names.API_VERSION}", names.PLURAL)
 T = TypeVar("T")
 CONNECTIONS = 16
 

@@ -10,11 +10,12 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from benchmarks.api_server import RUNS, all_at_once, api_server
+from benchmarks.api_server import all_at_once, api_server
 from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
 from benchmarks.ours.controller import KEY_SECRET
 from benchmarks.ours.objects import make_run, make_status
 from benchmarks.ours.trial import NAMESPACE, Size, Trial
+from tests.control_plane.world import RUNS
 from tests.kuberay.api import JOBS, KubeApi
 from trainshed_api.rayjob import Attempt, SharedCluster, render_rayjob
 from trainshed_api.validation import validate_document
@@ -80,10 +81,15 @@ async def write_the_same(kubeconfig: Path, size: Size) -> Sample:
     api = await KubeApi.connect(kubeconfig)
     run = validate_document(make_run("bare"), "bare")
 
-    async def create_job(name: str) -> None:
+    names = [f"bare-{number}" for number in range(size.crowd)]
+    runs = [f"{name}-run" for name in names]
+    manifests = {}
+    for name in names + runs:
         attempt = Attempt("default", name, "0" * 36, 1, "http://x/y", "0" * 64)
-        manifest = render_rayjob(run, attempt, SharedCluster("trainshed"))
-        await api.create(JOBS, "default", manifest)
+        manifests[name] = render_rayjob(run, attempt, SharedCluster("trainshed"))
+
+    async def create_job(name: str) -> None:
+        await api.create(JOBS, "default", manifests[name])
 
     async def create_run(name: str) -> None:
         await api.create(RUNS, "default", make_run(name))
@@ -98,8 +104,7 @@ async def write_the_same(kubeconfig: Path, size: Size) -> Sample:
         return size.crowd / (time.monotonic() - began)
 
     async with api:
-        jobs = await rate(create_job, [f"job-{number}" for number in range(size.crowd)])
-        runs = [f"run-{number}" for number in range(size.crowd)]
+        jobs = await rate(create_job, names)
         await all_at_once(create_run, runs)
         return {"jobs": jobs, "runs": await rate(begin, runs)}
 

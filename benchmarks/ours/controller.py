@@ -107,11 +107,14 @@ class Stream:
     step: int = 0
     sequence: int = 0
     began: float = field(default_factory=time.time)
+    told_at: dict[int, float] = field(default_factory=dict)
+    """When each step was told, seconds since 1970."""
 
     async def tell(self, *, ended: bool = False) -> None:
         """Post where training stands, or that it has ended well."""
         now = time.time()
         self.step, self.sequence = self.step + 10, self.sequence + 1
+        self.told_at[self.step] = now
         told = Snapshot(
             attempt=1,
             time=now,

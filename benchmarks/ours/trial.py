@@ -10,10 +10,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from benchmarks.api_server import RUNS, all_at_once
+from benchmarks.api_server import all_at_once
 from benchmarks.ours.controller import KEY_SECRET, Stream, run_controller
 from benchmarks.ours.objects import make_cluster, make_run
-from tests.control_plane.world import until
+from tests.control_plane.world import RUNS, until
 from tests.kuberay.api import CLUSTERS, JOBS, SECRETS, KubeApi
 from trainshed_api.json_object import as_object
 from trainshed_api.status import TrainingRunStatus
@@ -121,7 +121,7 @@ class Trial:
             stream.name: asyncio.create_task(self._tell_until(stream, end)) for stream in order
         }
         await asyncio.sleep(began - time.monotonic())
-        looking = asyncio.create_task(self._look_for_the_oldest(telling, end))
+        looking = asyncio.create_task(self._look_for_the_oldest(order, telling, end))
         writes = await self._controller.counter("trainshed_status_writes_total")
         for number, stream in enumerate(ending, 1):
             await asyncio.sleep(began + number / ENDS_A_SECOND - time.monotonic())
@@ -135,27 +135,32 @@ class Trial:
         lost = sum(_last_step(statuses[stream.name]) != stream.step for stream in ending)
         return {"streamWrites": rate, "oldest": await looking, "lost": lost}
 
-    async def _look_for_the_oldest(self, telling: Mapping[str, object], end: float) -> float:
+    async def _look_for_the_oldest(
+        self, streams: Sequence[Stream], telling: Mapping[str, object], end: float
+    ) -> float:
         """Return the age of the oldest progress of a run that tells, of five looks until the end.
 
-        The first is when all of them do.
+        The first is when all of them do. `updatedAt` has whole seconds: what counts is when the
+        step that a status shows was told.
         """
         oldest = 0.0
         for part in (1.0, 0.75, 0.5, 0.25, 0.0):
             await asyncio.sleep(end - part * self._size.seconds - time.monotonic())
-            statuses, now = await self._statuses(), time.time()
-            for name in telling:
-                told = statuses[name].progress
-                assert told, f"{name} has no progress"
-                assert told.updated_at
-                oldest = max(oldest, now - told.updated_at.timestamp())
+            # As old as they are when they are asked for: to read 1,600 runs takes a second.
+            now, statuses = time.time(), await self._statuses()
+            for stream in streams:
+                if stream.name in telling:
+                    step = _last_step(statuses[stream.name])
+                    assert step, f"{stream.name} has no progress"
+                    oldest = max(oldest, now - stream.told_at[step])
         return oldest
 
     async def _tell_until(self, stream: Stream, end: float) -> None:
-        await asyncio.sleep(random.Random(stream.name).uniform(0, SECONDS_BETWEEN_SNAPSHOTS))
-        while time.monotonic() < end:
+        due = time.monotonic() + random.Random(stream.name).uniform(0, SECONDS_BETWEEN_SNAPSHOTS)
+        while due < end:
+            await asyncio.sleep(due - time.monotonic())
             await stream.tell()
-            await asyncio.sleep(SECONDS_BETWEEN_SNAPSHOTS)
+            due += SECONDS_BETWEEN_SNAPSHOTS
 
     async def _finish(self, streams: Sequence[Stream]) -> None:
         """Bring all runs to a good end."""
