@@ -74,7 +74,7 @@ def test_the_first_step_and_checkpoints_are_told_at_once_and_other_steps_in_thei
         pusher.show(make_started(2))
         pusher.show(make_progress(1))
         wait_for(server, lambda snapshot: snapshot.progress is not None)
-        time.sleep(0.2)
+        time.sleep(1)  # so that nothing else is on its way
         before = len(server.asked)
         for step in range(2, 30):
             pusher.show(make_progress(step))

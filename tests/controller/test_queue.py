@@ -24,6 +24,11 @@ async def working(work: Work, workers: int = 4) -> AsyncIterator[WorkQueue]:
         await task
 
 
+async def until(happened: Callable[[], object]) -> None:
+    while not happened():
+        await asyncio.sleep(0.01)
+
+
 async def test_a_key_that_waits_is_worked_on_once() -> None:
     seen: list[Key] = []
 
@@ -35,7 +40,7 @@ async def test_a_key_that_waits_is_worked_on_once() -> None:
         queue.add(key)
     assert queue.depth == 2
     task = asyncio.create_task(queue.run(1))
-    await asyncio.sleep(0.01)
+    await until(lambda: not queue.oldest_seconds())
     task.cancel()
 
     assert seen == [A, B]
@@ -54,11 +59,11 @@ async def test_one_key_has_one_worker_and_another_turn_if_it_changed_meanwhile()
 
     async with working(work) as queue:
         queue.add(A)
-        await asyncio.sleep(0.01)
+        await until(lambda: busy)
         queue.add(A)
         queue.add(A)
         release.set()
-        await asyncio.sleep(0.01)
+        await until(lambda: not queue.oldest_seconds())
 
     assert (most, turns) == (1, 2)
 
@@ -76,7 +81,7 @@ async def test_trouble_that_passes_is_tried_again_after_a_growing_pause() -> Non
     queue = WorkQueue(work, (ConnectionError,), lambda _key, _error, pause: pauses.append(pause))
     task = asyncio.create_task(queue.run(1))
     queue.add(A)
-    await asyncio.wait_for(done.wait(), 5)
+    await done.wait()
     task.cancel()
 
     assert pauses == [0.2, 0.4]
@@ -102,17 +107,16 @@ async def test_the_earlier_of_two_times_stands() -> None:
     async with working(work) as queue:
         queue.add_after(A, 0.01)
         queue.add_after(A, 60)
-        await asyncio.sleep(0.05)
+        await until(lambda: seen)
 
     assert seen == [A]
 
 
 async def test_what_takes_too_long_can_be_seen() -> None:
     async def work(_: Key) -> None:
-        await asyncio.sleep(1)
+        await asyncio.Event().wait()
 
     async with working(work) as queue:
         assert queue.oldest_seconds() == 0
         queue.add(A)
-        await asyncio.sleep(0.05)
-        assert queue.oldest_seconds() > 0.04
+        await until(lambda: queue.oldest_seconds() > 0.05)

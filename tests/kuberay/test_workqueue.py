@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 
 from tests.kuberay.api import TryAgainError
@@ -11,8 +12,11 @@ from tests.kuberay.workqueue import WorkQueue
 ONE, TWO = ("team", "one"), ("team", "two")
 
 
-async def settle(queue: WorkQueue) -> None:
+async def work(queue: WorkQueue, until: Callable[[], object]) -> None:
+    """Let two work until something holds, and a little longer."""
     tasks = [asyncio.create_task(queue.work()) for _ in range(2)]
+    while not until():
+        await asyncio.sleep(0.01)
     await asyncio.sleep(0.1)
     for task in tasks:
         task.cancel()
@@ -28,7 +32,7 @@ async def test_a_key_stands_in_the_queue_once() -> None:
     queue = WorkQueue(look)
     for key in (ONE, ONE, TWO, ONE):
         queue.add(key)
-    await settle(queue)
+    await work(queue, lambda: looks.total() >= 2)
     assert looks == {ONE: 1, TWO: 1}
 
 
@@ -46,7 +50,7 @@ async def test_what_happens_during_a_look_is_looked_at_afterwards_and_not_beside
 
     queue = WorkQueue(look)
     queue.add(ONE)
-    await settle(queue)
+    await work(queue, lambda: len(looks) >= 4)
     assert looks == ["begin", "end", "begin", "end"]
     assert beside == [0, 0]
 
@@ -81,5 +85,5 @@ async def test_the_earliest_of_several_times_counts() -> None:
     queue.add_after(ONE, 60)
     queue.add_after(ONE, 0.01)
     queue.add_after(ONE, 60)
-    await settle(queue)
+    await work(queue, lambda: looks)
     assert looks == [ONE]
