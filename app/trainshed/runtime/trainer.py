@@ -24,6 +24,8 @@ from trainshed.runtime.relay import HeldUp, QuietController, ReportRelay
 from trainshed.runtime.shards import PassKeeper, Shards
 
 if TYPE_CHECKING:
+    from collections.abc import Set
+
     from ray.train import Result
     from ray.train.v2._internal.execution.worker_group import WorkerGroupContext
     from ray.train.v2.api.callback import RayTrainCallback
@@ -31,19 +33,33 @@ if TYPE_CHECKING:
     from trainshed.runtime.client import Client
 
 
-class PlainEnvironment(WorkerGroupCallback):
-    """Starts workers without a runtime environment of their own, on one machine.
+# Of the settings that Ray Train hands to its workers, those that only its controller reads.
+FOR_THE_CONTROLLER = {
+    constants.ENABLE_PREEMPTION_WATCHER_ENV_VAR,
+    constants.HEALTH_CHECK_INTERVAL_S_ENV_VAR,
+    constants.WORKER_GROUP_START_TIMEOUT_S_ENV_VAR,
+}
 
-    Ray Train hands its settings to workers as one. Where Ray was started by this very process they
-    have them already, and without it the worker processes that Ray keeps ready can be used.
+
+class PlainEnvironment(WorkerGroupCallback):
+    """Starts workers without a runtime environment of their own.
+
+    Ray Train hands its settings to workers as one. A process for it starts Python and imports Ray
+    twice, a second of a core, and none that Ray keeps ready is used.
+
+    Args:
+        settings: that are handed over all the same, where somebody has set them.
     """
+
+    def __init__(self, settings: Set[str]) -> None:
+        self._settings = settings
 
     def before_worker_group_start(
         self,
         worker_group_context: WorkerGroupContext,  # noqa: ARG002 - Ray's signature
     ) -> None:
-        """Let nothing be handed over."""
-        constants.ENV_VARS_TO_PROPAGATE = set()
+        """Let no more than that be handed over."""
+        constants.ENV_VARS_TO_PROPAGATE = set(self._settings)
 
 
 class Trainer(DataParallelTrainer):
@@ -65,13 +81,15 @@ class Trainer(DataParallelTrainer):
             HeldUp(self._coordinator),
             LeaveTheLost(),
             QuietController(),
+            # On one machine workers inherit what this process has, which started Ray.
+            PlainEnvironment(
+                constants.ENV_VARS_TO_PROPAGATE - FOR_THE_CONTROLLER if in_cluster() else set()
+            ),
         ]
         theirs = super()._create_default_callbacks()
         if any(isinstance(callback, StateManagerCallback) for callback in theirs):
             ours.append(LateState({}))
-        if not in_cluster():
-            ours.append(PlainEnvironment())
-        elif os.environ.get(constants.ENABLE_PREEMPTION_WATCHER_ENV_VAR, "1") == "1":
+        if in_cluster() and os.environ.get(constants.ENABLE_PREEMPTION_WATCHER_ENV_VAR, "1") == "1":
             ours.append(LateWatcher())
         return [*(callback for callback in theirs if not isinstance(callback, unwanted)), *ours]
 

@@ -13,6 +13,7 @@ from ray.train.v2._internal.callbacks.datasets import DatasetsCallback
 from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
 from ray.train.v2._internal.callbacks.state_manager import StateManagerCallback
 from ray.train.v2._internal.execution.failure_handling import FailureDecision
+from ray.train.v2._internal.execution.worker_group import WorkerGroup
 from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 from ray.train.v2.api.exceptions import WorkerGroupError
 
@@ -21,9 +22,11 @@ from trainshed.runtime.later import LateState, LateWatcher
 from trainshed.runtime.lost import FunctionByValue, LeaveTheLost
 from trainshed.runtime.process_group import GlooConfig
 from trainshed.runtime.shards import Shards
-from trainshed.runtime.trainer import PlainEnvironment, Trainer
+from trainshed.runtime.trainer import FOR_THE_CONTROLLER, PlainEnvironment, Trainer
 
 if TYPE_CHECKING:
+    from ray.train.v2._internal.execution.worker_group import WorkerGroupContext
+
     from trainshed.runtime.client import Client
 
 ROOT = Path(__file__).parents[3]
@@ -110,7 +113,7 @@ def test_only_the_callbacks_that_are_of_use_are_made(
     assert (LateWatcher in kinds) == inside
     assert LateState in kinds
     assert LeaveTheLost in kinds
-    assert (PlainEnvironment in kinds) != inside
+    assert PlainEnvironment in kinds
 
 
 def test_the_coordinator_trains_with_the_function_itself_and_no_reference_to_it(
@@ -128,13 +131,26 @@ def test_the_coordinator_trains_with_the_function_itself_and_no_reference_to_it(
     assert environment[constants.ENABLE_PREEMPTION_WATCHER_ENV_VAR] == "0"
 
 
-def test_ray_hands_no_settings_over_once_the_list_is_empty(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("inside", [True, False], ids=["in a cluster", "on one machine"])
+def test_workers_are_told_no_settings_but_what_they_read_and_do_not_inherit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, inside: bool
 ) -> None:
-    monkeypatch.setenv("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.2")
-    assert constants.get_env_vars_to_propagate()
-    monkeypatch.setattr(constants, "ENV_VARS_TO_PROPAGATE", set())
-    assert constants.get_env_vars_to_propagate() == {}
+    if inside:
+        monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    else:
+        monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(constants, "ENV_VARS_TO_PROPAGATE", {*constants.ENV_VARS_TO_PROPAGATE})
+    callbacks = make_trainer(tmp_path)._create_default_callbacks()
+    for name in (*FOR_THE_CONTROLLER, constants.COLLECTIVE_TIMEOUT_S_ENV_VAR):
+        monkeypatch.setenv(name, "1")
+    assert constants.get_env_vars_to_propagate().keys() >= FOR_THE_CONTROLLER
+
+    [plain] = [callback for callback in callbacks if isinstance(callback, PlainEnvironment)]
+    plain.before_worker_group_start(cast("WorkerGroupContext", None))
+
+    told = WorkerGroup._get_worker_runtime_env({})
+    theirs = {constants.COLLECTIVE_TIMEOUT_S_ENV_VAR: "1"} if inside else {}
+    assert told == {"env_vars": theirs}
 
 
 def test_what_ray_trains_controller_imports_of_ours_leaves_torch_out() -> None:
