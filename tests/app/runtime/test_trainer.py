@@ -95,14 +95,19 @@ def make_trainer(folder: Path, told: Told | None = None) -> Trainer:
     )
 
 
-@pytest.mark.parametrize("inside", [True, False], ids=["in a cluster", "on one machine"])
-def test_only_the_callbacks_that_are_of_use_are_made(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, inside: bool
-) -> None:
-    if inside:
+@pytest.fixture(params=[True, False], ids=["in a cluster", "on one machine"])
+def inside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Say whether this process takes itself for one inside a Ray cluster."""
+    if request.param:
         monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     else:
         monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    return bool(request.param)
+
+
+def test_only_the_callbacks_that_are_of_use_are_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, inside: bool
+) -> None:
     monkeypatch.setenv("RAY_TRAIN_ENABLE_STATE_TRACKING", "1")
     trainer = make_trainer(tmp_path)
     kinds = {type(callback) for callback in trainer._create_default_callbacks()}
@@ -131,14 +136,9 @@ def test_the_coordinator_trains_with_the_function_itself_and_no_reference_to_it(
     assert environment[constants.ENABLE_PREEMPTION_WATCHER_ENV_VAR] == "0"
 
 
-@pytest.mark.parametrize("inside", [True, False], ids=["in a cluster", "on one machine"])
 def test_workers_are_told_no_settings_but_what_they_read_and_do_not_inherit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, inside: bool
 ) -> None:
-    if inside:
-        monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    else:
-        monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr(constants, "ENV_VARS_TO_PROPAGATE", {*constants.ENV_VARS_TO_PROPAGATE})
     callbacks = make_trainer(tmp_path)._create_default_callbacks()
     for name in (*FOR_THE_CONTROLLER, constants.COLLECTIVE_TIMEOUT_S_ENV_VAR):
