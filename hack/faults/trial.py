@@ -1,0 +1,74 @@
+"""One fault and the tests: those of its room that are quick, then those that are slow."""
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from hack.faults.checkout import Checkout
+from hack.faults.table import Fault
+
+PURE = "not ray and not control_plane and not e2e and not gpu"
+SLOW = "not e2e and not gpu"
+# What pytest ends with: all passed, some failed, nothing was chosen.
+PASSED, FAILED, NOTHING = 0, 1, 5
+_SEEN_BY = re.compile(r"^(?:FAILED|ERROR) (\S+::.*?)(?: - .*)?$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Result:
+    """Which test saw a fault.
+
+    Args:
+        fault: its id.
+        caught: by which tests; empty for none.
+        test: that saw it.
+        seconds: until then.
+        notes: what was left out.
+    """
+
+    fault: str
+    caught: Literal["pure", "slow", ""]
+    test: str
+    seconds: float
+    notes: tuple[str, ...]
+
+
+def try_fault(checkout: Checkout, fault: Fault, *, with_slow: bool) -> Result:
+    """Return which test sees the fault first."""
+    began = time.monotonic()
+    wanted = (*fault.pure, *(fault.slow if with_slow else ()))
+    notes = tuple(f"no {target}" for target in wanted if not checkout.has_target(target))
+    with checkout.having(fault):
+        seen = _first_failure(checkout, fault.pure, PURE)
+        if seen:
+            return Result(fault.id, "pure", seen, time.monotonic() - began, notes)
+        if with_slow:
+            seen = _first_failure(checkout, fault.slow, SLOW)
+    return Result(fault.id, "slow" if seen else "", seen, time.monotonic() - began, notes)
+
+
+def _first_failure(checkout: Checkout, targets: Sequence[str], chosen: str) -> str:
+    """Return the first test that fails; empty where all pass or none is there."""
+    there = [target for target in targets if checkout.has_target(target)]
+    if not there:
+        return ""
+    done = subprocess.run(
+        [checkout.python, "-m", "pytest", "-x", "-q", "-m", chosen, *there],
+        cwd=checkout.root, env=checkout.environment,
+        check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    if done.returncode in (PASSED, NOTHING):
+        return ""
+    found = _SEEN_BY.search(done.stdout)
+    if done.returncode != FAILED or found is None:
+        # A fault that keeps a file of tests from being imported is seen, too; pytest says 2 then.
+        collecting = re.search(r"^ERROR (\S+)", done.stdout, re.MULTILINE)
+        if collecting is None:
+            print(done.stdout, file=sys.stderr)
+            raise SystemExit(f"pytest ended with {done.returncode} and named no test")
+        return collecting[1]
+    return found[1]
