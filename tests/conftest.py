@@ -9,8 +9,8 @@ from hypothesis import settings
 settings.register_profile("trainshed", deadline=None, derandomize=True)
 settings.load_profile("trainshed")
 
-# Rooms share the API server, so its fixtures are not those of one folder.
-pytest_plugins = ["tests.control_plane.plugin"]
+# Rooms share the API server, so its fixtures are not those of one folder; gates are of all.
+pytest_plugins = ["pytester", "tests.control_plane.plugin", "tests.gates", "tests.ray_starts"]
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and programs that tests
 # start would inherit that (POSIX sh, asynchronous lists): tests that press it would wait for ever.

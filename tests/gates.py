@@ -1,0 +1,105 @@
+"""What every gate has in common: who runs beside whom, skips that are refused, seconds by room."""
+
+from collections import defaultdict
+from collections.abc import Generator
+from pathlib import PurePosixPath
+
+import pytest
+
+# Tests of one group run one after another in one process, and so share what its fixtures start.
+GROUPS = {"head": "kept head", "control_plane": "API server"}
+# What a test starts, by its marker; the first that it has counts.
+STARTS = ("e2e", "control_plane", "ray")
+NOTHING = "nothing"
+# A room of the app holds a dozen packages: these are looked at one by one.
+DEEP_ROOMS = frozenset({"app"})
+_MOST_LISTED = 15
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what the gates ask for."""
+    group = parser.getgroup("gates")
+    group.addoption(
+        "--no-skips",
+        action="store_true",
+        help="a skipped test that would start Ray, an API server or a cluster fails",
+    )
+    group.addoption("--rooms", action="store_true", help="print seconds by room at the end")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep together what shares an API server or a Ray."""
+    for item in items:
+        if group := _group_of(item):
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _group_of(item: pytest.Item) -> str:
+    asked = getattr(item, "fixturenames", ())
+    for fixture, group in GROUPS.items():
+        if fixture in asked:
+            return group
+    return "Ray" if item.get_closest_marker("ray") else ""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn a skip into a failure where skips are refused: nothing may go missing in silence."""
+    report = yield
+    is_expected_failure = hasattr(report, "wasxfail")
+    if (
+        report.skipped
+        and not is_expected_failure
+        and item.config.getoption("no_skips")
+        and what_it_starts(report) != NOTHING
+    ):
+        report.outcome = "failed"
+        report.longrepr = f"skipped where skips are refused (--no-skips): {_reason(report)}"
+    return report
+
+
+def _reason(report: pytest.TestReport) -> str:
+    where = report.longrepr
+    return where[2] if isinstance(where, tuple) else str(where)
+
+
+def what_it_starts(report: pytest.TestReport) -> str:
+    """Return the most that a test starts: e2e, control_plane, ray or nothing."""
+    return next((name for name in STARTS if name in report.keywords), NOTHING)
+
+
+def room_of(nodeid: str) -> str:
+    """Return the room of a test, such as tests/api, or tests/app/data."""
+    parts = PurePosixPath(nodeid.partition("::")[0]).parts
+    depth = 3 if len(parts) > 3 and parts[1] in DEEP_ROOMS else 2
+    return "/".join(parts[:depth])
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Print the table of seconds by room, dearest first, and the dearest tests."""
+    if not config.getoption("rooms"):
+        return
+    seconds: dict[tuple[str, str], float] = defaultdict(float)
+    tests: dict[tuple[str, str], set[str]] = defaultdict(set)
+    by_test: dict[str, float] = defaultdict(float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if not isinstance(report, pytest.TestReport):
+                continue
+            key = room_of(report.nodeid), what_it_starts(report)
+            seconds[key] += report.duration
+            tests[key].add(report.nodeid)
+            by_test[report.nodeid] += report.duration
+    terminalreporter.section("seconds by room")
+    terminalreporter.line(f"{'seconds':>8}  {'tests':>5}  {'starts':<14}room")
+    for (room, starts), spent in sorted(seconds.items(), key=lambda item: -item[1]):
+        count = len(tests[room, starts])
+        terminalreporter.line(f"{spent:8.1f}  {count:5}  {starts:<14}{room}")
+    terminalreporter.section("the longest tests")
+    for nodeid, spent in sorted(by_test.items(), key=lambda item: -item[1])[:_MOST_LISTED]:
+        terminalreporter.line(f"{spent:8.1f}  {nodeid}")

@@ -1,0 +1,88 @@
+"""The gates refuse silent skips, keep together what shares a server, and say where time goes."""
+
+import pytest
+
+from tests.gates import room_of
+
+# The tests of a small project that uses what ours uses.
+PROJECT = """
+import pytest
+@pytest.fixture
+def control_plane(): return 1
+@pytest.fixture
+def head(): return 1
+@pytest.mark.control_plane
+def test_server(control_plane): pytest.skip("no server here")
+@pytest.mark.ray
+def test_joins(head): pass
+@pytest.mark.ray
+def test_ray(): pass
+def test_pure(): pytest.skip("not on this machine")
+@pytest.mark.ray
+@pytest.mark.xfail(reason="known")
+def test_known(): raise ValueError
+"""
+SETTINGS = """
+[pytest]
+asyncio_default_fixture_loop_scope = function
+markers =
+    ray
+    control_plane
+    e2e
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    pytester.makepyfile(PROJECT)
+    pytester.makeini(SETTINGS)
+    return pytester
+
+
+def run(project: pytest.Pytester, *words: str) -> pytest.RunResult:
+    return project.runpytest_inprocess("-p", "tests.gates", *words)
+
+
+def test_a_skip_is_a_skip_where_they_are_allowed(project: pytest.Pytester) -> None:
+    run(project).assert_outcomes(passed=2, skipped=2, xfailed=1)
+
+
+def test_a_skip_of_what_needs_a_server_fails_where_skips_are_refused(
+    project: pytest.Pytester,
+) -> None:
+    result = run(project, "--no-skips")
+
+    result.assert_outcomes(passed=2, failed=1, skipped=1, xfailed=1)
+    assert "skips are refused (--no-skips): Skipped: no server here" in result.stdout.str()
+
+
+def test_the_table_counts_each_test_once_by_what_it_starts(project: pytest.Pytester) -> None:
+    lines = run(project, "--rooms").stdout.str().splitlines()
+
+    table = [line.split()[1:3] for line in lines if line.endswith(".py") and "::" not in line]
+    assert sorted(table) == [["1", "control_plane"], ["1", "nothing"], ["3", "ray"]]
+
+
+def test_who_shares_a_server_or_a_ray_runs_in_one_process(project: pytest.Pytester) -> None:
+    items, _ = project.inline_genitems("-p", "tests.gates")
+
+    groups = {item.name: [m.args[0] for m in item.iter_markers("xdist_group")] for item in items}
+    assert groups == {
+        "test_server": ["API server"],
+        "test_joins": ["kept head"],
+        "test_ray": ["Ray"],
+        "test_known": ["Ray"],
+        "test_pure": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "room"),
+    [
+        ("tests/api/test_crd.py::test_a", "tests/api"),
+        ("tests/app/test_code.py::test_a[x/y]", "tests/app"),
+        ("tests/app/data/test_feeder.py::test_a", "tests/app/data"),
+    ],
+)
+def test_a_room_is_a_folder_of_tests_and_in_the_app_a_package(nodeid: str, room: str) -> None:
+    assert room_of(nodeid) == room
