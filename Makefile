@@ -9,6 +9,10 @@ BIN := .venv/bin
 HOME_DIR ?= $(CURDIR)/.trainshed
 RUN_FILE ?= manifests/trainingrun.yaml
 PYTEST_ARGS ?=
+# Tests that share an API server or a Ray stay in one process (tests/gates.py).
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest $(if $(DURATIONS),--rooms)
+SIDE_BY_SIDE := -n $(WORKERS) --dist loadgroup
 SOURCES := $(wildcard api app controller examples tests benchmarks hack)
 
 ##@ Start here
@@ -27,10 +31,16 @@ run: setup ## Train manifests/trainingrun.yaml on the handwritten digits
 	$(BIN)/trainshed data digits --to "$(HOME_DIR)" && \
 	$(BIN)/trainshed run $(RUN_FILE) $(RUN_ARGS)
 
-##@ Check
-.PHONY: test lint types layers chart
-test: lint types layers ## lint, types, layers, then every test that needs no cluster and no GPU
-	@$(BIN)/python -m pytest -m "not e2e and not gpu" $(PYTEST_ARGS)
+##@ Check (docs/testing.md)
+.PHONY: check test room lint types layers faults
+check: lint types layers ## lint, types, layers, every test that starts neither Ray nor an API server
+	@$(PYTEST) $(SIDE_BY_SIDE) -m "not (ray or control_plane or e2e or gpu)" $(PYTEST_ARGS)
+
+test: lint types layers ## the same and every test that starts Ray or an API server: all but a node
+	@$(PYTEST) $(SIDE_BY_SIDE) -m "not (e2e or gpu)" $(PYTEST_ARGS)
+
+room: setup ## The tests of one room alone: make room ROOM=app/data
+	@$(PYTEST) -m "not (e2e or gpu)" $(PYTEST_ARGS) tests/$(ROOM)
 
 lint: setup ## Style and format
 	@$(BIN)/ruff check $(SOURCES)
@@ -42,11 +52,11 @@ types: setup ## mypy, strict
 layers: setup ## Which room may import which
 	@$(BIN)/lint-imports
 
-chart: setup ## Check the chart alone: lint, every example, every refusal
-	@$(BIN)/python -m pytest tests/chart $(PYTEST_ARGS)
+faults: setup ## Put faults into the sources, one by one, and see which the tests catch
+	@$(BIN)/python -m hack.faults $(FAULTS_ARGS)
 
 ##@ A Kubernetes on this machine
-.PHONY: cluster cluster-down cluster-load e2e
+.PHONY: cluster cluster-down cluster-load e2e core
 cluster: setup ## Bring up a node, in Docker or as processes (docs/cluster.md)
 	@$(BIN)/python -m hack.cluster up
 
@@ -56,9 +66,13 @@ cluster-down: setup ## Take it down; nothing is left
 cluster-load: setup ## Give it an image: ARCHIVE=file.tar or IMAGE=name
 	@$(BIN)/python -m hack.cluster load $(if $(IMAGE),--image "$(IMAGE)",--archive "$(ARCHIVE)")
 
-e2e: setup ## Every test that needs a whole cluster
+core: setup ## The tests of a cluster that every change has to pass
 	@$(BIN)/python -m hack.cluster prepare
-	@$(BIN)/python -m pytest -m e2e -o timeout=900 $(PYTEST_ARGS)
+	@$(PYTEST) -m core -o timeout=900 $(PYTEST_ARGS)
+
+e2e: setup ## Every test of a cluster, and what is too slow for the other gates
+	@$(BIN)/python -m hack.cluster prepare
+	@$(PYTEST) -m e2e -o timeout=900 $(PYTEST_ARGS)
 
 ##@ Change
 .PHONY: fmt generate lock images bench clean
