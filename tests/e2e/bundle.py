@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.control_plane.plugin import find_kuberay_crds
-from tests.e2e.running import ROOT, RunningCluster
+from tests.e2e.running import ROOT, RunningCluster, wait_for
 from tests.e2e.times import Times
 
 CHART = ROOT / "charts" / "trainshed"
@@ -22,6 +22,8 @@ REQUEST = ROOT / "tests" / "e2e" / "request.py"
 OPERATOR_CHART = CHART / "charts" / "kuberay-operator-1.7.0.tgz"
 OPERATOR_IMAGE_VARIABLE = "TRAINSHED_KUBERAY_IMAGE"
 ADDRESS = "http://localhost:8265"
+RELEASE = "trainshed"
+MANIFEST = ROOT / "manifests" / "trainingrun.yaml"
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,11 @@ class Bundle:
         wait = ("--wait", "--timeout=10m")
         self.helm("install", release, str(self.chart), f"--values={VALUES}", *wait, *arguments)
 
+    def uninstall(self, release: str) -> None:
+        """Uninstall a release if it is there, and wait until its last Pod is gone."""
+        self.helm("uninstall", release, "--ignore-not-found", "--wait", "--timeout=5m")
+        assert wait_for(lambda: self.kubectl("get", "pods", "-oname") == "", 180)
+
     def wait_for_ray(self, name: str) -> None:
         """Wait, with the command that the chart's notes give, until a RayCluster is ready."""
         ready = "--for=jsonpath={.status.state}=ready"
@@ -75,6 +82,11 @@ class Bundle:
             and {"Ready": "True"}.items()
             <= {c["type"]: c["status"] for c in pod["status"].get("conditions", [])}.items()
         ]
+
+    def controller_address(self) -> str:
+        """Return the IP of the controller's Pod."""
+        label = "-lapp.kubernetes.io/component=controller"
+        return self.kubectl("get", "pod", label, "-ojsonpath={.items[0].status.podIP}")
 
     def objects(self) -> set[str]:
         """Return kind and name of every object in the namespace, but for events."""
@@ -151,7 +163,6 @@ def uses_real_operator() -> bool:
 
 def prepare_bundle(cluster: RunningCluster, name: str, folder: Path, times: Times) -> Bundle:
     """Give a cluster of that name the images, and return the chart, not yet installed."""
-    # First, because it skips where KubeRay's kinds cannot be had.
     chart = prepare_chart(folder)
     with times.measure("images built and given to the node"):
         give_images(cluster, name)

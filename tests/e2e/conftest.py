@@ -1,10 +1,8 @@
 """A whole cluster for the tests of this folder, and words for what went wrong on it."""
 
-import os
 import shutil
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -14,11 +12,11 @@ import pytest
 from hack.cluster.bare import BareCluster
 from hack.cluster.diagnosis import diagnose
 from hack.cluster.failure import ClusterError
-from tests.e2e.bundle import Bundle, prepare_bundle
+from tests.e2e.bundle import RELEASE, Bundle, prepare_bundle
 from tests.e2e.running import NAME, ROOT, RunningCluster, bring_up, take_down
+from tests.e2e.runs import USER_CODE, Runs
 from tests.e2e.times import Times
 
-END_VARIABLE = "TRAINSHED_TESTS_END"  # in seconds since 1970
 _RUNNING = pytest.StashKey["RunningCluster"]()
 # What the steps of the tests took, for who wonders where the time went.
 TIMES = pytest.StashKey[Times]()
@@ -31,14 +29,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         is_ours = item.path.is_relative_to(Path(__file__).parent)
         if is_ours and "cluster" in getattr(item, "fixturenames", ()):
             item.add_marker("e2e")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Begin no test of the cluster after the end of the time that there is, where it is limited."""
-    end = os.environ.get(END_VARIABLE)
-    if end and item.get_closest_marker("e2e") and time.time() > float(end):
-        pytest.skip(f"no time left: the end that {END_VARIABLE} sets is over")
 
 
 @pytest.fixture(scope="session")
@@ -65,14 +55,35 @@ def bundle(
     return prepare_bundle(cluster, NAME, tmp_path_factory.mktemp("chart"), times)
 
 
+@pytest.fixture(scope="module")
+def installed(bundle: Bundle) -> Iterator[Bundle]:
+    """The chart installed: Ray is ready, the digits are on its storage."""
+    try:
+        with bundle.times.measure("helm install until Ray and the digits are there"):
+            bundle.install(RELEASE)
+            bundle.wait_for_ray(RELEASE)
+            bundle.wait_for_digits()
+        yield bundle
+    finally:
+        bundle.uninstall(RELEASE)
+
+
+@pytest.fixture(scope="module")
+def runs(installed: Bundle) -> Iterator[Runs]:
+    """The chart installed, with the user's code on its storage; its TrainingRuns go afterwards."""
+    made = Runs(installed, RELEASE)
+    made.give_code(USER_CODE, USER_CODE.glob("*.py"))
+    yield made
+    installed.kubectl("delete", "trun", "--all", "--timeout=3m")
+
+
 @pytest.fixture(scope="session")
 def enforced_policies(cluster: RunningCluster) -> Iterator[None]:
     """NetworkPolicies count from here on; kind's own network does that by itself."""
     if not isinstance(cluster.cluster, BareCluster):
         yield
         return
-    if shutil.which("nft") is None:
-        pytest.skip("no nft: apt-get install nftables")
+    assert shutil.which("nft"), "nothing to enforce policies with: apt-get install nftables"
     command = [sys.executable, "-m", "tests.e2e.enforcer", str(cluster.kubeconfig)]
     enforcer = subprocess.Popen([*cluster.prefix, *command], cwd=ROOT)
     yield

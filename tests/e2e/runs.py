@@ -25,6 +25,8 @@ STORAGE = "/mnt/trainshed"
 CODE = f"{STORAGE}/code/user_code.zip"
 # Of the digits, with the batch size of make_counting.
 STEPS_IN_EPOCH = 22
+# One worker on the Pod with a GPU: its data is read on another one.
+ON_GPU_GROUP: JsonValue = {"count": 1, "resources": {"cpu": 1}, "group": "gpu"}
 _FRACTION = re.compile(r"\b(\d+)/(\d+)\b")
 _WRITE = "import base64, pathlib, sys; p = pathlib.Path(sys.argv[1]); " + (
     "p.parent.mkdir(exist_ok=True); p.write_bytes(base64.b64decode(sys.stdin.read()))"
@@ -95,6 +97,11 @@ class Runs:
         found = json.loads(self.bundle.kubectl("get", "trun", name, "-ojson"))
         return TrainingRunStatus.model_validate(found.get("status") or {})
 
+    def patch(self, name: str, **spec: JsonValue) -> None:
+        """Change fields of a run's spec."""
+        patch = json.dumps({"spec": spec})
+        self.bundle.kubectl("patch", "trun", name, "--type=merge", f"--patch={patch}")
+
     def wait_for(self, condition: str, name: str, minutes: int = 5) -> None:
         """Wait as users do."""
         self.bundle.kubectl(
@@ -139,10 +146,19 @@ class Runs:
         listed = self.bundle.kubectl("get", "raycluster", "-oname").split()
         return [name.partition("/")[2] for name in listed]
 
+    def starts(self, name: str) -> list[int]:
+        """Return the steps that were done when a function of make_counting began, each time."""
+        return [int(line) for line in self.read(f"{notes_of(name)}/starts").split()]
+
     def head(self) -> str:
         """Return the name of the head Pod of the shared cluster."""
         (name,) = self.bundle.ready_pods("headgroup", cluster=self.release)
         return name
+
+    def kill_pod(self, name: str) -> None:
+        """Have a Pod end at once, without a word to what runs in it."""
+        now = ("--grace-period=0", "--force", "--wait=false")
+        self.bundle.kubectl("delete", "pod", name, *now)
 
     def scale_controller(self, replicas: int) -> None:
         """Send the controller away, or bring it back."""

@@ -1,4 +1,4 @@
-"""From `helm install` to a reinstall that finds its storage, in this order, on one cluster."""
+"""Every way to Ray in an installed release, and a reinstall that finds its storage, in order."""
 
 import json
 import sys
@@ -7,58 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.bundle import Bundle, Dashboard, uses_real_operator
-from tests.e2e.running import ROOT, wait_for
+from tests.e2e.bundle import MANIFEST, RELEASE, Bundle, Dashboard
+from tests.e2e.running import wait_for
 from trainshed_api.names import NODE_GROUP_LABEL
 
 # A step waits for Pods, and the first one for images.
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
-RELEASE = "trainshed"
 BIN = Path(sys.executable).parent
-MANIFEST = ROOT / "manifests" / "trainingrun.yaml"
 SLEEPER = "python -c \"print('here', flush=True); import time; time.sleep(300)\""
-# What stays of a namespace with nothing in it.
-ALWAYS_THERE = {"configmap/kube-root-ca.crt", "serviceaccount/default"}
 
 
 @pytest.fixture
-def dashboard(bundle: Bundle) -> Iterator[Dashboard]:
+def dashboard(installed: Bundle) -> Iterator[Dashboard]:
     """The dashboard of the installed release behind a port-forward."""
-    with bundle.dashboard(RELEASE) as forwarded:
+    with installed.dashboard(RELEASE) as forwarded:
         yield forwarded
-
-
-def test_install_brings_a_head_a_gpu_worker_and_a_cpu_worker(bundle: Bundle) -> None:
-    with bundle.times.measure("helm install until the RayCluster is ready"):
-        bundle.install(RELEASE)
-        bundle.wait_for_ray(RELEASE)
-    assert {group: len(bundle.ready_pods(group)) for group in ("headgroup", "gpu", "cpu")} == {
-        "headgroup": 1,
-        "gpu": 1,
-        "cpu": 1,
-    }
-    limits = json.loads(
-        bundle.kubectl("get", "pod", *bundle.ready_pods("gpu"), "-ojson"),
-    )["spec"]["containers"][0]["resources"]["limits"]
-    assert limits["nvidia.com/gpu"] == "1"
-
-
-def test_the_data_of_the_quick_start_is_put_on_the_storage(bundle: Bundle) -> None:
-    with bundle.times.measure("the digits are on the storage"):
-        bundle.wait_for_digits()
-
-
-def test_helm_test_asks_the_cluster_for_its_nodes(bundle: Bundle) -> None:
-    with bundle.times.measure("helm test"):
-        said = bundle.helm("test", RELEASE, "--timeout=5m")
-    assert "Succeeded" in said
-
-
-def test_without_the_token_the_dashboard_is_closed(dashboard: Dashboard) -> None:
-    jobs = "/api/jobs/"
-    assert dashboard.ask("GET", jobs, token="").status == 401
-    assert dashboard.ask("GET", jobs, token="0" * 64).status == 403
-    assert dashboard.ask("GET", jobs).status == 200
 
 
 def test_the_quick_start_trains_and_the_second_time_says_why_not(
@@ -169,35 +132,9 @@ def test_rays_rest_interface_does_all_it_can_do_with_a_job(
         assert "by-rest" not in listed()
 
 
-def test_upgrade_changes_a_group_and_rollback_takes_it_back(bundle: Bundle) -> None:
-    before = bundle.ready_pods("headgroup") + bundle.ready_pods("gpu")
-    values = ("--reuse-values", "--set=groups.cpu.replicas=2", "--wait", "--timeout=5m")
-    with bundle.times.measure("helm upgrade to two workers of `cpu`"):
-        bundle.helm("upgrade", RELEASE, str(bundle.chart), *values)
-        assert wait_for(lambda: len(bundle.ready_pods("cpu")) == 2, 180)
-    with bundle.times.measure("helm rollback to one"):
-        bundle.helm("rollback", RELEASE, "1", "--wait", "--timeout=5m")
-        assert wait_for(lambda: len(bundle.ready_pods("cpu")) == 1, 180)
-    assert bundle.ready_pods("headgroup") + bundle.ready_pods("gpu") == before
-
-
-def test_uninstall_leaves_the_claim_and_the_kinds(bundle: Bundle) -> None:
-    with bundle.times.measure("helm uninstall until the last Pod is gone"):
-        bundle.helm("uninstall", RELEASE, "--wait", "--timeout=5m")
-        assert wait_for(lambda: bundle.kubectl("get", "pods", "-oname") == "", 180)
-    left = {"persistentvolumeclaim/trainshed-storage"}
-    if uses_real_operator():
-        left.add("lease.coordination.k8s.io/ray-operator-leader")  # its own; no chart names it
-    assert bundle.objects() - ALWAYS_THERE == left
-    kinds = set(bundle.cluster.kubectl("get", "crds", "-oname").split())
-    names = ("rayclusters.ray.io", "rayjobs.ray.io", "trainingruns.trainshed.dev")
-    assert {f"customresourcedefinition.apiextensions.k8s.io/{name}" for name in names} <= kinds
-    owned = ("clusterroles,clusterrolebindings", "-lapp.kubernetes.io/instance=trainshed", "-oname")
-    assert bundle.cluster.kubectl("get", *owned) == ""
-
-
 @pytest.mark.parametrize("release", [RELEASE, "other"])
 def test_a_release_of_any_name_finds_the_storage_again(bundle: Bundle, release: str) -> None:
+    bundle.uninstall(RELEASE)
     name = release if RELEASE in release else f"{release}-{RELEASE}"
     with bundle.times.measure(f"reinstalled as {release}, and found its runs"):
         bundle.install(release)
@@ -206,6 +143,6 @@ def test_a_release_of_any_name_finds_the_storage_again(bundle: Bundle, release: 
             again = dashboard.run([BIN / "trainshed", "submit", MANIFEST])
         assert again.returncode == 0, again.stdout + again.stderr
         assert "is finished: --fresh trains it again" in again.stdout + again.stderr
-        bundle.helm("uninstall", release, "--wait", "--timeout=5m")
+        bundle.uninstall(release)
     claim = json.loads(bundle.kubectl("get", "pvc", "trainshed-storage", "-ojson"))
     assert claim["status"]["phase"] == "Bound"

@@ -71,8 +71,7 @@ def test_an_image_that_was_loaded_runs(
 ) -> None:
     name = f"docker.io/local/loaded:{e2e_namespace}"
     program = shutil.which("catatonit")
-    if program is None:
-        pytest.skip("no catatonit, the static program that the image is made of")
+    assert program, "the static program that the image is made of: apt-get install catatonit"
     archive = write_image(tmp_path / "a.tar", name, Path(program), ["/wait", "-P"])
     with archive.open("rb") as image:
         loaded = subprocess.run(
@@ -84,19 +83,16 @@ def test_an_image_that_was_loaded_runs(
             check=False,
         )
     assert (loaded.returncode, loaded.stderr) == (0, "")
-    pod = json.loads(make_pod("loaded"))
-    pod["spec"]["containers"][0]["image"] = name
     inside = ("--namespace", e2e_namespace)
-    cluster.kubectl("create", "-f", "-", *inside, stdin=json.dumps(pod))
+    cluster.kubectl("create", "-f", "-", *inside, stdin=make_pod("loaded", image=name))
 
     cluster.kubectl("wait", "--for=condition=Ready", "pod/loaded", "--timeout=60s", *inside)
 
 
 def test_a_pod_without_its_image_is_explained(cluster: RunningCluster, e2e_namespace: str) -> None:
-    pod = json.loads(make_pod("two"))
-    pod["spec"]["containers"][0]["image"] = "docker.io/local/absent:1"
+    pod = make_pod("two", image="docker.io/local/absent:1")
     inside = ("--namespace", e2e_namespace)
-    cluster.kubectl("create", "-f", "-", *inside, stdin=json.dumps(pod))
+    cluster.kubectl("create", "-f", "-", *inside, stdin=pod)
 
     assert wait_for(lambda: "ErrImageNeverPull" in cluster.diagnose(e2e_namespace))
     assert "make cluster-load" in cluster.diagnose(e2e_namespace)

@@ -14,7 +14,8 @@ import trainshed
 class Config(TypedDict):
     """What the TrainingRun says.
 
-    notes: folder for the times of the first step and of the error. failsAt: the step; 0 for none.
+    notes: folder for the steps that each start of the function finds done, and for the times of the
+    first step and of the error. failsAt: the step; 0 for none.
     """
 
     secondsPerStep: float
@@ -29,6 +30,8 @@ def train(config: Config) -> None:
     run.track(model, torch.optim.SGD(model.parameters(), lr=1e-3))
     notes = Path(config["notes"])
     notes.mkdir(parents=True, exist_ok=True)
+    with (notes / "starts").open("a", encoding="ascii") as starts:
+        starts.write(f"{run.step}\n")
     for _ in run.epochs():
         for batch in run.batches("train"):
             time.sleep(config["secondsPerStep"])
