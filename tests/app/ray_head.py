@@ -2,11 +2,9 @@
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -18,10 +16,12 @@ from pydantic import JsonValue
 
 from tests.app.processes import Mark
 from tests.app.ray_run import ROOT
+from tests.ray_starts import kept_folder, note_joined
 from trainshed_api.names import NODE_GROUP_LABEL
 
 TOKEN = "a-token-of-the-tests"
 SECONDS_TO_START = 180
+STORE_BYTES = 100 * 2**20
 BIN = str(Path(sys.executable).parent)
 
 
@@ -55,6 +55,11 @@ class Head:
             "TRAINSHED_HOME": str(self.home),
         }
 
+    @property
+    def joining(self) -> dict[str, str]:
+        """Return the environment in which `trainshed run FILE` joins it; its home is the file's."""
+        return {name: value for name, value in self.inside.items() if name != "TRAINSHED_HOME"}
+
 
 @contextmanager
 def start_cluster(home: Path, groups: Mapping[str, int]) -> Iterator[Head]:
@@ -66,7 +71,7 @@ def start_cluster(home: Path, groups: Mapping[str, int]) -> Iterator[Head]:
     """
     gcs, dashboard = free_port(), free_port()
     head = Head(f"http://127.0.0.1:{dashboard}", f"127.0.0.1:{gcs}", home)
-    sessions = Path(tempfile.mkdtemp(prefix="r", dir="/tmp"))  # sockets want a short path
+    sessions = kept_folder()
     resources = [
         ("--num-cpus", str(cpus), "--labels", f"{NODE_GROUP_LABEL}={group}")
         for group, cpus in groups.items()
@@ -84,8 +89,30 @@ def start_cluster(home: Path, groups: Mapping[str, int]) -> Iterator[Head]:
         wait_for_dashboard(head)
         yield head
     finally:
+        note_joined(sessions)
         head.mark.kill()
-        shutil.rmtree(sessions, ignore_errors=True)
+
+
+@contextmanager
+def start_here(cpus: int, store_bytes: int = STORE_BYTES) -> Iterator[None]:
+    """Run a Ray that this process has joined, without a dashboard and a token.
+
+    Not longer than the tests of a module: others may want to see that this process has no Ray.
+    """
+    import ray
+
+    ray.init(
+        address="local",
+        num_cpus=cpus,
+        object_store_memory=store_bytes,
+        include_dashboard=False,
+        log_to_driver=False,
+        _temp_dir=str(kept_folder()),
+    )
+    try:
+        yield
+    finally:
+        ray.shutdown()
 
 
 def start_node(head: Head, *words: str) -> None:
@@ -105,7 +132,7 @@ def start_node(head: Head, *words: str) -> None:
     common = ["--disable-usage-stats", "--node-ip-address", "127.0.0.1"]
     # Every node's agent would listen on the same port by default, and jobs go through the agent.
     common += ["--dashboard-agent-listen-port", str(free_port())]
-    memory = ["--object-store-memory", str(100 * 2**20)]
+    memory = ["--object-store-memory", str(STORE_BYTES)]
     started = subprocess.run(
         ["ray", "start", *words, *common, *memory],
         env=outside | inside,

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -22,6 +21,7 @@ from tests.kuberay.dashboards import Dashboards
 from tests.kuberay.drivers import finish, ignore_stop, run_until_stopped
 from tests.kuberay.jobs_api import Driver, Submission
 from tests.kuberay.resources import Manifest
+from tests.ray_starts import kept_folder
 
 TOKEN = "t0ken-of-32-characters-and-then-some"
 GOOD, BAD, LONG = "echo hello", "echo boom; exit 3", "sleep 600"
@@ -94,7 +94,7 @@ def ray_dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     command += [f"--port={ports[0]}", f"--dashboard-port={ports[1]}", "--num-cpus=2"]
     command += ["--dashboard-host=127.0.0.1", "--node-ip-address=127.0.0.1"]
     command += [f"--ray-client-server-port={ports[2]}", f"--dashboard-agent-listen-port={ports[3]}"]
-    command += [f"--temp-dir=/tmp/ray-{os.getpid()}"]  # paths of sockets have to be short
+    command += [f"--temp-dir={kept_folder()}"]
     log = folder / "head.log"
     with log.open("wb") as output:
         head = subprocess.Popen(
@@ -112,7 +112,6 @@ def ray_dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         # All of Ray's processes are in one group; asked politely, a head may take half a minute.
         os.killpg(head.pid, signal.SIGKILL)
         head.wait(30)
-        shutil.rmtree(f"/tmp/ray-{os.getpid()}", ignore_errors=True)
 
 
 @pytest.fixture(params=["stand-in", pytest.param("ray", marks=pytest.mark.ray)])

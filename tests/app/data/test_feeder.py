@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from ray.actor import ActorHandle
 
 from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, make_plan, write_rows
+from tests.app.ray_head import start_here
 from trainshed.data.batches import Blocks, Feed
 from trainshed.data.blocks import FedBlocks
 from trainshed.data.feeder import Feeder, Limits
@@ -27,15 +28,8 @@ SECONDS = 600.0
 
 @pytest.fixture(scope="module", autouse=True)
 def session() -> Iterator[None]:
-    ray.init(
-        address="local",
-        num_cpus=2,
-        object_store_memory=STORE_BYTES,
-        include_dashboard=False,
-        log_to_driver=False,
-    )
-    yield
-    ray.shutdown()
+    with start_here(cpus=2, store_bytes=STORE_BYTES):
+        yield
 
 
 @pytest.fixture(scope="module")

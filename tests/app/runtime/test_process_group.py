@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 import ray
 
+from tests.app.ray_head import start_here
 from trainshed.runtime.process_group import GlooBackend, GlooConfig
 
 if TYPE_CHECKING:
@@ -19,9 +20,8 @@ SECONDS_UNTIL_THE_LOST_ANSWER = 30.0
 
 @pytest.fixture(autouse=True)
 def session() -> Iterator[None]:
-    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
+    with start_here(cpus=1):
+        yield
 
 
 @ray.remote(num_cpus=1)

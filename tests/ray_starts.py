@@ -1,0 +1,125 @@
+"""The count of starts of Ray: what a session of tests may start, and what it did start.
+
+Ray leaves a folder for each time it starts and a log for each driver that joins; what is counted is
+what lies there at the end, whoever started it.
+"""
+
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+# A start takes 20 to 40 seconds of a core; a driver that joins, half of that.
+MOST_OWN, MOST_JOINED = 12, 12
+FOLDER = "RAY_TMPDIR"
+_KEPT, _JOINED = "kept-", "joined"
+_before = pytest.StashKey[str | None]()
+_counted = pytest.StashKey["Starts"]()
+
+
+@dataclass(frozen=True)
+class Starts:
+    """How often Ray was started, and joined.
+
+    Args:
+        own: runs with a Ray of their own.
+        joined: drivers that joined a kept head.
+        kept: Rays that many tests share.
+    """
+
+    own: int
+    joined: int
+    kept: int
+
+    @property
+    def too_many(self) -> bool:
+        """Say whether a limit was passed."""
+        return self.own > MOST_OWN or self.joined > MOST_JOINED
+
+    def __str__(self) -> str:
+        return (
+            f"Ray: {self.own} runs of their own (at most {MOST_OWN}), {self.joined} drivers joined "
+            f"a kept head (at most {MOST_JOINED}), {self.kept} kept Rays"
+        )
+
+
+def kept_folder() -> Path:
+    """Return a folder for a Ray that tests share; paths of its sockets have to be short."""
+    return Path(tempfile.mkdtemp(prefix=_KEPT, dir=os.environ[FOLDER]))
+
+
+def note_joined(kept: Path) -> None:
+    """Keep the number of drivers that joined a head, before the head is ended.
+
+    What joined and still lives belongs to the head's dashboard, or to the tests themselves.
+    """
+    logs = kept.glob("session_*/logs/python-core-driver-*.log")
+    drivers = {log.stem.rpartition("_")[2] for log in logs}
+    ended = [driver for driver in drivers if not Path("/proc", driver).exists()]
+    (kept / _JOINED).write_text(str(len(ended)), encoding="ascii")
+
+
+def count(folder: Path) -> Starts:
+    """Count what has started under the folder."""
+    return Starts(
+        own=sum(not session.is_symlink() for session in folder.glob("ray/session_*")),
+        joined=sum(int(note.read_text(encoding="ascii")) for note in folder.glob(f"*/{_JOINED}")),
+        kept=len(list(folder.glob(f"{_KEPT}*"))),
+    )
+
+
+def _is_in_charge(config: pytest.Config) -> bool:
+    return not hasattr(config, "workerinput")  # with pytest-xdist its workers inherit the folder
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have every Ray leave its folder where it can be counted."""
+    if _is_in_charge(config):
+        config.stash[_before] = os.environ.get(FOLDER)
+        os.environ[FOLDER] = tempfile.mkdtemp(prefix="r", dir="/tmp")  # short, for sockets
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail where too much was started; what takes minutes may start as much as it wants."""
+    config = session.config
+    if not _is_in_charge(config):
+        return
+    starts = config.stash[_counted] = count(Path(os.environ[FOLDER]))
+    if starts.too_many and not _has_slow(config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if session.exitstatus == pytest.ExitCode.OK:
+        shutil.rmtree(os.environ[FOLDER], ignore_errors=True)
+
+
+def _has_slow(config: pytest.Config) -> bool:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    assert isinstance(reporter, pytest.TerminalReporter)
+    found = [report for reports in reporter.stats.values() for report in reports]
+    return any(isinstance(r, pytest.TestReport) and "e2e" in r.keywords for r in found)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Print the count."""
+    starts = config.stash.get(_counted, None)
+    if starts is None or starts == Starts(0, 0, 0):
+        return
+    terminalreporter.line(str(starts), red=starts.too_many, green=not starts.too_many)
+    if (folder := Path(os.environ[FOLDER])).exists():
+        terminalreporter.line(f"Ray's logs: {folder}")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Put back what was there before."""
+    if not _is_in_charge(config):
+        return
+    before = config.stash[_before]
+    if before is None:
+        del os.environ[FOLDER]
+    else:
+        os.environ[FOLDER] = before

@@ -1,0 +1,80 @@
+"""How often Ray was started is counted by what Ray leaves, and too often fails the session."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.ray_starts import MOST_OWN, Starts, count, kept_folder, note_joined
+
+# One that leaves what so many Rays would leave; `slow` is what takes minutes.
+STARTER = """
+import os, pathlib, pytest
+def start():
+    for number in range({number}):
+        pathlib.Path(os.environ["RAY_TMPDIR"], "ray", f"session_{{number}}").mkdir(parents=True)
+def test_quick(): start()
+@pytest.mark.e2e
+def test_slow(): start()
+"""
+SETTINGS = """
+[pytest]
+asyncio_default_fixture_loop_scope = function
+markers =
+    e2e
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    return tmp_path
+
+
+def add_session(folder: Path, name: str, *drivers: int) -> None:
+    """Leave what a Ray does, with a log of each driver."""
+    logs = folder / name / "logs"
+    logs.mkdir(parents=True)
+    for job, driver in enumerate(drivers):
+        (logs / f"python-core-driver-{job:02}000000ffff_{driver}.log").touch()
+
+
+def test_a_ray_of_a_run_is_told_from_kept_ones(folder: Path) -> None:
+    for name in ("session_1", "session_2"):
+        add_session(folder / "ray", name)
+    (folder / "ray" / "session_latest").symlink_to("session_2")
+    add_session(kept_folder(), "session_3")
+
+    assert count(folder) == Starts(own=2, joined=0, kept=1)
+
+
+def test_drivers_that_joined_are_those_that_are_over(folder: Path) -> None:
+    kept = kept_folder()
+    never = 2**22 + 1  # larger than Linux numbers processes
+    add_session(kept, "session_1", never, never + 1, os.getpid())
+    (kept / "session_latest").symlink_to("session_1")
+    note_joined(kept)
+
+    assert count(folder) == Starts(own=0, joined=2, kept=1)
+
+
+@pytest.mark.parametrize(
+    ("number", "chosen", "code"),
+    [
+        (MOST_OWN, "not e2e", pytest.ExitCode.OK),
+        (MOST_OWN + 1, "not e2e", pytest.ExitCode.TESTS_FAILED),
+        (MOST_OWN + 1, "e2e", pytest.ExitCode.OK),
+    ],
+)
+@pytest.mark.parametrize("workers", [0, 1])
+def test_too_many_starts_fail_what_is_no_test_of_a_node(
+    pytester: pytest.Pytester, number: int, chosen: str, code: pytest.ExitCode, workers: int
+) -> None:
+    pytester.makepyfile(STARTER.format(number=number))
+    pytester.makeini(SETTINGS)
+    words = ["-m", chosen, *([f"-n{workers}"] if workers else [])]
+    result = pytester.runpytest_inprocess("-p", "tests.ray_starts", *words)
+
+    assert result.ret == code
+    said = f"Ray: {number} runs of their own (at most {MOST_OWN}), 0 drivers joined"
+    assert said in result.stdout.str()
