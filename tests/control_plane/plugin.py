@@ -30,12 +30,15 @@ from hack.cluster.control_plane import (
 from hack.cluster.pki import Authority
 from hack.cluster.processes import Launcher
 from hack.tools.finder import ToolMissingError, find
+from tests.kuberay.chart import CRD_FILES
 from trainshed_api.crd import render_crd
 
 ROOT = Path(__file__).resolve().parents[2]
 # Where the two CRDs of KubeRay's release are looked for; they are not part of this repository.
 CRDS_VARIABLE = "TRAINSHED_KUBERAY_CRDS"
 CRDS_NEARBY = ROOT.parent / "shared" / "kuberay-1.7.0"
+# Ours take their place where they are not: the same kinds with the fields that we write and read.
+CRDS_OF_OURS = ROOT / "tests" / "kuberay" / "crds"
 _TEST_SECONDS = 300
 _MISSING = pytest.StashKey[str]()
 
@@ -112,12 +115,25 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
 
 
 def find_kuberay_crds() -> list[Path]:
-    """Return the files of KubeRay's two CRDs; skips the test where they are not."""
-    folder = Path(os.environ.get(CRDS_VARIABLE) or CRDS_NEARBY)
-    files = [folder / "rayclusters.json", folder / "rayjobs.json"]
-    if absent := [file.name for file in files if not file.is_file()]:
-        pytest.skip(f"no {' and '.join(absent)} of KubeRay: name their folder in {CRDS_VARIABLE}")
-    return files
+    """Return the files of KubeRay's two CRDs, or of ours where KubeRay's are not at hand.
+
+    Raises UsageError where the folder that a user named lacks them.
+    """
+    if named := os.environ.get(CRDS_VARIABLE):
+        folder = Path(named).resolve()
+        if absent := [name for name in CRD_FILES if not (folder / name).is_file()]:
+            raise pytest.UsageError(f"{CRDS_VARIABLE}: {folder} has no {' and no '.join(absent)}")
+    else:
+        is_nearby = all((CRDS_NEARBY / name).is_file() for name in CRD_FILES)
+        folder = CRDS_NEARBY if is_nearby else CRDS_OF_OURS
+    return [folder / name for name in CRD_FILES]
+
+
+def pytest_report_header() -> str:
+    """Say whose kinds the API server is given."""
+    folder = find_kuberay_crds()[0].parent
+    whose = "ours, in the place of KubeRay's" if folder == CRDS_OF_OURS else "KubeRay's"
+    return f"RayCluster and RayJob: {whose} ({folder})"
 
 
 @pytest.fixture(scope="session")

@@ -51,6 +51,7 @@ class WorkerGroup(Resource):
     min_replicas: int | None = None
     max_replicas: int | None = None
     num_of_hosts: int = 1
+    idle_timeout_seconds: int | None = None
     suspend: bool = False
     ray_start_params: dict[str, str] = Field(default_factory=dict)
     resources: dict[str, str] = Field(default_factory=dict)
