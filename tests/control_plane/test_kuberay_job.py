@@ -1,6 +1,5 @@
 """The stand-in runs RayJobs as KubeRay does, the unpleasant things included."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 
@@ -30,9 +29,7 @@ async def stage(
     control_plane: ControlPlane, namespace: str, kuberay_crds: tuple[str, ...]
 ) -> AsyncIterator[Stage]:
     """A namespace with a ready cluster that is shared, and KubeRay beside it."""
-    async with open_stage(
-        control_plane.kubeconfig, namespace, choose=choose, status_check_timeout_seconds=2
-    ) as opened:
+    async with open_stage(control_plane.kubeconfig, namespace, choose=choose) as opened:
         await opened.create(CLUSTERS, make_cluster())
         await opened.cluster("shared", lambda found: found.status.state == "ready")
         yield opened
@@ -40,6 +37,10 @@ async def stage(
 
 def is_in(state: str) -> Callable[[RayJob], bool]:
     return lambda job: job.status.job_deployment_status == state
+
+
+def is_unanswered(job: RayJob) -> bool:
+    return job.status.job_status_check_failure_start_time is not None
 
 
 def is_running(job: RayJob) -> bool:
@@ -115,17 +116,21 @@ async def test_a_dashboard_that_does_not_answer_fails_the_job_after_a_while(stag
     await stage.job("digits-1", is_running)
     stage.kubelet.hold_back("no node is left")
     await stage.kubelet.kill_pod(stage.namespace, await head_name(stage))
+    await stage.job("digits-1", is_unanswered)
+    stage.clock.put_forward(300)
     status = (await stage.job("digits-1", is_in("Failed"))).status
     assert (status.job_status, status.reason) == ("RUNNING", "JobStatusCheckTimeoutExceeded")
     assert status.failed == 1
-    assert "exceeded timeout of 2s" in status.message
+    assert "exceeded timeout of 300s" in status.message
 
 
 async def test_a_message_alone_is_not_written(stage: Stage) -> None:
     await stage.create(JOBS, make_job(entrypoint="run", jobId="one"))
     before = await stage.job("digits-1", is_running)
     stage.dashboards.jobs(stage.namespace, "shared")["one"].message = "something else"
-    await asyncio.sleep(1)
+    heard = stage.dashboards.num_looks
+    # At the second look from now on, what the first one saw would have been written.
+    await stage.until("two more looks", lambda: stage.dashboards.num_looks >= heard + 2)
     after = await stage.job("digits-1")
     assert after.status.message == "Job is currently running."
     assert after.metadata.resource_version == before.metadata.resource_version
@@ -156,10 +161,12 @@ async def test_a_spec_that_is_put_right_does_not_lead_out_of_a_failed_validation
     await stage.api.patch(
         JOBS, stage.namespace, "digits-1", {"spec": {"submissionMode": "HTTPMode"}}
     )
-    await asyncio.sleep(1)
+    # One worker looks at what changed in the order of the changes.
+    await stage.create(JOBS, make_job("digits-2", entrypoint="succeed", jobId="later"))
+    await stage.job("digits-2", is_in("Complete"))
     status = (await stage.job("digits-1")).status
     assert status.job_deployment_status == "ValidationFailed"
-    assert drivers(stage) == []
+    assert drivers(stage) == ["later"]
 
 
 async def test_a_job_of_a_cluster_that_is_not_there_waits_and_says_so(
@@ -233,22 +240,28 @@ async def test_a_lost_head_that_does_not_come_back_ends_in_the_long_timeout(stag
     await stage.kubelet.kill_pod(
         stage.namespace, await head_name(stage, job.status.ray_cluster_name)
     )
+    await stage.job("own-1", is_unanswered)
+    stage.clock.put_forward(300)
     status = (await stage.job("own-1", is_in("Failed"))).status
     assert (status.job_status, status.reason) == ("RUNNING", "JobStatusCheckTimeoutExceeded")
     assert drivers(stage) == [status.job_id]
 
 
 async def test_deadlines_are_counted_from_the_start_of_the_attempt(stage: Stage) -> None:
-    late = make_job("late", entrypoint="run", activeDeadlineSeconds=5)
-    await stage.create(JOBS, late)
+    await stage.create(JOBS, make_job("late", entrypoint="run", activeDeadlineSeconds=3600))
+    await stage.job("late", is_running)
+    stage.clock.put_forward(3600)
     status = (await stage.job("late", is_in("Failed"))).status
     assert (status.job_status, status.reason) == ("RUNNING", "DeadlineExceeded")
     assert status.start_time is not None
     assert status.end_time is not None
-    assert status.end_time - status.start_time >= timedelta(seconds=5)
+    assert status.end_time - status.start_time >= timedelta(seconds=3600)
 
     stage.kubelet.hold_back("0/1 nodes are available")
-    await stage.create(JOBS, make_job("slow", None, entrypoint="run", preRunningDeadlineSeconds=1))
+    slow = make_job("slow", None, entrypoint="run", preRunningDeadlineSeconds=3600)
+    await stage.create(JOBS, slow)
+    await stage.job("slow", is_in("Initializing"))
+    stage.clock.put_forward(3600)
     status = (await stage.job("slow", is_in("Failed"))).status
     assert (status.job_status, status.reason) == ("", "PreRunningDeadlineExceeded")
 

@@ -49,7 +49,7 @@ class ApiError(TryAgainError):
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status}: {message}")
-        self.status = status
+        self.status, self.message = status, message
 
 
 class KubeApi:
@@ -106,9 +106,18 @@ class KubeApi:
         found = [item for item in items if isinstance(item, dict)]
         return found, str(metadata.get("resourceVersion"))
 
-    async def create(self, kind: Kind, namespace: str, manifest: Manifest) -> Manifest:
-        """Create the object."""
-        return await self._ask("POST", kind.path(namespace), body=manifest)
+    async def create(
+        self,
+        kind: Kind,
+        namespace: str,
+        manifest: Manifest,
+        *,
+        is_strict: bool = False,
+        is_trial: bool = False,
+    ) -> Manifest:
+        """Create the object; strictly refuses unknown fields, and a trial keeps nothing."""
+        query = [("fieldValidation", "Strict")] * is_strict + [("dryRun", "All")] * is_trial
+        return await self._ask("POST", kind.path(namespace), query=query, body=manifest)
 
     async def replace(
         self, kind: Kind, namespace: str, name: str, manifest: Manifest, *, part: str = ""

@@ -4,6 +4,8 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +18,7 @@ from tests.kuberay.names import LABEL_CLUSTER
 from tests.kuberay.operator import run_operator
 from tests.kuberay.rayresources import RayCluster, RayJob
 from tests.kuberay.resources import Manifest, Pod
-from tests.kuberay.settings import Settings
+from tests.kuberay.settings import Settings, now
 
 Found = TypeVar("Found")
 _LOOK_SECONDS = 0.02
@@ -33,6 +35,21 @@ def _succeed(submission: Submission) -> Driver:
     return finish("trained")
 
 
+@dataclass
+class Clock:
+    """The time by which the operator counts its deadlines; a test does not wait for them."""
+
+    ahead: timedelta = timedelta(0)
+
+    def __call__(self) -> datetime:
+        """Return the time."""
+        return now() + self.ahead
+
+    def put_forward(self, seconds: float) -> None:
+        """Let so much time have passed."""
+        self.ahead += timedelta(seconds=seconds)
+
+
 class Stage:
     """One namespace with all that KubeRay and Ray do in it."""
 
@@ -46,7 +63,8 @@ class Stage:
     ) -> None:
         self.api, self.namespace = api, namespace
         self.dashboards, self.kubelet = dashboards, kubelet
-        self._settings = settings
+        self.clock = Clock()
+        self._settings = replace(settings, now=self.clock)
         self._operator: asyncio.Task[None] | None = None
 
     async def start_operator(self) -> None:
@@ -142,12 +160,11 @@ async def open_stage(
     *,
     choose: ChooseDriver = _succeed,
     start_seconds: float = 0.0,
-    poll_seconds: float = 0.2,
-    status_check_timeout_seconds: float = 300.0,
+    poll_seconds: float = 0.05,
 ) -> AsyncIterator[Stage]:
     """Play KubeRay, a kubelet and Ray's dashboards in a namespace; `choose` names the drivers.
 
-    Times are those of Settings, shortened: what KubeRay does every 3 s is done every 0.2 s.
+    What KubeRay does every 3 s is done 20 times a second; deadlines go by the stage's clock.
     """
     async with await KubeApi.connect(kubeconfig) as api, Dashboards(choose) as dashboards:
         settings = Settings(
@@ -155,7 +172,6 @@ async def open_stage(
             dashboard_url=dashboards.url_template,
             poll_seconds=poll_seconds,
             cluster_retry_seconds=poll_seconds,
-            status_check_timeout_seconds=status_check_timeout_seconds,
         )
         kubelet = Kubelet(api, namespace, dashboards, start_seconds=start_seconds)
         stage = Stage(api, namespace, dashboards, kubelet, settings)
