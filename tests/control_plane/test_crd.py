@@ -1,15 +1,16 @@
 """The API server refuses what the model refuses, and hands back what was given."""
 
 import json
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
 
-from hack.cluster.failure import ClusterError
 from tests.builders import make_data, make_dataset, make_document
 from tests.control_plane.plugin import ROOT, ControlPlane
+from tests.kuberay.api import ApiError, Kind, KubeApi
 from trainshed_api.loading import Document, load_file
 from trainshed_api.rules import Rule, iterate_rules
 from trainshed_api.validation import validate_document
@@ -18,6 +19,7 @@ SAMPLES = [
     ROOT / "manifests" / "trainingrun.yaml",
     *(ROOT / "manifests" / "samples").glob("*.yaml"),
 ]
+RUNS = Kind("/apis/trainshed.dev/v1alpha1", "trainingruns")
 QUANTITY = "want a Kubernetes quantity above 0, such as 2, 500m or 8Gi"
 
 
@@ -170,61 +172,66 @@ CHANGES: dict[str, Change] = {
 
 @pytest.fixture(scope="module")
 def namespace_of_all(control_plane: ControlPlane, trainingrun_crd: str) -> str:
-    """One namespace for what is not kept: everything here is a dry run or deleted at once."""
+    """One namespace for what is not kept: a dry run, or an object with a name of its own."""
     control_plane.kubectl("create", "namespace", "crd-tests")
     return "crd-tests"
 
 
-def create(control_plane: ControlPlane, namespace: str, spec: Document, *options: str) -> Document:
-    """Return the object as the API server makes it."""
+@pytest.fixture
+async def api(control_plane: ControlPlane, trainingrun_crd: str) -> AsyncIterator[KubeApi]:
+    """The API without kubectl, which takes a process for every question."""
+    async with await KubeApi.connect(control_plane.kubeconfig) as connected:
+        yield connected
+
+
+def manifest_of(spec: Document) -> Document:
+    """Return a run with that spec, under a name that the server gives it."""
     document = make_document(**{k: v for k, v in spec.items() if v is not None})
     if spec.get("train", "") is None:
         document["spec"] = {k: v for k, v in spec.items() if v is not None}
-    answer = control_plane.kubectl(
-        "create", "-n", namespace, "--validate=strict", "-o", "json", "-f", "-", *options,
-        stdin=json.dumps(document),
-    )  # fmt: skip
-    made = json.loads(answer)
-    assert isinstance(made, dict)
-    return made
+    return {**document, "metadata": {"generateName": "digits-"}}
+
+
+def complaint(refusal: ApiError) -> str:
+    """Return what the server says to a user."""
+    said = json.loads(refusal.message)["message"]
+    assert isinstance(said, str)
+    return said
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_server_refuses(control_plane: ControlPlane, namespace_of_all: str, case: str) -> None:
+async def test_server_refuses(api: KubeApi, namespace_of_all: str, case: str) -> None:
     spec, want = REFUSED[case]
 
-    with pytest.raises(ClusterError) as refusal:
-        create(control_plane, namespace_of_all, spec, "--dry-run=server")
+    with pytest.raises(ApiError) as refusal:
+        await api.create(RUNS, namespace_of_all, manifest_of(spec), is_strict=True, is_trial=True)
 
-    assert want in str(refusal.value)
+    assert want in complaint(refusal.value)
 
 
-def test_server_refuses_a_long_name(control_plane: ControlPlane, namespace_of_all: str) -> None:
+async def test_server_refuses_a_long_name(api: KubeApi, namespace_of_all: str) -> None:
     document = make_document() | {"metadata": {"name": "a" * 41}}
 
-    with pytest.raises(ClusterError, match=r"metadata\.name: want at most 40"):
-        control_plane.kubectl(
-            "create", "-n", namespace_of_all, "-f", "-", stdin=json.dumps(document)
-        )
+    with pytest.raises(ApiError, match=r"metadata\.name: want at most 40"):
+        await api.create(RUNS, namespace_of_all, document)
 
 
 @pytest.mark.parametrize("case", CHANGES)
-def test_server_lets_change_what_may_change(
-    control_plane: ControlPlane, namespace_of_all: str, case: str
+async def test_server_lets_change_what_may_change(
+    api: KubeApi, namespace_of_all: str, case: str
 ) -> None:
     change = CHANGES[case]
-    made = create(control_plane, namespace_of_all, change.start)
-    patch = json.dumps({"spec": change.change})
-    words = ("-n", namespace_of_all, "trun", "digits")
-    try:
-        if change.want:
-            with pytest.raises(ClusterError) as refusal:
-                control_plane.kubectl("patch", *words, "--type=merge", "-p", patch)
-            assert change.want in str(refusal.value)
-        else:
-            control_plane.kubectl("patch", *words, "--type=merge", "-p", patch)
-    finally:
-        control_plane.kubectl("delete", *words, "--wait=true")
+    made = await api.create(RUNS, namespace_of_all, manifest_of(change.start), is_strict=True)
+    metadata = made["metadata"]
+    assert isinstance(metadata, dict)
+    name = str(metadata["name"])
+
+    if change.want:
+        with pytest.raises(ApiError) as refusal:
+            await api.patch(RUNS, namespace_of_all, name, {"spec": change.change})
+        assert change.want in complaint(refusal.value)
+    else:
+        await api.patch(RUNS, namespace_of_all, name, {"spec": change.change})
     assert made["kind"] == "TrainingRun"
 
 
@@ -266,7 +273,7 @@ def test_explain_reads_like_a_manual(control_plane: ControlPlane, trainingrun_cr
 def test_columns_are_those_of_the_status(
     control_plane: ControlPlane, namespace: str, trainingrun_crd: str
 ) -> None:
-    create(control_plane, namespace, {})
+    control_plane.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(make_document()))
     status = {
         "phase": "Running",
         "attempt": 2,
