@@ -46,6 +46,9 @@ class Checkout:
                 shutil.copy2(source / name, root / name)
         if (source.parent / "shared").exists():  # where tests look for KubeRay's CRDs
             (folder / "shared").symlink_to(source.parent / "shared")
+        # Some tests ask git what is tracked.
+        subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+        subprocess.run(["git", "add", "-A"], cwd=root, check=True)
         own = source / ".venv" / "bin" / "python"
         return Checkout(own if own.exists() else Path(sys.executable), root)
 

@@ -15,6 +15,7 @@ PURE = "not ray and not control_plane and not e2e and not gpu"
 SLOW = "not e2e and not gpu"
 # What pytest ends with: all passed, some failed, nothing was chosen.
 PASSED, FAILED, NOTHING = 0, 1, 5
+_SKIPPED = re.compile(r"\b\d+ skipped\b")
 _SEEN_BY = re.compile(r"^(?:FAILED|ERROR) (\S+::.*?)(?: - .*)?$", re.MULTILINE)
 
 
@@ -40,28 +41,29 @@ class Result:
 def try_fault(checkout: Checkout, fault: Fault, *, with_slow: bool) -> Result:
     """Return which test sees the fault first."""
     began = time.monotonic()
-    wanted = (*fault.pure, *(fault.slow if with_slow else ()))
-    notes = tuple(f"no {target}" for target in wanted if not checkout.has_target(target))
+    phases: list[tuple[Literal["pure", "slow"], tuple[str, ...], str]]
+    phases = [("pure", fault.pure, PURE), ("slow", fault.slow, SLOW)]
+    notes: list[str] = []
     with checkout.having(fault):
-        seen = _first_failure(checkout, fault.pure, PURE)
-        if seen:
-            return Result(fault.id, "pure", seen, time.monotonic() - began, notes)
-        if with_slow:
-            seen = _first_failure(checkout, fault.slow, SLOW)
-    return Result(fault.id, "slow" if seen else "", seen, time.monotonic() - began, notes)
+        for phase, targets, chosen in phases if with_slow else phases[:1]:
+            notes += [f"no {target}" for target in targets if not checkout.has_target(target)]
+            there = [target for target in targets if checkout.has_target(target)]
+            seen = _first_failure(checkout, there, chosen, notes) if there else ""
+            if seen:
+                return Result(fault.id, phase, seen, time.monotonic() - began, tuple(notes))
+    return Result(fault.id, "", "", time.monotonic() - began, tuple(notes))
 
 
-def _first_failure(checkout: Checkout, targets: Sequence[str], chosen: str) -> str:
-    """Return the first test that fails; empty where all pass or none is there."""
-    there = [target for target in targets if checkout.has_target(target)]
-    if not there:
-        return ""
+def _first_failure(checkout: Checkout, there: Sequence[str], chosen: str, notes: list[str]) -> str:
+    """Return the first test that fails; empty where all pass. What is skipped is noted."""
     done = subprocess.run(
         [checkout.python, "-m", "pytest", "-x", "-q", "-m", chosen, *there],
         cwd=checkout.root, env=checkout.environment,
         check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     if done.returncode in (PASSED, NOTHING):
+        if skipped := _SKIPPED.search(done.stdout):
+            notes.append(skipped[0])
         return ""
     found = _SEEN_BY.search(done.stdout)
     if done.returncode != FAILED or found is None:
