@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from tests.app.builders_rows import write_rows
 from tests.app.processes import Mark, children
 from tests.app.ray_run import run_folder, trainshed, write_run
 from trainshed.cli.main import main
-from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED
+from trainshed.preflight import Place, prepare
+from trainshed_api.loading import load_file
+from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED, EXIT_TRY_AGAIN
 
 ROWS = 60
 USERS_MODULE = """
@@ -112,6 +115,19 @@ def test_every_mistake_is_said_at_once(
         'error: spec.precision: got "double", want one of float32, bfloat16, float16',
         'error: spec.sead: unknown field; did you mean "seed"?',
     ]
+
+
+def test_a_run_that_another_driver_is_at_work_on_is_left_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_run(folder, "test", **make_spec())
+    prepared = prepare(load_file(file), Place(folder))
+    with closing(prepared.folder.claim(prepared.spec_hash, fresh=False)):
+        before = content(folder)
+
+        assert call(monkeypatch, "run", str(file)) == EXIT_TRY_AGAIN
+        assert f"attempt 1 is held by process {os.getpid()} on" in capsys.readouterr().err
+        assert content(folder).keys() == before.keys()  # of whom only the heartbeat goes on
 
 
 @dataclass(frozen=True)

@@ -1,40 +1,65 @@
-"""A job that cannot begin says so to its user and to its controller."""
+"""What cannot begin, or has come to its end, says so to its user and to its controller."""
 
 import time
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tests.app.jobs.server import serve
 from tests.builders import make_run
-from trainshed.begin import Wish, begin_job
+from trainshed import begin
+from trainshed.begin import Wish
+from trainshed.capacity import Cluster, Node
+from trainshed.folder import AttemptHeldError
+from trainshed.identity import Identity
+from trainshed.preflight import Place, Prepared, prepare
+from trainshed.push import Pusher, Target
 from trainshed.signals import Stop
 from trainshed_api.errors import SpecError
 from trainshed_api.job import encode_run
-from trainshed_api.names import EXIT_INVALID, INVALID
+from trainshed_api.names import (
+    EXIT_INVALID,
+    EXIT_SUCCEEDED,
+    INVALID,
+    NODE_GROUP_LABEL,
+    SUCCEEDED,
+)
+from trainshed_api.records import ResultRecord
 from trainshed_api.snapshot import Snapshot, final_snapshot
 
 # Nobody is there: whoever tries to join has already been found to be in order.
 ADDRESS = "127.0.0.1:1"
+UID = "0d9f1c2e-aaaa-bbbb-cccc-1234567890ab"
 
 
-def begin(monkeypatch: pytest.MonkeyPatch, *settings: str, **environment: str) -> None:
+def make_wish() -> Wish:
+    return Wish(fresh=False, started=time.time(), stop=Stop())
+
+
+def make_prepared(place: Place) -> Prepared:
+    """Return a run without data of 3 epochs."""
+    return prepare(make_run(train="tests.app.processes:children", epochs=3), place)
+
+
+def begin_job(monkeypatch: pytest.MonkeyPatch, *settings: str, **environment: str) -> None:
     """Begin as a job whose environment has these variables, TRAINSHED_ and all before them."""
     for name in ("RAY_ADDRESS", "TRAINSHED_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    begin_job(settings, Wish(fresh=False, started=time.time(), stop=Stop()))
+    begin.begin_job(settings, make_wish())
 
 
 def test_a_job_joins_the_cluster_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SpecError, match="RAY_ADDRESS: not set; TRAINSHED_SPEC is for Ray jobs"):
-        begin(monkeypatch, TRAINSHED_SPEC=encode_run(make_run()), TRAINSHED_HOME="/home")
+        begin_job(monkeypatch, TRAINSHED_SPEC=encode_run(make_run()), TRAINSHED_HOME="/home")
 
 
 def test_a_job_does_not_guess_where_its_files_are(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SpecError, match="TRAINSHED_HOME: not set in this cluster; it names"):
-        begin(monkeypatch, TRAINSHED_SPEC=encode_run(make_run()), RAY_ADDRESS=ADDRESS)
+        begin_job(monkeypatch, TRAINSHED_SPEC=encode_run(make_run()), RAY_ADDRESS=ADDRESS)
 
 
 def test_a_run_that_is_refused_is_told_to_user_log_and_controller(
@@ -45,7 +70,7 @@ def test_a_run_that_is_refused_is_told_to_user_log_and_controller(
         serve(lambda *_: (200, '{"stop": null}')) as server,
         pytest.raises(SpecError) as caught,
     ):
-        begin(
+        begin_job(
             monkeypatch,
             "spec.epochs=three",
             RAY_ADDRESS=ADDRESS,
@@ -64,4 +89,69 @@ def test_a_run_that_is_refused_is_told_to_user_log_and_controller(
     logged = final_snapshot(capsys.readouterr().out)
     assert logged
     assert logged.message == want
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_finished_run_says_so_to_user_and_controller_and_is_not_attempted_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = Place(tmp_path, in_cluster=True, identity=Identity("team-a", UID, 2))
+    prepared = make_prepared(place)
+    prepared.folder.claim(prepared.spec_hash, fresh=False, number=1).close()
+    result = ResultRecord(
+        outcome=SUCCEEDED,
+        epochs=3,
+        wall_seconds=1.0,
+        attempt=1,
+        finished_at=datetime.now(UTC),
+        report="report.html",
+    )
+    prepared.folder.result.write_text(result.model_dump_json(by_alias=True))
+    pusher = Pusher(2, None, time.time(), Stop())
+
+    code = begin.begin(prepared.run, place, tmp_path, make_wish(), pusher)
+
+    assert code == EXIT_SUCCEEDED
+    assert capsys.readouterr().out == (
+        "digits is finished: --fresh trains it again\nreport: report.html\n"
+    )
+    assert prepared.folder.attempts() == [1]
+    told = final_snapshot(pusher.deliver())
+    assert told
+    assert (told.outcome, told.exit_code) == (SUCCEEDED, EXIT_SUCCEEDED)
+    assert (told.message, told.result) == ("finished by attempt 1", str(prepared.folder.result))
+
+
+def test_an_attempt_that_another_driver_holds_is_made_once_and_the_late_one_tells_nobody(
+    tmp_path: Path,
+) -> None:
+    place = Place(tmp_path, in_cluster=True, identity=Identity("team-a", UID, 2))
+    prepared = make_prepared(place)
+    held = prepared.folder.claim(prepared.spec_hash, fresh=False, number=2)
+    with closing(held), serve(lambda *_: (200, '{"stop": null}')) as server:
+        pusher = Pusher(2, Target(server.address, "secret"), time.time(), Stop())
+        with pytest.raises(AttemptHeldError, match="attempt 2 is held by"):
+            begin.begin(prepared.run, place, tmp_path, make_wish(), pusher)
+        assert server.asked == []
+
+    assert prepared.folder.path == tmp_path / "runs" / "team-a" / "digits-0d9f1c2e"
+    assert prepared.folder.attempts() == [2]
+
+
+def test_more_workers_than_the_group_holds_are_refused_with_the_arithmetic_and_leave_nothing(
+    tmp_path: Path,
+) -> None:
+    gpu, cpu = (Node({NODE_GROUP_LABEL: name}, {"CPU": 2}, {"CPU": 2}) for name in ("gpu", "cpu"))
+    place = Place(tmp_path, in_cluster=True, cluster=Cluster([gpu, cpu]))
+    run = make_run(
+        train="tests.app.processes:children",
+        workers={"count": 8, "group": "gpu"},
+        batchSize=8,
+    )
+
+    with pytest.raises(SpecError) as caught:
+        begin.begin(run, place, tmp_path, make_wish())
+
+    want = "what fits: group gpu has 2 CPUs on 1 nodes, which is room for 2"
+    assert str(caught.value) == f"spec.workers: got 8 x (1 CPUs), want {want}"
     assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
+import ray.train
 from pydantic import JsonValue
+from ray.train.v2._internal.execution.training_report import _TrainingReport
 
 from tests.app.builders_checkpoint import files_of_at_most
 from tests.builders import make_run
@@ -19,8 +21,10 @@ from trainshed.folder import Attempt
 from trainshed.output import kept
 from trainshed.preflight import Place, Prepared, prepare
 from trainshed.provenance import run_record
+from trainshed.runtime import coordinator as runtime
 from trainshed.runtime.coordinator import View
 from trainshed.runtime.hub import Ending, Failure, Reported
+from trainshed.runtime.relay import ReportRelay
 from trainshed.signals import FENCED, Stop
 from trainshed_api.progress import (
     AnyEvent,
@@ -301,6 +305,21 @@ def test_checkpoints_that_nobody_can_rank_end_a_run_at_the_first_one(tmp_path: P
     want = "spec.checkpoint.best.metric: got valid.accuracy, want a reported metric: loss"
 
     assert verdict == Verdict("Failed", want, want, "Application")
+
+
+def test_what_a_function_of_ray_trains_alone_reports_is_ranked_or_the_end(tmp_path: Path) -> None:
+    _, _, driver, display = make_driver(tmp_path, checkpoint=BEST)
+    coordinator = cast("Client", runtime.Coordinator(started=0.0))
+    saved = _TrainingReport(
+        ray.train.Checkpoint("/ray/checkpoint_1"), {"epoch": 1, "loss": 1.0}, validation=False
+    )
+    ReportRelay(coordinator).after_report(saved, [saved.metrics])
+    verdict = driver.watch(coordinator, Work(looks=10**9))
+    driver.close(make_finished())
+
+    want = "spec.checkpoint.best.metric: got valid.accuracy, want a reported metric: loss"
+    assert verdict == Verdict("Failed", want, want, "Application")
+    assert [type(event) for event in display.events] == [Progress, CheckpointSaved, Finished]
 
 
 def test_a_run_that_failed_left_word_of_how_far_it_came(tmp_path: Path) -> None:

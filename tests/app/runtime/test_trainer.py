@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 import ray.exceptions
+from ray import cloudpickle
+from ray.exceptions import RayTaskError
 from ray.train.v2._internal import constants
 from ray.train.v2._internal.callbacks.datasets import DatasetsCallback
 from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
@@ -73,6 +75,25 @@ def test_what_the_users_function_raised_is_never_tried_again() -> None:
     error = make_error({0: UserFailureError("ValueError: no"), 1: PeerLostError("gone")})
     assert policy.make_decision(error) == FailureDecision.RAISE
     assert told.lost == []
+
+
+def as_ray_hands_it_over(error: Exception) -> Exception:
+    """Return a worker's error as it arrives at the controller: in a type made for the occasion."""
+    wrapped = RayTaskError("run", "Traceback (most recent call last):\n", error)
+    arrived: Exception = cloudpickle.loads(cloudpickle.dumps(wrapped.as_instanceof_cause()))
+    return arrived
+
+
+def test_whose_error_it_was_survives_the_way_through_ray() -> None:
+    policy, told = make_policy(max_failures=10)
+    left_behind = as_ray_hands_it_over(PeerLostError("gone"))
+    lost = make_error({0: left_behind, 1: ray.exceptions.RayActorError()})
+    assert policy.make_decision(lost) == FailureDecision.RETRY
+    assert [message.partition(":")[0] for message in told.lost] == ["lost worker 1"]
+
+    users = make_error({1: as_ray_hands_it_over(UserFailureError("KeyError: 'lable'"))})
+    assert policy.make_decision(users) == FailureDecision.RAISE
+    assert len(told.lost) == 1
 
 
 def test_a_lost_worker_is_retried_until_the_budget_is_spent() -> None:
