@@ -21,6 +21,8 @@ SOON = 60.0
 
 
 FAST = Timing(apart=0.01, last=0.2)
+# In which as many would have come, were there anything to tell.
+SOME_POSTS = 10 * FAST.apart
 
 
 @contextmanager
@@ -70,15 +72,16 @@ def test_a_driver_says_that_it_is_there_and_then_each_change_of_state() -> None:
 
 def test_the_first_step_and_checkpoints_are_told_at_once_and_other_steps_in_their_time() -> None:
     with serve(lambda *_: GO_ON) as server, pushing(server) as pusher:
+        # Each is heard before the next, so that nothing else is on its way.
         wait_until(server, "Starting")
         pusher.show(make_started(2))
+        wait_until(server, "Training")
         pusher.show(make_progress(1))
         wait_for(server, lambda snapshot: snapshot.progress is not None)
-        time.sleep(1)  # so that nothing else is on its way
         before = len(server.asked)
         for step in range(2, 30):
             pusher.show(make_progress(step))
-        time.sleep(0.2)
+        time.sleep(SOME_POSTS)
         assert len(server.asked) == before
         pusher.show(make_checkpoint(30))
         last = wait_for(server, lambda snapshot: snapshot.checkpoint is not None)
@@ -160,7 +163,7 @@ def test_nothing_is_said_to_have_ended_before_its_cause_is_known() -> None:
     with serve(lambda *_: GO_ON) as server, pushing(server) as pusher:
         wait_until(server, "Starting")
         pusher.show(make_finished("Failed"))
-        time.sleep(0.2)
+        time.sleep(SOME_POSTS)
 
         assert {snapshot.state for snapshot in snapshots(server)} == {"Starting"}
 
