@@ -4,7 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import ray.exceptions
@@ -79,8 +79,9 @@ def test_what_the_users_function_raised_is_never_tried_again() -> None:
 
 def as_ray_hands_it_over(error: Exception) -> Exception:
     """Return a worker's error as it arrives at the controller: in a type made for the occasion."""
-    wrapped = RayTaskError("run", "Traceback (most recent call last):\n", error)
-    arrived: Exception = cloudpickle.loads(cloudpickle.dumps(wrapped.as_instanceof_cause()))
+    made: Any = RayTaskError  # whose arguments Ray has left without types
+    wrapped = made("run", "Traceback (most recent call last):\n", error).as_instanceof_cause()
+    arrived: Exception = cloudpickle.loads(cloudpickle.dumps(wrapped))  # type: ignore[no-untyped-call]
     return arrived
 
 

@@ -1,0 +1,152 @@
+"""Attempts of a run on one worker in this process: all of it but Ray's processes.
+
+The driver, the coordinator and the worker are those of a whole run, and Ray Train is in its local
+mode. Datasets are read by torch's loader, as Ray Data would need Ray.
+"""
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import torch
+from pydantic import JsonValue
+from ray.train.v2._internal.execution.storage import StorageContext
+from ray.train.v2._internal.execution.train_fn_utils import LocalTrainFnUtils, set_train_fn_utils
+from ray.train.v2.api.context import LocalTrainContext
+
+from tests.app.builders_checkpoint import files_of_at_most
+from tests.builders import make_run
+from trainshed import atomic, resume
+from trainshed.driver import Driver
+from trainshed.ending import Verdict, write_ending
+from trainshed.folder import RunFolder
+from trainshed.launch import Launch, make_job
+from trainshed.preflight import Place, prepare
+from trainshed.provenance import run_record
+from trainshed.runtime.coordinator import Coordinator
+from trainshed.runtime.worker import Worker
+from trainshed.signals import Stop
+from trainshed_api.progress import AnyEvent, Finished, Started, WarningEvent
+
+if TYPE_CHECKING:
+    from trainshed.runtime.client import Client
+
+UNLIMITED = 2**40
+
+
+@dataclass(frozen=True)
+class Left:
+    """What an attempt left: how it ended, what was shown, and what its worker raised."""
+
+    folder: RunFolder
+    verdict: Verdict
+    events: list[AnyEvent]
+    error: Exception | None
+
+    @property
+    def started(self) -> Started:
+        """Return where it began."""
+        return next(event for event in self.events if isinstance(event, Started))
+
+    @property
+    def finished(self) -> Finished:
+        """Return the last event."""
+        last = self.events[-1]
+        assert isinstance(last, Finished)
+        return last
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return what was warned of."""
+        return [event.message for event in self.events if isinstance(event, WarningEvent)]
+
+
+def train_alone(home: Path, spec: Mapping[str, JsonValue], *, fresh: bool = False) -> Left:
+    """Run the next attempt of a run whose paths lie under `home`."""
+    prepared = prepare(make_run(**spec), Place(home))
+    found, refused = resume.choose(prepared, home, fresh)
+    attempt = prepared.folder.claim(prepared.spec_hash, fresh)
+    record = run_record(prepared, home).model_dump_json(by_alias=True)
+    atomic.write_text(prepared.folder.record, record)
+    launch = Launch(prepared, Place(home), found, refused, started=time.time())
+    coordinator = cast("Client", Coordinator(launch.started))
+    worker = Worker(make_job(launch, attempt), coordinator)
+    display = Shown()
+    driver = Driver(prepared, attempt, display, Stop())
+    for note in refused:
+        driver.warn(note)
+    work = Work(worker, dict(prepared.spec.config))
+    with ray_train_here(attempt.folder), files_of_at_most(UNLIMITED):
+        work.start()
+        verdict = driver.watch(coordinator, work)
+        work.join()
+    write_ending(prepared, attempt, driver, verdict, launch.started)
+    attempt.close()
+    return Left(prepared.folder, verdict, display.events, work.error)
+
+
+@dataclass
+class Shown:
+    """A display that keeps what it is shown."""
+
+    events: list[AnyEvent] = field(default_factory=list)
+
+    def show(self, event: AnyEvent) -> None:
+        """Keep it."""
+        self.events.append(event)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Work(threading.Thread):
+    """What Ray Train does of a run: calls the worker, whose error ends it."""
+
+    def __init__(self, worker: Worker, config: dict[str, object]) -> None:
+        super().__init__(name="worker", daemon=True)
+        self._worker = worker
+        self._config = config
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        """Train to the end."""
+        try:
+            self._worker(self._config)
+        except Exception as error:
+            self.error = error
+
+
+class Context(LocalTrainContext):
+    """Ray Train's context of a worker by itself, with a storage as in a group."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(experiment_name="ray")
+        self._storage = StorageContext(folder, "ray")
+
+    def get_storage(self) -> StorageContext:
+        """Return where checkpoints lie."""
+        return self._storage
+
+
+class Functions(LocalTrainFnUtils):
+    """Ray Train's functions, such as `ray.train.report`, for a worker by itself."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(experiment_name="ray")
+        self._context = Context(folder)
+
+
+@contextmanager
+def ray_train_here(folder: Path) -> Iterator[None]:
+    """Let Ray Train's functions work in this process, with a storage."""
+    threads = torch.get_num_threads()
+    set_train_fn_utils(Functions(folder))
+    try:
+        yield
+    finally:
+        set_train_fn_utils(None)
+        torch.set_num_threads(threads)
