@@ -1,5 +1,6 @@
 """The CRD says what the model says, and the chart holds it as it is generated."""
 
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -24,6 +25,7 @@ def dig(value: JsonValue, *steps: str | int) -> JsonValue:
     return value
 
 
+@cache
 def spec_schema() -> JsonValue:
     return dig(
         render_crd(), "spec", "versions", 0, "schema", "openAPIV3Schema", "properties", "spec"
