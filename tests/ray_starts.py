@@ -56,7 +56,8 @@ def note_joined(kept: Path) -> None:
 
     What joined and still lives belongs to the head's dashboard, or to the tests themselves.
     """
-    logs = kept.glob("session_*/logs/python-core-driver-*.log")
+    name = "session_*/logs/python-core-driver-*.log"
+    logs = [*kept.glob(name), *kept.glob(f"*/{name}")]  # of the head and of other nodes
     drivers = {log.stem.rpartition("_")[2] for log in logs}
     ended = [driver for driver in drivers if not Path("/proc", driver).exists()]
     (kept / _JOINED).write_text(str(len(ended)), encoding="ascii")

@@ -84,8 +84,11 @@ def start_cluster(home: Path, groups: Mapping[str, int]) -> Iterator[Head]:
             *("--dashboard-host", "127.0.0.1", "--ray-client-server-port", str(free_port())),
             *("--temp-dir", str(sessions), *resources[0]),
         )
-        for words in resources[1:]:
-            start_node(head, "--address", head.gcs, *words)
+        for number, words in enumerate(resources[1:]):
+            # A folder of its own, as on a machine of its own: each node that comes to know of a job
+            # unpacks its code anew, in a shared one under the feet of the job's driver.
+            own = ("--temp-dir", str(sessions / str(number)))
+            start_node(head, "--address", head.gcs, *own, *words)
         wait_for_dashboard(head)
         yield head
     finally:

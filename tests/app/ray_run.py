@@ -73,8 +73,13 @@ def finish(process: subprocess.Popen[str], timeout_seconds: float = 400) -> Outp
         stdout, stderr = process.communicate(timeout=timeout_seconds)
     finally:
         end_group(process)
+    return read_output(process.returncode, stdout, stderr)
+
+
+def read_output(code: int, stdout: str, stderr: str) -> Output:
+    """Return what a command left, with its events."""
     events = [parse_event(line) for line in stdout.splitlines() if line.startswith("{")]
-    return Output(process.returncode, events, stdout, stderr)
+    return Output(code, events, stdout, stderr)
 
 
 def trainshed(
