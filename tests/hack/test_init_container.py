@@ -22,12 +22,19 @@ def head() -> Iterator[socket.socket]:
         yield listening
 
 
+def write_command(folder: Path, name: str, exit_code: int = 0) -> Path:
+    """Write a command that only notes what it is asked; return the file with its notes."""
+    asked = folder / f"{name} was asked"
+    own = folder / name
+    own.write_text(f'#!/bin/sh\necho "$@" >> "{asked}"\nexit {exit_code}\n')
+    own.chmod(0o755)
+    return asked
+
+
 def ray(folder: Path, environment: dict[str, str], *words: str) -> tuple[int, str]:
     """Return the code of a `ray` command in a container, and what Ray's own was asked."""
-    asked = folder / "asked"
-    own = folder / "ray"
-    own.write_text(f'#!/bin/sh\necho "$@" >> {asked}\nexit 3\n')
-    own.chmod(0o755)
+    asked = write_command(folder, "ray", exit_code=3)
+    write_command(folder, "sleep")
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["/bin/bash", "-c", "--", f"ray {' '.join(words)}"],
@@ -54,6 +61,9 @@ def test_a_head_that_is_not_there_is_said_so(tmp_path: Path, head: socket.socket
     head.close()
 
     assert ray(tmp_path, INIT, "health-check", "--address", gone) == (1, "")
+
+    rests = (tmp_path / "sleep was asked").read_text().split()
+    assert sum(map(float, rests)) == pytest.approx(5), "as long as KubeRay rests between questions"
 
 
 @pytest.mark.parametrize(
