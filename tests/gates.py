@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 import pytest
 
 # Tests of one group run one after another in one process, and so share what its fixtures start.
-GROUPS = {"head": "kept head", "control_plane": "API server"}
+GROUPS = {"head": "kept head", "control_plane": "API server", "renderer": "rendered chart"}
 # What a test starts, by its marker; the first that it has counts.
 STARTS = ("e2e", "control_plane", "ray")
 NOTHING = "nothing"

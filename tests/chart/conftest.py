@@ -3,16 +3,14 @@
 import pytest
 
 from hack.chart.helm import prepare_chart
-from hack.tools.finder import ToolMissingError, find
+from hack.tools.finder import find
 from tests.chart.rendering import Renderer
 
 
 @pytest.fixture(scope="session")
 def helm() -> str:
-    try:
-        return str(find("helm"))
-    except ToolMissingError as missing:
-        pytest.skip(str(missing))
+    # Nothing can be said of the chart without it: where it cannot be had, that is an error.
+    return str(find("helm"))
 
 
 @pytest.fixture(scope="session")
