@@ -1,0 +1,135 @@
+"""Whoever goes on in the middle of a pass gets its rest: any files, any mode, any step, any ranks.
+
+What Ray Data streams after a loss is here without Ray; test_feeder.py has it with.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from tests.app.data.builders_plan import MemoryBlocks, make_pass, make_plan, write_rows
+from trainshed.data.batches import Feed
+from trainshed.data.order import Piece
+from trainshed.data.plan import DatasetPlan
+from trainshed.data.regroup import regrouped
+from trainshed.data.schedule import Pass, delivery, rank_pieces, rank_rows, split_for
+from trainshed.data.source import first_rows
+
+SHUFFLES: dict[str, JsonValue] = {
+    "none": {"mode": "none"},
+    "files": {"mode": "files"},
+    "blocks": {"mode": "blocks"},
+    "local": {"mode": "local", "bufferSize": 5},
+    "global": {"mode": "global"},
+}
+Steps = list[list[int]]
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A pass of which so many steps are done, over files with row groups of these sizes."""
+
+    groups: list[list[int]]
+    mode: str
+    last: str
+    ranks: int
+    batch_size: int
+    seed: int
+    done: int
+
+
+BEGUN = st.builds(
+    Begun,
+    groups=st.lists(st.lists(st.integers(1, 12), min_size=1, max_size=3), min_size=1, max_size=3),
+    mode=st.sampled_from(sorted(SHUFFLES)),
+    last=st.sampled_from(["drop", "keep"]),
+    ranks=st.integers(1, 4),
+    batch_size=st.integers(4, 11),
+    seed=st.integers(0, 3),
+    done=st.integers(0, 8),
+)
+
+
+def make(begun: Begun, paths: pytest.TempPathFactory, loader: str) -> tuple[DatasetPlan, Pass]:
+    """Return the plan, and the pass from its first step on; there are more steps than are done."""
+    plan = make_plan(
+        write_rows(paths.mktemp("rows"), begun.groups, width=1),
+        loader=loader,  # type: ignore[arg-type]  # a text here
+        cache="none",
+        shuffle=SHUFFLES[begun.mode],
+        feed={"lastBatch": begun.last},
+        num_workers=begun.ranks,
+    )
+    at = make_pass(
+        epoch=1, num_ranks=begun.ranks, batch_size=begun.batch_size, seed=begun.seed, epochs=2
+    )
+    assume(split_for(plan, at, int(plan.counts.sum())).steps > begun.done)
+    return plan, at
+
+
+def steps_of(plan: DatasetPlan, at: Pass, rank: int) -> Steps:
+    """Return a rank's rows, step by step."""
+    batches = Feed(plan, MemoryBlocks(plan, rank), rank).batches(at)
+    return [batch.tensors["id"].tolist() for batch in batches]
+
+
+def rows_in(plan: DatasetPlan, pieces: list[Piece]) -> list[int]:
+    firsts = first_rows(plan.counts)
+    return [int(firsts[p.fragment]) + row for p in pieces for row in range(p.start, p.stop)]
+
+
+@settings(max_examples=60)
+@given(begun=BEGUN)
+def test_the_rest_is_what_was_left(begun: Begun, tmp_path_factory: pytest.TempPathFactory) -> None:
+    plan, at = make(begun, tmp_path_factory, "ray-data")
+    for rank in range(begun.ranks):
+        rest = steps_of(plan, replace(at, first_step=begun.done), rank)
+        assert rest == steps_of(plan, at, rank)[begun.done :]
+
+
+@settings(max_examples=60)
+@given(begun=BEGUN)
+def test_what_streams_is_dealt_to_each_rank_as_it_would_read_it(
+    begun: Begun, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    plan, at = make(begun, tmp_path_factory, "ray-data")
+    at = replace(at, first_step=begun.done)
+    deal = delivery(plan, at, plan.counts)
+    total = int(plan.counts.sum())
+    if begun.mode == "global":
+        streamed = [int(row) for row in np.argsort(deal.positions) if deal.positions[row] >= 0]
+        want = [rank_rows(plan, at, total, rank).tolist() for rank in range(begun.ranks)]
+    else:
+        streamed = rows_in(plan, deal.pieces)
+        pieces = [rank_pieces(plan, at, plan.counts, rank) for rank in range(begun.ranks)]
+        want = [rows_in(plan, mine) for mine in pieces]
+
+    dealt: Steps = [[] for _ in range(begun.ranks)]
+    stream = iter(streamed)
+    for rank, rows in deal.turns:
+        dealt[rank] += [next(stream) for _ in range(rows)]
+    assert dealt == want
+    assert list(stream) == []
+
+
+@settings(max_examples=60)
+@given(begun=BEGUN, now=st.integers(1, 4))
+def test_another_number_of_workers_makes_the_same_steps(
+    begun: Begun, now: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    plan, at = make(begun, tmp_path_factory, "torch")
+    whole = zip(*(steps_of(plan, at, rank) for rank in range(begun.ranks)), strict=True)
+    want = [Counter(row for rows in step for row in rows) for step in whole][begun.done :]
+    while want and want[-1].total() < now:  # a last step that is too small for all of them
+        want.pop()
+
+    rest = replace(at, first_step=begun.done)
+    blocks = [MemoryBlocks(plan, rank) for rank in range(now)]
+    ranks = [list(regrouped(plan, blocks[rank], rest, rank, now)) for rank in range(now)]
+    made = [[batch.tensors["id"].tolist() for batch in step] for step in zip(*ranks, strict=True)]
+    assert [Counter(row for rows in step for row in rows) for step in made] == want
