@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from tests.app.ray_run import Output, finish, run_folder, start, trainshed, write_run
+from tests.app.cli_here import trainshed_here
+from tests.app.ray_run import ROOT, Output, finish, run_folder, start, trainshed, write_run
 from trainshed_api.names import (
     EXIT_APPLICATION,
     EXIT_INTERRUPTED,
@@ -42,6 +43,7 @@ def epochs_of(output: Output) -> list[int | None]:
 @pytest.mark.ray
 @pytest.mark.timeout(900)
 def test_stopped_script_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
+    """Starts a Ray twice: a script that is stopped ends itself, and finds its checkpoint again."""
     file = write_entrypoint(tmp_path, "python", TORCH_EXAMPLE, "--epochs", "12")
     process = start("run", str(file))
     assert process.stdout
@@ -72,51 +74,46 @@ def test_stopped_script_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None
     assert result.seconds.total() == pytest.approx(result.wall_seconds, rel=0.01)
 
 
-@pytest.mark.ray
-@pytest.mark.timeout(900)
-def test_script_with_ray_data_shows_its_progress(tmp_path: Path) -> None:
-    file = write_entrypoint(tmp_path, "python", RAY_DATA_EXAMPLE, "--epochs", "2")
-    output = trainshed("run", str(file))
-    assert output.code == EXIT_SUCCEEDED, output.stderr
-    assert epochs_of(output) == [1, 2]
-    kinds = [type(event) for event in output.events]
-    assert kinds.count(Evaluated) == kinds.count(CheckpointSaved) == 2
-    folder = run_folder(file)
-    result = read_result(file)
-    assert result.checkpoint
-    assert Path(result.checkpoint.path).parent == folder / "attempts" / "1" / "ray"
-    assert "in " + result.checkpoint.path in (folder / "attempts/1/driver.log").read_text("utf-8")
-    assert (folder / "report.html").exists()
-    assert (folder / "run.json").exists()
+# Trains as the example does, says what it was told, and fails.
+FAILING = f"""
+import json, os, runpy, sys
+import ray
 
-
-FAILING = """
-import json, os, ray
-ray.init()
+sys.argv = [{str(ROOT / RAY_DATA_EXAMPLE)!r}, "--epochs", "2"]
+runpy.run_path(sys.argv[0], run_name="__main__")
 
 @ray.remote
 def look():
     return os.environ["COLOUR"]
 
 names = ("TRAINSHED_NUM_WORKERS", "TRAINSHED_STORAGE", "TRAINSHED_RUN_NAME", "COLOUR")
-told = {name: os.environ[name] for name in names} | {"worker": ray.get(look.remote())}
+told = {{name: os.environ[name] for name in names}} | {{"worker": ray.get(look.remote())}}
 print(json.dumps(told))
 raise ValueError("no such digit")
 """
 
 
 @pytest.mark.ray
-def test_failing_script_shows_its_own_traceback(tmp_path: Path) -> None:
+@pytest.mark.timeout(900)
+def test_failing_script_with_ray_data_shows_its_progress_and_its_own_traceback(
+    tmp_path: Path,
+) -> None:
+    """Starts a Ray: the script, its workers and its tasks find it, and what they are told."""
     (tmp_path / "failing.py").write_text(FAILING, encoding="utf-8")
     file = write_entrypoint(tmp_path, "python", "failing.py", env={"COLOUR": "blue"})
     output = trainshed("run", str(file))
-    assert output.code == EXIT_APPLICATION
+
+    assert output.code == EXIT_APPLICATION, output.stderr
     assert "Traceback (most recent call last)" in output.stderr
     assert output.stderr.count("ValueError: no such digit") == 1
     assert output.finished.message.endswith("exit code 1: ValueError: no such digit")
+    assert epochs_of(output) == [1, 2]
+    kinds = [type(event) for event in output.events]
+    assert kinds.count(Evaluated) == kinds.count(CheckpointSaved) == 2
+
     attempt = run_folder(file) / "attempts" / "1"
     log = (attempt / "driver.log").read_text(encoding="utf-8")
-    told = next(json.loads(line) for line in log.splitlines() if line.startswith("{"))
+    told = next(json.loads(line) for line in log.splitlines() if line.startswith('{"TRAINSHED'))
     assert told == {
         "TRAINSHED_NUM_WORKERS": "2",
         "TRAINSHED_STORAGE": str(attempt),
@@ -125,12 +122,17 @@ def test_failing_script_shows_its_own_traceback(tmp_path: Path) -> None:
         "worker": "blue",
     }
     result = read_result(file)
+    assert result.checkpoint
+    assert Path(result.checkpoint.path).parent == attempt / "ray"
+    assert "in " + result.checkpoint.path in log
     assert result.seconds.total() == pytest.approx(result.wall_seconds, rel=0.01)
+    assert (run_folder(file) / "report.html").exists()
+    assert (run_folder(file) / "run.json").exists()
 
 
 def test_missing_script_is_an_error_before_anything_starts(tmp_path: Path) -> None:
     file = write_entrypoint(tmp_path, "python", "gone.py")
-    output = trainshed("run", str(file))
+    output = trainshed_here("run", str(file))
     assert output.code == EXIT_INVALID
     assert 'spec.entrypoint[1]: got "gone.py", want a file in' in output.stderr
     assert not (tmp_path / "runs").exists()
