@@ -162,7 +162,7 @@ def test_data_is_prepared_and_workers_train_on_their_own_groups(head: Head, tmp_
     assert ran == {("streamed", "cpu"), ("cached", "cpu"), ("worker", "gpu")}
 
 
-def test_a_controller_s_attempt_is_told_of_and_stopped_by_an_answer(
+def test_a_controller_s_attempt_is_made_once_told_of_and_stopped_by_an_answer(
     head: Head, tmp_path: Path
 ) -> None:
     told: list[Snapshot] = []
