@@ -1,21 +1,14 @@
-"""Whole runs through the command line, on real data."""
+"""The quick start through the command line, on real data."""
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
 
-from tests.app.builders_rows import write_rows
-from tests.app.ray_run import ROOT, Output, run_folder, trainshed, write_run
-from tests.builders_data import write_pictures
+from tests.app.ray_run import ROOT, Output, trainshed
 from trainshed_api.names import EXIT_SUCCEEDED
 from trainshed_api.progress import CheckpointSaved, Evaluated, Progress, Started
 from trainshed_api.records import ResultRecord, RunRecord
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
@@ -78,57 +71,3 @@ def test_a_finished_run_says_so_instead_of_training_again(home: Path, quick_star
     assert again.code == EXIT_SUCCEEDED
     assert "is finished" in again.stdout
     assert not (home / "runs" / "local" / "digits" / "attempts" / "2").exists()
-
-
-def test_the_plain_data_loader_reaches_the_same_accuracy(home: Path) -> None:
-    sample = str(ROOT / "manifests" / "samples" / "digits-dataloader.yaml")
-    output = trainshed("run", sample, environment={"TRAINSHED_HOME": str(home)})
-    assert output.code == EXIT_SUCCEEDED, output.stderr
-    accuracy = output.finished.metrics["valid.accuracy"]
-    assert accuracy is not None
-    assert accuracy >= 0.95
-
-
-def test_the_vit_trains_on_encoded_pictures_with_augmentation(tmp_path: Path) -> None:
-    for part, rows in (("train", 600), ("test", 200)):
-        write_pictures(tmp_path / "cifar10" / part, rows=rows, files=3, seed=rows)
-    output = trainshed(
-        "run",
-        str(ROOT / "manifests" / "samples" / "vit-cifar.yaml"),
-        *("--set", "spec.epochs=2", "--set", "spec.batchSize=50"),
-        *("--set", "spec.workers={count: 2, resources: {cpu: 1}}", "--cpu"),
-        environment={"TRAINSHED_HOME": str(tmp_path)},
-    )
-    assert output.code == EXIT_SUCCEEDED, output.stderr
-    losses = [e.metrics["valid.loss"] for e in output.events if isinstance(e, Evaluated)]
-    assert len(losses) == 2
-    assert losses[1] < losses[0]  # type: ignore[operator]  # a loss that is no number fails here
-
-
-def evaluate_on(workers: int, tmp_path: Path) -> tuple[float, list[int]]:
-    """Return the loss and the rows seen of an evaluation of 11 rows."""
-    folder = tmp_path / f"on{workers}"
-    write_rows(folder / "rows", 11, files=2, row_group_size=3)
-    seen = folder / "seen"
-    seen.mkdir()
-    read: JsonValue = {"format": "parquet", "path": "rows"}
-    spec: dict[str, JsonValue] = {
-        "train": "tests.app.train_functions:score_once",
-        "config": {"seen": str(seen)},
-        "epochs": 1,
-        "batchSize": 4,
-        "workers": {"count": workers, "resources": {"cpu": "500m"}},
-        "data": {"cpus": 1, "datasets": {"valid": {"read": read}}},
-    }
-    file = write_run(folder, "scores", **spec)
-    assert trainshed("run", str(file)).code == EXIT_SUCCEEDED
-    result = json.loads((run_folder(file) / "result.json").read_text())
-    rows = [int(row) for part in seen.iterdir() for row in part.read_text().split()]
-    return result["metrics"]["valid.loss"], sorted(rows)
-
-
-def test_evaluation_is_exact_on_any_number_of_workers(tmp_path: Path) -> None:
-    alone, rows_alone = evaluate_on(1, tmp_path)
-    together, rows_together = evaluate_on(3, tmp_path)
-    assert rows_alone == rows_together == list(range(11))
-    assert together == pytest.approx(alone, rel=1e-6)

@@ -14,15 +14,20 @@ from torch.nn import functional as F
 import trainshed
 
 
-def regress(config: dict[str, object]) -> None:
-    """Train a small network with dropout on columns x and y; dies where the config says.
+def make_network() -> nn.Module:
+    """Return what `regress` trains: its dropout draws, and its statistics differ between ranks."""
+    layers = (nn.Linear(4, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Dropout(0.2), nn.Linear(64, 1))
+    return nn.Sequential(*layers)
 
-    `killWorkerAt` and `killDriverAt` are steps; each kills once, remembered by a file in `marks`.
+
+def regress(config: dict[str, object]) -> None:
+    """Train a small network on columns x and y and score it; dies where the config says.
+
+    `killWorkerAt` and `killDriverAt` are steps; each kills once, remembered by a file beside the
+    folder `run`.
     """
     run = trainshed.current()
-    model = ray.train.torch.prepare_model(
-        nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Dropout(0.2), nn.Linear(64, 1))
-    )
+    model = ray.train.torch.prepare_model(make_network())
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.99)
     run.track(model, optimizer, scheduler)
@@ -38,25 +43,6 @@ def regress(config: dict[str, object]) -> None:
             run.log(loss=loss)
         if "valid" in run.datasets:
             run.evaluate(score)
-
-
-def score_once(config: dict[str, object]) -> None:
-    """Evaluate a fixed network with BatchNorm on `valid` whose statistics differ between ranks."""
-    run = trainshed.current()
-    torch.manual_seed(0)
-    norm = nn.BatchNorm1d(8)
-    model = ray.train.torch.prepare_model(nn.Sequential(nn.Linear(4, 8), norm, nn.Linear(8, 1)))
-    run.track(model)
-    assert norm.running_mean is not None
-    norm.running_mean.copy_(torch.arange(8.0) + run.rank)  # as after a step: ranks differ
-
-    def score(module: nn.Module, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        with Path(str(config["seen"]), f"rank{run.rank}").open("a", encoding="utf-8") as file:
-            file.writelines(f"{row}\n" for row in batch["row"].tolist())
-        return {"loss": (module(batch["x"]).squeeze(1) - batch["y"]) ** 2}
-
-    for _ in run.epochs():
-        run.evaluate(score)
 
 
 def _die(config: dict[str, object], step: int, rank: int) -> None:

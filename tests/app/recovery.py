@@ -1,0 +1,57 @@
+"""Runs that lose a worker and then their driver, and what their last checkpoints hold."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import torch
+from pydantic import JsonValue
+
+from tests.app.ray_run import run_folder
+from tests.app.train_functions import make_network
+
+LAST_STEP = 30
+
+
+def make_spec(
+    folder: Path, config: dict[str, JsonValue], *, shuffle: JsonValue, cache: str, workers: int
+) -> dict[str, JsonValue]:
+    """Return a spec of 3 epochs of 10 steps with a checkpoint after each 4."""
+    read: JsonValue = {"format": "parquet", "path": str(folder / "rows"), "columns": ["x", "y"]}
+    train: JsonValue = {"read": read, "shuffle": shuffle, "cache": cache}
+    return {
+        "train": "tests.app.train_functions:regress",
+        "config": config,
+        "epochs": 3,
+        "batchSize": 20,
+        "seed": 3,
+        "reproducible": True,
+        "workers": {"count": workers, "resources": {"cpu": "500m"}},
+        "checkpoint": {"everyEpochs": 0, "everySteps": 4},
+        "data": {"cpus": 1, "datasets": {"train": train}},
+    }
+
+
+def make_kills(file: Path) -> dict[str, JsonValue]:
+    """Return the config that kills a worker and then the driver of a file's run, once each."""
+    return {"killWorkerAt": 10, "killDriverAt": 18, "run": str(run_folder(file))}
+
+
+def last_weights(file: Path) -> dict[str, torch.Tensor]:
+    """Return the weights of a run's last checkpoint."""
+    found = run_folder(file).glob("attempts/*/ray/checkpoint_*/model.pt")
+    last = max(found, key=lambda path: path.parent.name)
+    assert f"{LAST_STEP:09}" in last.parent.name
+    weights: dict[str, torch.Tensor] = torch.load(last, weights_only=True)
+    return weights
+
+
+def loss_of(weights: dict[str, torch.Tensor], folder: Path) -> float:
+    """Return the mean loss of a folder's rows, computed here and all at once."""
+    network = make_network()
+    network.load_state_dict(weights)
+    network.eval()
+    rows = pq.read_table(folder)
+    x_BC = torch.tensor(rows["x"].to_pylist())
+    y_B = torch.tensor(rows["y"].to_pylist())
+    with torch.no_grad():
+        return float(((network(x_BC).squeeze(1) - y_B) ** 2).mean())
