@@ -58,6 +58,7 @@ def bundle(
 @pytest.fixture(scope="module")
 def installed(bundle: Bundle) -> Iterator[Bundle]:
     """The chart installed: Ray is ready, the digits are on its storage."""
+    bundle.uninstall(RELEASE)  # what a test run before this one left in a cluster that was kept
     try:
         with bundle.times.measure("helm install until Ray and the digits are there"):
             bundle.install(RELEASE)
@@ -70,8 +71,9 @@ def installed(bundle: Bundle) -> Iterator[Bundle]:
 
 @pytest.fixture(scope="module")
 def runs(installed: Bundle) -> Iterator[Runs]:
-    """The chart installed, with the user's code on its storage; its TrainingRuns go afterwards."""
+    """The chart installed, with the user's code on its storage and without TrainingRuns."""
     made = Runs(installed, RELEASE)
+    made.forget_all()
     made.give_code(USER_CODE, USER_CODE.glob("*.py"))
     yield made
     installed.kubectl("delete", "trun", "--all", "--timeout=3m")

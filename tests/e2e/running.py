@@ -1,5 +1,6 @@
 """The cluster of a test run, as its tests speak to it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -29,9 +30,11 @@ class RunningCluster(Client):
         self.cluster.load(archive)
 
     def create_restricted_namespace(self, name: str) -> None:
-        """Create a namespace that enforces Pod Security `restricted`."""
-        self.kubectl("create", "namespace", name)
-        self.kubectl("label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
+        """Create a namespace that enforces Pod Security `restricted`, unless it is there."""
+        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+        metadata = {"name": name, "labels": labels}
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+        self.kubectl("apply", "-f", "-", stdin=json.dumps(namespace))
 
     def start(self, tool: str, *arguments: str) -> subprocess.Popen[str]:
         """Start kubectl or helm for what goes on, such as a port-forward; the caller ends it."""
@@ -69,9 +72,12 @@ def _command(name: str, verb: str) -> list[str]:
     return [sys.executable, "-m", "hack.cluster", f"--name={name}", verb]
 
 
-def wait_for(is_so: Callable[[], bool], seconds: float = 60) -> bool:
-    """Wait until something holds, but not for ever; return whether it does."""
+def wait_for(is_so: Callable[[], bool], seconds: float = 60, *, pause_seconds: float = 0.3) -> bool:
+    """Wait until something holds, but not for ever; return whether it does.
+
+    Asking kubectl costs a fifth of a second of a core, which what is waited for may need.
+    """
     deadline = time.monotonic() + seconds
     while not is_so() and time.monotonic() < deadline:
-        time.sleep(0.05)
+        time.sleep(pause_seconds)
     return is_so()

@@ -23,6 +23,7 @@ from trainshed_api.status import TrainingRunStatus
 USER_CODE = Path(__file__).parent / "user_code"
 STORAGE = "/mnt/trainshed"
 CODE = f"{STORAGE}/code/user_code.zip"
+NOTES = f"{STORAGE}/notes"
 # Of the digits, with the batch size of make_counting.
 STEPS_IN_EPOCH = 22
 # One worker on the Pod with a GPU: its data is read on another one.
@@ -68,7 +69,7 @@ def make_run(name: str, spec: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 def notes_of(name: str) -> str:
     """Return the folder where a run of make_counting notes times."""
-    return f"{STORAGE}/notes/{name}"
+    return f"{NOTES}/{name}"
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,11 @@ class Runs:
     def apply(self, run: dict[str, JsonValue]) -> None:
         """Apply a run."""
         self.bundle.kubectl("apply", "-f", "-", stdin=json.dumps(run))
+
+    def forget_all(self) -> None:
+        """Delete all runs, and what those of make_counting noted."""
+        self.bundle.kubectl("delete", "trun", "--all", "--timeout=3m")
+        self.in_head("rm", "-rf", NOTES)
 
     def status(self, name: str) -> TrainingRunStatus:
         """Return how a run does."""

@@ -124,7 +124,9 @@ def test_down_leaves_nothing_even_of_an_up_that_was_killed(moment: str, killed: 
     with subprocess.Popen(
         [*COMMAND, f"--name={killed}", "--driver=bare", "up"], cwd=ROOT, start_new_session=True
     ) as up:
-        assert wait_for(lambda: sign.exists() or up.poll() is not None, seconds=240)
+        assert wait_for(
+            lambda: sign.exists() or up.poll() is not None, seconds=240, pause_seconds=0.02
+        )
         up.kill()
     assert sign.exists(), "it did not come so far"
 
