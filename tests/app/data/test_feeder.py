@@ -1,4 +1,6 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,12 +11,15 @@ from pydantic import JsonValue
 from ray.actor import ActorHandle
 
 from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, make_plan, write_rows
+from tests.app.failing_runs import FRAME, write_corrupt_numbers, write_numbers
 from tests.app.ray_head import start_here
 from trainshed.data.batches import Blocks, Feed
 from trainshed.data.blocks import FedBlocks
+from trainshed.data.errors import DataError
 from trainshed.data.feeder import Feeder, Limits
 from trainshed.data.plan import DatasetPlan
 from trainshed.data.schedule import Pass
+from trainshed.runtime.worker import summary, users_traceback
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
@@ -63,6 +68,13 @@ class Reader:
         """Return what is in the batches of a rank."""
         return list(_rows(plan, at, FedBlocks(plan, feeder, rank), rank))
 
+    def begin(
+        self, plan: DatasetPlan, at: Pass, feeder: ActorHandle[Feeder], rank: int, steps: int
+    ) -> list[Row]:
+        """Return what is in a rank's first batches; it is in the middle of its pass then."""
+        self._open = _rows(plan, at, FedBlocks(plan, feeder, rank), rank)
+        return list(islice(self._open, steps))
+
     def count(self, plan: DatasetPlan, at: Pass, feeder: ActorHandle[Feeder], rank: int) -> int:
         """Return how many rows a rank gets, each of them whole."""
         rows = 0
@@ -73,10 +85,25 @@ class Reader:
         return rows
 
 
-@pytest.fixture(scope="module")
-def readers() -> list[ActorHandle[Reader]]:
+def start_readers() -> list[ActorHandle[Reader]]:
     actor = ray.remote(Reader).options(num_cpus=0)
     return [cast("ActorHandle[Reader]", actor.remote()) for _ in range(2)]
+
+
+@pytest.fixture(scope="module")
+def readers() -> list[ActorHandle[Reader]]:
+    return start_readers()
+
+
+def read(
+    readers: Sequence[ActorHandle[Reader]],
+    plan: DatasetPlan,
+    at: Pass,
+    feeder: ActorHandle[Feeder],
+) -> list[list[Row]]:
+    seen = [reader.read.remote(plan, at, feeder, rank) for rank, reader in enumerate(readers)]
+    rows: list[list[Row]] = ray.get(seen, timeout=SECONDS)
+    return rows
 
 
 def _rows(plan: DatasetPlan, at: Pass, blocks: Blocks, rank: int) -> Iterator[Row]:
@@ -98,9 +125,43 @@ def test_ray_data_sends_what_the_plan_says(
     shuffle: JsonValue = {"mode": mode} | ({"bufferSize": 13} if mode == "local" else {})
     plan = make_plan(folder, row_bytes=2**20, cache=cache, shuffle=shuffle, augment=AUGMENTS)
     feeder = start(plan)
-    for at in (make_pass(epoch=1, epochs=3), make_pass(epoch=2, first_step=3, epochs=3)):
-        seen = [reader.read.remote(plan, at, feeder, rank) for rank, reader in enumerate(readers)]
-        assert ray.get(seen, timeout=SECONDS) == expected(plan, at)
+    training = (make_pass(epoch=1, epochs=3), make_pass(epoch=2, first_step=3, epochs=3))
+    for at in (*training, make_pass("exact", epoch=2, batch_size=27)):
+        assert read(readers, plan, at, feeder) == expected(plan, at)
+    ray.kill(feeder)
+
+
+@pytest.mark.parametrize(
+    ("mode", "cache"),
+    [
+        ("none", "workers"),
+        ("files", "none"),
+        ("blocks", "objects"),
+        ("local", "none"),
+        ("global", "none"),
+    ],
+)
+def test_who_goes_on_after_a_loss_gets_the_rest_of_the_pass(
+    folder: Path, mode: str, cache: str
+) -> None:
+    shuffle: JsonValue = {"mode": mode} | ({"bufferSize": 13} if mode == "local" else {})
+    plan = make_plan(folder, row_bytes=2**20, cache=cache, shuffle=shuffle, augment=AUGMENTS)
+    at = make_pass(epoch=1, epochs=2)
+    whole = expected(plan, at)
+    feeder, lost = start(plan), start_readers()
+    begun = [reader.begin.remote(plan, at, feeder, rank, 5) for rank, reader in enumerate(lost)]
+    assert ray.get(begun, timeout=SECONDS) == [rows[:5] for rows in whole]
+    for reader in lost:  # who loses one worker starts all of them again
+        ray.kill(reader)
+
+    now = start_readers()
+    again = replace(at, first_step=4, group=1)
+    assert read(now, plan, again, feeder) == [rows[4:] for rows in whole]
+    ray.kill(feeder)  # it goes with the driver
+
+    feeder = start(plan)
+    later = replace(at, first_step=7)
+    assert read(now, plan, later, feeder) == [rows[7:] for rows in whole]
     ray.kill(feeder)
 
 
@@ -113,4 +174,46 @@ def test_a_dataset_larger_than_the_object_store_streams(
     feeder, at = start(plan), make_pass(batch_size=512)
     counts = [reader.count.remote(plan, at, feeder, rank) for rank, reader in enumerate(readers)]
     assert ray.get(counts, timeout=SECONDS) == [16384, 16384]
+    ray.kill(feeder)
+
+
+@dataclass(frozen=True)
+class Failing:
+    """A dataset that cannot be fed, what is said of it, and the user's frames in its traceback."""
+
+    write: Callable[[Path], None]
+    cache: str
+    transforms: list[JsonValue]
+    want: str
+    frames: tuple[str, ...] = ()
+
+
+HALVED: JsonValue = {"use": "tests.app.misbehaving:halve", "batchSize": 30}
+NO_HALF = "LookupError: no half of a row"
+FAILING = {
+    "a transform, streamed": Failing(write_numbers, "none", [HALVED], NO_HALF, ("halve",)),
+    "a transform, while the cache is filled": Failing(
+        write_numbers, "objects", [HALVED], NO_HALF, ("halve",)
+    ),
+    "a damaged row group, while the cache is filled": Failing(
+        write_corrupt_numbers, "objects", [], "rows/part-2.parquet: row groups"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FAILING.values(), ids=FAILING)
+def test_what_fails_in_ray_data_is_told_to_a_rank_with_the_users_frames_only(
+    tmp_path: Path, case: Failing
+) -> None:
+    case.write(tmp_path)
+    plan = make_plan(tmp_path / "rows", cache=case.cache, transforms=case.transforms)
+    feeder = start(plan)
+    blocks = FedBlocks(plan, feeder, 0)
+    with pytest.raises(DataError) as caught:
+        list(Feed(plan, blocks, 0).batches(make_pass(num_ranks=1, batch_size=30)))
+
+    assert case.want in summary(caught.value)
+    found = FRAME.finditer(users_traceback(caught.value))
+    files = [(Path(frame["file"]), frame["name"]) for frame in found]
+    assert tuple(name for file, name in files if file != Path(__file__)) == case.frames
     ray.kill(feeder)
