@@ -11,7 +11,7 @@ import ray.train
 def count_rows(config: dict[str, object]) -> None:
     """Note each epoch's rows and the reports that were kept in `notes`.
 
-    Reports a checkpoint an epoch, after a pause.
+    Reports a checkpoint an epoch: the first, and as many in all as a file `allowed` says.
     """
     rank = ray.train.get_context().get_world_rank()
     notes = Path(str(config["notes"]))
@@ -22,10 +22,16 @@ def count_rows(config: dict[str, object]) -> None:
             rows += batch["row"].tolist()
         with (notes / f"rank{rank}.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps({"epoch": epoch, "rows": rows}) + "\n")
-        time.sleep(float(str(config["pauseSeconds"])))
+        while epoch >= _allowed(notes):
+            time.sleep(0.02)
         _report(epoch + 1, rank)
     kept = [report.metrics["epoch"] for report in ray.train.get_all_reported_checkpoints()]
     (notes / f"kept{rank}.json").write_text(json.dumps(kept), encoding="ascii")
+
+
+def _allowed(notes: Path) -> int:
+    file = notes / "allowed"
+    return int(file.read_text(encoding="ascii")) if file.exists() else 1
 
 
 def _report(epoch: int, rank: int) -> None:
