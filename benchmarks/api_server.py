@@ -6,11 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, TypeVar
 
-from tests.control_plane.plugin import (
-    create_kuberay_crds,
-    create_trainingrun_crd,
-    run_control_plane,
-)
+from tests.control_plane.plugin import create_trainingrun_crd, run_control_plane
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -24,12 +20,8 @@ CONNECTIONS = 16
 
 @contextlib.contextmanager
 def api_server(folder: Path) -> Iterator[Client]:
-    """Run an API server with KubeRay's kinds and ours.
-
-    Skips, as a test would, where KubeRay's CRDs are not at hand.
-    """
+    """Run an API server with KubeRay's kinds and ours."""
     with run_control_plane(folder) as client:
-        create_kuberay_crds(client)
         create_trainingrun_crd(client)
         yield client
 

@@ -2,7 +2,7 @@
 
 import random
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -193,10 +193,19 @@ def manager_command(site: Site) -> list[str | Path]:
     ]
 
 
-def start_control_plane(site: Site, launcher: Launcher) -> list[Started]:
+def _nothing_more(admin: Client) -> None:
+    """Leave the API server as it comes."""
+
+
+def start_control_plane(
+    site: Site, launcher: Launcher, *, before_controllers: Callable[[Client], None] = _nothing_more
+) -> list[Started]:
     """Start etcd, the API server and the controller manager; return when the API is ready.
 
     What was started is stopped again when it does not get ready.
+
+    before_controllers: makes what they have to find. The collector of garbage looks for new kinds
+    at its start and then twice a minute: until then nothing of theirs goes with its owner.
     """
     admin = Client(site.kubeconfig("admin"), launcher.prefix)
     started: list[Started] = []
@@ -209,6 +218,7 @@ def start_control_plane(site: Site, launcher: Launcher) -> list[Started]:
             needs=started,
             seconds=_READY_SECONDS,
         )
+        before_controllers(admin)
         started.append(launcher.start("kube-controller-manager", manager_command(site)))
         wait_until(
             lambda: answers(admin, "get", "serviceaccount", "default"),

@@ -39,7 +39,10 @@ CRDS_VARIABLE = "TRAINSHED_KUBERAY_CRDS"
 CRDS_NEARBY = ROOT.parent / "shared" / "kuberay-1.7.0"
 # Ours take their place where they are not: the same kinds with the fields that we write and read.
 CRDS_OF_OURS = ROOT / "tests" / "kuberay" / "crds"
+KUBERAY_CRDS = ("rayclusters.ray.io", "rayjobs.ray.io")
 _TEST_SECONDS = 300
+# Each call of kubectl is a process.
+_NAMESPACES_AT_ONCE = 10
 _MISSING = pytest.StashKey[str]()
 
 
@@ -93,10 +96,11 @@ def control_plane(
 
 @contextmanager
 def run_control_plane(folder: Path) -> Iterator[ControlPlane]:
-    """Run an API server with etcd and the controllers that namespaces and owners need."""
+    """Run an API server with KubeRay's kinds, etcd, and controllers of namespaces and owners."""
     site = Site(folder, free_ports(), controllers=WITHOUT_NODES)
     authority = write_identities(site)
-    started = start_control_plane(site, Launcher(folder / "logs", is_tied=True))
+    launcher = Launcher(folder / "logs", is_tied=True)
+    started = start_control_plane(site, launcher, before_controllers=_create_kuberay_crds)
     try:
         yield ControlPlane(
             kubeconfig=site.kubeconfig("admin"), url=site.url, site=site, authority=authority
@@ -105,13 +109,34 @@ def run_control_plane(folder: Path) -> Iterator[ControlPlane]:
         stop_control_plane(started)
 
 
+@pytest.fixture(scope="session")
+def fresh_namespaces(control_plane: ControlPlane) -> Iterator[str]:
+    """Names of namespaces that are ready and hold nothing yet; they end with the API server."""
+    return _make_namespaces(control_plane)
+
+
+def _make_namespaces(client: Client) -> Iterator[str]:
+    while True:
+        names = [f"test-{uuid.uuid4().hex[:8]}" for _ in range(_NAMESPACES_AT_ONCE)]
+        made = [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names
+        ]
+        client.kubectl(
+            "create", "-f", "-",
+            stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": made}),
+        )  # fmt: skip
+        # Without its service account a namespace takes no Pod.
+        asked = ("--all-namespaces", "--field-selector=metadata.name=default")
+        place = "-o=jsonpath={.items[*].metadata.namespace}"
+        while not set(names) <= set(client.kubectl("get", "sa", *asked, place).split()):
+            time.sleep(0.05)
+        yield from names
+
+
 @pytest.fixture
-def namespace(control_plane: ControlPlane) -> Iterator[str]:
-    """A fresh namespace, deleted after the test without waiting for its end."""
-    name = f"test-{uuid.uuid4().hex[:8]}"
-    control_plane.kubectl("create", "namespace", name)
-    yield name
-    control_plane.kubectl("delete", "namespace", name, "--wait=false")
+def namespace(fresh_namespaces: Iterator[str]) -> str:
+    """A fresh namespace for one test."""
+    return next(fresh_namespaces)
 
 
 def find_kuberay_crds() -> list[Path]:
@@ -138,22 +163,20 @@ def pytest_report_header() -> str:
 
 @pytest.fixture(scope="session")
 def kuberay_crds(control_plane: ControlPlane) -> tuple[str, ...]:
-    """KubeRay's RayCluster and RayJob on the API server; the names of the two CRDs."""
-    return create_kuberay_crds(control_plane)
+    """KubeRay's RayCluster and RayJob, which the API server has; the names of the two CRDs."""
+    return KUBERAY_CRDS
 
 
-def create_kuberay_crds(client: Client) -> tuple[str, ...]:
-    """Create KubeRay's RayCluster and RayJob and wait for them; return the names of the CRDs."""
+def _create_kuberay_crds(client: Client) -> None:
+    """Create KubeRay's RayCluster and RayJob, and wait until they are served."""
     for file in find_kuberay_crds():
         # Not `apply`: its annotation would exceed what an object may carry.
         client.kubectl("create", "--validate=false", "-f", str(file))
-    names = ("rayclusters.ray.io", "rayjobs.ray.io")
     deadline = time.monotonic() + 120
     # What counts is that they are served; `kubectl wait` fails where a CRD has no conditions yet.
-    while not answers(client, "get", ",".join(names), "--all-namespaces"):
-        assert time.monotonic() < deadline, f"{' and '.join(names)} are not served"
+    while not answers(client, "get", ",".join(KUBERAY_CRDS), "--all-namespaces"):
+        assert time.monotonic() < deadline, f"{' and '.join(KUBERAY_CRDS)} are not served"
         time.sleep(0.1)
-    return names
 
 
 @pytest.fixture(scope="session")
