@@ -1,6 +1,7 @@
 """Training functions that go wrong, or that can be watched while they are stopped."""
 
 import json
+import os
 import resource
 import sys
 import tempfile
@@ -91,7 +92,8 @@ def halve(batch: dict[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic
 def watched(config: dict[str, object]) -> None:
     """Note each finished step's rows in `notes`, and the step at which the function was left.
 
-    A step takes `seconds` until there is a file `hurry`; `sleepAt` is a step that never ends.
+    A step takes `seconds` until there is a file `hurry`, and does not end while there is a file
+    `hold`; `sleepAt` is a step that never ends.
     """
     run = trainshed.current()
     model = ray.train.torch.prepare_model(nn.Linear(4, 1))
@@ -101,7 +103,7 @@ def watched(config: dict[str, object]) -> None:
         for epoch in run.epochs():
             for batch in run.batches("train"):
                 if config.get("sleepAt") == run.step:
-                    (notes / "asleep").touch()
+                    (notes / "asleep").write_text(str(os.getpid()), encoding="ascii")
                     time.sleep(600)
                 loss = F.mse_loss(model(batch["x"]).squeeze(1), batch["y"])
                 run.backward_step(loss)
@@ -109,6 +111,8 @@ def watched(config: dict[str, object]) -> None:
                 rows_by_step.append([epoch, batch["row"].tolist()])
                 if not (notes / "hurry").exists():
                     time.sleep(float(str(config["seconds"])))
+                while (notes / "hold").exists():
+                    time.sleep(0.05)
 
 
 @contextmanager
