@@ -32,6 +32,8 @@ run: setup ## Train manifests/trainingrun.yaml on the handwritten digits
 	$(BIN)/trainshed run $(RUN_FILE) $(RUN_ARGS)
 
 ##@ Check (docs/testing.md)
+# Two processes side by side: numeric libraries that each take all cores only fight each other.
+check test room: export OMP_NUM_THREADS ?= 1
 .PHONY: check test room lint types layers faults
 check: lint types layers ## lint, types, layers, every test that starts neither Ray nor an API server
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not (ray or control_plane or e2e or gpu)" $(PYTEST_ARGS)
