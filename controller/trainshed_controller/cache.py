@@ -45,14 +45,19 @@ class Shelf(Generic[V]):
         self._belongs_to = belongs_to
         self._items: dict[Place, V] = {}
         self._members: defaultdict[Place, dict[str, V]] = defaultdict(dict)
+        # Uids of what went since the last LIST was taken over: a LIST and the answer to a write may
+        # be older than the word of a deletion, and what they hold must not come back.
+        self._gone: set[str] = set()
 
     def put(self, view: V) -> bool:
-        """Keep the object unless a newer state of it is kept already; say whether it was kept."""
+        """Keep the object unless it went or is known as newer; say whether it was kept."""
+        if view.uid in self._gone:
+            return False
         if self.knows(view.namespace, view.name, view.uid, view.resource_version):
             return False
         known = self._items.get((view.namespace, view.name))
         if known:
-            self.drop(known)
+            self._remove(known)
         self._items[view.namespace, view.name] = view
         self._members[view.namespace, self._belongs_to(view)][view.name] = view
         return True
@@ -63,10 +68,14 @@ class Shelf(Generic[V]):
         return bool(known and known.uid == uid and _age(known) >= _number(resource_version))
 
     def drop(self, view: V) -> None:
-        """Forget the object, unless another one has its name by now."""
+        """Forget the object, which is gone, unless another one has its name by now."""
+        self._gone.add(view.uid)
         known = self._items.get((view.namespace, view.name))
         if known is None or known.uid != view.uid:
             return
+        self._remove(known)
+
+    def _remove(self, known: V) -> None:
         del self._items[known.namespace, known.name]
         place = (known.namespace, self._belongs_to(known))
         self._members[place].pop(known.name, None)
@@ -98,7 +107,9 @@ class Shelf(Generic[V]):
         ]
         for view in gone:
             self.drop(view)
-        return len(gone) + sum(self.put(view) for view in listing.views)
+        num_new = sum(self.put(view) for view in listing.views)
+        self._gone.clear()  # the next LIST is not begun yet, and will not hold them
+        return len(gone) + num_new
 
 
 class Cache:
