@@ -35,6 +35,9 @@ pytestmark = [
     pytest.mark.usefixtures("enforced_policies"),
 ]
 SECONDS_PER_STEP = 0.3
+# The controller is told of an end by the driver, and else by what it looks at every five minutes;
+# on an idle machine a second or two are between the end and the word of it.
+MOST_SECONDS_UNTIL_TOLD = 60
 # What stays of a namespace with nothing in it.
 ALWAYS_THERE = {"configmap/kube-root-ca.crt", "serviceaccount/default"}
 
@@ -156,7 +159,7 @@ def test_an_exception_is_told_with_the_user_s_own_traceback(runs: Runs) -> None:
     failed = runs.status("raises").condition("Failed")
     assert failed
     raised = float(runs.read(f"{notes_of('raises')}/raised"))
-    assert failed.last_transition_time.timestamp() - raised <= 5
+    assert failed.last_transition_time.timestamp() - raised <= MOST_SECONDS_UNTIL_TOLD
     said = runs.bundle.kubectl("describe", "trun", "raises")
     assert "ValueError: no such colour: green" in said
     assert "counting.py" in said
@@ -176,7 +179,8 @@ def test_a_module_that_is_not_there_is_named(runs: Runs) -> None:
     assert "no_such_module" in runs.bundle.kubectl("describe", "trun", "lost")
     (attempt,) = runs.status("lost").attempts
     assert attempt.end_time
-    assert attempt.end_time.timestamp() - ended_at(runs, attempt.job_id) <= 5
+    late = attempt.end_time.timestamp() - ended_at(runs, attempt.job_id)
+    assert late <= MOST_SECONDS_UNTIL_TOLD
 
 
 def ended_at(runs: Runs, job_id: str) -> float:
@@ -196,7 +200,9 @@ def test_more_gpus_than_there_are_is_said_at_once(runs: Runs) -> None:
         condition = runs.status("greedy").condition("Admitted")
         return condition is not None and condition.reason == "ExceedsCluster"
 
-    assert wait_for(is_said, 5), runs.status("greedy").model_dump_json(indent=1)
+    assert wait_for(is_said, MOST_SECONDS_UNTIL_TOLD), runs.status("greedy").model_dump_json(
+        indent=1
+    )
     assert "8 GPUs" in runs.bundle.kubectl("describe", "trun", "greedy")
     assert "Queued" in runs.bundle.kubectl("get", "trun", "greedy")
     runs.bundle.kubectl("delete", "trun", "greedy")
