@@ -1,6 +1,6 @@
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Any, cast
 
@@ -48,9 +48,10 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_rows(tmp_path_factory.mktemp("large"), [[8192] * 2, [1024] * 16], width=WIDE)
 
 
-def start(plan: DatasetPlan) -> ActorHandle[Feeder]:
+def start(*plans: DatasetPlan) -> ActorHandle[Feeder]:
     actor = ray.remote(Feeder).options(num_cpus=0, max_concurrency=16)
-    handle = cast("ActorHandle[Feeder]", actor.remote({plan.name: plan}, Limits(2)))
+    named = {plan.name: plan for plan in plans}
+    handle = cast("ActorHandle[Feeder]", actor.remote(named, Limits(2)))
     cast("Any", handle).start.remote()  # Ray's types say that this never returns
     return handle
 
@@ -75,6 +76,10 @@ class Reader:
         self._open = _rows(plan, at, FedBlocks(plan, feeder, rank), rank)
         return list(islice(self._open, steps))
 
+    def leave(self) -> None:
+        """Leave the pass that was begun."""
+        self._open.close()
+
     def count(self, plan: DatasetPlan, at: Pass, feeder: ActorHandle[Feeder], rank: int) -> int:
         """Return how many rows a rank gets, each of them whole."""
         rows = 0
@@ -85,14 +90,44 @@ class Reader:
         return rows
 
 
-def start_readers() -> list[ActorHandle[Reader]]:
+def start_reader() -> ActorHandle[Reader]:
     actor = ray.remote(Reader).options(num_cpus=0)
-    return [cast("ActorHandle[Reader]", actor.remote()) for _ in range(2)]
+    return cast("ActorHandle[Reader]", actor.remote())
 
 
 @pytest.fixture(scope="module")
 def readers() -> list[ActorHandle[Reader]]:
-    return start_readers()
+    """The ranks; a test may put another one in the place of one that it kills."""
+    return [start_reader(), start_reader()]
+
+
+MODES = ("none", "files", "blocks", "local", "global")
+
+
+@dataclass
+class Fed:
+    """A dataset for each way of mixing and keeping, and the feeder of them all, as in a run."""
+
+    plans: dict[tuple[str, str], DatasetPlan]
+    feeder: ActorHandle[Feeder]
+
+    def restart(self) -> None:
+        """Kill the feeder, as with the driver, and start another one."""
+        ray.kill(self.feeder)
+        self.feeder = start(*self.plans.values())
+
+
+@pytest.fixture(scope="module")
+def fed(folder: Path) -> Fed:
+    ways = [*product(MODES, ("none", "objects")), ("none", "workers")]
+    plans = {(mode, cache): make_mixed(folder, mode, cache) for mode, cache in ways}
+    return Fed(plans, start(*plans.values()))
+
+
+def make_mixed(folder: Path, mode: str, cache: str) -> DatasetPlan:
+    shuffle: JsonValue = {"mode": mode} | ({"bufferSize": 13} if mode == "local" else {})
+    plan = make_plan(folder, row_bytes=2**20, cache=cache, shuffle=shuffle, augment=AUGMENTS)
+    return replace(plan, name=f"{mode}-{cache}")
 
 
 def read(
@@ -106,7 +141,7 @@ def read(
     return rows
 
 
-def _rows(plan: DatasetPlan, at: Pass, blocks: Blocks, rank: int) -> Iterator[Row]:
+def _rows(plan: DatasetPlan, at: Pass, blocks: Blocks, rank: int) -> Generator[Row, None, None]:
     for batch in Feed(plan, blocks, rank).batches(at):
         row = {name: tensor.tolist() for name, tensor in batch.tensors.items()}
         yield row["id"], row["x"], row.get("draw")
@@ -118,17 +153,15 @@ def expected(plan: DatasetPlan, at: Pass) -> list[list[Row]]:
 
 
 @pytest.mark.parametrize("cache", ["none", "objects"])
-@pytest.mark.parametrize("mode", ["none", "files", "blocks", "local", "global"])
+@pytest.mark.parametrize("mode", MODES)
 def test_ray_data_sends_what_the_plan_says(
-    folder: Path, readers: list[ActorHandle[Reader]], mode: str, cache: str
+    fed: Fed, readers: list[ActorHandle[Reader]], mode: str, cache: str
 ) -> None:
-    shuffle: JsonValue = {"mode": mode} | ({"bufferSize": 13} if mode == "local" else {})
-    plan = make_plan(folder, row_bytes=2**20, cache=cache, shuffle=shuffle, augment=AUGMENTS)
-    feeder = start(plan)
+    plan = fed.plans[mode, cache]
     training = (make_pass(epoch=1, epochs=3), make_pass(epoch=2, first_step=3, epochs=3))
-    for at in (*training, make_pass("exact", epoch=2, batch_size=27)):
-        assert read(readers, plan, at, feeder) == expected(plan, at)
-    ray.kill(feeder)
+    for unnamed in (*training, make_pass("exact", epoch=2, batch_size=27)):
+        at = replace(unnamed, dataset=plan.name)
+        assert read(readers, plan, at, fed.feeder) == expected(plan, at)
 
 
 @pytest.mark.parametrize(
@@ -142,27 +175,37 @@ def test_ray_data_sends_what_the_plan_says(
     ],
 )
 def test_who_goes_on_after_a_loss_gets_the_rest_of_the_pass(
-    folder: Path, mode: str, cache: str
+    fed: Fed, readers: list[ActorHandle[Reader]], mode: str, cache: str
 ) -> None:
-    shuffle: JsonValue = {"mode": mode} | ({"bufferSize": 13} if mode == "local" else {})
-    plan = make_plan(folder, row_bytes=2**20, cache=cache, shuffle=shuffle, augment=AUGMENTS)
-    at = make_pass(epoch=1, epochs=2)
+    plan = fed.plans[mode, cache]
+    # Epochs and groups of no other test of this feeder.
+    at = replace(make_pass(epoch=7, epochs=8, group=7), dataset=plan.name)
     whole = expected(plan, at)
-    feeder, lost = start(plan), start_readers()
-    begun = [reader.begin.remote(plan, at, feeder, rank, 5) for rank, reader in enumerate(lost)]
+    begun = [
+        reader.begin.remote(plan, at, fed.feeder, rank, 5) for rank, reader in enumerate(readers)
+    ]
     assert ray.get(begun, timeout=SECONDS) == [rows[:5] for rows in whole]
-    for reader in lost:  # who loses one worker starts all of them again
-        ray.kill(reader)
+    ray.kill(readers[1])
+    readers[1] = start_reader()
+    # Who loses one starts all of them again. Ray's types say that this never returns, too.
+    ray.get(cast("Any", readers[0]).leave.remote(), timeout=SECONDS)
 
-    now = start_readers()
-    again = replace(at, first_step=4, group=1)
-    assert read(now, plan, again, feeder) == [rows[4:] for rows in whole]
-    ray.kill(feeder)  # it goes with the driver
+    again = replace(at, first_step=4, group=8)
+    assert read(readers, plan, again, fed.feeder) == [rows[4:] for rows in whole]
 
-    feeder = start(plan)
-    later = replace(at, first_step=7)
-    assert read(now, plan, later, feeder) == [rows[7:] for rows in whole]
-    ray.kill(feeder)
+
+def test_who_goes_on_after_a_lost_driver_gets_the_rest_from_another_feeder(
+    fed: Fed, readers: list[ActorHandle[Reader]]
+) -> None:
+    ways = (("blocks", "objects"), ("files", "none"))
+    passes = [replace(make_pass(epoch=9, epochs=10), dataset="-".join(way)) for way in ways]
+    for at in passes:
+        assert ray.get(fed.feeder.take.remote(at, 0), timeout=SECONDS)
+    fed.restart()
+    for way, at in zip(ways, passes, strict=True):
+        plan = fed.plans[way]
+        rest = [rows[7:] for rows in expected(plan, at)]
+        assert read(readers, plan, replace(at, first_step=7), fed.feeder) == rest
 
 
 @pytest.mark.parametrize("mode", ["none", "local"])
