@@ -7,10 +7,12 @@ from pathlib import PurePosixPath
 import pytest
 
 # Tests of one group run one after another in one process, and so share what its fixtures start.
-GROUPS = {"head": "kept head", "control_plane": "API server", "renderer": "rendered chart"}
+GROUPS = {"control_plane": "API server", "renderer": "rendered chart"}
+KEPT_HEAD = "head"
 # What a test starts, by its marker; the first that it has counts.
 STARTS = ("e2e", "control_plane", "ray")
 NOTHING = "nothing"
+_STARTS = "starts"
 # A room of the app holds a dozen packages: these are looked at one by one.
 DEEP_ROOMS = frozenset({"app"})
 _MOST_LISTED = 15
@@ -37,38 +39,52 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _group_of(item: pytest.Item) -> str:
     asked = getattr(item, "fixturenames", ())
-    for fixture, group in GROUPS.items():
-        if fixture in asked:
-            return group
-    return "Ray" if item.get_closest_marker("ray") else ""
+    if item.get_closest_marker("ray"):
+        return "kept head" if KEPT_HEAD in asked else "Ray"
+    return next((group for fixture, group in GROUPS.items() if fixture in asked), "")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Turn a skip into a failure where skips are refused: nothing may go missing in silence."""
+    """Note what a test starts; a skip of what starts something fails where skips are refused."""
     report = yield
+    # Not left to the report's keywords: those hold the names of folders, too.
+    starts = next((name for name in STARTS if item.get_closest_marker(name)), NOTHING)
+    report.user_properties.append((_STARTS, starts))
     is_expected_failure = hasattr(report, "wasxfail")
     if (
         report.skipped
         and not is_expected_failure
         and item.config.getoption("no_skips")
-        and what_it_starts(report) != NOTHING
+        and starts != NOTHING
     ):
-        report.outcome = "failed"
-        report.longrepr = f"skipped where skips are refused (--no-skips): {_reason(report)}"
+        _refuse(report)
     return report
 
 
-def _reason(report: pytest.TestReport) -> str:
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """A module that skips itself hides its tests, whatever they start."""
+    report = yield
+    if report.skipped and collector.config.getoption("no_skips"):
+        _refuse(report)
+    return report
+
+
+def _refuse(report: pytest.TestReport | pytest.CollectReport) -> None:
     where = report.longrepr
-    return where[2] if isinstance(where, tuple) else str(where)
+    reason = where[2] if isinstance(where, tuple) else str(where)
+    report.outcome = "failed"
+    report.longrepr = f"skipped where skips are refused (--no-skips): {reason}"
 
 
 def what_it_starts(report: pytest.TestReport) -> str:
     """Return the most that a test starts: e2e, control_plane, ray or nothing."""
-    return next((name for name in STARTS if name in report.keywords), NOTHING)
+    return str(dict(report.user_properties).get(_STARTS, NOTHING))
 
 
 def room_of(nodeid: str) -> str:

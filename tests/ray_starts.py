@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.gates import what_it_starts
+
 # A start takes 20 to 40 seconds of a core; a driver that joins, half of that.
 MOST_OWN, MOST_JOINED = 12, 12
 FOLDER = "RAY_TMPDIR"
@@ -80,7 +82,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Have every Ray leave its folder where it can be counted."""
     if _is_in_charge(config):
         config.stash[_before] = os.environ.get(FOLDER)
-        os.environ[FOLDER] = tempfile.mkdtemp(prefix="r", dir="/tmp")  # short, for sockets
+        # Paths of sockets have to be short; pytest's own folder is too deep.
+        inside = config.stash[_before] or "/tmp"
+        os.environ[FOLDER] = tempfile.mkdtemp(prefix="rays-", dir=inside)
 
 
 @pytest.hookimpl(trylast=True)
@@ -90,17 +94,23 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if not _is_in_charge(config):
         return
     starts = config.stash[_counted] = count(Path(os.environ[FOLDER]))
-    if starts.too_many and not _has_slow(config):
+    asked = _asked_for(config)
+    if (starts.too_many and "e2e" not in asked) or _is_unasked(starts, asked):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    if session.exitstatus == pytest.ExitCode.OK:
+    if session.exitstatus != pytest.ExitCode.TESTS_FAILED:
         shutil.rmtree(os.environ[FOLDER], ignore_errors=True)
 
 
-def _has_slow(config: pytest.Config) -> bool:
+def _asked_for(config: pytest.Config) -> frozenset[str]:
+    """Return what the tests of the session say that they start."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     assert isinstance(reporter, pytest.TerminalReporter)
     found = [report for reports in reporter.stats.values() for report in reports]
-    return any(isinstance(r, pytest.TestReport) and "e2e" in r.keywords for r in found)
+    return frozenset(what_it_starts(r) for r in found if isinstance(r, pytest.TestReport))
+
+
+def _is_unasked(starts: Starts, asked: frozenset[str]) -> bool:
+    return starts.own + starts.kept > 0 and asked.isdisjoint({"ray", "e2e"})
 
 
 def pytest_terminal_summary(
@@ -111,6 +121,8 @@ def pytest_terminal_summary(
     if starts is None or starts == Starts(0, 0, 0):
         return
     terminalreporter.line(str(starts), red=starts.too_many, green=not starts.too_many)
+    if _is_unasked(starts, _asked_for(config)):
+        terminalreporter.line("a test without the marker `ray` started Ray", red=True)
     if (folder := Path(os.environ[FOLDER])).exists():
         terminalreporter.line(f"Ray's logs: {folder}")
 
@@ -119,6 +131,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Put back what was there before."""
     if not _is_in_charge(config):
         return
+    if _counted not in config.stash:  # no session began: the words were wrong
+        shutil.rmtree(os.environ[FOLDER], ignore_errors=True)
     before = config.stash[_before]
     if before is None:
         del os.environ[FOLDER]

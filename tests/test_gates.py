@@ -34,7 +34,9 @@ markers =
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    pytester.makepyfile(PROJECT)
+    # Folders are keywords to pytest: what a test starts is not to hang on where it lies.
+    folder = pytester.mkpydir("e2e")
+    (folder / "test_project.py").write_text(PROJECT, encoding="utf-8")
     pytester.makeini(SETTINGS)
     return pytester
 
@@ -56,10 +58,20 @@ def test_a_skip_of_what_needs_a_server_fails_where_skips_are_refused(
     assert "skips are refused (--no-skips): Skipped: no server here" in result.stdout.str()
 
 
+def test_a_module_that_skips_itself_fails_where_skips_are_refused(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile("import pytest; pytest.skip('no library', allow_module_level=True)")
+    pytester.makeini(SETTINGS)
+
+    run(pytester).assert_outcomes(skipped=1)
+    run(pytester, "--no-skips").assert_outcomes(errors=1)
+
+
 def test_the_table_counts_each_test_once_by_what_it_starts(project: pytest.Pytester) -> None:
     lines = run(project, "--rooms").stdout.str().splitlines()
 
-    table = [line.split()[1:3] for line in lines if line.endswith(".py") and "::" not in line]
+    table = [line.split()[1:3] for line in lines if line.endswith("e2e/test_project.py")]
     assert sorted(table) == [["1", "control_plane"], ["1", "nothing"], ["3", "ray"]]
 
 

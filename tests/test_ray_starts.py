@@ -13,14 +13,17 @@ import os, pathlib, pytest
 def start():
     for number in range({number}):
         pathlib.Path(os.environ["RAY_TMPDIR"], "ray", f"session_{{number}}").mkdir(parents=True)
+@pytest.mark.ray
 def test_quick(): start()
 @pytest.mark.e2e
 def test_slow(): start()
+def test_unmarked(): start()
 """
 SETTINGS = """
 [pytest]
 asyncio_default_fixture_loop_scope = function
 markers =
+    ray
     e2e
 """
 
@@ -61,19 +64,23 @@ def test_drivers_that_joined_are_those_that_are_over(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "chosen", "code"),
     [
-        (MOST_OWN, "not e2e", pytest.ExitCode.OK),
-        (MOST_OWN + 1, "not e2e", pytest.ExitCode.TESTS_FAILED),
+        (MOST_OWN, "ray", pytest.ExitCode.OK),
+        (MOST_OWN + 1, "ray", pytest.ExitCode.TESTS_FAILED),
         (MOST_OWN + 1, "e2e", pytest.ExitCode.OK),
+        (1, "not (ray or e2e)", pytest.ExitCode.TESTS_FAILED),
     ],
 )
 @pytest.mark.parametrize("workers", [0, 1])
-def test_too_many_starts_fail_what_is_no_test_of_a_node(
+def test_a_session_fails_that_starts_more_than_it_may(
     pytester: pytest.Pytester, number: int, chosen: str, code: pytest.ExitCode, workers: int
 ) -> None:
-    pytester.makepyfile(STARTER.format(number=number))
+    # Folders are keywords to pytest: what a test starts is not to hang on where it lies.
+    folder = pytester.mkpydir("e2e")
+    (folder / "test_starts.py").write_text(STARTER.format(number=number), encoding="utf-8")
     pytester.makeini(SETTINGS)
     words = ["-m", chosen, *([f"-n{workers}"] if workers else [])]
-    result = pytester.runpytest_inprocess("-p", "tests.ray_starts", *words)
+    plugins = ("-p", "tests.gates", "-p", "tests.ray_starts")
+    result = pytester.runpytest_inprocess(*plugins, *words)
 
     assert result.ret == code
     said = f"Ray: {number} runs of their own (at most {MOST_OWN}), 0 drivers joined"
