@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.control_plane.plugin import find_kuberay_crds
 from tests.e2e.running import ROOT, RunningCluster, wait_for
 from tests.e2e.times import Times
@@ -82,6 +84,11 @@ class Bundle:
             and {"Ready": "True"}.items()
             <= {c["type"]: c["status"] for c in pod["status"].get("conditions", [])}.items()
         ]
+
+    def ready_pod(self, group: str, cluster: str = "") -> str:
+        """Return the name of a group's only ready Pod; a probe may have failed once just now."""
+        assert wait_for(lambda: len(self.ready_pods(group, cluster)) == 1), group
+        return self.ready_pods(group, cluster)[0]
 
     def controller_address(self) -> str:
         """Return the IP of the controller's Pod."""
@@ -157,8 +164,14 @@ class Dashboard:
 
 
 def uses_real_operator() -> bool:
-    """Return whether KubeRay's own chart and image are there."""
-    return OPERATOR_CHART.is_file() and bool(os.environ.get(OPERATOR_IMAGE_VARIABLE))
+    """Return whether KubeRay's own chart and image are there.
+
+    Raises UsageError where one of them is: the stand-in must not take its place in silence.
+    """
+    image = os.environ.get(OPERATOR_IMAGE_VARIABLE)
+    if image and not OPERATOR_CHART.is_file():
+        raise pytest.UsageError(f"{OPERATOR_IMAGE_VARIABLE} is set, and {OPERATOR_CHART} is absent")
+    return bool(image)
 
 
 def prepare_bundle(cluster: RunningCluster, name: str, folder: Path, times: Times) -> Bundle:

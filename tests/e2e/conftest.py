@@ -12,8 +12,8 @@ import pytest
 from hack.cluster.bare import BareCluster
 from hack.cluster.diagnosis import diagnose
 from hack.cluster.failure import ClusterError
-from tests.e2e.bundle import RELEASE, Bundle, prepare_bundle
-from tests.e2e.running import NAME, ROOT, RunningCluster, bring_up, take_down
+from tests.e2e.bundle import RELEASE, Bundle, prepare_bundle, uses_real_operator
+from tests.e2e.running import NAME, ROOT, RunningCluster, bring_up, hold, take_down
 from tests.e2e.runs import USER_CODE, Runs
 from tests.e2e.times import Times
 
@@ -24,10 +24,9 @@ TIMES = pytest.StashKey[Times]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark who uses the cluster, before `-m` chooses among the tests."""
+    """Mark all of this folder, before `-m` chooses among the tests."""
     for item in items:
-        is_ours = item.path.is_relative_to(Path(__file__).parent)
-        if is_ours and "cluster" in getattr(item, "fixturenames", ()):
+        if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker("e2e")
 
 
@@ -40,11 +39,13 @@ def times(request: pytest.FixtureRequest) -> Times:
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest, times: Times) -> Iterator[RunningCluster]:
     """A cluster with one node, up before the first test and gone after the last."""
-    with times.measure("cluster up"):
-        running = bring_up(NAME)
-    request.config.stash[_RUNNING] = running
-    yield running
-    take_down(NAME)
+    with hold(NAME):
+        take_down(NAME)  # what a killed session left would be tested with the kinds of its day
+        with times.measure("cluster up"):
+            running = bring_up(NAME)
+        request.config.stash[_RUNNING] = running
+        yield running
+        take_down(NAME)
 
 
 @pytest.fixture(scope="session")
@@ -127,5 +128,7 @@ def pytest_terminal_summary(
     """Say where the time went."""
     if times := config.stash.get(TIMES, None):
         terminalreporter.section("where the time went")
+        operator = "the real operator" if uses_real_operator() else "the stand-in"
+        terminalreporter.line(f"KubeRay was {operator}")
         for line in times.lines():
             terminalreporter.line(line)

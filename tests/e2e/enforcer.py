@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from http.client import HTTPSConnection
+from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, Literal
@@ -27,6 +27,8 @@ from pydantic.alias_generators import to_camel
 Direction = Literal["ingress", "egress"]
 _TABLE = "trainshed_policies"
 _PAUSE_SECONDS = 0.3
+# A busy node may not answer for a while; what is in force stays in force meanwhile.
+_PATIENCE_SECONDS = 60.0
 _PATHS = {
     "Pod": "/api/v1/pods",
     "Namespace": "/api/v1/namespaces",
@@ -289,13 +291,23 @@ def _ports(ports: Sequence[Port], called: Pod | None) -> Iterator[str]:
 
 def main(kubeconfig: Path) -> None:
     """Keep the table as the policies say, until it is ended."""
-    server = _connect(json.loads(kubeconfig.read_text()))
+    access = json.loads(kubeconfig.read_text())
+    server = _connect(access)
     written = ""
+    heard = time.monotonic()
     while True:
-        rules = render_rules(read_world(_list_objects(server)))
-        if rules != written:
-            subprocess.run(["nft", "--file", "-"], input=rules, text=True, check=True)
-            written = rules
+        try:
+            objects = _list_objects(server)
+        except (OSError, HTTPException, KeyError, ValueError):  # a busy server, or none
+            if time.monotonic() - heard > _PATIENCE_SECONDS:
+                raise
+            server = _connect(access)
+        else:
+            heard = time.monotonic()
+            rules = render_rules(read_world(objects))
+            if rules != written:
+                subprocess.run(["nft", "--file", "-"], input=rules, text=True, check=True)
+                written = rules
         time.sleep(_PAUSE_SECONDS)
 
 

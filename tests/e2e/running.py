@@ -1,11 +1,14 @@
 """The cluster of a test run, as its tests speak to it."""
 
+import fcntl
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +52,14 @@ class RunningCluster(Client):
     def diagnose(self, namespace: str) -> str:
         """Return which Pods of a namespace are not well, why and what to do."""
         return diagnose(self, namespace)
+
+
+@contextmanager
+def hold(name: str) -> Iterator[None]:
+    """Let one session of tests at a time have the cluster of a name; others wait."""
+    with Path(tempfile.gettempdir(), f"trainshed-{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def bring_up(name: str) -> RunningCluster:

@@ -158,8 +158,7 @@ class Runs:
 
     def head(self) -> str:
         """Return the name of the head Pod of the shared cluster."""
-        (name,) = self.bundle.ready_pods("headgroup", cluster=self.release)
-        return name
+        return self.bundle.ready_pod("headgroup", self.release)
 
     def kill_pod(self, name: str) -> None:
         """Have a Pod end at once, without a word to what runs in it."""
