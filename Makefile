@@ -58,6 +58,8 @@ faults: setup ## Put faults into the sources, one by one, and see which the test
 	@$(BIN)/python -m hack.faults $(FAULTS_ARGS)
 
 ##@ A Kubernetes on this machine
+# What the tests of a cluster load; the operator is KubeRay's own where its image is named.
+E2E_IMAGES := app controller $(if $(TRAINSHED_KUBERAY_IMAGE),,kuberay)
 .PHONY: cluster cluster-down cluster-load e2e core
 cluster: setup ## Bring up a node, in Docker or as processes (docs/cluster.md)
 	@$(BIN)/python -m hack.cluster up
@@ -70,10 +72,12 @@ cluster-load: setup ## Give it an image: ARCHIVE=file.tar or IMAGE=name
 
 core: setup ## The tests of a cluster that every change has to pass
 	@$(BIN)/python -m hack.cluster prepare
+	@$(BIN)/python -m hack.images build $(E2E_IMAGES)
 	@$(PYTEST) -m core -o timeout=900 $(PYTEST_ARGS)
 
 e2e: setup ## Every test of a cluster, and what is too slow for the other gates
 	@$(BIN)/python -m hack.cluster prepare
+	@$(BIN)/python -m hack.images build $(E2E_IMAGES)
 	@$(PYTEST) -m e2e -o timeout=900 $(PYTEST_ARGS)
 
 ##@ Change
