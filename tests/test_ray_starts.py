@@ -1,6 +1,8 @@
 """How often Ray was started is counted by what Ray leaves, and too often fails the session."""
 
 import os
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -85,3 +87,7 @@ def test_a_session_fails_that_starts_more_than_it_may(
     assert result.ret == code
     said = f"Ray: {number} runs of their own (at most {MOST_OWN}), 0 drivers joined"
     assert said in result.stdout.str()
+    logs = re.findall("Ray's logs: (/tmp/r.*)", result.stdout.str())
+    assert bool(logs) == (code != pytest.ExitCode.OK)  # whoever has to find out why may read them
+    for folder in logs:
+        shutil.rmtree(folder)
