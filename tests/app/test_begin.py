@@ -1,6 +1,7 @@
 """What cannot begin, or has come to its end, says so to its user and to its controller."""
 
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -121,13 +122,18 @@ def test_a_finished_run_says_so_to_user_and_controller_and_is_not_attempted_agai
     assert (told.message, told.result) == ("finished by attempt 1", str(prepared.folder.result))
 
 
+@pytest.mark.parametrize("is_gone", [False, True], ids=["at work", "gone"])
 def test_an_attempt_that_another_driver_made_is_made_once_and_the_late_one_tells_nobody(
-    tmp_path: Path,
+    is_gone: bool, tmp_path: Path
 ) -> None:
     place = Place(tmp_path, in_cluster=True, identity=Identity("team-a", UID, 2))
     prepared = make_prepared(place)
-    prepared.folder.claim(prepared.spec_hash, fresh=False, number=2).close()
-    with serve(lambda *_: (200, '{"stop": null}')) as server:
+    with (
+        closing(prepared.folder.claim(prepared.spec_hash, fresh=False, number=2)) as first,
+        serve(lambda *_: (200, '{"stop": null}')) as server,
+    ):
+        if is_gone:
+            first.close()
         pusher = Pusher(2, Target(server.address, "secret"), time.time(), Stop())
         with pytest.raises(AttemptHeldError, match="attempt 2 is held by"):
             begin.begin(prepared.run, place, tmp_path, make_wish(), pusher)
