@@ -15,6 +15,20 @@ from tests.kuberay.resources import Manifest
 MODELS: dict[str, type[BaseModel]] = {"rayclusters.json": RayCluster, "rayjobs.json": RayJob}
 # What a schema says of a field: more than that KubeRay's may say and ours need not.
 SAID = ("type", "format", "default", "x-kubernetes-int-or-string")
+# What is the same where both say it.
+LIMITS = ("enum", "required", "minimum", "pattern")
+# What our chart writes, so that a misspelt one is refused, and nobody here reads.
+WRITTEN = {
+    ".autoscalerOptions": (
+        "idleTimeoutSeconds",
+        "upscalingMode",
+        "imagePullPolicy",
+        "resources",
+        "securityContext",
+        "volumeMounts",
+    ),
+    ".upgradeStrategy": ("type",),
+}
 
 
 def at(value: JsonValue, *path: str) -> Manifest:
@@ -50,7 +64,8 @@ def names_of(model: type[BaseModel], path: str = "") -> set[str]:
     found = set()
     for name, field in model.model_fields.items():
         here = f"{path}.{field.alias or name}"
-        found.add(here)
+        written = next((names for end, names in WRITTEN.items() if here.endswith(end)), ())
+        found |= {here, *(f"{here}.{each}" for each in written)}
         for kind in (field.annotation, *get_args(field.annotation)):
             is_ours = isinstance(kind, type) and issubclass(kind, BaseModel)
             if is_ours and not here.endswith((".template", ".metadata")):
@@ -66,6 +81,8 @@ def test_every_field_that_is_written_or_read_is_in_the_schema_and_no_other(name:
 @pytest.mark.parametrize("name", CRD_FILES)
 def test_a_field_is_what_kuberays_own_schema_says_where_that_is_at_hand(name: str) -> None:
     [file] = [file for file in find_kuberay_crds() if file.name == name]
+    if file.parent == CRDS_OF_OURS:
+        pytest.skip(f"KubeRay's own CRDs are not at hand: {CRDS_VARIABLE} names their folder")
     ours, theirs = read(CRDS_OF_OURS / name), read(file)
     ours_of, theirs_of = fields_of(ours.pop("schema")), fields_of(theirs.pop("schema"))
 
@@ -74,6 +91,15 @@ def test_a_field_is_what_kuberays_own_schema_says_where_that_is_at_hand(name: st
         assert path in theirs_of, path
         for word in SAID:
             assert field.get(word) == theirs_of[path].get(word), (path, word)
+        assert_limits(path, field, theirs_of[path])
+        assert_limits(path, at(field, "items"), at(theirs_of[path], "items"))
+
+
+def assert_limits(path: str, ours: Manifest, theirs: Manifest) -> None:
+    """Where both say what a field may be, they say the same."""
+    for word in LIMITS:
+        if word in ours and word in theirs:
+            assert ours[word] == theirs[word], (path, word)
 
 
 def test_a_run_has_the_cluster_that_a_ray_cluster_has() -> None:
