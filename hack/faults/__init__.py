@@ -1,4 +1,4 @@
 """Known faults, put into a copy of the sources one at a time: which tests see them.
 
-Nothing of the product or of the tests imports this.
+Nothing of the product imports this.
 """

@@ -1,6 +1,6 @@
 """What goes wrong while a run is under way ends it with one clear word, or does not end it.
 
-Here on one worker in this process; test_going_wrong_whole.py has what takes Ray's processes.
+Here on one worker in this process; test_going_wrong_in_ray.py has what takes Ray's processes.
 """
 
 from pathlib import Path

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.ray
 SECONDS_UNTIL_THE_LOST_ANSWER = 30.0
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def session() -> Iterator[None]:
     with start_here(cpus=1):
         yield
