@@ -1,7 +1,5 @@
 """etcd, kube-apiserver and what else makes a control plane, as processes of this machine."""
 
-import random
-import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +7,10 @@ from pathlib import Path
 from hack.cluster.client import Client, write_kubeconfig
 from hack.cluster.failure import ClusterError
 from hack.cluster.pki import Authority, new_signing_pair
+from hack.cluster.ports import LOOPBACK, pick_ports
 from hack.cluster.processes import Launcher, Started, wait_until
 from hack.tools.finder import find
 
-LOOPBACK = "127.0.0.1"
 SERVICE_RANGE = "10.96.0.0/16"
 FIRST_SERVICE_ADDRESS = "10.96.0.1"
 POD_RANGE = "10.244.0.0/16"
@@ -23,8 +21,6 @@ _HOSTS = (
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 )
-# Below what the kernel hands out by itself: nobody's outgoing connection sits there.
-_PORTS = range(20_000, 32_000)
 # Patience for a machine that is busy with other things: a part that ends is noticed at once.
 _READY_SECONDS = 200
 
@@ -77,19 +73,7 @@ class Site:
 
 def free_ports() -> Ports:
     """Return ports that nothing listens on now."""
-    candidates = iter(random.SystemRandom().sample(_PORTS, k=200))
-    free = (port for port in candidates if not _is_taken(port))
-    try:
-        return Ports(api=next(free), etcd=next(free), etcd_peer=next(free))
-    except StopIteration:
-        raise ClusterError(
-            f"no three free ports between {_PORTS.start} and {_PORTS.stop} on {LOOPBACK}"
-        ) from None
-
-
-def _is_taken(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex((LOOPBACK, port)) == 0
+    return Ports(*pick_ports(3))
 
 
 def write_identities(site: Site) -> Authority:

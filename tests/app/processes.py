@@ -3,12 +3,26 @@
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 NAME = "STARTED_BY_TEST"
+ROOT = Path(__file__).parents[2]
+# What ends is replaced by what it has just started: once is not enough.
+WATCH = """
+import sys
+from tests.app.processes import Mark
+sys.stdin.read()
+mark = Mark(sys.argv[1])
+while mark.processes():
+    mark.kill()
+"""
 
 
 @dataclass(frozen=True)
@@ -51,6 +65,24 @@ class Mark:
         while (found := self.processes()) and time.monotonic() < deadline:
             time.sleep(0.05)
         return found
+
+
+@contextmanager
+def end_with_us(mark: Mark) -> Iterator[None]:
+    """Kill what runs under a mark afterwards, and as well when this process is killed before.
+
+    Daemons have no parent to end with: a process beside them waits for the end of a pipe of ours.
+    """
+    watcher = subprocess.Popen(
+        [sys.executable, "-c", WATCH, mark.value],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is for the tests
+    )
+    try:
+        yield
+    finally:
+        watcher.communicate()
 
 
 def children() -> set[str]:

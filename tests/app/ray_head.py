@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -14,7 +13,8 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from tests.app.processes import Mark
+from hack.cluster.ports import pick_ports
+from tests.app.processes import Mark, end_with_us
 from tests.app.ray_run import ROOT
 from tests.ray_starts import kept_folder, note_joined
 from trainshed_api.names import NODE_GROUP_LABEL
@@ -69,19 +69,19 @@ def start_cluster(home: Path, groups: Mapping[str, int]) -> Iterator[Head]:
         home: TRAINSHED_HOME of its processes.
         groups: CPUs of the node by its group.
     """
-    gcs, dashboard = free_port(), free_port()
+    gcs, dashboard, clients = pick_ports(3)
     head = Head(f"http://127.0.0.1:{dashboard}", f"127.0.0.1:{gcs}", home)
     sessions = kept_folder()
     resources = [
         ("--num-cpus", str(cpus), "--labels", f"{NODE_GROUP_LABEL}={group}")
         for group, cpus in groups.items()
     ]
-    try:
+    with end_with_us(head.mark), noted(sessions):
         # Not --block: that ends it all when one of its processes does not start in time.
         start_node(
             head,
             *("--head", "--port", str(gcs), "--dashboard-port", str(dashboard)),
-            *("--dashboard-host", "127.0.0.1", "--ray-client-server-port", str(free_port())),
+            *("--dashboard-host", "127.0.0.1", "--ray-client-server-port", str(clients)),
             *("--temp-dir", str(sessions), *resources[0]),
         )
         for number, words in enumerate(resources[1:]):
@@ -91,9 +91,15 @@ def start_cluster(home: Path, groups: Mapping[str, int]) -> Iterator[Head]:
             start_node(head, "--address", head.gcs, *own, *words)
         wait_for_dashboard(head)
         yield head
+
+
+@contextmanager
+def noted(sessions: Path) -> Iterator[None]:
+    """Note afterwards who joined, before all is gone."""
+    try:
+        yield
     finally:
         note_joined(sessions)
-        head.mark.kill()
 
 
 @contextmanager
@@ -134,7 +140,7 @@ def start_node(head: Head, *words: str) -> None:
     }
     common = ["--disable-usage-stats", "--node-ip-address", "127.0.0.1"]
     # Every node's agent would listen on the same port by default, and jobs go through the agent.
-    common += ["--dashboard-agent-listen-port", str(free_port())]
+    common += ["--dashboard-agent-listen-port", str(*pick_ports(1))]
     memory = ["--object-store-memory", str(STORE_BYTES)]
     started = subprocess.run(
         ["ray", "start", *words, *common, *memory],
@@ -166,10 +172,3 @@ def wait_for_dashboard(head: Head) -> None:
         except OSError:
             time.sleep(0.2)
     raise AssertionError(f"no dashboard at {head.address} within {SECONDS_TO_START} s")
-
-
-def free_port() -> int:
-    """Return a port that nobody has."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from hack.cluster.ports import pick_ports
 from tests.app.jobs.server import Reply, Server, serve
-from tests.app.ray_head import free_port
 from tests.builders_run import make_checkpoint, make_finished, make_progress, make_started
 from trainshed.ending import Verdict
 from trainshed.push import Pusher, Target, Timing, read_target
@@ -181,7 +181,8 @@ def test_an_end_is_told_until_it_is_heard() -> None:
 
 
 def test_a_controller_that_is_away_is_not_waited_for_for_ever() -> None:
-    pusher = Pusher(1, Target(f"http://127.0.0.1:{free_port()}", ""), time.time(), Stop(), FAST)
+    [nobody] = pick_ports(1)
+    pusher = Pusher(1, Target(f"http://127.0.0.1:{nobody}", ""), time.time(), Stop(), FAST)
     pusher.start()
     pusher.show(make_progress(7))
     pusher.end(Verdict("Stopped", "Terminated"), EXIT_TERMINATED, None)

@@ -2,28 +2,19 @@
 
 import asyncio
 import json
-import os
-import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from urllib.error import HTTPError, URLError
-from urllib.request import urlopen
 
 import aiohttp
 import pytest
 
+from tests.app.ray_head import TOKEN, start_cluster
 from tests.kuberay.dashboards import Dashboards
 from tests.kuberay.drivers import finish, ignore_stop, run_until_stopped
 from tests.kuberay.jobs_api import Driver, Submission
 from tests.kuberay.resources import Manifest
-from tests.ray_starts import kept_folder
 
-TOKEN = "t0ken-of-32-characters-and-then-some"
 GOOD, BAD, LONG = "echo hello", "echo boom; exit 3", "sleep 600"
 STUBBORN = "trap '' TERM; echo trapped; while true; do sleep 0.2; done"
 DRIVERS: dict[str, Driver] = {
@@ -86,32 +77,8 @@ class Client:
 @pytest.fixture(scope="module")
 def ray_dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real head with a dashboard, reached at the URL."""
-    folder = Path(os.path.realpath(tmp_path_factory.mktemp("ray", numbered=False)))
-    ports = _free_ports(4)
-    auth = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
-    quiet = {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONWARNINGS": "ignore"}
-    command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block"]
-    command += [f"--port={ports[0]}", f"--dashboard-port={ports[1]}", "--num-cpus=2"]
-    command += ["--dashboard-host=127.0.0.1", "--node-ip-address=127.0.0.1"]
-    command += [f"--ray-client-server-port={ports[2]}", f"--dashboard-agent-listen-port={ports[3]}"]
-    command += [f"--temp-dir={kept_folder()}"]
-    log = folder / "head.log"
-    with log.open("wb") as output:
-        head = subprocess.Popen(
-            command,
-            env=os.environ | auth | quiet,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    url = f"http://127.0.0.1:{ports[1]}"
-    try:
-        _wait_for(url, head, log)
-        yield url
-    finally:
-        # All of Ray's processes are in one group; asked politely, a head may take half a minute.
-        os.killpg(head.pid, signal.SIGKILL)
-        head.wait(30)
+    with start_cluster(tmp_path_factory.mktemp("home"), {"head": 2}) as head:
+        yield head.address
 
 
 @pytest.fixture(params=["stand-in", pytest.param("ray", marks=pytest.mark.ray)])
@@ -269,25 +236,3 @@ async def test_a_head_that_ended_breaks_the_connection_and_a_new_one_knows_nothi
         assert [(took.head, took.job.submission_id) for took in dashboards.submitted] == [
             ("first", "long")
         ]
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
-def _wait_for(url: str, head: "subprocess.Popen[bytes]", log: Path) -> None:
-    until = time.monotonic() + 90
-    while time.monotonic() < until:
-        assert head.poll() is None, log.read_text()
-        try:
-            with urlopen(f"{url}/api/version", timeout=2):
-                return
-        except HTTPError:
-            return  # it asks for the token, so it is there
-        except (URLError, OSError):
-            time.sleep(0.2)
-    pytest.fail(f"no dashboard after 90 s: {log.read_text()}")

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from hack.cluster.ports import pick_ports
 from tests.app.jobs.server import Reply, serve
-from tests.app.ray_head import free_port
 from trainshed.jobs.access import Access
 from trainshed.jobs.client import check_cluster
 from trainshed.jobs.errors import ClusterError
@@ -67,7 +67,8 @@ def test_what_stands_behind_the_address_is_said(case: Case) -> None:
 
 
 def test_nobody_behind_the_address_is_worth_another_try() -> None:
-    address = f"http://127.0.0.1:{free_port()}"
+    [nobody] = pick_ports(1)
+    address = f"http://127.0.0.1:{nobody}"
 
     with pytest.raises(ClusterError) as caught:
         check_cluster(Access(address, {}))
