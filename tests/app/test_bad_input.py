@@ -11,9 +11,9 @@ import pytest
 
 from tests.app.bad_runs import CASES, Case, Spec, make_data, make_spec, workers
 from tests.app.builders_rows import write_rows
+from tests.app.cli_here import trainshed_here
 from tests.app.processes import Mark, children
 from tests.app.ray_run import run_folder, trainshed, write_run
-from trainshed.cli.main import main
 from trainshed.preflight import Place, prepare
 from trainshed_api.loading import load_file
 from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED, EXIT_TRY_AGAIN
@@ -40,16 +40,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    """Run `trainshed WORDS` in this process; return its exit code."""
-    monkeypatch.setattr(sys, "argv", ["trainshed", *words])
-    try:
-        main()
-    except SystemExit as ending:
-        return int(ending.code or 0)
-    return EXIT_SUCCEEDED
-
-
 def content(folder: Path) -> dict[str, bytes | None]:
     """Return all there is but what Python leaves of the modules that it imports."""
     return {
@@ -69,8 +59,6 @@ def ray_runs_here() -> bool:
 def test_it_is_said_before_anything_starts(
     case: Case,
     folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     if case.not_as_root and os.geteuid() == 0:
         pytest.skip(case.not_as_root)
@@ -78,55 +66,53 @@ def test_it_is_said_before_anything_starts(
     file = write_run(folder, "test", **case.spec)
     before, born = content(folder), children()
 
-    assert call(monkeypatch, "run", str(file), *case.words) == EXIT_INVALID
+    said = trainshed_here("run", str(file), *case.words)
 
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert len(said.err.splitlines()) == 1, said.err
+    assert (said.code, said.stdout) == (EXIT_INVALID, "")
+    assert len(said.stderr.splitlines()) == 1, said.stderr
     for want in ["error: ", *case.want]:
-        assert want.replace("FOLDER", str(folder)) in said.err
+        assert want.replace("FOLDER", str(folder)) in said.stderr
     assert content(folder) == before
     assert not ray_runs_here()
     assert children() <= born
 
 
 def test_a_home_that_is_no_file_system_is_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Taken for a path it would be one that goes with the Pod, and every run with it."""
     monkeypatch.setenv("TRAINSHED_HOME", "s3://bucket/home")
     file = write_run(folder, "test", **make_spec())
 
-    assert call(monkeypatch, "run", str(file)) == EXIT_INVALID
-    assert capsys.readouterr().err == (
+    said = trainshed_here("run", str(file))
+    assert said.code == EXIT_INVALID
+    assert said.stderr == (
         "error: TRAINSHED_HOME: got s3://bucket/home, want a path or file://; "
         "s3:// is not supported yet\n"
     )
 
 
-def test_every_mistake_is_said_at_once(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_mistake_is_said_at_once(folder: Path) -> None:
     file = write_run(folder, "test", **make_spec(epochs=0, sead=1, precision="double"))
 
-    assert call(monkeypatch, "run", str(file)) == EXIT_INVALID
-    assert sorted(capsys.readouterr().err.splitlines()) == [
+    said = trainshed_here("run", str(file))
+    assert said.code == EXIT_INVALID
+    assert sorted(said.stderr.splitlines()) == [
         "error: spec.epochs: got 0, want an integer >= 1",
         'error: spec.precision: got "double", want one of float32, bfloat16, float16',
         'error: spec.sead: unknown field; did you mean "seed"?',
     ]
 
 
-def test_a_run_that_another_driver_is_at_work_on_is_left_alone(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_another_driver_is_at_work_on_is_left_alone(folder: Path) -> None:
     file = write_run(folder, "test", **make_spec())
     prepared = prepare(load_file(file), Place(folder))
     with closing(prepared.folder.claim(prepared.spec_hash, fresh=False)):
         before = content(folder)
 
-        assert call(monkeypatch, "run", str(file)) == EXIT_TRY_AGAIN
-        assert f"attempt 1 is held by process {os.getpid()} on" in capsys.readouterr().err
+        said = trainshed_here("run", str(file))
+        assert said.code == EXIT_TRY_AGAIN
+        assert f"attempt 1 is held by process {os.getpid()} on" in said.stderr
         assert content(folder).keys() == before.keys()  # of whom only the heartbeat goes on
 
 
@@ -165,17 +151,15 @@ FILES: dict[str, FileCase] = {
 def test_a_file_that_is_no_run_is_named(
     case: FileCase,
     folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     if case.text is not None:
         Path("run.yaml").write_text(case.text)
     before = content(folder)
 
-    assert call(monkeypatch, "run", "run.yaml") == EXIT_INVALID
-    said = capsys.readouterr().err
-    assert said.startswith(case.want)
-    assert len(said.splitlines()) == 1
+    said = trainshed_here("run", "run.yaml")
+    assert said.code == EXIT_INVALID
+    assert said.stderr.startswith(case.want)
+    assert len(said.stderr.splitlines()) == 1
     assert content(folder) == before
 
 
@@ -183,27 +167,25 @@ def test_a_file_that_is_no_run_is_named(
 def test_all_commands_say_the_same(
     command: str,
     folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     file = write_run(folder, "test", **make_spec(data=make_data("nowhere")))
 
-    assert call(monkeypatch, command, str(file)) == EXIT_INVALID
-    assert capsys.readouterr().err == (
+    said = trainshed_here(command, str(file))
+    assert said.code == EXIT_INVALID
+    assert said.stderr == (
         f"error: spec.data.datasets.train.read.path: got {folder}/nowhere, want a parquet file or "
         "folder that exists\n"
     )
 
 
-def test_what_is_right_passes_and_cpu_does_without_gpus(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_right_passes_and_cpu_does_without_gpus(folder: Path) -> None:
     file = write_run(folder, "test", **make_spec(workers=workers(gpu=99)))
     before = content(folder)
 
-    assert call(monkeypatch, "validate", str(file)) == EXIT_INVALID
-    assert call(monkeypatch, "validate", str(file), "--cpu") == EXIT_SUCCEEDED
-    assert "test is valid" in capsys.readouterr().out
+    assert trainshed_here("validate", str(file)).code == EXIT_INVALID
+    said = trainshed_here("validate", str(file), "--cpu")
+    assert said.code == EXIT_SUCCEEDED
+    assert "test is valid" in said.stdout
     assert content(folder) == before
 
 
@@ -222,14 +204,13 @@ def test_wrong_words_are_said_as_such(
     folder: Path,
     words: list[str],
     want: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (folder / "data" / "digits").mkdir(parents=True)
     before = content(folder)
 
-    assert call(monkeypatch, *words) == EXIT_INVALID
-    assert want in capsys.readouterr().err
+    said = trainshed_here(*words)
+    assert said.code == EXIT_INVALID
+    assert want in said.stderr
     assert content(folder) == before
 
 
