@@ -1,14 +1,20 @@
-"""Samples train as they are, on one worker in this process; torch reads what they train on."""
+"""Samples train as they are; on one worker in this process, torch reads what they train on.
+
+tests/e2e/test_samples.py has them on as many workers as they ask for, with Rays of their own.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.app.alone import Left, train_alone
-from tests.app.ray_run import ROOT
+from tests.app.ray_head import Head
+from tests.app.ray_run import ROOT, trainshed
 from tests.builders_data import write_pictures
 from trainshed.digits import write_digits
 from trainshed_api.loading import load_file
-from trainshed_api.names import SUCCEEDED
+from trainshed_api.names import EXIT_SUCCEEDED, SUCCEEDED
 from trainshed_api.progress import Evaluated
 
 if TYPE_CHECKING:
@@ -17,10 +23,12 @@ if TYPE_CHECKING:
 ONE_WORKER = "spec.workers={count: 1, resources: {cpu: 1}}"
 
 
+SAMPLES = ROOT / "manifests" / "samples"
+
+
 def train_sample(home: Path, name: str, *settings: str) -> Left:
     """Train a sample on data under `home`."""
-    file = ROOT / "manifests" / "samples" / f"{name}.yaml"
-    run = load_file(file, [ONE_WORKER, "spec.data.loader=torch", *settings])
+    run = load_file(SAMPLES / f"{name}.yaml", [ONE_WORKER, "spec.data.loader=torch", *settings])
     spec: dict[str, JsonValue] = run.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
     left = train_alone(home, spec)
     assert left.finished.outcome == SUCCEEDED, left.finished.message
@@ -32,6 +40,17 @@ def test_the_plain_data_loader_learns_to_read_digits(tmp_path: Path) -> None:
     left = train_sample(tmp_path, "digits-dataloader")
 
     assert (left.finished.metrics["valid.accuracy"] or 0) >= 0.95
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(900)
+def test_the_plain_data_loader_reaches_the_same_on_two_workers(head: Head) -> None:
+    """Joins a Ray: each worker reads its share, and the gradients go through their group."""
+    sample = str(SAMPLES / "digits-dataloader.yaml")
+    output = trainshed("run", sample, environment=head.inside)
+
+    assert output.code == EXIT_SUCCEEDED, output.stderr
+    assert (output.finished.metrics["valid.accuracy"] or 0) >= 0.95
 
 
 def test_the_vit_trains_on_encoded_pictures_with_augmentation(tmp_path: Path) -> None:
