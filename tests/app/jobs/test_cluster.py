@@ -2,17 +2,21 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 from pathlib import Path
 
 import pytest
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from tests.app.cli_here import trainshed_here
 from tests.app.jobs.server import Reply, serve
 from tests.app.ray_head import Head, ask
 from tests.app.ray_run import ROOT, Output, finish, start, trainshed, write_run
+from tests.builders import make_run
+from trainshed.capacity import Cluster, Node, check_capacity
+from trainshed_api.errors import SpecError
 from trainshed_api.job import encode_run
 from trainshed_api.loading import load_file
 from trainshed_api.names import (
@@ -37,6 +41,41 @@ PATIENCE = 300
 FOREVER = 1_000_000
 
 
+# Ray's state can be read without joining it, in a second or two.
+READ_NODES = """
+import json, os
+from dataclasses import asdict
+from ray._private.state import state
+from ray._raylet import GcsClientOptions
+from trainshed import ray_cluster
+state._initialize_global_state(
+    GcsClientOptions.create(
+        os.environ["RAY_ADDRESS"], None, allow_cluster_id_nil=True, fetch_cluster_id_if_nil=False
+    )
+)
+print(json.dumps([asdict(node) for node in ray_cluster.nodes(admitted=False).nodes]))
+"""
+
+
+class JobDetails(BaseModel):
+    """Which job a training is of; None for a driver that nobody submitted."""
+
+    submission_id: str | None
+
+
+class TrainRun(BaseModel):
+    """What the dashboard says of a training."""
+
+    status: str
+    job_details: JobDetails
+
+
+class TrainRuns(BaseModel):
+    """What the dashboard says of all of them."""
+
+    train_runs: list[TrainRun]
+
+
 def read_result(folder: Path) -> ResultRecord:
     return ResultRecord.model_validate_json((folder / "result.json").read_text())
 
@@ -48,6 +87,12 @@ def make_data(**datasets: JsonValue) -> JsonValue:
 
 def call(head: Head, *words: str, **environment: str) -> Output:
     return trainshed_here(*words, environment=head.access | environment)
+
+
+def states_of(head: Head, job: str) -> list[str]:
+    """Return what the dashboard says of the training of a job."""
+    listed = TrainRuns.model_validate(ask(head, "/api/train/v2/runs/v1")).train_runs
+    return [run.status for run in listed if run.job_details.submission_id == job]
 
 
 def drive(head: Head, file: Path) -> Output:
@@ -64,9 +109,9 @@ def test_the_manifest_trains_as_it_is(head: Head) -> None:
     assert output.finished.outcome == SUCCEEDED
     assert (output.finished.metrics["valid.accuracy"] or 0) > 0.9
     assert read_result(head.home / "runs" / "local" / "digits").outcome == SUCCEEDED
-    assert "-1 was submitted" in output.stderr
-    assert '"train_runs"' in (runs := json.dumps(ask(head, "/api/train/v2/runs/v1")))
-    assert '"FINISHED"' in runs
+    submitted = re.search(r"(digits-\S+) was submitted", output.stderr)
+    assert submitted, output.stderr
+    assert states_of(head, submitted[1]) == ["FINISHED"]
 
 
 def test_a_job_with_code_of_its_own_is_followed_left_alone_stopped_and_forgotten(
@@ -160,6 +205,20 @@ def test_data_is_prepared_and_workers_train_on_their_own_groups(head: Head, tmp_
     assert output.code == EXIT_SUCCEEDED, output.stderr
     ran = {tuple(path.name.split(".")[:2]) for path in notes.iterdir()}
     assert ran == {("streamed", "cpu"), ("cached", "cpu"), ("worker", "gpu")}
+
+
+def test_more_workers_than_the_nodes_of_a_group_hold_are_refused(head: Head) -> None:
+    read = trainshed(program=READ_NODES, environment=head.inside, timeout_seconds=PATIENCE)
+    assert read.code == EXIT_SUCCEEDED, read.stderr
+    cluster = Cluster([Node(**node) for node in json.loads(read.stdout)])
+    assert {node.group: node.total["CPU"] for node in cluster.nodes} == {"gpu": 2, "cpu": 2}
+
+    run = make_run(workers={"count": 8, "group": "gpu"}, batchSize=8)
+    with pytest.raises(SpecError) as caught:
+        check_capacity(run.spec, cluster)
+
+    want = "what fits: group gpu has 2 CPUs on 1 nodes, which is room for 2"
+    assert str(caught.value) == f"spec.workers: got 8 x (1 CPUs), want {want}"
 
 
 def test_a_controller_s_attempt_is_made_once_told_of_and_stopped_by_an_answer(
