@@ -1,6 +1,7 @@
 """What KubeRay refuses, and what the stand-in does not imitate; each check returns the fault."""
 
 import re
+from functools import cache
 
 import yaml
 
@@ -191,13 +192,21 @@ def _deadline_fault(job: RayJob) -> str | None:
     return None
 
 
-def _unsupported_fault(job: RayJob) -> str | None:
+# A job is looked at several times a second, and PyYAML takes longer than all else of a look.
+@cache
+def _environment_fault(runtime_env_yaml: str) -> str | None:
     try:
-        runtime_env = yaml.safe_load(job.spec.runtime_env_yaml or "{}")
+        runtime_env = yaml.safe_load(runtime_env_yaml or "{}")
     except yaml.YAMLError as error:
-        return f"failed to unmarshal RuntimeEnvYAML: {job.spec.runtime_env_yaml}: {error}"
+        return f"failed to unmarshal RuntimeEnvYAML: {runtime_env_yaml}: {error}"
     if not isinstance(runtime_env, dict):
-        return f"failed to unmarshal RuntimeEnvYAML: {job.spec.runtime_env_yaml}: no mapping"
+        return f"failed to unmarshal RuntimeEnvYAML: {runtime_env_yaml}: no mapping"
+    return None
+
+
+def _unsupported_fault(job: RayJob) -> str | None:
+    if fault := _environment_fault(job.spec.runtime_env_yaml):
+        return fault
     if job.spec.submission_mode != "HTTPMode":
         return f"submissionMode {job.spec.submission_mode}: {_NOT_IMITATED}, use HTTPMode"
     if job.spec.deletion_strategy is not None:
