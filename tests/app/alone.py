@@ -30,7 +30,7 @@ from trainshed.provenance import run_record
 from trainshed.runtime.coordinator import Coordinator
 from trainshed.runtime.worker import Worker
 from trainshed.signals import Stop
-from trainshed_api.progress import AnyEvent, Finished, Started, WarningEvent
+from trainshed_api.progress import AnyEvent, Finished, Started
 
 if TYPE_CHECKING:
     from trainshed.runtime.client import Client
@@ -58,11 +58,6 @@ class Left:
         last = self.events[-1]
         assert isinstance(last, Finished)
         return last
-
-    @property
-    def warnings(self) -> list[str]:
-        """Return what was warned of."""
-        return [event.message for event in self.events if isinstance(event, WarningEvent)]
 
 
 def train_alone(home: Path, spec: Mapping[str, JsonValue], *, fresh: bool = False) -> Left:

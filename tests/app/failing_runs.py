@@ -1,7 +1,7 @@
 """Runs that fail while they are under way, the data that they fail on, and what is said of each."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +14,17 @@ from tests.app.misbehaving import WRONG_AT
 from tests.app.ray_run import Output, run_folder
 from tests.builders_data import write_pictures
 from trainshed_api.names import EXIT_APPLICATION, FAILED
-from trainshed_api.progress import Started, WorkersLost
+from trainshed_api.progress import (
+    AnyEvent,
+    CheckpointSaved,
+    Started,
+    WarningEvent,
+    WorkersLost,
+)
 
 Spec = dict[str, JsonValue]
 EPOCHS, STEPS = 3, 5
+KEPT_STEPS = frozenset({2, 4, 6, 8, 10, 12, 14, 15})
 FRAME = re.compile(r'^  File "(?P<file>.*)", line \d+, in (?P<name>\w+)$', re.MULTILINE)
 
 
@@ -187,3 +194,39 @@ def assert_finite_checkpoints(run: Path) -> None:
     for model in run.glob("attempts/*/ray/checkpoint_*/model.pt"):
         weights = torch.load(model, weights_only=True)
         assert all(torch.isfinite(tensor).all() for tensor in weights.values())
+
+
+def assert_a_full_disk_passed(events: Sequence[AnyEvent], run: Path, after: int = 0) -> None:
+    """Checkpoints after a step are there but for those that had no room, each with a warning."""
+    saved = {event.step for event in events if isinstance(event, CheckpointSaved)}
+    lines = [line for line in warnings_of(events) if line.startswith("no checkpoint at step")]
+    missed = {int(line.split(":")[0].split()[-1]) for line in lines}
+    wanted = {step for step in KEPT_STEPS if step > after}
+    # That of step 6 was being written when the disk was full, and 12 when there was room again.
+    assert (wanted - {6, 8, 10, 12} <= saved, {8, 10} <= missed) == (True, True)
+    assert saved | missed == wanted
+    assert all("File too large; training goes on" in line for line in lines)
+    assert list(run.glob("attempts/*/ray/.writing-*")) == []
+
+
+def damage_the_newest(run: Path) -> Path:
+    """Cut the last checkpoint of a run's first attempt; return it."""
+    newest = max(run.glob("attempts/1/ray/checkpoint_0*"))
+    model = newest / "model.pt"
+    model.write_bytes(model.read_bytes()[:1000])
+    return newest
+
+
+def assert_the_one_before_was_taken(events: Sequence[AnyEvent], damaged: Path) -> None:
+    """An attempt warned of the damaged checkpoint first, and went on from the one of step 4."""
+    assert isinstance(events[0], WarningEvent)
+    refused = f"checkpoint refused, taking the one before: {damaged}: model.pt has 1000 of"
+    assert refused in events[0].message
+    started = next(event for event in events if isinstance(event, Started))
+    assert started.resumed_from
+    assert started.resumed_from.step == 4
+
+
+def warnings_of(events: Sequence[AnyEvent]) -> list[str]:
+    """Return what was warned of."""
+    return [event.message for event in events if isinstance(event, WarningEvent)]

@@ -8,20 +8,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.app.alone import Left, train_alone
+from tests.app.alone import train_alone
 from tests.app.failing_runs import (
     CASES,
     Case,
     Spec,
+    assert_a_full_disk_passed,
     assert_finite_checkpoints,
+    assert_the_one_before_was_taken,
     assert_users_traceback,
+    damage_the_newest,
     make_data,
     make_spec,
     write_numbers,
 )
 from trainshed.runtime.failures import is_users_failure
 from trainshed_api.names import APPLICATION, FAILED, SUCCEEDED
-from trainshed_api.progress import CheckpointSaved, Evaluated, Started, WarningEvent, WorkersLost
+from trainshed_api.progress import Evaluated, Started, WorkersLost
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -73,14 +76,7 @@ def test_a_full_disk_ends_no_run(tmp_path: Path) -> None:
 
     assert left.verdict.outcome == left.finished.outcome == SUCCEEDED
     assert left.verdict.traceback is None
-    saved = {event.step for event in left.events if isinstance(event, CheckpointSaved)}
-    lines = [line for line in left.warnings if line.startswith("no checkpoint at step")]
-    missed = {int(line.split(":")[0].split()[-1]) for line in lines}
-    # That of step 6 was being written when the disk was full, and 12 when there was room again.
-    assert ({2, 4, 14, 15} <= saved, {8, 10} <= missed) == (True, True)
-    assert saved | missed == {2, 4, 6, 8, 10, 12, 14, 15}
-    assert all("File too large; training goes on" in line for line in lines)
-    assert list(left.folder.path.glob("attempts/1/ray/.writing-*")) == []
+    assert_a_full_disk_passed(left.events, left.folder.path)
 
 
 def test_the_checkpoint_before_a_damaged_one_is_taken_and_a_fresh_start_takes_none(
@@ -90,29 +86,16 @@ def test_the_checkpoint_before_a_damaged_one_is_taken_and_a_fresh_start_takes_no
     spec = make_spec(data=make_data("torch"))
     first = train_alone(tmp_path, {**spec, "epochs": 1})
     assert first.verdict.outcome == SUCCEEDED
-    newest = max(first.folder.path.glob("attempts/1/ray/checkpoint_0*"))
-    model = newest / "model.pt"
-    model.write_bytes(model.read_bytes()[:1000])
+    damaged = damage_the_newest(first.folder.path)
 
     # More epochs than the finished run had: it goes on.
     longer = train_alone(tmp_path, {**spec, "epochs": 2})
     assert longer.verdict.outcome == SUCCEEDED
-    assert isinstance(longer.events[0], WarningEvent)
-    assert (
-        f"checkpoint refused, taking the one before: {newest}: model.pt has 1000 of"
-        in (longer.warnings[0])
-    )
-    assert resumed_step(longer) == 4
+    assert_the_one_before_was_taken(longer.events, damaged)
     assert [event.step for event in longer.events if isinstance(event, Evaluated)] == [5, 10]
 
     fresh = train_alone(tmp_path, {**spec, "epochs": 1}, fresh=True)
     assert fresh.verdict.outcome == SUCCEEDED
     assert (fresh.started.attempt, fresh.started.resumed_from) == (3, None)
-    assert model.stat().st_size == 1000
+    assert (damaged / "model.pt").stat().st_size == 1000
     assert fresh.folder.attempts() == [1, 2, 3]
-
-
-def resumed_step(left: Left) -> int | None:
-    """Return the step that an attempt went on from."""
-    assert left.started.resumed_from
-    return left.started.resumed_from.step

@@ -12,16 +12,19 @@ from tests.app.alone import train_alone
 from tests.app.failing_runs import (
     THROUGH_RAY,
     Spec,
+    assert_a_full_disk_passed,
     assert_failed,
+    assert_the_one_before_was_taken,
+    damage_the_newest,
     make_data,
     make_spec,
     own_words,
+    warnings_of,
     write_numbers,
 )
 from tests.app.ray_head import Head
 from tests.app.ray_run import run_folder, trainshed, write_run
 from trainshed_api.names import EXIT_SUCCEEDED, SUCCEEDED
-from trainshed_api.progress import CheckpointSaved, Started, WarningEvent
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
@@ -50,27 +53,16 @@ def test_a_damaged_checkpoint_and_a_full_disk_end_no_run(head: Head, tmp_path: P
     """Joins a Ray: the disk is a worker's, the warnings are the driver's."""
     write_numbers(tmp_path)
     spec = make_spec("fill the disk for a while", data=make_data("torch"))
-    newest = leave_a_damaged_checkpoint(tmp_path, spec)
+    damaged = leave_a_damaged_checkpoint(tmp_path, spec)
     file = write_run(tmp_path, "digits", **spec)
 
     output = trainshed("run", str(file), environment=head.joining)
 
     assert output.code == EXIT_SUCCEEDED, output.stderr
-    first, *others = [event for event in output.events if isinstance(event, WarningEvent)]
-    assert output.events[0] == first
-    refused = f"checkpoint refused, taking the one before: {newest}: model.pt has 1000 of"
-    assert refused in first.message
-    started = next(event for event in output.events if isinstance(event, Started))
-    assert started.resumed_from
-    assert started.resumed_from.step == 4
-    lines = [other.message for other in others]
-    assert all("File too large; training goes on" in line for line in lines)
-    missed = {int(line.split(":")[0].split()[-1]) for line in lines}
-    saved = {event.step for event in output.events if isinstance(event, CheckpointSaved)}
-    # That of step 6 was being written when the disk was full, and 12 when there was room again.
-    assert ({14, 15} <= saved, {8, 10} <= missed) == (True, True)
-    assert saved | missed == {6, 8, 10, 12, 14, 15}
-    assert list(run_folder(file).glob("attempts/2/ray/.writing-*")) == []
+    assert_the_one_before_was_taken(output.events, damaged)
+    assert_a_full_disk_passed(output.events, run_folder(file), after=4)
+    _, *others = warnings_of(output.events)
+    assert all(line.startswith("no checkpoint at step") for line in others)
     assert own_words(output) == ""
 
 
@@ -78,7 +70,4 @@ def leave_a_damaged_checkpoint(home: Path, spec: Spec) -> Path:
     """Leave what the first epoch of a run left, its last checkpoint cut; return that one."""
     left = train_alone(home, {**spec, "epochs": 1})
     assert left.verdict.outcome == SUCCEEDED
-    newest = max(left.folder.path.glob("attempts/1/ray/checkpoint_0*"))
-    model = newest / "model.pt"
-    model.write_bytes(model.read_bytes()[:1000])
-    return newest
+    return damage_the_newest(left.folder.path)
