@@ -15,7 +15,7 @@ from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
 from benchmarks.ours.controller import KEY_SECRET
 from benchmarks.ours.objects import make_run, make_status
 from benchmarks.ours.trial import NAMESPACE, Size, Trial
-from tests.control_plane.world import RUNS
+from tests.control_plane.objects import RUNS
 from tests.kuberay.api import JOBS, KubeApi
 from trainshed_api.rayjob import Attempt, SharedCluster, render_rayjob
 from trainshed_api.validation import validate_document

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from benchmarks.api_server import all_at_once
 from benchmarks.ours.controller import KEY_SECRET, Stream, run_controller
 from benchmarks.ours.objects import make_cluster, make_run
-from tests.control_plane.world import RUNS, until
+from tests.control_plane.objects import RUNS
+from tests.control_plane.world import until
 from tests.kuberay.api import CLUSTERS, JOBS, SECRETS, KubeApi
 from trainshed_api.json_object import as_object
 from trainshed_api.status import TrainingRunStatus

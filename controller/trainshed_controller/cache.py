@@ -45,13 +45,15 @@ class Shelf(Generic[V]):
         self._belongs_to = belongs_to
         self._items: dict[Place, V] = {}
         self._members: defaultdict[Place, dict[str, V]] = defaultdict(dict)
-        # Uids of what went since the last LIST was taken over: a LIST and the answer to a write may
-        # be older than the word of a deletion, and what they hold must not come back.
+        # Uids of what went, each kept over two LISTs: a LIST and the answer to a write may be older
+        # than the word of a deletion, and what they hold must not come back. A write is answered,
+        # or given up, sooner than two LISTs come round.
         self._gone: set[str] = set()
+        self._gone_before: set[str] = set()
 
     def put(self, view: V) -> bool:
         """Keep the object unless it went or is known as newer; say whether it was kept."""
-        if view.uid in self._gone:
+        if view.uid in self._gone or view.uid in self._gone_before:
             return False
         if self.knows(view.namespace, view.name, view.uid, view.resource_version):
             return False
@@ -108,7 +110,7 @@ class Shelf(Generic[V]):
         for view in gone:
             self.drop(view)
         num_new = sum(self.put(view) for view in listing.views)
-        self._gone.clear()  # the next LIST is not begun yet, and will not hold them
+        self._gone_before, self._gone = self._gone, set()
         return len(gone) + num_new
 
 

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import secrets
+import ssl
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -37,7 +38,6 @@ PODS = "api/v1", "pods"
 RAY_PODS = "ray.io/is-ray-node=yes"
 
 _PAGE = 500
-TIMEOUT_SECONDS = 20.0
 _FIRST_ERROR, _NOT_FOUND, _CONFLICT = 300, 404, 409
 _KEY_NAME, _KEY_BYTES = "key", 32
 _JSON, _MERGE_PATCH = "application/json", "application/merge-patch+json"
@@ -59,14 +59,36 @@ class MissingError(ClusterError):
     """There is no such object."""
 
 
-class Cluster:
-    """One connection to the API server."""
+async def open_session(kubeconfig: Path) -> tuple[str, aiohttp.ClientSession]:
+    """Return where the API server is, and a session for those who speak to it by themselves."""
+    told = client.Configuration()
+    await config.load_kube_config(  # type: ignore[no-untyped-call]  # the client's own
+        str(kubeconfig), client_configuration=told
+    )
+    secure = ssl.create_default_context(cafile=told.ssl_ca_cert)
+    if told.cert_file:
+        secure.load_cert_chain(told.cert_file, told.key_file)
+    token = told.api_key.get("BearerToken")
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=secure if told.verify_ssl else False),
+        headers={"Authorization": token} if token else {},
+    )
+    return told.host, session
 
-    def __init__(self, api: client.ApiClient) -> None:
+
+class Cluster:
+    """One connection to the API server.
+
+    Args:
+        request_seconds: what is not answered by then failed.
+    """
+
+    def __init__(self, api: client.ApiClient, request_seconds: float) -> None:
         self._api = api
+        self._request_seconds = request_seconds
 
     @classmethod
-    async def connect(cls, kubeconfig: Path | None) -> Self:
+    async def connect(cls, kubeconfig: Path | None, request_seconds: float) -> Self:
         """Return a connection: as told by a file, else as the Pod that this runs in."""
         # As kopf does: with it each request asks a thread for ~/.netrc, a tenth of our time.
         configuration = client.Configuration(client_session_kwargs={"trust_env": False})
@@ -78,7 +100,7 @@ class Cluster:
             config.load_incluster_config(  # type: ignore[no-untyped-call]  # the client's own
                 client_configuration=configuration
             )
-        return cls(client.ApiClient(configuration))
+        return cls(client.ApiClient(configuration), request_seconds)
 
     async def close(self) -> None:
         """Let go of the connection."""
@@ -242,7 +264,7 @@ class Cluster:
                 body=body,
                 auth_settings=["BearerToken"],
             )
-            answer = await self._api.call_api(*request, _request_timeout=TIMEOUT_SECONDS)
+            answer = await self._api.call_api(*request, _request_timeout=self._request_seconds)
             text = await answer.read()  # type: ignore[no-untyped-call]  # the client's own
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise ClusterError(f"{method} {path}: {type(error).__name__} {error}") from None

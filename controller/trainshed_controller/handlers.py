@@ -8,20 +8,20 @@ fail, and it decides nothing. What kopf would write by itself (annotations, fina
 
 from __future__ import annotations
 
-import os
+import contextlib
 from typing import TYPE_CHECKING
 
 import kopf
 
 from trainshed_api import names
 from trainshed_api.json_object import as_object
-from trainshed_controller.cluster import RAY_PODS, TIMEOUT_SECONDS
+from trainshed_controller.cluster import RAY_PODS, open_session
 from trainshed_controller.model import RunView
-from trainshed_controller.settings import KUBECONFIG
 from trainshed_controller.views import read_cluster, read_job, read_pod, read_run
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
+    from pathlib import Path
 
     from trainshed_api.json_object import JsonObject
     from trainshed_controller.cache import Cache, Shelf
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         PodView,
         RayJobView,
     )
+    from trainshed_controller.settings import Platform, Timings
 
     AnyView = RunView | RayJobView | ClusterView | PodView
 
@@ -67,7 +68,7 @@ class _NoProgress(kopf.ProgressStorage):
         return essence
 
 
-def make_settings() -> kopf.OperatorSettings:
+def make_settings(timings: Timings) -> kopf.OperatorSettings:
     """Return settings with which kopf only reads."""
     settings = kopf.OperatorSettings()
     settings.persistence.diffbase_storage = _NoDiffBase()
@@ -76,7 +77,8 @@ def make_settings() -> kopf.OperatorSettings:
     settings.scanning.disabled = True  # no right to list CRDs or namespaces
     settings.peering.standalone = True
     # kopf waits 5 minutes for a LIST that nobody answers, and is deaf until then.
-    settings.networking.request_timeout = TIMEOUT_SECONDS
+    settings.networking.request_timeout = timings.request_seconds
+    settings.watching.inactivity_timeout = timings.silence_seconds
     settings.watching.chunk_size = 200
     settings.watching.label_selectors["pods"] = RAY_PODS
     settings.queueing.worker_limit = 50
@@ -114,10 +116,6 @@ def make_registry(
 
         return handle
 
-    # As the client does (cluster.py): a file that KUBECONFIG names, else the Pod's own account.
-    kopf.on.login(registry=registry)(
-        kopf.login_with_kubeconfig if KUBECONFIG in os.environ else kopf.login_with_service_account
-    )
     on = kopf.on.event
     on(names.GROUP, names.VERSION, names.PLURAL, registry=registry, id="runs")(
         follow(cache.runs, read_run)  # type: ignore[arg-type]  # a shelf takes what its reader makes
@@ -140,8 +138,29 @@ def _is_known(shelf: Shelf[AnyView], metadata: JsonObject) -> bool:
     return shelf.knows(*map(str, said))
 
 
-async def watch(registry: kopf.OperatorRegistry, namespaces: Collection[str]) -> None:
+async def watch(registry: kopf.OperatorRegistry, platform: Platform) -> None:
     """Watch until told to stop by a signal; a watch that cannot be kept up is an error."""
-    await kopf.operator(
-        registry=registry, settings=make_settings(), namespaces=namespaces, standalone=True
-    )
+    kubeconfig = platform.kubeconfig
+    async with contextlib.AsyncExitStack() as stack:
+        # As the client does (cluster.py): a file that is named, else the Pod's own account.
+        login = _login_with(kubeconfig, stack) if kubeconfig else kopf.login_with_service_account
+        kopf.on.login(registry=registry)(login)
+        await kopf.operator(
+            registry=registry,
+            settings=make_settings(platform.timings),
+            namespaces=platform.namespaces,
+            standalone=True,
+        )
+
+
+def _login_with(
+    kubeconfig: Path, stack: contextlib.AsyncExitStack
+) -> Callable[..., Awaitable[kopf.AiohttpSession]]:
+    # kopf's own takes the file from the environment, which is that of the whole process, and leaves
+    # sessions open where it ends by an error.
+    async def login(**_: object) -> kopf.AiohttpSession:
+        server, session = await open_session(kubeconfig)
+        stack.push_async_callback(session.close)
+        return kopf.AiohttpSession(server=server, aiohttp_session=session)
+
+    return login

@@ -32,12 +32,14 @@ _DEAF_AFTER = 3
 _PATIENCE_SECONDS = 5.0
 # For the Events of what was done last; Kubernetes gives a Pod 30 s.
 _PARTING_SECONDS = 3.0
+# For an answer that is on its way; aiohttp's own minute would be longer than that of Kubernetes.
+_ANSWER_SECONDS = 1.0
 # What goes between our first LIST and that of a watch is told by nobody.
 _FIRST_RESYNC_SECONDS = 10.0
 
 
 class Operator:
-    """One process of the controller."""
+    """One controller; its loop is its own, for kopf ends all tasks of the loop that it runs in."""
 
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
@@ -55,7 +57,7 @@ class Operator:
         """
         platform = self._platform
         async with contextlib.AsyncExitStack() as stack:
-            cluster = await Cluster.connect(platform.kubeconfig)
+            cluster = await Cluster.connect(platform.kubeconfig, platform.timings.request_seconds)
             stack.push_async_callback(cluster.close)
             jobs = JobsApi(platform.settings.dashboard_url, platform.token_file)
             stack.push_async_callback(jobs.close)
@@ -96,11 +98,13 @@ class Operator:
         self._enqueue_all()
         self._complete = True
         log.info("watching %s", ", ".join(platform.namespaces))
-        done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        await events.drain(_PARTING_SECONDS)
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await events.drain(_PARTING_SECONDS)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
         for task in done:
             task.result()
 
@@ -125,7 +129,7 @@ class Operator:
                 )
             except ClusterError as error:
                 log.warning("no key yet: %s", error)
-                await asyncio.sleep(1.0)
+                await asyncio.sleep(self._platform.timings.retry_seconds)
 
     async def _list_all(self, cluster: Cluster) -> None:
         """Fill the cache; nothing is decided before this is done."""
@@ -136,7 +140,7 @@ class Operator:
                     break
                 except ClusterError as error:
                     log.warning("cannot list yet: %s", error)
-                    await asyncio.sleep(1.0)
+                    await asyncio.sleep(self._platform.timings.retry_seconds)
 
     async def _list(self, cluster: Cluster, namespace: str, patience: float = 0.0) -> int:
         """Take over what there is; return how much of it no watch had told with some patience."""
@@ -178,7 +182,7 @@ class Operator:
     async def _watch(self) -> None:
         """Have kopf watch; it ends with an error when a watch cannot be kept up."""
         registry = make_registry(self._cache, self._enqueue, self._forget)
-        await watch(registry, self._platform.namespaces)
+        await watch(registry, self._platform)
 
     def _enqueue(self, key: Key) -> None:
         assert self._queue
@@ -195,7 +199,7 @@ class Operator:
 async def _listen(
     stack: contextlib.AsyncExitStack, application: web.Application, host: str, port: int
 ) -> None:
-    runner = web.AppRunner(application, access_log=None)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=_ANSWER_SECONDS)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     await web.TCPSite(runner, host, port).start()

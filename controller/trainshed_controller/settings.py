@@ -23,6 +23,18 @@ class SettingsError(ValueError):
 
 
 @dataclass(frozen=True)
+class Timings:
+    """How patient this process is with the API server."""
+
+    request_seconds: float = 20.0
+    """For an answer; what is not answered by then failed."""
+    silence_seconds: float = 70.0
+    """A watch that says nothing for so long is begun anew; bookmarks come each minute."""
+    retry_seconds: float = 1.0
+    """Between two tries of what has to succeed before the work begins."""
+
+
+@dataclass(frozen=True)
 class Platform:
     """How this process is set up."""
 
@@ -38,6 +50,7 @@ class Platform:
     workers: int
     resync_seconds: float
     log_format: str
+    timings: Timings = Timings()
 
 
 def read_platform(environment: Mapping[str, str]) -> Platform:

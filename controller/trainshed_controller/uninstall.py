@@ -91,7 +91,7 @@ def _is_finished(view: RunView) -> bool:
 
 
 async def _run(platform: Platform, deployment: str) -> None:
-    cluster = await Cluster.connect(platform.kubeconfig)
+    cluster = await Cluster.connect(platform.kubeconfig, platform.timings.request_seconds)
     try:
         await uninstall(cluster, platform, deployment)
     finally:

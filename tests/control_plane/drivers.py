@@ -20,14 +20,16 @@ Claim = tuple[str, int]
 class Drivers:
     """All drivers of a test, and what storage would know of them.
 
-    steps: of a whole run. step_seconds: for each. fails_at: {attempt: step} raises there. claims:
-    who won each attempt, in order; refused: who came second.
+    steps: of a whole run. step_seconds: for each. fails_at: {attempt: step} raises there. held:
+    what those that begin now wait for before their first step. claims: who won each attempt, in
+    order; refused: who came second.
     """
 
     steps: int = 3
     step_seconds: float = 0.05
     fails_at: dict[int, int] = field(default_factory=dict)
     mute: bool = False
+    held: asyncio.Event | None = None
     claims: list[Claim] = field(default_factory=list)
     refused: list[Claim] = field(default_factory=list)
     kept: dict[str, int] = field(default_factory=dict)
@@ -64,8 +66,10 @@ class _Attempt:
         self._stopped = False
 
     async def run(self) -> int:
-        total = self._drivers.steps
+        total, held = self._drivers.steps, self._drivers.held
         await self._say(state="Starting")
+        if held is not None:
+            await held.wait()
         while self._step < total:
             await asyncio.sleep(self._drivers.step_seconds)
             if self._job.stop_requested.is_set() or self._stopped:

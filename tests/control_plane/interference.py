@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 import ssl
 import tempfile
@@ -53,8 +54,10 @@ class Interference:
     kill: Callable[[], Awaitable[object]] | None = None
     requests: list[Request] = field(default_factory=list)
     url: str = ""
+    _is_hung_up: bool = False
     _writes: int = 0
     _spoilt: set[tuple[str, str]] = field(default_factory=set)
+    _passing: set[asyncio.Task[web.StreamResponse]] = field(default_factory=set)
 
     async def __aenter__(self) -> Self:
         """Listen on a free port of loopback."""
@@ -68,7 +71,7 @@ class Interference:
             auto_decompress=False,
         )
         application = web.Application(client_max_size=2**24)
-        application.router.add_route("*", "/{path:.*}", self._pass)
+        application.router.add_route("*", "/{path:.*}", self._serve)
         # Not 0: to aiohttp that means to wait for every handler, and those of watches never end.
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
@@ -84,6 +87,9 @@ class Interference:
         trace: TracebackType | None,
     ) -> None:
         """Let go of everything; TLS that closed in order would outlive the loop."""
+        for task in self._passing:
+            task.cancel()
+        await asyncio.gather(*self._passing, return_exceptions=True)
         await self._connector.close(abort_ssl=True)
         await self._runner.cleanup()
         await self._session.close()
@@ -110,6 +116,17 @@ class Interference:
         self._spoilt.clear()
         self.spoil_write, self.spoil_read = spoil_write, spoil_read
 
+    def hang_up(self) -> None:
+        """Cut the controller off: what it asks from now on is not passed on, nor answered."""
+        self._is_hung_up = True
+        for connection in self._runner.server.connections if self._runner.server else ():
+            if connection.transport is not None:
+                connection.transport.abort()
+
+    def pick_up(self) -> None:
+        """Serve the next controller."""
+        self._is_hung_up = False
+
     def writes(self) -> list[Request]:
         """Return the writes so far."""
         return [request for request in self.requests if request.is_write]
@@ -118,7 +135,16 @@ class Interference:
         """Return what the controller had no right to."""
         return [request for request in self.requests if request.status == _FORBIDDEN]
 
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        # Known by itself: a request whose controller is gone is nobody's any more.
+        task = asyncio.create_task(self._pass(request))
+        self._passing.add(task)
+        task.add_done_callback(self._passing.discard)
+        return await task
+
     async def _pass(self, request: web.Request) -> web.StreamResponse:
+        if self._is_hung_up:
+            return self._cut(request)
         fault = self._next_fault(request)
         if fault in ("409", "410", "429", "500"):
             return self._answer(request, int(fault))
@@ -147,9 +173,10 @@ class Interference:
             if encoding := answer.headers.get("Content-Encoding"):
                 kept["Content-Encoding"] = encoding
             response = web.StreamResponse(status=answer.status, headers=kept)
-            await response.prepare(request)
-            async for chunk in answer.content.iter_any():
-                await response.write(chunk)
+            with contextlib.suppress(ConnectionError):  # who asked is gone
+                await response.prepare(request)
+                async for chunk in answer.content.iter_any():
+                    await response.write(chunk)
             return response
 
     def _next_fault(self, request: web.Request) -> Fault | None:

@@ -43,6 +43,7 @@ KUBERAY_CRDS = ("rayclusters.ray.io", "rayjobs.ray.io")
 _TEST_SECONDS = 300
 # Each call of kubectl is a process.
 _NAMESPACES_AT_ONCE = 10
+_NAMESPACE_SECONDS = 120
 _MISSING = pytest.StashKey[str]()
 
 
@@ -110,33 +111,32 @@ def run_control_plane(folder: Path) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="session")
-def fresh_namespaces(control_plane: ControlPlane) -> Iterator[str]:
+def fresh_namespaces() -> list[str]:
     """Names of namespaces that are ready and hold nothing yet; they end with the API server."""
-    return _make_namespaces(control_plane)
-
-
-def _make_namespaces(client: Client) -> Iterator[str]:
-    while True:
-        names = [f"test-{uuid.uuid4().hex[:8]}" for _ in range(_NAMESPACES_AT_ONCE)]
-        made = [
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names
-        ]
-        client.kubectl(
-            "create", "-f", "-",
-            stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": made}),
-        )  # fmt: skip
-        # Without its service account a namespace takes no Pod.
-        asked = ("--all-namespaces", "--field-selector=metadata.name=default")
-        place = "-o=jsonpath={.items[*].metadata.namespace}"
-        while not set(names) <= set(client.kubectl("get", "sa", *asked, place).split()):
-            time.sleep(0.05)
-        yield from names
+    return []
 
 
 @pytest.fixture
-def namespace(fresh_namespaces: Iterator[str]) -> str:
+def namespace(control_plane: ControlPlane, fresh_namespaces: list[str]) -> str:
     """A fresh namespace for one test."""
-    return next(fresh_namespaces)
+    if not fresh_namespaces:
+        fresh_namespaces += _make_namespaces(control_plane)
+    return fresh_namespaces.pop()
+
+
+def _make_namespaces(client: Client) -> list[str]:
+    names = [f"test-{uuid.uuid4().hex[:8]}" for _ in range(_NAMESPACES_AT_ONCE)]
+    made = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names]
+    whole = {"apiVersion": "v1", "kind": "List", "items": made}
+    client.kubectl("create", "-f", "-", stdin=json.dumps(whole))
+    # Without its service account a namespace takes no Pod.
+    asked = ("--all-namespaces", "--field-selector=metadata.name=default")
+    place = "-o=jsonpath={.items[*].metadata.namespace}"
+    deadline = time.monotonic() + _NAMESPACE_SECONDS
+    while not set(names) <= set(client.kubectl("get", "sa", *asked, place).split()):
+        assert time.monotonic() < deadline, f"no service accounts in {', '.join(names)}"
+        time.sleep(0.05)
+    return names
 
 
 def find_kuberay_crds() -> list[Path]:

@@ -1,15 +1,8 @@
-"""From `kubectl apply` to Complete and beyond, on a real API server."""
+"""From a TrainingRun to Complete and beyond, on a real API server."""
 
-import asyncio
-import sys
-from pathlib import Path
-
-from hack.chart.helm import render_chart
-from hack.tools.finder import find
-from tests.control_plane.world import RUNS, World, until
-from tests.kuberay.api import CLUSTERS, JOBS, PODS, Kind
-
-DEPLOYMENTS = Kind("/apis/apps/v1", "deployments")
+from tests.control_plane.objects import RUNS
+from tests.control_plane.world import World
+from tests.kuberay.api import CLUSTERS, JOBS, PODS
 
 
 async def test_a_run_is_applied_and_completes_and_trains_again_after_a_delete(world: World) -> None:
@@ -23,8 +16,8 @@ async def test_a_run_is_applied_and_completes_and_trains_again_after_a_delete(wo
     assert [a.outcome for a in first.attempts] == ["Succeeded"]
     assert await world.names(JOBS) == ["digits-1"]
 
-    await world.kubectl("delete", "trun", "digits")
-    await world.kubectl("delete", "rayjob", "digits-1", "--ignore-not-found")
+    await world.delete(RUNS, "digits")
+    await world.delete(JOBS, "digits-1")
     await world.create_run()
     await world.phase("Succeeded")
 
@@ -66,15 +59,15 @@ async def test_suspend_stops_after_a_checkpoint_and_resume_goes_on(world: World)
     await world.create_run()
     await world.phase("Running")
 
-    await world.patch_run(suspend=True)
+    await world.patch(RUNS, "digits", suspend=True)
     await world.phase("Suspended")
     kept = next(iter(world.drivers.kept.values()))
     assert kept > 0
-    assert world.drivers.alive == 0
-    assert await world.names(JOBS) == []
+    await world.until(lambda: world.drivers.alive == 0)
+    await world.holds(JOBS)
 
     world.drivers.steps = kept + 2
-    await world.patch_run(suspend=False)
+    await world.patch(RUNS, "digits", suspend=False)
     await world.phase("Succeeded")
     status = await world.status()
     assert [a.outcome for a in status.attempts] == ["Stopped", "Succeeded"]
@@ -87,7 +80,7 @@ async def test_a_killed_head_ends_the_attempt_and_the_next_one_resumes(world: Wo
     await world.create_run()
     await world.phase("Running")
     (head,) = [name for name in await world.names(PODS) if "-head-" in name]
-    world.drivers.step_seconds = 0.01
+    world.drivers.steps = 3
 
     await world.kubelet.kill_pod(world.namespace, head)
     await world.phase("Succeeded")
@@ -101,6 +94,7 @@ async def test_a_killed_head_ends_the_attempt_and_the_next_one_resumes(world: Wo
 
 async def test_a_foreign_rayjob_in_the_way_is_left_alone(world: World) -> None:
     await world.create(
+        JOBS,
         {
             "apiVersion": "ray.io/v1",
             "kind": "RayJob",
@@ -116,15 +110,11 @@ async def test_a_foreign_rayjob_in_the_way_is_left_alone(world: World) -> None:
                     }
                 },
             },
-        }
+        },
     )
     await world.create_run()
 
-    async def is_said() -> bool:
-        condition = (await world.status()).condition("Progressing")
-        return condition is not None and condition.reason == "RayJobNameTaken"
-
-    await until(is_said, 60, world.controller_log)
+    await world.reason("Progressing", "RayJobNameTaken")
     assert await world.names(JOBS) == ["digits-1"]
     assert world.drivers.claims == []
 
@@ -135,7 +125,7 @@ async def test_the_end_is_known_although_the_controller_was_away(world: World) -
     await world.phase("Running")
 
     await world.kill_controller()
-    await until(lambda: world.drivers.alive == 0, 60)
+    await world.until(lambda: world.drivers.alive == 0)
     await world.start_controller()
     await world.phase("Succeeded")
 
@@ -159,58 +149,11 @@ async def test_a_run_may_have_a_cluster_of_its_own(world: World) -> None:
     assert "clusterSelector" not in spec
     groups = spec["rayClusterSpec"]["workerGroupSpecs"]  # type: ignore[index,call-overload]  # JSON
     assert [group["replicas"] for group in groups] == [2]  # type: ignore[index,call-overload,union-attr]  # JSON
-
-    async def is_gone() -> bool:
-        return attempt.ray_cluster not in await world.names(CLUSTERS)
-
-    await until(is_gone, 60, world.controller_log)
+    await world.gone(CLUSTERS, attempt.ray_cluster)
 
 
 async def test_a_run_is_deleted_some_time_after_its_end(world: World) -> None:
     await world.create_run(ttlSecondsAfterFinished=1)
 
-    async def is_gone() -> bool:
-        return await world.get(RUNS, "digits") is None
-
-    await until(is_gone, 90, world.controller_log)
+    await world.gone(RUNS, "digits")
     assert len(world.drivers.claims) == 1
-
-
-async def test_the_controller_stops_when_told(world: World) -> None:
-    assert await world.stop_controller() == 0
-
-
-async def test_an_uninstall_leaves_nothing_running_and_a_reinstall_starts_nothing(
-    world: World, chart: Path
-) -> None:
-    shown = "--show-only=templates/controller/uninstall.yaml"
-    objects = render_chart(str(find("helm")), chart, shown, namespace=world.namespace)
-    await world.kubectl("create", "-f", "-", stdin=objects)
-    await world.kubectl("create", "deployment", "trainshed-controller", "--image=x:1")
-    account = f"system:serviceaccount:{world.namespace}:trainshed-uninstall"
-    identity = world.control_plane.user_kubeconfig(account, groups=["system:serviceaccounts"])
-    world.drivers.steps = 500
-    await world.create_run("live")
-    await world.phase("Running", "live")
-
-    done = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "trainshed_controller.uninstall",
-        env={
-            **world.environment,
-            "KUBECONFIG": str(identity),
-            "TRAINSHED_CONTROLLER_DEPLOYMENT": "trainshed-controller",
-        },
-    )  # fmt: skip
-    assert await done.wait() == 0
-
-    assert await world.names(JOBS) == []
-    assert (await world.status("live")).phase == "Suspended"
-    assert next(iter(world.drivers.kept.values())) > 0
-    deployment = await world.get(DEPLOYMENTS, "trainshed-controller")
-    assert deployment
-    assert deployment["spec"]["replicas"] == 0  # type: ignore[index,call-overload]  # JSON
-    await world.kill_controller()
-    await world.start_controller()
-    await world.create_run("later")
-    await world.phase("Running", "later")
-    assert (await world.status("live")).phase == "Suspended"

@@ -1,10 +1,11 @@
 """A TrainingRun may be deleted whenever somebody wants to: nothing of it goes on or stays."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
-import pytest
-
-from tests.control_plane.world import World, until
+from tests.control_plane.objects import RUNS
+from tests.control_plane.world import World
+from tests.control_plane.worlds import Worlds
 from tests.kuberay.api import CLUSTERS, JOBS
 
 
@@ -29,7 +30,7 @@ async def suspended(world: World) -> None:
 async def restarting(world: World) -> None:
     world.drivers.fails_at = {1: 1, 2: 1}  # the second failure is followed by a pause
     await world.create_run(failurePolicy={"maxApplicationFailures": 5})
-    await until(lambda: len(world.drivers.claims) == 2, 90, world.controller_log)
+    await world.until(lambda: len(world.drivers.claims) == 2)
 
 
 async def succeeded(world: World) -> None:
@@ -52,18 +53,19 @@ PHASES: dict[str, Callable[[World], Awaitable[None]]] = {
 }
 
 
-@pytest.mark.parametrize("phase", PHASES)
-async def test_a_run_may_be_deleted_in_every_phase(world: World, phase: str) -> None:
+async def test_a_run_may_be_deleted_in_every_phase(worlds: Worlds) -> None:
+    await worlds.side_by_side({phase: partial(delete_in, phase) for phase in PHASES})
+
+
+async def delete_in(phase: str, world: World) -> None:
     await PHASES[phase](world)
     await world.phase(phase)
 
-    await world.kubectl("delete", "trun", "digits", "--timeout=60s")
+    await world.delete(RUNS, "digits")
 
-    async def is_gone() -> bool:
-        left = [*await world.names(JOBS), *await world.names(CLUSTERS)]
-        return left == ["trainshed"] and world.drivers.alive == 0
-
-    await until(is_gone, 90, world.controller_log)
+    await world.holds(JOBS)
+    await world.holds(CLUSTERS, "trainshed")
+    await world.until(lambda: world.drivers.alive == 0)
     world.drivers.steps, world.drivers.fails_at = 2, {}
     await world.create_run("next", workers={"count": 2})  # all of the cluster is free again
     await world.phase("Succeeded", "next")

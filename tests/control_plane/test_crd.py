@@ -170,7 +170,7 @@ CHANGES: dict[str, Change] = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def namespace_of_all(control_plane: ControlPlane, trainingrun_crd: str) -> str:
     """One namespace for what is not kept: a dry run, or an object with a name of its own."""
     control_plane.kubectl("create", "namespace", "crd-tests")

@@ -1,185 +1,126 @@
-"""A cluster without nodes: API server, KubeRay's stand-in, kubelet, Jobs API, controller."""
+"""What a test of the controller acts on and looks at: a namespace, and who plays in it."""
 
 import asyncio
-import contextlib
-import copy
-import json
-import os
-import signal
 import socket
-import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TypeVar
 
-import aiohttp
 from pydantic import JsonValue
 
+from tests.control_plane.controllers import Controller
 from tests.control_plane.drivers import Drivers
 from tests.control_plane.interference import Interference
-from tests.control_plane.plugin import ROOT, ControlPlane
+from tests.control_plane.objects import RUNS, Object, make_run
+from tests.control_plane.plugin import ControlPlane
 from tests.kuberay.api import CLUSTERS, Kind, KubeApi
-from tests.kuberay.dashboards import Dashboards
 from tests.kuberay.kubelet import Kubelet
-from tests.kuberay.operator import run_operator
-from tests.kuberay.settings import Settings
-from trainshed_api import names
 from trainshed_api.json_object import as_object
 from trainshed_api.status import TrainingRunStatus
 
-Object = dict[str, JsonValue]
-RUNS = Kind(f"/apis/{names.API_VERSION}", names.PLURAL)
+# Nobody waits for as long on an idle machine; on a busy one everything takes its time.
+_PATIENCE_SECONDS = 150
 
-CLUSTER: Object = {
-    "apiVersion": "ray.io/v1",
-    "kind": "RayCluster",
-    "metadata": {"name": "trainshed"},
-    "spec": {
-        "rayVersion": "2.60.0",
-        "headGroupSpec": {
-            "rayStartParams": {"num-cpus": "0"},
-            "template": {
-                "spec": {
-                    "restartPolicy": "Never",
-                    "containers": [{"name": "ray-head", "image": "ray:1"}],
-                }
-            },
-        },
-        "workerGroupSpecs": [
-            {
-                "groupName": "cpu",
-                "replicas": 2,
-                "minReplicas": 0,
-                "maxReplicas": 2,
-                "labels": {"trainshed.dev/group": "cpu"},
-                "rayStartParams": {},
-                "template": {
-                    "spec": {
-                        "restartPolicy": "Never",
-                        "containers": [
-                            {
-                                "name": "ray-worker",
-                                "image": "ray:1",
-                                "resources": {"limits": {"cpu": "1", "memory": "1Gi"}},
-                            }
-                        ],
-                    }
-                },
-            }
-        ],
-    },
-}
+T = TypeVar("T")
 
 
 @dataclass
 class World:
-    """What a test of the controller acts on and looks at."""
+    """A cluster without nodes: API server, KubeRay's stand-in, kubelet, Jobs API, controller."""
 
     control_plane: ControlPlane
-    # Looks often, and kubectl is a process each time.
     kube: KubeApi
     namespace: str
     drivers: Drivers
-    dashboards: Dashboards
     kubelet: Kubelet
-    folder: Path
     api: Interference
-    environment: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str]
+    """What a controller is told by variables."""
+    begin: Callable[[], Awaitable[Controller]]
+    """Begins the controller's next life."""
     is_restarted: bool = False
     """Whether a controller that ends is started again, as a kubelet does."""
-    _process: asyncio.subprocess.Process | None = None
+    _controller: Controller | None = None
+    _is_ending: bool = False
+    _logs: list[Callable[[], str]] = field(default_factory=list)
 
     # ---------------------------------------------------------------- acting
 
     async def kubectl(self, *words: str, stdin: str | None = None) -> str:
-        """Return what kubectl says in the namespace."""
+        """Return what kubectl says in the namespace; a process each time, for what users type."""
         return await asyncio.to_thread(
             self.control_plane.kubectl, "-n", self.namespace, *words, stdin=stdin
         )
 
-    async def create(self, document: Object) -> None:
-        """Create an object."""
-        await self.kubectl("create", "-f", "-", stdin=json.dumps(document))
+    async def create(self, kind: Kind, document: Object) -> None:
+        """Create an object; a field that nobody knows is an error."""
+        await self.kube.create(kind, self.namespace, document, is_strict=True)
 
     async def create_run(
         self, name: str = "digits", *, labels: JsonValue = None, **spec: JsonValue
     ) -> None:
         """Create a TrainingRun for one worker with one CPU, such as create_run(suspend=True)."""
-        whole: Object = {"train": "my_module:train", "data": {"cpus": 1}, **spec}
-        await self.create(
-            {
-                "apiVersion": "trainshed.dev/v1alpha1",
-                "kind": "TrainingRun",
-                "metadata": {"name": name, "labels": labels or {}},
-                "spec": whole,
-            }
-        )
+        await self.create(RUNS, make_run(name, labels=labels, **spec))
 
-    async def patch_run(self, name: str = "digits", **spec: JsonValue) -> None:
-        """Change fields of a run's spec."""
-        await self.kubectl("patch", "trun", name, "--type=merge", "-p", json.dumps({"spec": spec}))
+    async def patch(self, kind: Kind, name: str, **spec: JsonValue) -> None:
+        """Change fields of an object's spec."""
+        await self.kube.patch(kind, self.namespace, name, {"spec": spec})
+
+    async def delete(self, kind: Kind, name: str) -> None:
+        """Delete an object and wait until it is gone."""
+        await self.kube.delete(kind, self.namespace, name)
+        await self.gone(kind, name)
 
     async def start_controller(self) -> None:
         """Start the controller; wait until it has listed everything."""
-        await self._start_process()
-        url = f"http://127.0.0.1:{self.environment['TRAINSHED_CONTROLLER_HEALTH_PORT']}/readyz"
+        await self._begin()
 
         async def is_ready() -> bool:
-            assert self._process, f"the controller ended:\n{self.controller_log()[-3000:]}"
-            await self._look_after_controller()
-            async with aiohttp.ClientSession() as session:
-                with contextlib.suppress(aiohttp.ClientError):
-                    async with session.get(url) as answer:
-                        return answer.status == 200
-            return False
+            return bool(self._controller and await self._controller.is_ready())
 
-        await until(is_ready, 200, self.controller_log)
+        await self.until(is_ready)
 
-    async def _start_process(self) -> None:
-        with (self.folder / "controller.log").open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "trainshed_controller",
-                env=self.environment, stdout=log, stderr=log, cwd=ROOT,
-            )  # fmt: skip
+    async def _begin(self) -> None:
+        self.api.pick_up()
+        self._controller = await self.begin()
+        self._logs.append(self._controller.log)
 
     async def _look_after_controller(self) -> None:
-        if self._process is None or self._process.returncode is None:
+        if self._is_ending or self._controller is None or not self._controller.has_ended():
             return
         if not self.is_restarted:
             raise AssertionError(f"the controller ended:\n{self.controller_log()[-3000:]}")
-        await self._start_process()
+        await self._begin()
 
     async def kill_controller(self) -> None:
         """Kill the controller as a lost node does."""
-        await self._stop_controller(signal.SIGKILL)
-
-    async def killed(self, at_most_seconds: float) -> None:
-        """Wait until the controller was killed; not every run writes as much, so not for ever."""
-        end = time.monotonic() + at_most_seconds
-        while self._process is not None and time.monotonic() < end:
-            await asyncio.sleep(0.1)
-        await self.kill_controller()
+        if self._controller is not None:
+            await self._end(self._controller, self._controller.kill)
 
     async def stop_controller(self) -> int:
         """Stop the controller as Kubernetes does; return its exit code."""
-        return await self._stop_controller(signal.SIGTERM)
+        assert self._controller
+        return await self._end(self._controller, self._controller.stop)
 
-    async def _stop_controller(self, number: signal.Signals) -> int:
-        if self._process is None:
-            return 0
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(number)
-        code = await asyncio.wait_for(self._process.wait(), 60)
-        self._process = None
-        return code
+    async def _end(self, controller: Controller, end: Callable[[], Awaitable[T]]) -> T:
+        self._is_ending = True
+        try:
+            return await end()
+        finally:
+            # Two may end the same one at once, and meanwhile there may be another.
+            if self._controller is controller:
+                self._controller, self._is_ending = None, False
 
     # ---------------------------------------------------------------- looking
 
+    def has_controller(self) -> bool:
+        """Say whether a controller was started that nobody killed or stopped since."""
+        return self._controller is not None
+
     def controller_log(self) -> str:
-        """Return all that the controller logged."""
-        file = self.folder / "controller.log"
-        return file.read_text() if file.exists() else ""
+        """Return all that the controller logged, in all its lives."""
+        return "\n".join(read() for read in self._logs)
 
     async def get(self, kind: Kind, name: str) -> Object | None:
         """Return an object; None where there is none."""
@@ -195,21 +136,57 @@ class World:
         found = await self.get(RUNS, name)
         return TrainingRunStatus.model_validate((found or {}).get("status") or {})
 
-    async def phase(self, phase: str, name: str = "digits", seconds: float = 180) -> None:
+    # ---------------------------------------------------------------- waiting
+
+    async def until(self, is_so: Callable[[], object], want: str = "") -> None:
+        """Wait until something holds; a controller that ends meanwhile is seen to."""
+
+        async def look() -> object:
+            await self._look_after_controller()
+            answer = is_so()
+            return await answer if isinstance(answer, Awaitable) else answer
+
+        await until(look, _PATIENCE_SECONDS, lambda: f"{want}\n{self.controller_log()[-4000:]}")
+
+    async def phase(self, phase: str, name: str = "digits") -> None:
         """Wait for a phase."""
 
         async def is_so() -> bool:
-            await self._look_after_controller()
             return (await self.status(name)).phase == phase
 
-        await until(is_so, seconds, lambda: f"want {phase}\n{self.controller_log()[-4000:]}")
+        await self.until(is_so, f"want {name} to be {phase}")
+
+    async def holds(self, kind: Kind, *names: str) -> None:
+        """Wait until there are these objects of a kind and no others."""
+
+        async def is_so() -> bool:
+            return sorted(await self.names(kind)) == sorted(names)
+
+        await self.until(is_so, f"want of {kind.plural} {', '.join(names) or 'none'}")
+
+    async def gone(self, kind: Kind, name: str) -> None:
+        """Wait until there is no such object."""
+
+        async def is_so() -> bool:
+            return await self.get(kind, name) is None
+
+        await self.until(is_so, f"want {name} to be gone")
+
+    async def reason(self, condition: str, reason: str, name: str = "digits") -> None:
+        """Wait until a condition of a run has a reason."""
+
+        async def is_so() -> bool:
+            found = [c for c in (await self.status(name)).conditions if c.type == condition]
+            return any(c.reason == reason for c in found)
+
+        await self.until(is_so, f"want {condition} of {name} for {reason}")
 
 
 async def until(
     is_so: Callable[[], object], seconds: float, explain: Callable[[], str] = str
 ) -> None:
     """Wait until something holds; fail with what is known when it does not come."""
-    end = time.monotonic() + seconds
+    end, pause = time.monotonic() + seconds, 0.02
     while True:
         answer = is_so()
         if asyncio.iscoroutine(answer):
@@ -218,7 +195,8 @@ async def until(
             return
         if time.monotonic() > end:
             raise AssertionError(f"not within {seconds} s: {explain()}")
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(pause)
+        pause = min(1.2 * pause, 0.2)
 
 
 def free_port() -> int:
@@ -230,86 +208,7 @@ def free_port() -> int:
     return port
 
 
-@contextlib.asynccontextmanager
-async def make_world(
-    control_plane: ControlPlane, namespace: str, identity: Path, folder: Path
-) -> AsyncIterator[World]:
-    """Play a cluster with the RayCluster `trainshed` of two Pods with a CPU each.
-
-    identity: a kubeconfig of the controller's ServiceAccount.
-    """
-    drivers = Drivers()
-    progress = free_port()
-    async with contextlib.AsyncExitStack() as stack:
-        dashboards = await stack.enter_async_context(Dashboards(drivers.choose))
-        api = await stack.enter_async_context(await KubeApi.connect(control_plane.kubeconfig))
-        kubelet = Kubelet(api, namespace, dashboards)
-        settings = Settings(
-            namespace=namespace,
-            dashboard_url=dashboards.url_template,
-            poll_seconds=0.3,
-            cluster_retry_seconds=0.3,
-            concurrency=4,
-        )
-        tasks = [
-            asyncio.create_task(run_operator(api, settings)),
-            asyncio.create_task(kubelet.watch()),
-            asyncio.create_task(kubelet.work()),
-        ]
-        between = await stack.enter_async_context(Interference(identity))
-        world = World(
-            control_plane,
-            api,
-            namespace,
-            drivers,
-            dashboards,
-            kubelet,
-            folder,
-            between,
-            environment={
-                **os.environ,
-                "KUBECONFIG": str(between.write_kubeconfig(folder / "kubeconfig")),
-                "TRAINSHED_CONTROLLER_LOG_FORMAT": "text",
-                "TRAINSHED_CONTROLLER_NAMESPACE": namespace,
-                "TRAINSHED_CONTROLLER_HOST": "127.0.0.1",
-                "TRAINSHED_CONTROLLER_PROGRESS_PORT": str(progress),
-                "TRAINSHED_CONTROLLER_PROGRESS_URL": f"http://127.0.0.1:{progress}",
-                "TRAINSHED_CONTROLLER_HEALTH_PORT": str(free_port()),
-                "TRAINSHED_CONTROLLER_DASHBOARD_URL": dashboards.url_template,
-                "TRAINSHED_CONTROLLER_PROGRESS_INTERVAL_SECONDS": "0.3",
-                "TRAINSHED_CONTROLLER_CLASSES_FILE": str(_write_classes(folder)),
-            },
-        )
-        await world.create(CLUSTER)
-        between.kill = world.kill_controller
-        await until(lambda: is_cluster_ready(world), 90)
-        try:
-            await world.start_controller()
-            yield world
-        finally:
-            await world.kill_controller()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        assert between.refused() == [], "the chart's Role gives all that the controller asks for"
-
-
-def _write_classes(folder: Path) -> Path:
-    """Write the class `default`: the shared cluster's spec without a worker."""
-    spec = copy.deepcopy(CLUSTER["spec"])
-    assert isinstance(spec, dict)
-    groups = spec["workerGroupSpecs"]
-    assert isinstance(groups, list)
-    for group in groups:
-        assert isinstance(group, dict)
-        group |= {"replicas": 0, "maxReplicas": 4}
-    file = folder / "classes.yaml"
-    file.write_text(json.dumps({"default": spec}))
-    return file
-
-
 async def is_cluster_ready(world: World, name: str = "trainshed") -> bool:
     """Say whether KubeRay's stand-in calls the RayCluster ready."""
     found = await world.get(CLUSTERS, name)
-    status = (found or {}).get("status")
-    return isinstance(status, dict) and status.get("state") == "ready"
+    return as_object((found or {}).get("status")).get("state") == "ready"

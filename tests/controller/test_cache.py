@@ -27,6 +27,16 @@ def test_a_run_that_went_stays_gone_when_a_write_to_it_is_answered_late() -> Non
     assert cache.runs.all() == []
 
 
+def test_a_run_that_went_stays_gone_when_a_list_comes_before_a_late_answer() -> None:
+    cache, run = Cache(SETTINGS), make_view()
+    cache.runs.put(run)
+    cache.runs.drop(run)
+    cache.runs.take_over("team", Listing([], "5"))
+
+    assert not cache.runs.put(replace(run, resource_version="2"))
+    assert cache.runs.all() == []
+
+
 def test_a_list_does_not_bring_back_the_run_whose_name_another_has_by_now() -> None:
     cache, run = Cache(SETTINGS), make_view()
     again = replace(run, uid="another", resource_version="7")
