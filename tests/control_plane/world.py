@@ -39,6 +39,8 @@ class World:
     """What a controller is told by variables."""
     begin: Callable[[], Awaitable[Controller]]
     """Begins the controller's next life."""
+    players: list[asyncio.Task[None]] = field(default_factory=list)
+    """Who plays KubeRay and the kubelet, to the end of the test."""
     is_restarted: bool = False
     """Whether a controller that ends is started again, as a kubelet does."""
     _controller: Controller | None = None
@@ -142,6 +144,9 @@ class World:
         """Wait until something holds; a controller that ends meanwhile is seen to."""
 
         async def look() -> object:
+            for player in self.players:
+                if player.done():
+                    player.result()  # a stand-in that gave up is no fault of the controller's
             await self._look_after_controller()
             answer = is_so()
             return await answer if isinstance(answer, Awaitable) else answer

@@ -95,7 +95,8 @@ class Worlds:
                 self.control_plane, kube, namespace, drivers, kubelet, between, environment, begin
             )
             between.kill = world.kill_controller
-            await stack.enter_async_context(_playing(kube, namespace, kubelet, dashboards))
+            playing = _playing(kube, namespace, kubelet, dashboards)
+            world.players = await stack.enter_async_context(playing)
             await world.create(CLUSTERS, CLUSTER)
             await world.until(lambda: is_cluster_ready(world), "want a RayCluster")
             await world.until(lambda: _may_begin(kube, namespace), "want the rights to be known")
@@ -119,8 +120,8 @@ class Worlds:
 @contextlib.asynccontextmanager
 async def _playing(
     kube: KubeApi, namespace: str, kubelet: Kubelet, dashboards: Dashboards
-) -> AsyncIterator[None]:
-    """Have somebody play KubeRay and the kubelet."""
+) -> AsyncIterator[list[asyncio.Task[None]]]:
+    """Have somebody play KubeRay and the kubelet; yield who does."""
     settings = Settings(
         namespace=namespace,
         dashboard_url=dashboards.url_template,
@@ -134,7 +135,7 @@ async def _playing(
         asyncio.create_task(kubelet.work()),
     ]
     try:
-        yield
+        yield tasks
     finally:
         for task in tasks:
             task.cancel()
