@@ -133,7 +133,7 @@ class _Fitting(threading.Thread):
     """Waits for the end in a thread of its own: the driver goes on looking how it goes."""
 
     def __init__(self, trainer: Trainer, feeding: ray.ObjectRef[None]) -> None:
-        super().__init__(name="fit", daemon=True)
+        super().__init__(name=ray_cluster.AT_WORK, daemon=True)
         self._trainer = trainer
         self._feeding = feeding
         self.error: Exception | None = None

@@ -8,6 +8,7 @@ import math
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -49,6 +50,9 @@ RETRY_SOON = {
     "RAY_gcs_create_placement_group_retry_max_interval_ms": "200",
 }
 
+
+# The name of a thread that uses Ray to the end of the process, however that comes.
+AT_WORK = "fit"
 
 # KubeRay sets it in the head's Pod when nodes come and go with what is asked for.
 ENV_AUTOSCALER = "RAY_enable_autoscaler_v2"
@@ -132,6 +136,9 @@ def leave(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     if in_cluster():
+        if any(thread.name == AT_WORK for thread in threading.enumerate()):
+            # It would ask a Ray that was shut down, which ends the process with a code of its own.
+            os._exit(code)
         sys.exit(code)
     for process in descendants(os.getpid()):
         with contextlib.suppress(ProcessLookupError):
