@@ -1,7 +1,6 @@
 """What a test of the controller acts on and looks at: a namespace, and who plays in it."""
 
 import asyncio
-import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -202,15 +201,6 @@ async def until(
             raise AssertionError(f"not within {seconds} s: {explain()}")
         await asyncio.sleep(pause)
         pause = min(1.2 * pause, 0.2)
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    assert isinstance(port, int)
-    return port
 
 
 async def is_cluster_ready(world: World, name: str = "trainshed") -> bool:

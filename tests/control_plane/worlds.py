@@ -10,12 +10,13 @@ from pathlib import Path
 
 import yaml
 
+from hack.cluster.ports import pick_ports
 from tests.control_plane.controllers import Controller, ControllerProcess, ControllerThread
 from tests.control_plane.drivers import Drivers
 from tests.control_plane.interference import Interference
 from tests.control_plane.objects import ACCOUNT_KINDS, CLUSTER, NAMESPACES, make_classes
 from tests.control_plane.plugin import ControlPlane
-from tests.control_plane.world import World, free_port, is_cluster_ready
+from tests.control_plane.world import World, is_cluster_ready
 from tests.kuberay.api import CLUSTERS, Kind, KubeApi
 from tests.kuberay.dashboards import Dashboards
 from tests.kuberay.kubelet import Kubelet
@@ -44,12 +45,14 @@ class Worlds:
     rendered: str
     folder: Path
 
-    async def side_by_side(self, acts: Mapping[str, Act], timings: Timings = _TIMINGS) -> None:
+    async def side_by_side(
+        self, acts: Mapping[str, Act], timings: Timings = _TIMINGS, *, are_processes: bool = False
+    ) -> None:
         """Do each in a world of its own, all at once; fail with all that failed, by name."""
 
         async def do(name: str, act: Act) -> Exception | None:
             try:
-                async with self.open(timings) as world:
+                async with self.open(timings, is_process=are_processes) as world:
                     await act(world)
             except Exception as error:  # told below, with all others
                 error.add_note(f"this was: {name}")
@@ -147,14 +150,14 @@ def _environment(
 ) -> dict[str, str]:
     classes = folder / "classes.yaml"
     classes.write_text(json.dumps(make_classes()))
-    progress = free_port()
+    progress, health = pick_ports(2)
     told = {
         "LOG_FORMAT": "json",
         "NAMESPACE": namespace,
         "HOST": "127.0.0.1",
         "PROGRESS_PORT": str(progress),
         "PROGRESS_URL": f"http://127.0.0.1:{progress}",
-        "HEALTH_PORT": str(free_port()),
+        "HEALTH_PORT": str(health),
         "DASHBOARD_URL": dashboards.url_template,
         "PROGRESS_INTERVAL_SECONDS": "0.3",
         "CLASSES_FILE": str(classes),
