@@ -15,7 +15,7 @@ import pytest
 from tests.gates import what_it_starts
 
 # A start takes 20 to 40 seconds of a core; a driver that joins, half of that.
-MOST_OWN, MOST_JOINED = 12, 12
+MOST_OWN, MOST_JOINED, MOST_KEPT = 12, 12, 8
 FOLDER = "RAY_TMPDIR"
 _KEPT, _JOINED = "kept-", "joined"
 _before = pytest.StashKey[str | None]()
@@ -39,12 +39,12 @@ class Starts:
     @property
     def too_many(self) -> bool:
         """Say whether a limit was passed."""
-        return self.own > MOST_OWN or self.joined > MOST_JOINED
+        return self.own > MOST_OWN or self.joined > MOST_JOINED or self.kept > MOST_KEPT
 
     def __str__(self) -> str:
         return (
             f"Ray: {self.own} runs of their own (at most {MOST_OWN}), {self.joined} drivers joined "
-            f"a kept head (at most {MOST_JOINED}), {self.kept} kept Rays"
+            f"a kept head (at most {MOST_JOINED}), {self.kept} kept Rays (at most {MOST_KEPT})"
         )
 
 
