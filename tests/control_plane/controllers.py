@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import selectors
 import signal
 import socket
 import sys
@@ -52,8 +51,8 @@ class ControllerThread:
     def __init__(self, platform: Platform, hang_up: Callable[[], None]) -> None:
         self._hang_up = hang_up
         self._operator = Operator(platform)
-        self._selector = selectors.DefaultSelector()
-        self._loop = asyncio.SelectorEventLoop(self._selector)
+        self._port = platform.progress_port
+        self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._main = self._loop.create_task(self._operator.run(self._stop))
         name = f"controller-{platform.own_namespace}"
@@ -84,17 +83,13 @@ class ControllerThread:
     def _serve(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._to_its_end())
-            _hang_up_all(self._selector)
+        _end_connections(self._port)
         self._log.close()
 
     async def _to_its_end(self) -> None:
         await asyncio.wait([self._main])
         if not self._main.cancelled() and (error := self._main.exception()):
             logging.getLogger("trainshed.operator").error("the controller ended", exc_info=error)
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
 
     def _call(self, what: Callable[[], object]) -> None:
         with contextlib.suppress(RuntimeError):  # its loop is closed: it ended by itself
@@ -105,12 +100,18 @@ class ControllerThread:
         assert not self._thread.is_alive(), f"the controller does not end:\n{self.log()}"
 
 
-def _hang_up_all(selector: selectors.BaseSelector) -> None:
-    """End what is still connected, as the kernel does where a process ends: none waits in vain."""
-    for key in list(selector.get_map().values()):
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(key.fd)) as connection:
-            if connection.family == socket.AF_INET:
-                connection.shutdown(socket.SHUT_RDWR)
+def _end_connections(port: int) -> None:
+    """End what was accepted on a port, as the kernel does with a process: nobody waits in vain.
+
+    A connection that a loop accepts in its last moments is left to the collector of garbage.
+    """
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # others close theirs meanwhile
+            if not str(entry.readlink()).startswith("socket:"):
+                continue
+            with socket.socket(fileno=os.dup(int(entry.name))) as found:
+                if found.family == socket.AF_INET and found.getsockname()[1] == port:
+                    found.shutdown(socket.SHUT_RDWR)
 
 
 class _ThreadLog(logging.Handler):
