@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from tests.control_plane.world import free_port, until
+from hack.cluster.ports import pick_ports
+from tests.control_plane.world import until
 from trainshed_api.progress import Progress, Seconds
 from trainshed_api.snapshot import Snapshot
 from trainshed_controller.render import progress_path, progress_token
@@ -30,7 +31,7 @@ _READY_SECONDS = 60
 @contextlib.asynccontextmanager
 async def run_controller(kubeconfig: Path, namespace: str, log: Path) -> AsyncIterator[Process]:
     """Run the controller; it has listed everything when the block begins."""
-    health, progress = free_port(), free_port()
+    health, progress = pick_ports(2)
     settings = {
         "NAMESPACE": namespace,
         "HOST": "127.0.0.1",
