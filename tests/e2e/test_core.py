@@ -7,6 +7,7 @@ order does not matter.
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -217,6 +218,10 @@ def test_a_suspended_run_gives_up_its_place_and_goes_on_where_it_stopped(runs: R
     stopped = runs.status("paused")
     assert stopped.checkpoint
     kept = stopped.checkpoint.step or 0
+    # Times of a status are whole seconds: a shorter pause would be none.
+    assert stopped.phase_time
+    seen_from = stopped.phase_time.timestamp() + 2
+    assert wait_for(lambda: time.time() >= seen_from)
     with runs.bundle.times.measure("resumed until Complete"):
         runs.patch("paused", suspend=False)
         runs.wait_for("Complete", "paused")
