@@ -6,8 +6,9 @@ import pyarrow.parquet as pq
 import torch
 from pydantic import JsonValue
 
-from tests.app.ray_run import run_folder
+from tests.app.ray_run import Output, run_folder
 from tests.app.train_functions import make_network
+from trainshed_api.progress import Started, WorkersLost
 
 LAST_STEP = 30
 
@@ -43,6 +44,19 @@ def last_weights(file: Path) -> dict[str, torch.Tensor]:
     assert f"{LAST_STEP:09}" in last.parent.name
     weights: dict[str, torch.Tensor] = torch.load(last, weights_only=True)
     return weights
+
+
+def assert_lost_and_resumed(first: Output, second: Output) -> None:
+    """A run of make_kills lost a worker, and the next one went on at its last checkpoint."""
+    assert any(isinstance(event, WorkersLost) for event in first.events)
+    started = next(event for event in second.events if isinstance(event, Started))
+    assert started.resumed_from
+    assert started.resumed_from.step == 16
+
+
+def assert_same_weights(want: dict[str, torch.Tensor], got: dict[str, torch.Tensor]) -> None:
+    """Two runs ended with the very same bits."""
+    assert all(torch.equal(want[name], got[name]) for name in want)
 
 
 def loss_of(weights: dict[str, torch.Tensor], folder: Path) -> float:

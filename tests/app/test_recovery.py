@@ -8,16 +8,22 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
 from pydantic import JsonValue
 
 from tests.app.builders_rows import write_rows
 from tests.app.processes import Mark
 from tests.app.ray_head import Head
 from tests.app.ray_run import Output, finish, start, trainshed, write_run
-from tests.app.recovery import last_weights, loss_of, make_kills, make_spec
+from tests.app.recovery import (
+    assert_lost_and_resumed,
+    assert_same_weights,
+    last_weights,
+    loss_of,
+    make_kills,
+    make_spec,
+)
 from trainshed_api.names import EXIT_SUCCEEDED
-from trainshed_api.progress import Evaluated, Started, WorkersLost
+from trainshed_api.progress import Evaluated
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
@@ -68,12 +74,9 @@ def test_losing_a_worker_and_then_the_driver_changes_no_bit(tmp_path: Path, head
     second = trainshed("run", str(killed), timeout_seconds=PATIENCE)
     assert second.code == EXIT_SUCCEEDED, second.stderr
 
-    assert any(isinstance(event, WorkersLost) for event in first.events)
-    started = next(event for event in second.events if isinstance(event, Started))
-    assert started.resumed_from
-    assert started.resumed_from.step == 16
-    want, got = last_weights(left_alone), last_weights(killed)
-    assert all(torch.equal(want[name], got[name]) for name in want)
+    assert_lost_and_resumed(first, second)
+    got = last_weights(killed)
+    assert_same_weights(last_weights(left_alone), got)
 
     # Scores are of every row once, whoever of the workers had it, and by the same statistics.
     assert scores_of(plain)[-1] == scores_of(second)[-1]

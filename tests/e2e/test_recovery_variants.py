@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import torch
 from pydantic import JsonValue
 
 from tests.app.builders_rows import write_rows
 from tests.app.ray_run import trainshed, write_run
-from tests.app.recovery import last_weights, make_kills, make_spec
+from tests.app.recovery import (
+    assert_lost_and_resumed,
+    assert_same_weights,
+    last_weights,
+    make_kills,
+    make_spec,
+)
 from trainshed_api.names import EXIT_SUCCEEDED
-from trainshed_api.progress import Started, WorkersLost
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -54,9 +58,5 @@ def test_losing_a_worker_and_then_the_driver_changes_no_bit(tmp_path: Path, case
     second = trainshed("run", str(killed))
     assert second.code == EXIT_SUCCEEDED, second.stderr
 
-    assert any(isinstance(event, WorkersLost) for event in first.events)
-    started = next(event for event in second.events if isinstance(event, Started))
-    assert started.resumed_from
-    assert started.resumed_from.step == 16
-    want, got = last_weights(left_alone), last_weights(killed)
-    assert all(torch.equal(want[name], got[name]) for name in want)
+    assert_lost_and_resumed(first, second)
+    assert_same_weights(last_weights(left_alone), last_weights(killed))
