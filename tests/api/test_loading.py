@@ -360,6 +360,10 @@ WRONG_SETTINGS: dict[str, tuple[str, str]] = {
         "spec.entrypoint[7]=x",
         "spec.entrypoint[7]: got [7] of a list of 1, want an item that exists",
     ),
+    "the item after the last": (
+        "spec.entrypoint[1]=x",
+        "spec.entrypoint[1]: got [1] of a list of 1, want an item that exists",
+    ),
     "an item of no list": (
         "spec.env[0]=x",
         "spec.env[0]: got [0] of no list, want an item that exists",

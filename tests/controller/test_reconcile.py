@@ -53,6 +53,12 @@ def test_an_admitted_run_gets_its_attempt_written_down_and_then_its_rayjob() -> 
     assert view.status.holds("Admitted")
 
 
+def test_a_status_says_which_generation_of_the_spec_it_is_about() -> None:
+    view, _ = look(make_view(generation=7), make_seen())
+
+    assert view.status.observed_generation == 7
+
+
 def test_an_attempt_without_rayjob_that_never_started_is_created_again() -> None:
     _, plan = look(begun(), make_seen(), 3)
 
