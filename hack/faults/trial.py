@@ -44,13 +44,16 @@ def try_fault(checkout: Checkout, fault: Fault, *, with_slow: bool) -> Result:
     phases: list[tuple[Literal["pure", "slow"], tuple[str, ...], str]]
     phases = [("pure", fault.pure, PURE), ("slow", fault.slow, SLOW)]
     notes: list[str] = []
-    with checkout.having(fault):
-        for phase, targets, chosen in phases if with_slow else phases[:1]:
-            notes += [f"no {target}" for target in targets if not checkout.has_target(target)]
-            there = [target for target in targets if checkout.has_target(target)]
+    for phase, targets, chosen in phases if with_slow else phases[:1]:
+        notes += [f"no {target}" for target in targets if not checkout.has_target(target)]
+        there = [target for target in targets if checkout.has_target(target)]
+        with checkout.having(fault):
             seen = _first_failure(checkout, there, chosen, notes) if there else ""
-            if seen:
-                return Result(fault.id, phase, seen, time.monotonic() - began, tuple(notes))
+        # A test that fails without the fault as well has seen something else.
+        if seen and _first_failure(checkout, [seen], chosen, []):
+            notes.append(f"{seen} fails without the fault")
+        elif seen:
+            return Result(fault.id, phase, seen, time.monotonic() - began, tuple(notes))
     return Result(fault.id, "", "", time.monotonic() - began, tuple(notes))
 
 

@@ -1,10 +1,13 @@
+import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hack.faults.checkout import Checkout
 from hack.faults.table import Fault, read_faults
+from hack.faults.trial import try_fault
 
 ROOT = Path(__file__).parents[2]
 FAULTS = {fault.id: fault for fault in read_faults()}
@@ -47,3 +50,17 @@ def test_tests_that_a_checkout_does_not_have_are_known(tmp_path: Path) -> None:
 
     targets = ("test_sum.py", "test_sum.py::test_it[a case]", "test_sum.py::test_no", "test_no.py")
     assert [checkout.has_target(target) for target in targets] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(("wanted", "caught"), [(2, "pure"), (3, "")])
+def test_a_test_that_fails_without_the_fault_too_has_not_seen_it(
+    wanted: int, caught: str, tmp_path: Path
+) -> None:
+    (tmp_path / "sum.py").write_text("found = 1 + 1\n")
+    test = f"import sum\n\ndef test_it():\n    assert sum.found == {wanted}\n"
+    (tmp_path / "test_sum.py").write_text(test)
+    fault = replace(make_fault("1 + 1"), pure=("test_sum.py",))
+
+    result = try_fault(Checkout(Path(sys.executable), tmp_path), fault, with_slow=False)
+
+    assert result.caught == caught
