@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from trainshed_controller.admission import admit, request_of
 from trainshed_controller.allowance import Allowance
 from trainshed_controller.begin import wants_room
 from trainshed_controller.cache import cluster_of
+from trainshed_controller.clock import Clock
 from trainshed_controller.cluster import ChangedError, MissingError
 from trainshed_controller.model import Key
 from trainshed_controller.reconcile import reconcile
@@ -49,6 +48,7 @@ class Controller:
         settings: Settings,
         metrics: Metrics,
         key: bytes,
+        clock: Clock | None = None,
     ) -> None:
         self._cache = cache
         self._cluster = cluster
@@ -61,17 +61,18 @@ class Controller:
         # What the queues said, by uid. A place that was granted is kept until the run shows it.
         self._places: dict[str, Place] = {}
         self._written: dict[str, float] = {}
-        self._allowance = Allowance()
+        self._clock = clock or Clock()
+        self._allowance = Allowance(self._clock.monotonic)
 
     async def work(self, key: Key) -> float | None:
         """Do what is due for a key; return when to come again."""
-        began = time.monotonic()
+        began = self._clock.monotonic()
         failed = True
         try:
             again_after = await self._turn(key)
             failed = False
         finally:
-            self._metrics.turn(key, time.monotonic() - began, failed=failed)
+            self._metrics.turn(key, self._clock.monotonic() - began, failed=failed)
         return again_after
 
     async def _turn(self, key: Key) -> float | None:
@@ -82,7 +83,7 @@ class Controller:
         if view is None:
             return None
         seen = await self._observer.see(view, self._places.get(view.uid))
-        plan = reconcile(view, seen, self._settings, datetime.now(UTC))
+        plan = reconcile(view, seen, self._settings, self._clock.now())
         return await self._execute(view, plan)
 
     def forget(self, view: RunView) -> None:
@@ -171,7 +172,7 @@ class Controller:
         if plan.urgent or plan.begin is not None:
             self._allowance.take(view.uid)
             return None
-        since = time.monotonic() - self._written.get(view.uid, float("-inf"))
+        since = self._clock.monotonic() - self._written.get(view.uid, float("-inf"))
         left = self._settings.progress_interval_seconds - since
         return left if left > 0 else self._allowance.wait(view.uid)
 
@@ -185,7 +186,7 @@ class Controller:
                 self._cache.runs.put(fresh)
             raise
         self._metrics.status_writes.inc()
-        self._written[view.uid] = time.monotonic()
+        self._written[view.uid] = self._clock.monotonic()
         # The watch will say the same later; until then nobody decides on what was.
         self._cache.runs.put(written)
         if cluster := cluster_of(written, self._settings):

@@ -22,6 +22,7 @@ class WorkQueue:
             An error of those in `troubles` puts the key back after a pause that doubles.
         troubles: the errors that pass.
         on_trouble: told of each of them.
+        clock: seconds that only grow; those of the loop's own timers.
     """
 
     def __init__(
@@ -29,10 +30,12 @@ class WorkQueue:
         work: Callable[[Key], Awaitable[float | None]],
         troubles: tuple[type[Exception], ...],
         on_trouble: Callable[[Key, Exception, float], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._work = work
         self._troubles = troubles
         self._on_trouble = on_trouble
+        self._clock = clock
         self._ready: asyncio.Queue[Key] = asyncio.Queue()
         self._queued: dict[Key, float] = {}
         self._working: dict[Key, float] = {}
@@ -46,7 +49,7 @@ class WorkQueue:
         if key in self._working:
             self._again.add(key)
         elif key not in self._queued:
-            self._queued[key] = time.monotonic()
+            self._queued[key] = self._clock()
             self._ready.put_nowait(key)
 
     def add_after(self, key: Key, seconds: float) -> None:
@@ -72,8 +75,8 @@ class WorkQueue:
     async def _serve(self) -> None:
         while True:
             key = await self._ready.get()
-            self.waited(time.monotonic() - self._queued.pop(key))
-            self._working[key] = time.monotonic()
+            self.waited(self._clock() - self._queued.pop(key))
+            self._working[key] = self._clock()
             try:
                 again_after = await self._work(key)
                 self._failures.pop(key, None)
@@ -99,6 +102,6 @@ class WorkQueue:
 
     def oldest_seconds(self) -> float:
         """Return how long the key has been worked on, or waited, that has done so longest."""
-        now = time.monotonic()
+        now = self._clock()
         return max((now - since for since in (*self._queued.values(), *self._working.values())),
                    default=0.0)  # fmt: skip
