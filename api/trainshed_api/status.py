@@ -13,7 +13,14 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Fiel
 from pydantic.alias_generators import to_camel
 
 ConditionType = Literal[
-    "Accepted", "Admitted", "ClusterReady", "Progressing", "Suspended", "Complete", "Failed"
+    "Accepted",
+    "Admitted",
+    "ClusterReady",
+    "Progressing",
+    "Suspended",
+    "Complete",
+    "Failed",
+    "InternalError",
 ]
 Phase = Literal[
     "Queued",

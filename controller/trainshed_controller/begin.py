@@ -60,7 +60,7 @@ def _remains(turn: Turn, status: TrainingRunStatus) -> float | None:
     if turn.seen.ray_job or turn.seen.strays:
         return _SOON_SECONDS
     pause = last.end_time + timedelta(seconds=_pause_seconds(status))
-    if last.outcome not in ("Stopped", "Preempted") and turn.now < pause:
+    if last.outcome != "Stopped" and turn.now < pause:
         return max(1.0, (pause - turn.now).total_seconds())
     if class_of(turn.run, turn.settings) is not None:
         mine = [pod for pod in turn.seen.pods if pod.cluster == last.ray_cluster]
@@ -88,6 +88,8 @@ def _pause_seconds(status: TrainingRunStatus) -> float:
     """Return the pause before the next attempt: none after the first failure, then doubling."""
     failures = status.failures
     failed = failures.application + failures.infrastructure + failures.out_of_memory
+    if status.attempts[-1].outcome == "Preempted":
+        failed = failures.preempted
     if failed <= 1:
         return 0.0
     return float(min(_FIRST_PAUSE_SECONDS * 2 ** min(failed - 2, 10), _LONGEST_PAUSE_SECONDS))
@@ -96,7 +98,9 @@ def _pause_seconds(status: TrainingRunStatus) -> float:
 def _no_room(turn: Turn, status: TrainingRunStatus) -> Plan | None:
     """Return what to say while there is no room on the shared cluster; None when there is."""
     name, place = shared_cluster(turn.run, turn.settings), turn.seen.place
-    if turn.seen.cluster is None:
+    if closed := _closed(turn, name):
+        reason, message, position = "ClusterNotShared", closed, 0
+    elif turn.seen.cluster is None:
         reason, message, position = "NoSuchCluster", f"there is no RayCluster {name} here", 0
     elif place is None:
         return Plan(status)  # the queue has not looked yet; it will say so
@@ -108,8 +112,19 @@ def _no_room(turn: Turn, status: TrainingRunStatus) -> Plan | None:
     status = turn.say(status, "Admitted", reason, message, holds=False)
     status = states.with_phase(status, "Queued", turn.now)
     queue = QueueStatus(position=position, reason=message)
-    again = 10.0 if turn.seen.cluster is None else None
+    again = 10.0 if reason in ("NoSuchCluster", "ClusterNotShared") else None
     return Plan(status.model_copy(update={"queue": queue}), again_after=again)
+
+
+def _closed(turn: Turn, name: str) -> str:
+    """Return why runs may not share that RayCluster; empty where they may."""
+    there = turn.settings.shared_clusters | {turn.settings.default_cluster}
+    if name not in there:
+        names = ", ".join(sorted(there))
+        return f'spec.cluster.shared: got "{name}", want one of controller.sharedClusters: {names}'
+    if turn.seen.cluster and turn.seen.cluster.owner:
+        return f"RayCluster {name} belongs to another object, and is not for sharing"
+    return ""
 
 
 def _begin_now(turn: Turn, status: TrainingRunStatus) -> Plan:

@@ -26,15 +26,14 @@ class _View(Protocol):
 
 
 V = TypeVar("V", bound=_View)
-T = TypeVar("T")
 Place = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Listing(Generic[T]):
-    """What a LIST held, and as of when."""
+class Names:
+    """Who was in a LIST, uids by name, and as of when."""
 
-    views: list[T]
+    uids: dict[str, str]
     resource_version: str
 
 
@@ -45,11 +44,13 @@ class Shelf(Generic[V]):
         self._belongs_to = belongs_to
         self._items: dict[Place, V] = {}
         self._members: defaultdict[Place, dict[str, V]] = defaultdict(dict)
-        # Uids of what went, each kept over two LISTs: a LIST and the answer to a write may be older
-        # than the word of a deletion, and what they hold must not come back. A write is answered,
-        # or given up, sooner than two LISTs come round.
+        # Uids of what went, each kept over two LISTs: the answer to a write may be older than the
+        # word of a deletion, and what it holds must not come back. A write is answered, or given
+        # up, sooner than two LISTs come round.
         self._gone: set[str] = set()
         self._gone_before: set[str] = set()
+        # What nobody could read, by name: it is known, and left alone.
+        self._unreadable: dict[Place, str] = {}
 
     def put(self, view: V) -> bool:
         """Keep the object unless it went or is known as newer; say whether it was kept."""
@@ -60,6 +61,7 @@ class Shelf(Generic[V]):
         known = self._items.get((view.namespace, view.name))
         if known:
             self._remove(known)
+        self._unreadable.pop((view.namespace, view.name), None)
         self._items[view.namespace, view.name] = view
         self._members[view.namespace, self._belongs_to(view)][view.name] = view
         return True
@@ -71,11 +73,16 @@ class Shelf(Generic[V]):
 
     def drop(self, view: V) -> None:
         """Forget the object, which is gone, unless another one has its name by now."""
-        self._gone.add(view.uid)
-        known = self._items.get((view.namespace, view.name))
-        if known is None or known.uid != view.uid:
-            return
+        self.remove(view.namespace, view.name, view.uid)
+
+    def remove(self, namespace: str, name: str, uid: str) -> V | None:
+        """Forget who is gone; return what was known of it."""
+        self._gone.add(uid)
+        known = self._items.get((namespace, name))
+        if known is None or known.uid != uid:
+            return None
         self._remove(known)
+        return known
 
     def _remove(self, known: V) -> None:
         del self._items[known.namespace, known.name]
@@ -96,22 +103,43 @@ class Shelf(Generic[V]):
         """Return all of them."""
         return list(self._items.values())
 
-    def take_over(self, namespace: str, listing: Listing[V]) -> int:
-        """Take over a whole LIST of a namespace; return how much of it the watch had not told."""
-        there = {view.uid for view in listing.views}
-        gone = [
+    def skip(self, namespace: str, name: str, uid: str) -> None:
+        """Know of an object that cannot be read; what was known of it before stays."""
+        self._unreadable[namespace, name] = uid
+
+    def not_in(self, namespace: str, names: Names) -> list[V]:
+        """Return what is kept and should be in a LIST, and is not: its deletion was missed, or the
+        LIST is old."""
+        return [
             view
             for view in self._items.values()
-            # What was made after the LIST cannot be in it.
             if view.namespace == namespace
-            and view.uid not in there
-            and _age(view) <= _number(listing.resource_version)
+            and names.uids.get(view.name) != view.uid
+            # What was made after the LIST cannot be in it.
+            and _age(view) <= _number(names.resource_version)
         ]
-        for view in gone:
-            self.drop(view)
-        num_new = sum(self.put(view) for view in listing.views)
+
+    def untold(self, namespace: str, names: Names) -> list[str]:
+        """Return who is in a LIST and no watch has told of."""
+        return [
+            name for name, uid in names.uids.items() if not self._heard_of(namespace, name, uid)
+        ]
+
+    def _heard_of(self, namespace: str, name: str, uid: str) -> bool:
+        known = self._items.get((namespace, name))
+        return (
+            (known is not None and known.uid == uid)
+            or self._unreadable.get((namespace, name)) == uid
+            or uid in self._gone
+            or uid in self._gone_before
+        )
+
+    def age(self, namespace: str, names: Names) -> None:
+        """Forget what went before the last two LISTs, and what could not be read and went."""
         self._gone_before, self._gone = self._gone, set()
-        return len(gone) + num_new
+        for place, uid in list(self._unreadable.items()):
+            if place[0] == namespace and names.uids.get(place[1]) != uid:
+                del self._unreadable[place]
 
 
 class Cache:
@@ -169,4 +197,4 @@ def _age(view: _View) -> int:
 
 def _number(resource_version: str) -> int:
     # Resource versions of one kind compare as integers.
-    return int(resource_version) if resource_version.isdigit() else 0
+    return int(resource_version) if resource_version.isdecimal() else 0

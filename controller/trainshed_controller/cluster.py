@@ -8,6 +8,7 @@ import json
 import secrets
 import ssl
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import aiohttp
@@ -15,21 +16,25 @@ from kubernetes.aio import client, config
 
 from trainshed_api import names
 from trainshed_api.json_object import as_object
-from trainshed_controller.cache import Listing
-from trainshed_controller.views import read_cluster, read_job, read_pod, read_run
+from trainshed_controller.cache import Names
+from trainshed_controller.errors import (
+    ApiError,
+    BugError,
+    ConflictError,
+    GoneError,
+    RefusedError,
+    RetryError,
+)
+from trainshed_controller.views import read_job, read_pod, read_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from kubernetes.aio.client.rest import RESTResponse
+
     from trainshed_api.json_object import JsonObject
-    from trainshed_controller.model import (
-        ClusterView,
-        Note,
-        PodView,
-        RayJobView,
-        RunView,
-    )
+    from trainshed_controller.model import Note, PodView, RayJobView, RunView
 
 RUNS = f"apis/{names.API_VERSION}", names.PLURAL
 JOBS = "apis/ray.io/v1", "rayjobs"
@@ -37,26 +42,18 @@ CLUSTERS = "apis/ray.io/v1", "rayclusters"
 PODS = "api/v1", "pods"
 RAY_PODS = "ray.io/is-ray-node=yes"
 
-_PAGE = 500
-_FIRST_ERROR, _NOT_FOUND, _CONFLICT = 300, 404, 409
+# Objects of 1.4 MB may be among them, each thirty times as large when it is parsed.
+_PAGE, _PAGE_OF_NAMES = 20, 500
+_FIRST_ERROR, _FIRST_OF_SERVER = 300, 500
+_LONGEST_MESSAGE, _LONGEST_PAUSE_SECONDS = 1000, 60.0
+# Names without what belongs to them: a page of it is small whatever people put into their objects.
+_NAMES_ALONE = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _KEY_NAME, _KEY_BYTES = "key", 32
 _JSON, _MERGE_PATCH = "application/json", "application/merge-patch+json"
 _STRICT = {"fieldValidation": "Strict"}
 
 Kind = tuple[str, str]
 V = TypeVar("V")
-
-
-class ClusterError(Exception):
-    """A request that did not succeed and may later; the queue tries again."""
-
-
-class ChangedError(ClusterError):
-    """Somebody changed the object meanwhile, or there is another one of that name."""
-
-
-class MissingError(ClusterError):
-    """There is no such object."""
 
 
 async def open_session(kubeconfig: Path) -> tuple[str, aiohttp.ClientSession]:
@@ -108,47 +105,65 @@ class Cluster:
 
     # ---------------------------------------------------------------- reading
 
-    async def list_runs(self, namespace: str) -> Listing[RunView]:
+    async def list_runs(self, namespace: str) -> list[RunView]:
         """Return all TrainingRuns of a namespace."""
         return await self._list(RUNS, namespace, read_run)
 
-    async def list_jobs(self, namespace: str) -> Listing[RayJobView]:
+    async def list_jobs(self, namespace: str) -> list[RayJobView]:
         """Return all RayJobs of a namespace."""
         return await self._list(JOBS, namespace, read_job)
 
-    async def list_clusters(self, namespace: str) -> Listing[ClusterView]:
-        """Return all RayClusters of a namespace."""
-        return await self._list(CLUSTERS, namespace, read_cluster)
-
-    async def list_pods(self, namespace: str, selector: str = RAY_PODS) -> Listing[PodView]:
+    async def list_pods(self, namespace: str, selector: str = RAY_PODS) -> list[PodView]:
         """Return the Pods of Ray in a namespace."""
         return await self._list(PODS, namespace, read_pod, selector)
+
+    async def list_names(self, kind: Kind, namespace: str) -> Names:
+        """Return who is there, and nothing of what they are."""
+        uids: dict[str, str] = {}
+        query = _query(RAY_PODS if kind == PODS else "", _PAGE_OF_NAMES)
+        while True:
+            page = await self._request("GET", _path(kind, namespace), query, accept=_NAMES_ALONE)
+            for item in _items(page):
+                metadata = as_object(item.get("metadata"))
+                uids[str(metadata.get("name"))] = str(metadata.get("uid"))
+            metadata = as_object(page.get("metadata"))
+            if not metadata.get("continue"):
+                return Names(uids, str(metadata.get("resourceVersion", "")))
+            query["continue"] = str(metadata["continue"])
+
+    async def uid_of(self, kind: Kind, namespace: str, name: str) -> str:
+        """Return the uid of the object that has the name now; empty where there is none."""
+        try:
+            raw = await self._request("GET", _path(kind, namespace, name))
+        except GoneError:
+            return ""
+        return str(as_object(raw.get("metadata")).get("uid", ""))
 
     async def get_job(self, namespace: str, name: str) -> RayJobView | None:
         """Return the RayJob as it is now; None where there is none."""
         try:
             return read_job(await self._request("GET", _path(JOBS, namespace, name)))
-        except MissingError:
+        except GoneError:
             return None
 
     async def get_run(self, namespace: str, name: str) -> RunView | None:
         """Return the TrainingRun as it is now; None where there is none."""
         try:
             return read_run(await self._request("GET", _path(RUNS, namespace, name)))
-        except MissingError:
+        except GoneError:
             return None
 
     async def _list(
         self, kind: Kind, namespace: str, read: Callable[[JsonObject], V], selector: str = ""
-    ) -> Listing[V]:
+    ) -> list[V]:
         found: list[V] = []
-        query = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
+        query = _query(selector, _PAGE)
         while True:
             page = await self._request("GET", _path(kind, namespace), query)
-            items, metadata = page.get("items"), as_object(page.get("metadata"))
-            found += [read(as_object(item)) for item in items] if isinstance(items, list) else []
+            found += [read(item) for item in _items(page)]
+            metadata = as_object(page.get("metadata"))
             if not metadata.get("continue"):
-                return Listing(found, str(metadata.get("resourceVersion", "")))
+                return found
             query["continue"] = str(metadata["continue"])
 
     # ---------------------------------------------------------------- writing
@@ -156,7 +171,7 @@ class Cluster:
     async def patch_status(self, view: RunView, patch: JsonObject) -> RunView:
         """Return the run with its status merged.
 
-        Raises ChangedError where the run is no longer as it was looked at, MissingError where it
+        Raises ConflictError where the run is no longer as it was looked at, GoneError where it
         is gone.
         """
         body: JsonObject = {"metadata": {"resourceVersion": view.resource_version}, "status": patch}
@@ -164,7 +179,7 @@ class Cluster:
         return read_run(await self._request("PATCH", path, _STRICT, body, _MERGE_PATCH), view)
 
     async def create_job(self, manifest: JsonObject) -> RayJobView:
-        """Return the RayJob that was created. Raises ChangedError where there is one already."""
+        """Return the RayJob that was created. Raises ConflictError where there is one already."""
         namespace = str(as_object(manifest["metadata"])["namespace"])
         return read_job(await self._request("POST", _path(JOBS, namespace), _STRICT, manifest))
 
@@ -172,9 +187,9 @@ class Cluster:
         """Delete this very RayJob; return whether it was there."""
         try:
             await self._delete(_path(JOBS, job.namespace, job.name), job.uid)
-        except MissingError:
+        except GoneError:
             return False
-        except ChangedError:
+        except ConflictError:
             found = await self.get_job(job.namespace, job.name)
             if found and found.uid == job.uid:
                 raise
@@ -183,7 +198,7 @@ class Cluster:
 
     async def delete_run(self, view: RunView) -> None:
         """Delete this very TrainingRun, if it is still there; its RayJobs follow."""
-        with contextlib.suppress(MissingError, ChangedError):
+        with contextlib.suppress(GoneError, ConflictError):
             await self._delete(_path(RUNS, view.namespace, view.name), view.uid)
 
     async def suspend_run(self, view: RunView) -> None:
@@ -243,37 +258,72 @@ class Cluster:
         await self._request("PATCH", path, body=body, content_type=_MERGE_PATCH)
         return made
 
-    async def _request(
+    async def _request(  # noqa: PLR0913, PLR0917  # what HTTP has
         self,
         method: str,
         path: str,
         query: Mapping[str, str] | None = None,
         body: JsonObject | None = None,
         content_type: str = _JSON,
+        accept: str = _JSON,
     ) -> JsonObject:
-        """Return the answer; every way in which there can be none is a ClusterError.
+        """Return the answer; every way in which there can be none is an ApiError.
 
         The client's generated methods check each argument anew at three times the cost.
         """
+        wanted = f"{method} {path}"
         try:
             request = await self._api.param_serialize(
                 method,
                 path,
                 query_params=list((query or {}).items()),
-                header_params={"Accept": _JSON, "Content-Type": content_type},
+                header_params={"Accept": accept, "Content-Type": content_type},
                 body=body,
                 auth_settings=["BearerToken"],
             )
             answer = await self._api.call_api(*request, _request_timeout=self._request_seconds)
             text = await answer.read()  # type: ignore[no-untyped-call]  # the client's own
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise ClusterError(f"{method} {path}: {type(error).__name__} {error}") from None
+            raise RetryError(f"{wanted}: {type(error).__name__} {error}") from None
         if answer.status >= _FIRST_ERROR:
-            kind = {_NOT_FOUND: MissingError, _CONFLICT: ChangedError}.get(
-                answer.status, ClusterError
-            )
-            raise kind(f"{method} {path}: {answer.status} {_message(text)}")
-        return as_object(json.loads(text))
+            raise _error(wanted, answer, text)
+        try:
+            return as_object(json.loads(text))
+        except ValueError:
+            raise RetryError(f"{wanted}: the answer is cut off") from None
+
+
+def _error(wanted: str, answer: RESTResponse, text: bytes) -> ApiError:
+    """Return what an answer that is no success means."""
+    message = _message(text)
+    said = f"{wanted}: {answer.status} {message}"
+    match answer.status:
+        case HTTPStatus.NOT_FOUND | HTTPStatus.GONE:
+            return GoneError(said)
+        case HTTPStatus.CONFLICT:
+            return ConflictError(said)
+        case HTTPStatus.UNAUTHORIZED | HTTPStatus.REQUEST_TIMEOUT | HTTPStatus.TOO_MANY_REQUESTS:
+            return RetryError(said, _pause(answer.headers.get("Retry-After", "")))
+        case HTTPStatus.FORBIDDEN | HTTPStatus.UNPROCESSABLE_ENTITY:
+            return RefusedError(wanted, message)
+        case status if status >= _FIRST_OF_SERVER:
+            return RetryError(said, _pause(answer.headers.get("Retry-After", "")))
+        case _:
+            return BugError(said)
+
+
+def _pause(seconds: str) -> float:
+    # The API server says whole seconds; a date would be a proxy's.
+    return min(float(seconds), _LONGEST_PAUSE_SECONDS) if seconds.isdecimal() else 0.0
+
+
+def _query(selector: str, page: int) -> dict[str, str]:
+    return {"limit": str(page)} | ({"labelSelector": selector} if selector else {})
+
+
+def _items(page: JsonObject) -> list[JsonObject]:
+    items = page.get("items")
+    return [as_object(item) for item in items] if isinstance(items, list) else []
 
 
 def _path(kind: Kind, namespace: str, *rest: str) -> str:
@@ -282,6 +332,6 @@ def _path(kind: Kind, namespace: str, *rest: str) -> str:
 
 def _message(text: bytes) -> str:
     try:
-        return str(as_object(json.loads(text)).get("message", ""))[:1000]
-    except ValueError:
+        return str(as_object(json.loads(text)).get("message", ""))[:_LONGEST_MESSAGE]
+    except (ValueError, RecursionError):
         return text[:200].decode(errors="replace")

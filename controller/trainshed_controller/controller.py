@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainshed_controller.admission import admit, request_of
@@ -11,8 +12,9 @@ from trainshed_controller.allowance import Allowance
 from trainshed_controller.begin import wants_room
 from trainshed_controller.cache import cluster_of
 from trainshed_controller.clock import Clock
-from trainshed_controller.cluster import ChangedError, MissingError
-from trainshed_controller.model import Key
+from trainshed_controller.errors import ApiError, BugError, ConflictError, GoneError, RefusedError
+from trainshed_controller.internal_error import internal_error_patch
+from trainshed_controller.model import Key, Refusal
 from trainshed_controller.reconcile import reconcile
 from trainshed_controller.render import render_attempt
 from trainshed_controller.status import open_attempt
@@ -61,6 +63,8 @@ class Controller:
         # What the queues said, by uid. A place that was granted is kept until the run shows it.
         self._places: dict[str, Place] = {}
         self._written: dict[str, float] = {}
+        # Why the API server does not take the RayJob of a run, by uid of the run.
+        self._refusals: dict[str, Refusal] = {}
         self._clock = clock or Clock()
         self._allowance = Allowance(self._clock.monotonic)
 
@@ -77,12 +81,13 @@ class Controller:
 
     async def _turn(self, key: Key) -> float | None:
         if key.kind == "cluster":
-            self._admit(key)
+            await self._admit(key)
             return None
         view = self._cache.runs.get(key.namespace, key.name)
         if view is None:
             return None
         seen = await self._observer.see(view, self._places.get(view.uid))
+        seen = replace(seen, refusal=self._refusals.get(view.uid))
         plan = reconcile(view, seen, self._settings, self._clock.now())
         return await self._execute(view, plan)
 
@@ -90,12 +95,13 @@ class Controller:
         """Forget a run that is gone."""
         self._places.pop(view.uid, None)
         self._written.pop(view.uid, None)
+        self._refusals.pop(view.uid, None)
         self._allowance.forget(view.uid)
         self._observer.snapshots.pop(view.uid, None)
 
     # ---------------------------------------------------------------- admission
 
-    def _admit(self, key: Key) -> None:
+    async def _admit(self, key: Key) -> None:
         """Let the queue of a RayCluster say anew what it says of each run."""
         cluster = self._cache.clusters.get(key.namespace, key.name)
         if cluster is None:
@@ -104,7 +110,11 @@ class Controller:
         for view in self._cache.runs.members(key.namespace, key.name):
             if view.run is None:
                 continue
-            request = request_of(view.uid, view.run, view.created)
+            try:
+                request = request_of(view.uid, view.run, view.created)
+            except Exception as error:  # what one run asks for is no matter of the others
+                await self._tell_internal_error(Key("run", view.namespace, view.name), error)
+                continue
             place = self._places.get(view.uid)
             if open_attempt(view.status):
                 holding.append(request)
@@ -145,7 +155,7 @@ class Controller:
         before = view
         try:
             view = await self._write(view, patch) if patch else view
-        except MissingError:
+        except GoneError:
             # Its deletion was missed.
             self._cache.runs.drop(view)
             self.forget(view)
@@ -169,7 +179,8 @@ class Controller:
 
     def _wait_before(self, view: RunView, plan: Plan) -> float | None:
         """Return for how long to hold back what is progress only."""
-        if plan.urgent or plan.begin is not None:
+        acts = plan.begin is not None or plan.delete_jobs or plan.delete_run
+        if plan.urgent or acts:
             self._allowance.take(view.uid)
             return None
         since = self._clock.monotonic() - self._written.get(view.uid, float("-inf"))
@@ -179,7 +190,7 @@ class Controller:
     async def _write(self, view: RunView, patch: JsonObject) -> RunView:
         try:
             written = await self._cluster.patch_status(view, patch)
-        except ChangedError:
+        except ConflictError:
             # Look at it as it is now; the next turn decides anew.
             fresh = await self._cluster.get_run(view.namespace, view.name)
             if fresh:
@@ -201,7 +212,13 @@ class Controller:
         try:
             made = await self._cluster.create_job(manifest)
             self._metrics.attempts.inc()
-        except ChangedError:
+            self._refusals.pop(view.uid, None)
+        except RefusedError as error:
+            # A quota, a policy, a webhook: said in the status, and tried again slowly.
+            self._refusals[view.uid] = Refusal(error.message, self._clock.now())
+            self._enqueue(Key("run", view.namespace, view.name))
+            return
+        except ConflictError:
             name = view.status.attempts[-1].ray_job
             there = await self._cluster.get_job(view.namespace, name)
             if there is None or there.deleting or there.owner != view.uid:
@@ -218,12 +235,31 @@ class Controller:
         else:
             self.queue.add(key)
 
-    def trouble(self, key: Key, error: Exception, pause: float) -> None:
-        """Tell of an error that passes."""
+    async def trouble(self, key: Key, error: Exception, pause: float) -> None:
+        """Tell of a look that failed; what is a fault of ours is told to the run as well."""
         self._metrics.errors.inc()
-        log.warning(
-            "%s; again in %.1f s", error, pause, extra={"run": f"{key.namespace}/{key.name}"}
-        )
+        if isinstance(error, ApiError) and not isinstance(error, BugError):
+            log.warning(
+                "%s; again in %.1f s", error, pause, extra={"run": f"{key.namespace}/{key.name}"}
+            )
+            return
+        await self._tell_internal_error(key, error)
+
+    async def _tell_internal_error(self, key: Key, error: Exception) -> None:
+        self._metrics.internal_errors.inc()
+        where = {"kind": key.kind, "run": f"{key.namespace}/{key.name}"}
+        log.error("internal error", exc_info=error, extra=where)
+        view = self._cache.runs.get(key.namespace, key.name) if key.kind == "run" else None
+        if view is None:
+            return
+        message = f"{type(error).__name__}: {error}"
+        patch = internal_error_patch(view.raw_status, message, self._clock.now())
+        if patch is None:
+            return
+        try:
+            self._cache.runs.put(await self._cluster.patch_status(view, patch))
+        except Exception as again:  # it is in the log, and the look is repeated
+            log.warning("cannot tell the run: %s", again, extra=where)
 
 
 def merge_patch(old: JsonObject, new: JsonObject) -> JsonObject:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from trainshed_controller.cluster import ClusterError
+from trainshed_controller.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -23,7 +23,7 @@ class EventPoster:
     """Posts one Event after the other; none is posted twice, and one that fails is not tried again.
 
     Args:
-        send: posts one; a ClusterError says why it could not.
+        send: posts one; an ApiError says why it could not.
     """
 
     def __init__(self, send: Callable[[RunView, Note], Awaitable[None]]) -> None:
@@ -43,7 +43,7 @@ class EventPoster:
             view, note = await self._waiting.get()
             try:
                 await self._send(view, note)
-            except ClusterError as error:
+            except ApiError as error:
                 log.warning("no Event: %s", error, extra={"run": _name(view)})
             finally:
                 self._waiting.task_done()

@@ -1,7 +1,8 @@
 """kopf lists and watches, and does nothing else: the only importer of it.
 
-Every handler puts an object into the cache and the keys that it concerns into the queue; it cannot
-fail, and it decides nothing. What kopf would write by itself (annotations, finalizers) is off.
+Every handler puts an object into the cache and the keys that it concerns into the queue; nobody
+else puts what was not asked for there. It cannot fail, and it decides nothing. What kopf would
+write by itself (annotations, finalizers) is off.
 """
 
 # ruff: noqa: ARG002  # the storages take what kopf gives them, and keep none of it
@@ -9,14 +10,13 @@ fail, and it decides nothing. What kopf would write by itself (annotations, fina
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import kopf
 
 from trainshed_api import names
 from trainshed_api.json_object import as_object
 from trainshed_controller.cluster import RAY_PODS, open_session
-from trainshed_controller.model import RunView
 from trainshed_controller.views import read_cluster, read_job, read_pod, read_run
 
 if TYPE_CHECKING:
@@ -25,15 +25,20 @@ if TYPE_CHECKING:
 
     from trainshed_api.json_object import JsonObject
     from trainshed_controller.cache import Cache, Shelf
-    from trainshed_controller.model import (
-        ClusterView,
-        Key,
-        PodView,
-        RayJobView,
-    )
+    from trainshed_controller.model import ClusterView, Key, PodView, RayJobView, RunView
     from trainshed_controller.settings import Platform, Timings
 
-    AnyView = RunView | RayJobView | ClusterView | PodView
+
+V = TypeVar("V", "RunView", "RayJobView", "ClusterView", "PodView")
+
+
+class _Name(NamedTuple):
+    """Which state of which object a watch tells of."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
 
 
 class _NoDiffBase(kopf.DiffBaseStorage):
@@ -79,7 +84,8 @@ def make_settings(timings: Timings) -> kopf.OperatorSettings:
     # kopf waits 5 minutes for a LIST that nobody answers, and is deaf until then.
     settings.networking.request_timeout = timings.request_seconds
     settings.watching.inactivity_timeout = timings.silence_seconds
-    settings.watching.chunk_size = 200
+    # Objects of 1.4 MB may be in a page, each thirty times as large when it is parsed.
+    settings.watching.chunk_size = 10
     settings.watching.label_selectors["pods"] = RAY_PODS
     settings.queueing.worker_limit = 50
     # A limit of workers with the default idle time of 5 s would be 10 objects a second.
@@ -88,54 +94,76 @@ def make_settings(timings: Timings) -> kopf.OperatorSettings:
 
 
 def make_registry(
-    cache: Cache, enqueue: Callable[[Key], None], forget: Callable[[RunView], None]
+    cache: Cache,
+    enqueue: Callable[[Key], None],
+    forget: Callable[[RunView], None],
+    on_error: Callable[[str], None],
 ) -> kopf.OperatorRegistry:
-    """Return the handlers: one for each kind that is watched."""
+    """Return the handlers: one for each kind that is watched.
+
+    on_error: told, in the handling of that error, whose object could not be read.
+    """
     registry = kopf.OperatorRegistry()
 
     def follow(
-        shelf: Shelf[AnyView], read: Callable[[JsonObject], AnyView]
+        shelf: Shelf[V],
+        read: Callable[[JsonObject], V],
+        concerned: Callable[[V], set[Key]],
+        went: Callable[[V], None],
     ) -> Callable[..., Awaitable[None]]:
+        def keep(raw: JsonObject) -> set[Key]:
+            view = read(raw)
+            keys = concerned(view)
+            shelf.put(view)
+            return keys | concerned(view)
+
+        def remove(name: _Name) -> set[Key]:
+            known = shelf.get(name.namespace, name.name)
+            keys = concerned(known) if known else set()
+            if gone := shelf.remove(name.namespace, name.name, name.uid):
+                went(gone)
+            return keys
+
         # A coroutine: kopf gives plain functions a thread, and cache and queue belong to the loop.
         async def handle(event: Mapping[str, object], **_: object) -> None:
             raw = event["object"]
             assert isinstance(raw, dict)
-            is_gone = event["type"] == "DELETED"
-            if not is_gone and _is_known(shelf, as_object(raw.get("metadata"))):
+            name = _name_of(as_object(raw.get("metadata")))
+            try:
+                if event["type"] == "DELETED":
+                    keys = remove(name)
+                elif shelf.knows(*name):
+                    return  # most of what a watch tells is the echo of our own writes
+                else:
+                    keys = keep(raw)
+            except Exception:  # one object, whatever it is, keeps no other from being seen
+                on_error(f"{name.namespace}/{name.name}")
+                shelf.skip(name.namespace, name.name, name.uid)
                 return
-            view = read(raw)
-            keys = cache.concerned(view)
-            if is_gone:
-                shelf.drop(view)
-                if isinstance(view, RunView):
-                    forget(view)
-            else:
-                shelf.put(view)
-            for key in keys | cache.concerned(view):
+            for key in keys:
                 enqueue(key)
 
         return handle
 
     on = kopf.on.event
     on(names.GROUP, names.VERSION, names.PLURAL, registry=registry, id="runs")(
-        follow(cache.runs, read_run)  # type: ignore[arg-type]  # a shelf takes what its reader makes
+        follow(cache.runs, read_run, cache.concerned, forget)
     )
     on("ray.io", "v1", "rayjobs", registry=registry, id="jobs")(
-        follow(cache.jobs, read_job)  # type: ignore[arg-type]  # as above
+        follow(cache.jobs, read_job, cache.concerned, lambda _: None)
     )
     on("ray.io", "v1", "rayclusters", registry=registry, id="clusters")(
-        follow(cache.clusters, read_cluster)  # type: ignore[arg-type]  # as above
+        follow(cache.clusters, read_cluster, cache.concerned, lambda _: None)
     )
     on("", "v1", "pods", registry=registry, id="pods")(
-        follow(cache.pods, read_pod)  # type: ignore[arg-type]  # as above
+        follow(cache.pods, read_pod, cache.concerned, lambda _: None)
     )
     return registry
 
 
-def _is_known(shelf: Shelf[AnyView], metadata: JsonObject) -> bool:
-    """Say whether a watch tells what is known: most of it is the echo of our own writes."""
-    said = (metadata.get(name) for name in ("namespace", "name", "uid", "resourceVersion"))
-    return shelf.knows(*map(str, said))
+def _name_of(metadata: JsonObject) -> _Name:
+    parts = (metadata.get(part) for part in ("namespace", "name", "uid", "resourceVersion"))
+    return _Name(*map(str, parts))
 
 
 async def watch(registry: kopf.OperatorRegistry, platform: Platform) -> None:

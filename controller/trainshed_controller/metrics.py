@@ -43,6 +43,10 @@ class Metrics:
             ("controller",),
             registry=self.registry,
         ).labels(_NAME)
+        self.internal_errors = Counter(
+            "trainshed_internal_errors", "Errors of the controller itself, each contained.",
+            registry=self.registry,
+        )  # fmt: skip
         self.attempts = Counter("trainshed_attempts", "RayJobs created.", registry=self.registry)
         self.restarts = Counter(
             "trainshed_restarts", "Attempts that follow another.", ("reason",),

@@ -24,7 +24,11 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class RunView:
-    """A TrainingRun as the API server has it; run is None where the model refuses the spec."""
+    """A TrainingRun as the API server has it.
+
+    run: None where the model refuses the spec; under an open attempt what can be read of it.
+    problem: why it is refused.
+    """
 
     namespace: str
     name: str
@@ -119,12 +123,13 @@ class GroupView:
 
 @dataclass(frozen=True)
 class ClusterView:
-    """A RayCluster."""
+    """A RayCluster; owner: uid of the controller in its owner references."""
 
     namespace: str
     name: str
     uid: str
     resource_version: str
+    owner: str = ""
     deleting: bool = False
     state: str = ""
     reason: str = ""
@@ -143,12 +148,21 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """The API server's word why it does not take a RayJob, and when it was asked last."""
+
+    message: str
+    time: datetime
+
+
+@dataclass(frozen=True)
 class Observed:
     """All that a decision about a run rests on, besides the run itself.
 
     ray_job: of the newest attempt; None only if the API server says that there is none.
     next_taken: an object of somebody else has the name of the next attempt's RayJob.
     over: Ray's own word on whether the newest attempt's job has ended; None if nobody asked.
+    refusal: of the RayJob of the newest attempt, if it was refused.
     """
 
     ray_job: RayJobView | None = None
@@ -160,6 +174,7 @@ class Observed:
     place: Place | None = None
     next_taken: RayJobView | None = None
     over: bool | None = None
+    refusal: Refusal | None = None
 
 
 @dataclass(frozen=True)
@@ -174,10 +189,12 @@ class ClusterClass:
 class Settings:
     """What the platform decides; read once from the environment.
 
-    dashboard_url: of a RayCluster, with {namespace} and {cluster}.
+    dashboard_url: of a RayCluster, with {namespace} and {cluster}. shared_clusters: which
+    RayClusters runs may share, besides the default one.
     """
 
     default_cluster: str = "trainshed"
+    shared_clusters: frozenset[str] = frozenset()
     progress_url: str = ""
     dashboard_url: str = ""
     classes: dict[str, ClusterClass] = field(default_factory=dict)

@@ -94,7 +94,7 @@ class Observer:
         if known and same is None and newest and newest.end_time is None:
             # Before a job is given up the API server is asked itself.
             selector = f"ray.io/cluster={newest.ray_cluster},ray.io/node-type=head"
-            heads = (await self._cluster.list_pods(view.namespace, selector)).views
+            heads = await self._cluster.list_pods(view.namespace, selector)
             for pod in heads:
                 self._cache.pods.put(pod)
             same = next((pod for pod in heads if pod.identity == known), None)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from trainshed_controller.cache import Cache
-from trainshed_controller.cluster import Cluster, ClusterError
+from trainshed_controller.cluster import Cluster
 from trainshed_controller.controller import Controller
+from trainshed_controller.errors import ApiError
 from trainshed_controller.events import EventPoster
 from trainshed_controller.handlers import make_registry, watch
 from trainshed_controller.jobs import JobsApi
@@ -19,6 +20,7 @@ from trainshed_controller.metrics import Metrics
 from trainshed_controller.observe import Observer
 from trainshed_controller.progress import ProgressServer, health_application
 from trainshed_controller.queue import WorkQueue
+from trainshed_controller.resync import Resync
 
 if TYPE_CHECKING:
     from trainshed_controller.model import Key, RunView
@@ -27,9 +29,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("trainshed.operator")
 
 _STUCK_SECONDS = 120.0
-# A watch that missed something at so many LISTs in a row hears nothing any more.
+# A watch that has not told of everybody at so many LISTs in a row hears nothing any more.
 _DEAF_AFTER = 3
 _PATIENCE_SECONDS = 5.0
+# After that what is there is listed anew: who went meanwhile is told of by no watch.
+_HEARING_SECONDS = 10.0
 # For the Events of what was done last; Kubernetes gives a Pod 30 s.
 _PARTING_SECONDS = 3.0
 # For an answer that is on its way; aiohttp's own minute would be longer than that of Kubernetes.
@@ -46,7 +50,7 @@ class Operator:
         self._cache = Cache(platform.settings)
         self._metrics = Metrics(self._cache)
         self._complete = False
-        self._missed_in_a_row = 0
+        self._untold_in_a_row = 0
         self._queue: WorkQueue | None = None
         self._controller: Controller | None = None
 
@@ -79,7 +83,7 @@ class Operator:
         controller = Controller(
             self._cache, cluster, observer, events, platform.settings, self._metrics, key
         )
-        queue = WorkQueue(controller.work, (ClusterError,), controller.trouble)
+        queue = WorkQueue(controller.work, controller.trouble)
         controller.queue, self._queue, self._controller = queue, queue, controller
         self._metrics.watch(queue)
         progress = ProgressServer(
@@ -87,17 +91,13 @@ class Operator:
         )
         host = platform.progress_host
         await _listen(stack, progress.application(), host, platform.progress_port)
-        await self._list_all(cluster)
+        resync = Resync(self._cache, cluster, self._enqueue, controller.forget)
         tasks = [
-            asyncio.create_task(queue.run(platform.workers), name="queue"),
             asyncio.create_task(events.run(), name="events"),
             asyncio.create_task(self._watch(), name="watch"),
-            asyncio.create_task(self._resync(cluster), name="resync"),
+            asyncio.create_task(self._work(queue, resync), name="work"),
             asyncio.create_task(stop.wait(), name="stop"),
         ]
-        self._enqueue_all()
-        self._complete = True
-        log.info("watching %s", ", ".join(platform.namespaces))
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             await events.drain(_PARTING_SECONDS)
@@ -108,16 +108,26 @@ class Operator:
         for task in done:
             task.result()
 
+    async def _work(self, queue: WorkQueue, resync: Resync) -> None:
+        """Decide from the moment on that everything is known."""
+        await self._hear_all(resync)
+        self._enqueue_all()
+        self._complete = True
+        log.info("watching %s", ", ".join(self._platform.namespaces))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(queue.run(self._platform.workers), name="queue")
+            group.create_task(self._resync(resync), name="resync")
+
     def is_ready(self) -> bool:
         """Say whether everything was listed once."""
         return self._complete
 
     def ails(self) -> str:
         """Return what is stuck; empty if nothing is."""
-        if self._queue and self._queue.oldest_seconds() > _STUCK_SECONDS:
-            return f"a key has been worked on for {self._queue.oldest_seconds():.0f} s"
-        if self._missed_in_a_row >= _DEAF_AFTER:
-            return f"the last {self._missed_in_a_row} LISTs held what no watch had told"
+        if self._queue and self._queue.longest_turn_seconds() > _STUCK_SECONDS:
+            return f"a key has been worked on for {self._queue.longest_turn_seconds():.0f} s"
+        if self._untold_in_a_row >= _DEAF_AFTER:
+            return f"the last {self._untold_in_a_row} LISTs held what no watch had told"
         return ""
 
     async def _insist(self, cluster: Cluster) -> bytes:
@@ -127,50 +137,36 @@ class Operator:
                 return await cluster.read_key(
                     self._platform.own_namespace, self._platform.key_secret
                 )
-            except ClusterError as error:
+            except ApiError as error:
                 log.warning("no key yet: %s", error)
                 await asyncio.sleep(self._platform.timings.retry_seconds)
 
-    async def _list_all(self, cluster: Cluster) -> None:
-        """Fill the cache; nothing is decided before this is done."""
+    async def _hear_all(self, resync: Resync) -> None:
+        """Wait until the watches told of everything; nothing is decided before."""
         for namespace in self._platform.namespaces:
             while True:
                 try:
-                    await self._list(cluster, namespace)
-                    break
-                except ClusterError as error:
+                    if await resync.wait_for_watches(namespace, _HEARING_SECONDS):
+                        break
+                    log.warning("the watches have not told of everything in %s yet", namespace)
+                except ApiError as error:
                     log.warning("cannot list yet: %s", error)
                     await asyncio.sleep(self._platform.timings.retry_seconds)
 
-    async def _list(self, cluster: Cluster, namespace: str, patience: float = 0.0) -> int:
-        """Take over what there is; return how much of it no watch had told with some patience."""
-        cache = self._cache
-        clusters = await cluster.list_clusters(namespace)
-        pods = await cluster.list_pods(namespace)
-        jobs = await cluster.list_jobs(namespace)
-        runs = await cluster.list_runs(namespace)
-        await asyncio.sleep(patience)
-        return (
-            cache.clusters.take_over(namespace, clusters)
-            + cache.pods.take_over(namespace, pods)
-            + cache.jobs.take_over(namespace, jobs)
-            + cache.runs.take_over(namespace, runs)
-        )
-
-    async def _resync(self, cluster: Cluster) -> None:
+    async def _resync(self, resync: Resync) -> None:
         """Look at everything anew from time to time: a watch may miss a deletion."""
         pause = min(_FIRST_RESYNC_SECONDS, self._platform.resync_seconds)
         while True:
             await asyncio.sleep(pause)
             pause = self._platform.resync_seconds
             try:
-                missed = 0
+                untold = 0
                 for namespace in self._platform.namespaces:
-                    missed += await self._list(cluster, namespace, _PATIENCE_SECONDS)
-            except ClusterError as error:
+                    untold += await resync.compare(namespace, _PATIENCE_SECONDS)
+            except ApiError as error:
                 log.warning("cannot list: %s", error)
                 continue
-            self._missed_in_a_row = self._missed_in_a_row + 1 if missed else 0
+            self._untold_in_a_row = self._untold_in_a_row + 1 if untold else 0
             self._enqueue_all()
 
     def _enqueue_all(self) -> None:
@@ -181,7 +177,7 @@ class Operator:
 
     async def _watch(self) -> None:
         """Have kopf watch; it ends with an error when a watch cannot be kept up."""
-        registry = make_registry(self._cache, self._enqueue, self._forget)
+        registry = make_registry(self._cache, self._enqueue, self._forget, self._cannot_read)
         await watch(registry, self._platform)
 
     def _enqueue(self, key: Key) -> None:
@@ -190,6 +186,10 @@ class Operator:
             self._queue.add_after(key, 0.05)
         else:
             self._queue.add(key)
+
+    def _cannot_read(self, name: str) -> None:
+        self._metrics.internal_errors.inc()
+        log.exception("cannot read %s", name)
 
     def _forget(self, view: RunView) -> None:
         assert self._controller

@@ -6,6 +6,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from trainshed_controller.errors import RetryError
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -19,21 +21,19 @@ class WorkQueue:
 
     Args:
         work: what is done with a key; returns seconds after which to come again, None for never.
-            An error of those in `troubles` puts the key back after a pause that doubles.
-        troubles: the errors that pass.
-        on_trouble: told of each of them.
+            A key whose work fails, however it does, is put back after a pause that doubles: no
+            key may keep the others from being worked on.
+        on_trouble: told of each failure, and of the pause that follows.
         clock: seconds that only grow; those of the loop's own timers.
     """
 
     def __init__(
         self,
         work: Callable[[Key], Awaitable[float | None]],
-        troubles: tuple[type[Exception], ...],
-        on_trouble: Callable[[Key, Exception, float], None],
+        on_trouble: Callable[[Key, Exception, float], Awaitable[None]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._work = work
-        self._troubles = troubles
         self._on_trouble = on_trouble
         self._clock = clock
         self._ready: asyncio.Queue[Key] = asyncio.Queue()
@@ -78,11 +78,7 @@ class WorkQueue:
             self.waited(self._clock() - self._queued.pop(key))
             self._working[key] = self._clock()
             try:
-                again_after = await self._work(key)
-                self._failures.pop(key, None)
-            except self._troubles as error:
-                again_after = self._pause(key)
-                self._on_trouble(key, error, again_after)
+                again_after = await self._turn(key)
             finally:
                 del self._working[key]
             if again_after is not None:
@@ -91,17 +87,36 @@ class WorkQueue:
                 self._again.discard(key)
                 self.add(key)
 
-    def _pause(self, key: Key) -> float:
+    async def _turn(self, key: Key) -> float | None:
+        try:
+            again_after = await self._work(key)
+        except Exception as error:  # whatever it is, the other keys have nothing to do with it
+            pause = self._pause(key, error)
+            await self._on_trouble(key, error, pause)
+            return pause
+        self._failures.pop(key, None)
+        return again_after
+
+    def _pause(self, key: Key, error: Exception) -> float:
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        return float(min(_FIRST_PAUSE_SECONDS * 2 ** min(count - 1, 20), _LONGEST_PAUSE_SECONDS))
+        pause: float = min(_FIRST_PAUSE_SECONDS * 2 ** min(count - 1, 20), _LONGEST_PAUSE_SECONDS)
+        wanted = error.after if isinstance(error, RetryError) else 0.0
+        return max(pause, wanted)
 
     @property
     def depth(self) -> int:
         """Return how many keys wait for a worker."""
         return len(self._queued)
 
-    def oldest_seconds(self) -> float:
-        """Return how long the key has been worked on, or waited, that has done so longest."""
+    @property
+    def is_idle(self) -> bool:
+        """Whether no key waits and none is worked on."""
+        return not self._queued and not self._working
+
+    def longest_turn_seconds(self) -> float:
+        """Return how long the key has been worked on that has been so longest.
+
+        How long keys wait is no sign of ill health: an API server that is away makes all wait.
+        """
         now = self._clock()
-        return max((now - since for since in (*self._queued.values(), *self._working.values())),
-                   default=0.0)  # fmt: skip
+        return max((now - since for since in self._working.values()), default=0.0)

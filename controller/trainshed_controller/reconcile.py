@@ -20,7 +20,7 @@ from trainshed_controller.model import Note, Plan
 from trainshed_controller.render import unacceptable
 from trainshed_controller.status import Stamp
 from trainshed_controller.turn import Turn, failed
-from trainshed_controller.watch import SOON_SECONDS, watch
+from trainshed_controller.watch import REFUSED, SOON_SECONDS, watch
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -34,6 +34,12 @@ def reconcile(view: RunView, seen: Observed, settings: Settings, now: datetime) 
     now = states.whole(now)
     plan = _decide(view, seen, settings, now)
     status = plan.status.model_copy(update={"observed_generation": view.generation})
+    if status.holds("InternalError"):
+        # Whatever it was, this look did not end by it.
+        stamp = Stamp(now, view.generation)
+        status = states.with_condition(
+            status, "InternalError", "Recovered", holds=False, stamp=stamp
+        )
     if view.deleting:
         status = view.status
     return replace(
@@ -48,7 +54,7 @@ def _decide(view: RunView, seen: Observed, settings: Settings, now: datetime) ->
     if view.deleting:
         return Plan(view.status)  # the garbage collector takes its children
     if view.status.holds("Complete") or view.status.holds("Failed"):
-        return _after_the_end(view, now)
+        return _after_the_end(view, seen, now)
     stamp = Stamp(now, view.generation)
     attempt = states.open_attempt(view.status)
     refused = _refusal(view, settings, attempt)
@@ -71,7 +77,7 @@ def _refusal(
     view: RunView, settings: Settings, attempt: AttemptStatus | None
 ) -> tuple[str, str] | None:
     """Return why the run as it stands cannot be run."""
-    if view.run is None:
+    if view.run is None or view.problem:
         return "Invalid", view.problem
     known = attempt or (view.status.attempts[-1] if view.status.attempts else None)
     if known and known.spec_hash != spec_hash(view.run.spec):
@@ -88,7 +94,13 @@ def _refusal(
     return unacceptable(view.run, settings)
 
 
-def _after_the_end(view: RunView, now: datetime) -> Plan:
+def _after_the_end(view: RunView, seen: Observed, now: datetime) -> Plan:
+    """What may still run does not outlive the run, whatever became of its deletion before."""
+    jobs = (*seen.strays, *((seen.ray_job,) if seen.ray_job else ()))
+    left_over = tuple(job for job in jobs if not job.is_over)
+    deleted = tuple(job for job in left_over if not job.deleting)
+    if left_over:
+        return Plan(view.status, delete_jobs=deleted, again_after=SOON_SECONDS)
     ttl = view.run.spec.ttl_seconds_after_finished if view.run else None
     ended = view.status.completion_time
     if ttl is None or ended is None:
@@ -103,7 +115,7 @@ _WARNED: frozenset[Phase] = frozenset({"Restarting", "Failed"})
 def _notes(old: TrainingRunStatus, new: TrainingRunStatus) -> tuple[Note, ...]:
     """Return the Events of a transition: one when the phase changes, none otherwise."""
     if old.phase == new.phase or new.phase is None:
-        return ()
+        return _refusal_note(old, new)
     kind: ConditionType = "Progressing"
     if new.phase == "Queued":
         if new.condition("Admitted") is None:
@@ -117,6 +129,13 @@ def _notes(old: TrainingRunStatus, new: TrainingRunStatus) -> tuple[Note, ...]:
     if new.phase in _WARNED:
         return (Note("Warning", new.phase, text),)
     return (Note("Normal", new.phase, text),)
+
+
+def _refusal_note(old: TrainingRunStatus, new: TrainingRunStatus) -> tuple[Note, ...]:
+    before, said = old.condition("Progressing"), new.condition("Progressing")
+    if said is None or said.reason != REFUSED or (before and before.reason == REFUSED):
+        return ()
+    return (Note("Warning", REFUSED, said.message[-1000:]),)
 
 
 def _is_urgent(old: TrainingRunStatus, new: TrainingRunStatus) -> bool:

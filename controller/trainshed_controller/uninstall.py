@@ -14,7 +14,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from trainshed_controller.cluster import Cluster, ClusterError
+from trainshed_controller.cluster import Cluster
+from trainshed_controller.errors import ApiError
 from trainshed_controller.settings import SettingsError, read_platform
 from trainshed_controller.status import open_attempt
 
@@ -69,9 +70,7 @@ async def _delete_jobs(cluster: Cluster, platform: Platform) -> None:
 
 async def _runs(cluster: Cluster, platform: Platform) -> list[RunView]:
     return [
-        view
-        for namespace in platform.namespaces
-        for view in (await cluster.list_runs(namespace)).views
+        view for namespace in platform.namespaces for view in await cluster.list_runs(namespace)
     ]
 
 
@@ -81,7 +80,7 @@ async def _jobs(cluster: Cluster, platform: Platform) -> list[RayJobView]:
     return [
         job
         for namespace in platform.namespaces
-        for job in (await cluster.list_jobs(namespace)).views
+        for job in await cluster.list_jobs(namespace)
         if job.owner in owners
     ]
 
@@ -104,7 +103,7 @@ def main() -> None:
     try:
         platform = read_platform(os.environ)
         asyncio.run(_run(platform, os.environ[DEPLOYMENT]))
-    except (SettingsError, ClusterError) as error:
+    except (SettingsError, ApiError) as error:
         sys.exit(str(error))
 
 

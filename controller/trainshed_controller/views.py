@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from trainshed_api.errors import SpecError
 from trainshed_api.json_object import JsonObject, as_object
 from trainshed_api.rayjob import CLUSTER_LABEL, RUN_LABEL
 from trainshed_api.status import TrainingRunStatus
-from trainshed_api.validation import validate_document
 from trainshed_controller.capacity import read_groups
 from trainshed_controller.model import ClusterView, PodView, RayJobView, RunView
+from trainshed_controller.spec import Asked, read_spec
+from trainshed_controller.status import open_attempt
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 # Reasons of a waiting container that no waiting mends, and of a Pod that no node takes.
 _TROUBLE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError")
+_HALF_MESSAGE = 2000
 
 
 def read_run(raw: JsonObject, before: RunView | None = None) -> RunView:
@@ -28,11 +29,12 @@ def read_run(raw: JsonObject, before: RunView | None = None) -> RunView:
     before: an earlier state of it; what it was asked for is not looked at again if that is the same
     """
     metadata, status = as_object(raw.get("metadata")), as_object(raw.get("status"))
-    run, problem = (before.run if before and _asks_the_same(before, metadata) else None), ""
-    try:
-        run = run or validate_document(_without_server_words(raw), "spec")
-    except SpecError as error:
-        problem = str(error)
+    known = _read_status(status)
+    if before and _asks_the_same(before, metadata):
+        asked = Asked(before.run)
+    else:
+        under_way = open_attempt(known) is not None
+        asked = read_spec(_without_server_words(raw), is_under_way=under_way)
     return RunView(
         namespace=_text(metadata, "namespace"),
         name=_text(metadata, "name"),
@@ -41,9 +43,9 @@ def read_run(raw: JsonObject, before: RunView | None = None) -> RunView:
         resource_version=_text(metadata, "resourceVersion"),
         created=_moment(_text(metadata, "creationTimestamp")),
         deleting="deletionTimestamp" in metadata,
-        run=run,
-        problem=problem,
-        status=_read_status(status),
+        run=asked.run,
+        problem=asked.problem,
+        status=known,
         raw_status=status,
     )
 
@@ -51,7 +53,8 @@ def read_run(raw: JsonObject, before: RunView | None = None) -> RunView:
 def _asks_the_same(before: RunView, metadata: JsonObject) -> bool:
     # The API server counts changes of the spec in the generation.
     return (
-        before.run is not None
+        not before.problem
+        and before.run is not None
         and before.uid == metadata.get("uid")
         and before.generation == metadata.get("generation")
         and before.run.metadata.labels == as_object(metadata.get("labels"))
@@ -93,7 +96,7 @@ def read_job(raw: JsonObject) -> RayJobView:
         job_status=_text(status, "jobStatus"),
         deployment_status=_text(status, "jobDeploymentStatus"),
         reason=_text(status, "reason"),
-        message=_text(status, "message"),
+        message=_shortened(_text(status, "message")),
         cluster=_text(status, "rayClusterName"),
     )
 
@@ -106,6 +109,7 @@ def read_cluster(raw: JsonObject) -> ClusterView:
         name=_text(metadata, "name"),
         uid=_text(metadata, "uid"),
         resource_version=_text(metadata, "resourceVersion"),
+        owner=_controller_of(metadata),
         deleting="deletionTimestamp" in metadata,
         state=_text(status, "state"),
         reason=_text(status, "reason"),
@@ -167,6 +171,13 @@ def _trouble(metadata: JsonObject, main: JsonObject, conditions: dict[str, JsonO
     return ""
 
 
+def _shortened(message: str) -> str:
+    # Ray says first how a job ended, and then up to 20,000 characters of its log.
+    if len(message) <= 2 * _HALF_MESSAGE:
+        return message
+    return f"{message[:_HALF_MESSAGE]}\n...\n{message[-_HALF_MESSAGE:]}"
+
+
 def _controller_of(metadata: JsonObject) -> str:
     owners = _objects(metadata.get("ownerReferences"))
     return next((_text(owner, "uid") for owner in owners if owner.get("controller") is True), "")
@@ -187,4 +198,8 @@ def _integer(value: JsonObject, name: str) -> int | None:
 
 
 def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text) if text else datetime.fromtimestamp(0, UTC)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.fromtimestamp(0, UTC)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

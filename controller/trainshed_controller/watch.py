@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from trainshed_controller.turn import Turn
 
 SOON_SECONDS = 2.0
+# Quotas change when somebody else ends, which nobody tells.
+_REFUSED_SECONDS = 30.0
+REFUSED = "RayJobRefused"
 
 
 def watch(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> Plan:
@@ -35,14 +38,26 @@ def watch(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> Plan
     ending = judge(case)
     if ending:
         return finish(turn, status, attempt, ending)
-    if turn.seen.ray_job is None:
-        # Written into the status, not yet created, and no word of its driver: create it.
-        return Plan(status, begin=attempt.number)
     status, attempt = _tell_to_stop(turn, status, attempt)
     if attempt.stop_time is not None:
         return _stopping(turn, status, attempt)
+    if turn.seen.ray_job is None:
+        # Written into the status, not yet created, and no word of its driver: create it.
+        return _create(turn, status, attempt)
     status = _say_how_it_is(turn, status, attempt)
     return Plan(status, again_after=_next_deadline(turn, status, attempt))
+
+
+def _create(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> Plan:
+    """Have the RayJob created; where it is refused, say why and try again slowly."""
+    refusal = turn.seen.refusal
+    if refusal is None:
+        return Plan(status, begin=attempt.number)
+    status = turn.say(status, "Progressing", REFUSED, refusal.message, holds=False)
+    left = _REFUSED_SECONDS - (turn.now - refusal.time).total_seconds()
+    if left <= 0:
+        return Plan(status, begin=attempt.number)
+    return Plan(status, again_after=max(1.0, left))
 
 
 def _take_note(

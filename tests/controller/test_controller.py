@@ -14,7 +14,6 @@ from trainshed_api.json_object import as_object
 from trainshed_api.snapshot import Snapshot
 from trainshed_api.status import TrainingRunStatus
 from trainshed_controller.cache import Cache
-from trainshed_controller.cluster import ClusterError
 from trainshed_controller.controller import Controller
 from trainshed_controller.events import EventPoster
 from trainshed_controller.jobs import JobsApi
@@ -73,7 +72,7 @@ async def working() -> AsyncIterator[Office]:
     observer = Observer(cache, cluster, jobs, SETTINGS)
     events = EventPoster(cluster.post_event)
     controller = Controller(cache, cluster, observer, events, SETTINGS, metrics, b"key")
-    queue = WorkQueue(controller.work, (ClusterError,), controller.trouble)
+    queue = WorkQueue(controller.work, controller.trouble)
     controller.queue = queue
     task = asyncio.create_task(queue.run(4))
     try:

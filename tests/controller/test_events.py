@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.controller.builders_view import make_view
-from trainshed_controller.cluster import ClusterError
+from trainshed_controller.errors import RetryError
 from trainshed_controller.events import EventPoster
 from trainshed_controller.model import Note, RunView
 
@@ -48,7 +48,7 @@ async def test_one_that_cannot_be_posted_holds_up_no_other(
 
     async def send(_: RunView, note: Note) -> None:
         if note == make_note(0):
-            raise ClusterError("POST events: 429 too many")
+            raise RetryError("POST events: 429 too many")
         posted.append(note)
 
     poster = EventPoster(send)

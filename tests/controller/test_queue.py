@@ -4,8 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-import pytest
-
+from trainshed_controller.errors import RetryError
 from trainshed_controller.model import Key
 from trainshed_controller.queue import WorkQueue
 
@@ -16,12 +15,16 @@ Work = Callable[[Key], Awaitable[float | None]]
 @contextlib.asynccontextmanager
 async def working(work: Work, workers: int = 4) -> AsyncIterator[WorkQueue]:
     """A queue at work."""
-    queue = WorkQueue(work, (ConnectionError,), lambda *_: None)
+    queue = WorkQueue(work, ignore)
     task = asyncio.create_task(queue.run(workers))
     yield queue
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
+
+
+async def ignore(_key: Key, _error: Exception, _pause: float) -> None:
+    """What a failure is told to here."""
 
 
 async def until(happened: Callable[[], object]) -> None:
@@ -35,12 +38,12 @@ async def test_a_key_that_waits_is_worked_on_once() -> None:
     async def work(key: Key) -> None:
         seen.append(key)
 
-    queue = WorkQueue(work, (ConnectionError,), lambda *_: None)
+    queue = WorkQueue(work, ignore)
     for key in (A, A, B, A):
         queue.add(key)
     assert queue.depth == 2
     task = asyncio.create_task(queue.run(1))
-    await until(lambda: not queue.oldest_seconds())
+    await until(lambda: queue.is_idle)
     task.cancel()
 
     assert seen == [A, B]
@@ -63,7 +66,7 @@ async def test_one_key_has_one_worker_and_another_turn_if_it_changed_meanwhile()
         queue.add(A)
         queue.add(A)
         release.set()
-        await until(lambda: not queue.oldest_seconds())
+        await until(lambda: queue.is_idle)
 
     assert (most, turns) == (1, 2)
 
@@ -78,7 +81,10 @@ async def test_trouble_that_passes_is_tried_again_after_a_growing_pause() -> Non
             raise ConnectionError
         done.set()
 
-    queue = WorkQueue(work, (ConnectionError,), lambda _key, _error, pause: pauses.append(pause))
+    async def note(_key: Key, _error: Exception, pause: float) -> None:
+        pauses.append(pause)
+
+    queue = WorkQueue(work, note)
     task = asyncio.create_task(queue.run(1))
     queue.add(A)
     await asyncio.wait_for(done.wait(), 5)
@@ -87,15 +93,36 @@ async def test_trouble_that_passes_is_tried_again_after_a_growing_pause() -> Non
     assert pauses == [0.2, 0.4]
 
 
-async def test_an_error_of_ours_ends_the_queue() -> None:
+async def test_a_key_that_always_fails_keeps_no_other_from_its_turn() -> None:
+    seen = asyncio.Event()
+
+    async def work(key: Key) -> None:
+        if key == A:
+            raise ZeroDivisionError
+        seen.set()
+
+    async with working(work, workers=1) as queue:
+        queue.add(A)
+        queue.add(B)
+        await asyncio.wait_for(seen.wait(), 5)
+
+
+async def test_a_server_that_asks_for_a_pause_gets_it() -> None:
+    pauses: list[float] = []
+
     async def work(_: Key) -> None:
-        raise ZeroDivisionError
+        raise RetryError("GET runs: 429", after=7.0)
 
-    queue = WorkQueue(work, (ConnectionError,), lambda *_: None)
+    async def note(_key: Key, _error: Exception, pause: float) -> None:
+        pauses.append(pause)
+
+    queue = WorkQueue(work, note)
+    task = asyncio.create_task(queue.run(1))
     queue.add(A)
+    await until(lambda: pauses)
+    task.cancel()
 
-    with pytest.raises(ExceptionGroup):
-        await queue.run(1)
+    assert pauses == [7.0]
 
 
 async def test_the_earlier_of_two_times_stands() -> None:
@@ -112,12 +139,22 @@ async def test_the_earlier_of_two_times_stands() -> None:
     assert seen == [A]
 
 
-async def test_what_takes_too_long_can_be_seen() -> None:
+async def test_a_turn_that_takes_too_long_can_be_seen_and_a_key_that_waits_is_none() -> None:
+    now = 0.0
+
     async def work(_: Key) -> None:
         await asyncio.Event().wait()
 
-    async with working(work) as queue:
-        assert queue.oldest_seconds() == 0
-        queue.add(A)
-        await asyncio.sleep(0.05)
-        assert queue.oldest_seconds() > 0.04
+    queue = WorkQueue(work, ignore, lambda: now)
+    task = asyncio.create_task(queue.run(1))
+    queue.add(A)
+    await until(lambda: not queue.depth)
+    now = 10.0
+    queue.add(B)
+    now = 130.0
+
+    assert queue.longest_turn_seconds() == 130.0
+    task.cancel()
+    await asyncio.wait([task])
+    assert queue.longest_turn_seconds() == 0.0
+    assert queue.depth == 1

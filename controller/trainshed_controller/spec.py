@@ -1,0 +1,115 @@
+"""What a TrainingRun asks for, read so that no object fills memory or is lost sight of. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.json_object import as_object
+from trainshed_api.names import MAX_SPEC_BYTES
+from trainshed_api.validation import validate_document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pydantic import JsonValue
+
+    from trainshed_api.json_object import JsonObject
+    from trainshed_api.v1alpha1 import TrainingRun
+
+# An API server takes 10,000 levels (apimachinery's JSON); nobody writes as many by hand.
+_MOST_LEVELS = 100
+# What no number is without; a list has a separator for each item.
+_LEAST_BYTES = 1
+_LONGEST_PROBLEM = 8000
+_STEP = re.compile(r"[^.\[\]]+")
+# Takes the place of a program that cannot be read; the attempt's RayJob has the one that runs.
+_UNREADABLE: JsonObject = {"entrypoint": ["unreadable"]}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """run: None where nothing can be run; problem: why, empty where it is valid."""
+
+    run: TrainingRun | None
+    problem: str = ""
+
+
+def read_spec(document: JsonObject, *, is_under_way: bool) -> Asked:
+    """Return what is asked for.
+
+    document: of apiVersion, kind, metadata and spec, and nothing else. is_under_way: an attempt of
+    it is open, which has to be seen to its end whatever the spec has become since.
+    """
+    try:
+        if excess := _excess(document):
+            raise SpecError([excess])
+        return Asked(validate_document(document, "spec"))
+    except SpecError as error:
+        kept = _salvage(document) if is_under_way else None
+        return Asked(kept, str(error)[:_LONGEST_PROBLEM])
+
+
+def _excess(document: JsonObject) -> Problem | None:
+    """Return what is too much of it, whatever it says; nothing of it is copied to find out."""
+    size, stack = 0, [(1, document.get("spec"))]
+    while stack:
+        level, value = stack.pop()
+        if level > _MOST_LEVELS:
+            return Problem("spec", f"more than {_MOST_LEVELS} levels", "fewer")
+        size += len(value) if isinstance(value, (str, list, dict)) else _LEAST_BYTES
+        if size > MAX_SPEC_BYTES:
+            want = f"at most {MAX_SPEC_BYTES // 1024} KiB; put large values in a file"
+            return Problem("spec", f"more than {MAX_SPEC_BYTES // 1024} KiB", want)
+        if isinstance(value, dict):
+            size += sum(len(key) for key in value)
+            stack.extend((level + 1, item) for item in value.values())
+        elif isinstance(value, list):
+            stack.extend((level + 1, item) for item in value)
+    return None
+
+
+def _salvage(document: JsonObject) -> TrainingRun:
+    """Return the run without what cannot be read: deadlines, suspend and workers mostly can."""
+    spec = {
+        name: value
+        for name, value in as_object(document.get("spec")).items()
+        if _excess({"spec": value}) is None
+    }
+    metadata = as_object(document.get("metadata"))
+    labels: JsonObject = {"labels": metadata["labels"]} if "labels" in metadata else {}
+    while True:
+        if "train" not in spec and "entrypoint" not in spec:
+            spec |= _UNREADABLE
+        named: JsonObject = {"name": metadata.get("name"), "namespace": metadata.get("namespace")}
+        try:
+            return validate_document(document | {"metadata": named | labels, "spec": spec}, "spec")
+        except SpecError as error:
+            if spec == _UNREADABLE and not labels:
+                raise
+            labels = {} if spec == _UNREADABLE else labels
+            spec = _without(spec, error.problems)
+
+
+def _without(spec: JsonObject, problems: Iterable[Problem]) -> JsonObject:
+    """Return the spec without the fields that the problems name, or what they are part of."""
+    for problem in problems:
+        steps = _STEP.findall(problem.field)[1:]
+        shorter = _cut(spec, steps) if steps else {}
+        # Where a name has dots in it, or a rule is about what is not there, the whole part goes.
+        if shorter == spec:
+            shorter = {name: value for name, value in spec.items() if name != steps[0]}
+        if shorter == spec:
+            shorter = {}
+        spec = shorter
+    return spec
+
+
+def _cut(value: JsonObject, steps: list[str]) -> JsonObject:
+    head, rest = steps[0], steps[1:]
+    inner: JsonValue = value.get(head)
+    if rest and isinstance(inner, dict) and inner:
+        return value | {head: _cut(inner, rest)}
+    return {name: item for name, item in value.items() if name != head}
