@@ -143,12 +143,28 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Heard:
+    """How well this process itself hears the newest attempt's driver, by a clock that only goes on.
+
+    num_snapshots: that came. still_seconds: between the newest and the first of those before it
+    that told of training and of the same step; what nobody told in between does not count.
+    silent_seconds: since the newest came, else since this process listens or the attempt is known.
+    """
+
+    num_snapshots: int = 0
+    still_seconds: float = 0.0
+    silent_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
 class Observed:
     """All that a decision about a run rests on, besides the run itself.
 
     ray_job: of the newest attempt; None only if the API server says that there is none.
     next_taken: an object of somebody else has the name of the next attempt's RayJob.
-    over: Ray's own word on whether the newest attempt's job has ended; None if nobody asked.
+    over: Ray's own word on whether the newest attempt's job has ended, asked for after its end and
+    while its driver is silent; None if nobody asked or nobody answered.
+    asking: a head was asked and nobody knows yet what it says: what it would tell is not missing.
     """
 
     ray_job: RayJobView | None = None
@@ -160,6 +176,8 @@ class Observed:
     place: Place | None = None
     next_taken: RayJobView | None = None
     over: bool | None = None
+    heard: Heard = Heard()
+    asking: bool = False
 
 
 @dataclass(frozen=True)
