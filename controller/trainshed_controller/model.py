@@ -174,14 +174,20 @@ class ClusterClass:
 class Settings:
     """What the platform decides; read once from the environment.
 
+    shared_clusters: RayClusters that a run may name; the default one is always among them.
     dashboard_url: of a RayCluster, with {namespace} and {cluster}.
     """
 
     default_cluster: str = "trainshed"
+    shared_clusters: frozenset[str] = frozenset()
     progress_url: str = ""
     dashboard_url: str = ""
     classes: dict[str, ClusterClass] = field(default_factory=dict)
     progress_interval_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        shared = self.shared_clusters | {self.default_cluster}
+        object.__setattr__(self, "shared_clusters", shared)
 
 
 class Note(NamedTuple):
