@@ -118,7 +118,7 @@ def _no_room(turn: Turn, status: TrainingRunStatus) -> Plan | None:
 
 def _closed(turn: Turn, name: str) -> str:
     """Return why runs may not share that RayCluster; empty where they may."""
-    there = turn.settings.shared_clusters | {turn.settings.default_cluster}
+    there = turn.settings.shared_clusters
     if name not in there:
         names = ", ".join(sorted(there))
         return f'spec.cluster.shared: got "{name}", want one of controller.sharedClusters: {names}'

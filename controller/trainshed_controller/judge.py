@@ -52,7 +52,6 @@ class Case:
     spec: TrainingRunSpec
     seen: Observed
     begun: datetime
-    moved: datetime | None
     now: datetime
 
     @property
@@ -232,9 +231,10 @@ def never_started(case: Case) -> Ending | None:
 def stalled(case: Case) -> Ending | None:
     """No further step for too long."""
     limit = case.spec.stall_deadline_seconds
-    if not limit or case.moved is None or case.attempt.stop_time is not None:
+    if not limit or case.attempt.stop_time is not None:
         return None
-    if case.now < case.moved + timedelta(seconds=limit):
+    # Silence is no stall: only what this process heard counts, by its own clock.
+    if case.seen.heard.still_seconds < limit:
         return None
     return Ending("Infrastructure", "Stalled", f"no step within stallDeadlineSeconds ({limit})")
 

@@ -148,6 +148,20 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Heard:
+    """How well this process itself hears the newest attempt's driver, by a clock that only goes on.
+
+    num_snapshots: that came. still_seconds: between the newest and the first of those before it
+    that told of training and of the same step; what nobody told in between does not count.
+    silent_seconds: since the newest came, else since this process listens or the attempt is known.
+    """
+
+    num_snapshots: int = 0
+    still_seconds: float = 0.0
+    silent_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
 class Refusal:
     """The API server's word why it does not take a RayJob, and when it was asked last."""
 
@@ -161,7 +175,9 @@ class Observed:
 
     ray_job: of the newest attempt; None only if the API server says that there is none.
     next_taken: an object of somebody else has the name of the next attempt's RayJob.
-    over: Ray's own word on whether the newest attempt's job has ended; None if nobody asked.
+    over: Ray's own word on whether the newest attempt's job has ended, asked for after its end and
+    while its driver is silent; None if nobody asked or nobody answered.
+    asking: a head was asked and nobody knows yet what it says: what it would tell is not missing.
     refusal: of the RayJob of the newest attempt, if it was refused.
     """
 
@@ -174,6 +190,8 @@ class Observed:
     place: Place | None = None
     next_taken: RayJobView | None = None
     over: bool | None = None
+    heard: Heard = Heard()
+    asking: bool = False
     refusal: Refusal | None = None
 
 
@@ -189,8 +207,8 @@ class ClusterClass:
 class Settings:
     """What the platform decides; read once from the environment.
 
-    dashboard_url: of a RayCluster, with {namespace} and {cluster}. shared_clusters: which
-    RayClusters runs may share, besides the default one.
+    shared_clusters: RayClusters that a run may name; the default one is always among them.
+    dashboard_url: of a RayCluster, with {namespace} and {cluster}.
     """
 
     default_cluster: str = "trainshed"
@@ -199,6 +217,10 @@ class Settings:
     dashboard_url: str = ""
     classes: dict[str, ClusterClass] = field(default_factory=dict)
     progress_interval_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        shared = self.shared_clusters | {self.default_cluster}
+        object.__setattr__(self, "shared_clusters", shared)
 
 
 class Note(NamedTuple):

@@ -60,20 +60,23 @@ def read_platform(environment: Mapping[str, str]) -> Platform:
         return environment.get(PREFIX + name, fallback)
 
     own = get("NAMESPACE", "default")
-    watched = tuple(
-        name.strip() for name in get("WATCH_NAMESPACES", own).split(",") if name.strip()
-    )
+    if set(_names(get("WATCH_NAMESPACES", own))) - {own}:
+        raise SettingsError(
+            f'{PREFIX}WATCH_NAMESPACES: got "{get("WATCH_NAMESPACES")}", want "{own}" or nothing: '
+            "a controller serves its own namespace only"
+        )
     classes = get("CLASSES_FILE")
     kubeconfig = environment.get(KUBECONFIG, "")
     return Platform(
         settings=Settings(
             default_cluster=get("DEFAULT_CLUSTER", "trainshed"),
+            shared_clusters=frozenset(_names(get("SHARED_CLUSTERS"))),
             progress_url=get("PROGRESS_URL"),
             dashboard_url=get("DASHBOARD_URL", "http://{cluster}-head-svc.{namespace}.svc:8265"),
             classes=read_classes(Path(classes)) if classes else {},
             progress_interval_seconds=_number(get, "PROGRESS_INTERVAL_SECONDS", "10"),
         ),
-        namespaces=watched,
+        namespaces=(own,),
         own_namespace=own,
         key_secret=get("KEY_SECRET", "trainshed-progress-key"),
         kubeconfig=Path(kubeconfig) if kubeconfig else None,
@@ -109,6 +112,11 @@ def read_classes(path: Path) -> dict[str, ClusterClass]:
             )
         classes[str(name)] = ClusterClass(str(name), as_object(spec))
     return classes
+
+
+def _names(text: str) -> list[str]:
+    """Return the names in a list with commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _number(get: object, name: str, fallback: str) -> float:

@@ -21,20 +21,14 @@ SOON_SECONDS = 2.0
 # Quotas change when somebody else ends, which nobody tells.
 _REFUSED_SECONDS = 30.0
 REFUSED = "RayJobRefused"
+# Drivers tell of themselves every few seconds.
+_SILENT_SECONDS = 120.0
 
 
 def watch(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> Plan:
     """Return what is done about an open attempt: write down, judge, create, stop or wait."""
     status, attempt = _take_note(turn, status, attempt)
-    progress = status.progress
-    case = Case(
-        attempt,
-        turn.run.spec,
-        turn.seen,
-        begun=_begun(status, turn.now),
-        moved=_moved(turn, status, attempt) if progress and progress.step is not None else None,
-        now=turn.now,
-    )
+    case = Case(attempt, turn.run.spec, turn.seen, begun=_begun(status, turn.now), now=turn.now)
     ending = judge(case)
     if ending:
         return finish(turn, status, attempt, ending)
@@ -96,18 +90,6 @@ def _begun(status: TrainingRunStatus, now: datetime) -> datetime:
     return admitted.last_transition_time if admitted else now
 
 
-def _moved(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> datetime | None:
-    """Return when this attempt last made a step; None before its first."""
-    progress, snapshot = status.progress, turn.seen.snapshot
-    if progress is None or progress.moved_at is None or attempt.start_time is None:
-        return None
-    if snapshot is None:  # not heard since this controller began: it may be the one before
-        return progress.moved_at if progress.moved_at >= attempt.start_time else None
-    if snapshot.state != "Training" or snapshot.progress is None:
-        return None
-    return max(progress.moved_at, attempt.start_time)
-
-
 def _tell_to_stop(
     turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus
 ) -> tuple[TrainingRunStatus, AttemptStatus]:
@@ -165,7 +147,18 @@ def _say_how_it_is(
     reason, message = ("Training", "") if trains else ("Starting", f"RayJob {job.name}")
     if status.phase == "Running" and seen.snapshot and seen.snapshot.workers_lost:
         message = f"workers were lost and started again {seen.snapshot.workers_lost} times"
+    if silence := _silence(turn, attempt):
+        message = silence
     return turn.say(status, "Progressing", reason, message, holds=True)
+
+
+def _silence(turn: Turn, attempt: AttemptStatus) -> str:
+    """Return what is known of a driver that says nothing; empty for one that does."""
+    silent = turn.seen.heard.silent_seconds
+    if attempt.start_time is None or not turn.settings.progress_url or silent < _SILENT_SECONDS:
+        return ""
+    ray = {True: "that its job is over", False: "that its job runs", None: "nothing either"}
+    return f"no word of the driver for {int(silent // 60)} minutes; Ray says {ray[turn.seen.over]}"
 
 
 def _next_deadline(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> float | None:
@@ -177,7 +170,4 @@ def _next_deadline(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus
     if spec.active_deadline_seconds:
         active = states.active_seconds(status, turn.view.created, turn.now)
         left.append(spec.active_deadline_seconds - active)
-    moved = _moved(turn, status, attempt)
-    if spec.stall_deadline_seconds and moved:
-        left.append(spec.stall_deadline_seconds - (turn.now - moved).total_seconds())
     return max(1.0, min(left)) if left else None

@@ -141,6 +141,13 @@ CASES = {
         "storage: {mountPath: /home/ray}", ("storage.mountPath is /home/ray, which hides",)
     ),
     "a mount that is no path": Case("storage: {mountPath: data}", ('storage.mountPath is "data"',)),
+    "a namespace that is not the release's": Case(
+        "controller: {watchNamespaces: [trainshed, other]}",
+        ('controller.watchNamespaces has "other"', "namespace of its release, trainshed"),
+    ),
+    "a shared cluster that has no such name": Case(
+        "controller: {sharedClusters: [Blue]}", ("/controller/sharedClusters/0",)
+    ),
     "a claim of no size": Case(
         "storage: {claim: {size: big}}", ('storage.claim.size is "big"', "quantity")
     ),

@@ -12,7 +12,7 @@ from trainshed_api.groups import NodeGroup, decode_groups
 from trainshed_api.json_object import as_object
 from trainshed_api.loading import load_text
 from trainshed_controller.capacity import read_groups
-from trainshed_controller.model import GroupView, Room
+from trainshed_controller.model import GroupView, Room, Settings
 from trainshed_controller.render import progress_token, render_attempt, unacceptable
 from trainshed_controller.settings import SettingsError, read_classes, read_platform
 
@@ -133,14 +133,36 @@ def test_settings_come_from_the_environment() -> None:
     platform = read_platform(
         {
             "TRAINSHED_CONTROLLER_NAMESPACE": "team",
-            "TRAINSHED_CONTROLLER_WATCH_NAMESPACES": "team, other",
             "TRAINSHED_CONTROLLER_DEFAULT_CLUSTER": "blue",
         }
     )
 
-    assert platform.namespaces == ("team", "other")
+    assert platform.namespaces == ("team",)
     assert platform.settings.default_cluster == "blue"
     assert platform.kubeconfig is None
+
+
+@pytest.mark.parametrize("told", ["", "blue", "red, green", "red,red,green,"])
+def test_the_default_cluster_is_always_shared(told: str) -> None:
+    platform = read_platform(
+        {
+            "TRAINSHED_CONTROLLER_DEFAULT_CLUSTER": "blue",
+            "TRAINSHED_CONTROLLER_SHARED_CLUSTERS": told,
+        }
+    )
+
+    want = {"blue", "red", "green"} if "red" in told else {"blue"}
+    assert platform.settings.shared_clusters == want
+    assert Settings(default_cluster="mine").shared_clusters == {"mine"}
+
+
+@pytest.mark.parametrize("told", ["other", "team, other"])
+def test_another_namespace_is_refused(told: str) -> None:
+    own = {"TRAINSHED_CONTROLLER_NAMESPACE": "team"}
+    assert read_platform(own | {"TRAINSHED_CONTROLLER_WATCH_NAMESPACES": "team"})
+
+    with pytest.raises(SettingsError, match=f'WATCH_NAMESPACES: got "{told}", want "team"'):
+        read_platform(own | {"TRAINSHED_CONTROLLER_WATCH_NAMESPACES": told})
 
 
 def test_a_wrong_setting_is_named() -> None:

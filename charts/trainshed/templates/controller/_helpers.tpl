@@ -8,11 +8,6 @@
 {{- include "trainshed.fullname" . }}-progress-key
 {{- end -}}
 
-{{/* Namespaces whose TrainingRuns are served, as JSON. */}}
-{{- define "trainshed.watchedNamespaces" -}}
-{{- default (list .Release.Namespace) .Values.controller.watchNamespaces | uniq | toJson -}}
-{{- end -}}
-
 {{/* The token by which a Pod talks to the API server: mounted where it is needed and nowhere else. */}}
 {{- define "trainshed.apiTokenVolume" -}}
 name: api-token
