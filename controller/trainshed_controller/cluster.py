@@ -8,7 +8,6 @@ import json
 import secrets
 import ssl
 from datetime import UTC, datetime
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import aiohttp
@@ -17,21 +16,12 @@ from kubernetes.aio import client, config
 from trainshed_api import names
 from trainshed_api.json_object import as_object
 from trainshed_controller.cache import Names
-from trainshed_controller.errors import (
-    ApiError,
-    BugError,
-    ConflictError,
-    GoneError,
-    RefusedError,
-    RetryError,
-)
+from trainshed_controller.errors import ConflictError, GoneError, RetryError, error_of
 from trainshed_controller.views import read_job, read_pod, read_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
-
-    from kubernetes.aio.client.rest import RESTResponse
 
     from trainshed_api.json_object import JsonObject
     from trainshed_controller.model import Note, PodView, RayJobView, RunView
@@ -44,8 +34,7 @@ RAY_PODS = "ray.io/is-ray-node=yes"
 
 # Objects of 1.4 MB may be among them, each thirty times as large when it is parsed.
 _PAGE, _PAGE_OF_NAMES = 20, 500
-_FIRST_ERROR, _FIRST_OF_SERVER = 300, 500
-_LONGEST_MESSAGE, _LONGEST_PAUSE_SECONDS = 1000, 60.0
+_FIRST_ERROR = 300
 # Names without what belongs to them: a page of it is small whatever people put into their objects.
 _NAMES_ALONE = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _KEY_NAME, _KEY_BYTES = "key", 32
@@ -286,35 +275,11 @@ class Cluster:
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise RetryError(f"{wanted}: {type(error).__name__} {error}") from None
         if answer.status >= _FIRST_ERROR:
-            raise _error(wanted, answer, text)
+            raise error_of(wanted, answer.status, text, answer.headers.get("Retry-After", ""))
         try:
             return as_object(json.loads(text))
         except ValueError:
             raise RetryError(f"{wanted}: the answer is cut off") from None
-
-
-def _error(wanted: str, answer: RESTResponse, text: bytes) -> ApiError:
-    """Return what an answer that is no success means."""
-    message = _message(text)
-    said = f"{wanted}: {answer.status} {message}"
-    match answer.status:
-        case HTTPStatus.NOT_FOUND | HTTPStatus.GONE:
-            return GoneError(said)
-        case HTTPStatus.CONFLICT:
-            return ConflictError(said)
-        case HTTPStatus.UNAUTHORIZED | HTTPStatus.REQUEST_TIMEOUT | HTTPStatus.TOO_MANY_REQUESTS:
-            return RetryError(said, _pause(answer.headers.get("Retry-After", "")))
-        case HTTPStatus.FORBIDDEN | HTTPStatus.UNPROCESSABLE_ENTITY:
-            return RefusedError(wanted, message)
-        case status if status >= _FIRST_OF_SERVER:
-            return RetryError(said, _pause(answer.headers.get("Retry-After", "")))
-        case _:
-            return BugError(said)
-
-
-def _pause(seconds: str) -> float:
-    # The API server says whole seconds; a date would be a proxy's.
-    return min(float(seconds), _LONGEST_PAUSE_SECONDS) if seconds.isdecimal() else 0.0
 
 
 def _query(selector: str, page: int) -> dict[str, str]:
@@ -328,10 +293,3 @@ def _items(page: JsonObject) -> list[JsonObject]:
 
 def _path(kind: Kind, namespace: str, *rest: str) -> str:
     return "/".join(("", kind[0], "namespaces", namespace, kind[1], *rest))
-
-
-def _message(text: bytes) -> str:
-    try:
-        return str(as_object(json.loads(text)).get("message", ""))[:_LONGEST_MESSAGE]
-    except (ValueError, RecursionError):
-        return text[:200].decode(errors="replace")

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from http import HTTPStatus
+
+from trainshed_api.json_object import as_object
+
+_FIRST_OF_SERVER = 500
+_LONGEST_MESSAGE, _LONGEST_PAUSE_SECONDS = 1000, 60.0
+
 
 class ApiError(Exception):
     """A request that did not succeed."""
@@ -41,3 +49,40 @@ class RefusedError(ApiError):
 
 class BugError(ApiError):
     """What was asked is no request that the server knows, or its answer is none that we know."""
+
+
+def error_of(wanted: str, status: int, text: bytes, retry_after: str) -> ApiError:
+    """Return what an answer that is no success means.
+
+    Args:
+        wanted: method and path.
+        text: the answer's body.
+        retry_after: the header of that name, empty where there is none.
+    """
+    message = _message(text)
+    said = f"{wanted}: {status} {message}"
+    match status:
+        case HTTPStatus.NOT_FOUND | HTTPStatus.GONE:
+            return GoneError(said)
+        case HTTPStatus.CONFLICT:
+            return ConflictError(said)
+        case HTTPStatus.UNAUTHORIZED | HTTPStatus.REQUEST_TIMEOUT | HTTPStatus.TOO_MANY_REQUESTS:
+            return RetryError(said, _pause(retry_after))
+        case HTTPStatus.FORBIDDEN | HTTPStatus.UNPROCESSABLE_ENTITY:
+            return RefusedError(wanted, message)
+        case _ if status >= _FIRST_OF_SERVER:
+            return RetryError(said, _pause(retry_after))
+        case _:
+            return BugError(said)
+
+
+def _pause(seconds: str) -> float:
+    # The API server says whole seconds; a date would be a proxy's.
+    return min(float(seconds), _LONGEST_PAUSE_SECONDS) if seconds.isdecimal() else 0.0
+
+
+def _message(text: bytes) -> str:
+    try:
+        return str(as_object(json.loads(text)).get("message", ""))[:_LONGEST_MESSAGE]
+    except (ValueError, RecursionError):
+        return text[:200].decode(errors="replace")

@@ -52,6 +52,7 @@ class Answer:
 
     status: int
     text: bytes
+    headers: dict[str, str] = field(default_factory=dict)
 
     async def read(self) -> bytes:
         """Return the body."""

@@ -121,7 +121,7 @@ def test_ending(name: str) -> None:
     view = make_view()
     assert view.run
     seen = make_seen(ray_job=row.job, snapshot=row.heard, pods=row.pods, head=row.head)
-    case = Case(ATTEMPT, view.run.spec, seen, NOW, None, later(10))
+    case = Case(ATTEMPT, view.run.spec, seen, NOW, later(10))
 
     ending = judge(case)
 
@@ -132,7 +132,7 @@ def test_the_cause_is_told_without_colours_and_last_lines() -> None:
     view = make_view()
     assert view.run
     job = failed("\x1b[36m(pid=1)\x1b[0m ValueError: x\ntrainshed.dev/snapshot: {}")
-    case = Case(ATTEMPT, view.run.spec, make_seen(ray_job=job), NOW, None, later(10))
+    case = Case(ATTEMPT, view.run.spec, make_seen(ray_job=job), NOW, later(10))
 
     ending = judge(case)
 

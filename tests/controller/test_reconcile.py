@@ -16,7 +16,7 @@ from tests.controller.builders_view import (
 from trainshed_api.records import CheckpointRecord
 from trainshed_api.snapshot import Snapshot
 from trainshed_api.status import TrainingRunStatus
-from trainshed_controller.model import Observed, Place, Plan, RunView
+from trainshed_controller.model import Heard, Observed, Place, Plan, RunView
 from trainshed_controller.reconcile import reconcile
 
 
@@ -93,10 +93,10 @@ def test_what_can_never_fit_says_so_and_waits() -> None:
 
 
 def test_a_missing_cluster_is_named() -> None:
-    view, plan = look(make_view(cluster={"shared": "other"}), make_seen(cluster=None))
+    view, plan = look(make_view(), make_seen(cluster=None))
 
     assert view.status.queue
-    assert view.status.queue.reason == "there is no RayCluster other here"
+    assert view.status.queue.reason == "there is no RayCluster trainshed here"
     assert plan.again_after
 
 
@@ -206,7 +206,8 @@ def test_a_new_head_ends_the_attempt_at_once() -> None:
 def test_a_job_that_nobody_can_ask_after_is_waited_for() -> None:
     view = running(stallDeadlineSeconds=10)
     job = make_job(job_status="RUNNING", deployment_status="Running")
-    view, _ = look(view, make_seen(ray_job=job, snapshot=make_snapshot()), 40)
+    still = Heard(num_snapshots=2, still_seconds=10.0)
+    view, _ = look(view, make_seen(ray_job=job, snapshot=make_snapshot(), heard=still), 40)
     assert view.status.attempts[0].reason == "Stalled"
 
     _, waiting = look(view, make_seen(), 45)
