@@ -2,18 +2,21 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 
+import pytest
 from pydantic import JsonValue
 
 from tests.builders import make_document
-from tests.controller.api_server import ApiServer
+from tests.controller.api_server import ApiServer, Refused, Request
 from tests.controller.builders_view import SETTINGS, make_cluster, make_head, make_worker
-from trainshed_api.json_object import as_object
+from trainshed_api.json_object import JsonObject, as_object
 from trainshed_api.snapshot import Snapshot
-from trainshed_api.status import TrainingRunStatus
+from trainshed_api.status import ConditionType, TrainingRunStatus
 from trainshed_controller.cache import Cache
+from trainshed_controller.cluster import Cluster
 from trainshed_controller.controller import Controller
 from trainshed_controller.events import EventPoster
 from trainshed_controller.jobs import JobsApi
@@ -21,23 +24,51 @@ from trainshed_controller.metrics import Metrics
 from trainshed_controller.model import Key
 from trainshed_controller.observe import Observer
 from trainshed_controller.queue import WorkQueue
+from trainshed_controller.resync import Resync
 from trainshed_controller.views import read_job, read_run
+
+
+@dataclass
+class Spoilt(ApiServer):
+    """An API server that refuses some requests: by method and kind, the status, so many times."""
+
+    refusals: dict[tuple[str, str], tuple[HTTPStatus, int]] = field(default_factory=dict)
+    is_behind: bool = False
+    """Whether its lists are those of a moment before anything was made."""
+
+    def answer(self, request: Request) -> JsonObject:
+        """Return what is answered; raise Refused."""
+        for (method, kind), (status, times) in self.refusals.items():
+            if request.method == method and f"/{kind}" in request.path and times:
+                self.refusals[method, kind] = (status, times - 1)
+                raise Refused(status, f"{kind}: not this time")
+        if self.is_behind and request.path.endswith(("runs", "jobs", "clusters", "pods")):
+            return {"items": [], "metadata": {"resourceVersion": "1000000"}}
+        return super().answer(request)
 
 
 @dataclass
 class Office:
     """A controller at work that hears nothing but the answers to its own requests."""
 
-    server: ApiServer
+    server: Spoilt
     cache: Cache
+    cluster: Cluster
+    controller: Controller
     observer: Observer
     queue: WorkQueue
+    metrics: Metrics
 
     def create_run(self, name: str, **spec: JsonValue) -> None:
         """Create a run, and let the controller know of it."""
         document = make_document(**spec)
         document["metadata"] = {"name": name, "namespace": "team"}
         self.cache.runs.put(read_run(self.server.put("trainingruns", document)))
+
+    def look_at(self, name: str) -> None:
+        """Have the run looked at, and the queue of its cluster."""
+        self.queue.add(Key("run", "team", name))
+        self.queue.add(Key("cluster", "team", "trainshed"))
 
     def tell_of_job(self, name: str, **status: JsonValue) -> None:
         """Change a RayJob's status as KubeRay does, and let the controller know of it."""
@@ -55,19 +86,36 @@ class Office:
         return TrainingRunStatus.model_validate(as_object(run.get("status")))
 
     async def has_jobs(self, *names: str) -> None:
-        """Wait until the API server has these RayJobs; a controller that needs long fails."""
-        async with asyncio.timeout(10):
-            while self.server.names("rayjobs") != sorted(names):
-                await asyncio.sleep(0.01)
+        """Wait until the API server has these RayJobs."""
+        await until(lambda: self.server.names("rayjobs") == sorted(names))
+
+    async def says(self, name: str, kind: ConditionType, reason: str) -> None:
+        """Wait until a condition of a run has a reason."""
+
+        def is_so() -> bool:
+            found = self.status(name).condition(kind)
+            return found is not None and found.reason == reason
+
+        await until(is_so)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait until something holds; a controller that needs long for it fails."""
+    async with asyncio.timeout(10):
+        while not is_so():
+            await asyncio.sleep(0.01)
 
 
 @contextlib.asynccontextmanager
 async def working() -> AsyncIterator[Office]:
     """A controller at work beside a shared cluster with one worker."""
-    server, cache = ApiServer(), Cache(SETTINGS)
-    cache.clusters.put(make_cluster())
-    for pod in (make_head(), make_worker()):
+    server, cache = Spoilt(), Cache(SETTINGS)
+    shared, pods = make_cluster(), (make_head(), make_worker())
+    cache.clusters.put(shared)
+    server.put("rayclusters", {"metadata": {"name": shared.name, "uid": shared.uid}})
+    for pod in pods:
         cache.pods.put(pod)
+        server.put("pods", {"metadata": {"name": pod.name, "uid": pod.uid}})
     cluster, jobs, metrics = server.connect(), JobsApi("", None), Metrics(cache)
     observer = Observer(cache, cluster, jobs, SETTINGS)
     events = EventPoster(cluster.post_event)
@@ -76,7 +124,7 @@ async def working() -> AsyncIterator[Office]:
     controller.queue = queue
     task = asyncio.create_task(queue.run(4))
     try:
-        yield Office(server, cache, observer, queue)
+        yield Office(server, cache, cluster, controller, observer, queue, metrics)
     finally:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -88,13 +136,90 @@ async def test_a_run_that_ends_lets_the_next_one_in_without_being_told() -> None
     async with working() as office:
         for name in ("first", "second"):
             office.create_run(name, workers={"count": 1, "resources": {"cpu": 4}})
-            office.queue.add(Key("run", "team", name))
-        office.queue.add(Key("cluster", "team", "trainshed"))
+            office.look_at(name)
         await office.has_jobs("first-1")
 
         office.hear("first", Snapshot(attempt=1, time=0.0, state="Ended", exit_code=0))
         office.tell_of_job("first-1", jobStatus="SUCCEEDED", jobDeploymentStatus="Complete")
-        office.queue.add(Key("run", "team", "first"))
+        office.look_at("first")
 
         await office.has_jobs("first-1", "second-1")
         assert office.status("first").holds("Complete")
+
+
+async def test_a_rayjob_whose_deletion_failed_is_deleted_although_the_run_has_ended() -> None:
+    async with working() as office:
+        office.create_run("first", failurePolicy={"maxInfrastructureFailures": 0})
+        office.look_at("first")
+        await office.has_jobs("first-1")
+        office.tell_of_job("first-1", jobStatus="RUNNING", jobDeploymentStatus="Running")
+        office.look_at("first")
+        await office.says("first", "ClusterReady", "Ready")
+
+        office.server.refusals["DELETE", "rayjobs"] = (HTTPStatus.INTERNAL_SERVER_ERROR, 2)
+        office.cache.pods.put(make_head("c2", resource_version="2"))
+        office.look_at("first")
+
+        await office.has_jobs()
+        assert office.status("first").holds("Failed")
+
+
+@pytest.mark.parametrize("status", [HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY])
+async def test_a_rayjob_that_the_api_server_refuses_is_told_to_its_run(status: HTTPStatus) -> None:
+    async with working() as office:
+        office.server.refusals["POST", "rayjobs"] = (status, 1_000)
+        office.create_run("first")
+        office.look_at("first")
+
+        await office.says("first", "Progressing", "RayJobRefused")
+        posts = [asked for asked in office.server.asked if "rayjobs" in asked.path]
+        assert posts == []  # refused before the server looked at it
+        said = office.status("first").condition("Progressing")
+        assert said
+        assert said.message == "rayjobs: not this time"
+
+
+async def test_an_error_of_ours_over_one_run_is_told_to_it_and_leaves_the_others_alone() -> None:
+    async with working() as office:
+        office.create_run("broken")
+        office.create_run("first", workers={"count": 1, "resources": {"cpu": 1}})
+        raw = as_object(office.server.get("trainingruns", "broken"))
+        view = read_run(office.server.put("trainingruns", raw))
+        assert view.run
+        # What no reader lets through, and some day one will.
+        spec = view.run.spec.model_copy(update={"workers": None})
+        office.cache.runs.put(replace(view, run=view.run.model_copy(update={"spec": spec})))
+        office.look_at("broken")
+        office.look_at("first")
+
+        await office.has_jobs("first-1")
+        assert office.metrics.registry.get_sample_value("trainshed_internal_errors_total")
+        await office.says("broken", "InternalError", "ControllerFailed")
+
+
+async def test_who_is_gone_without_a_word_of_it_is_found_by_its_name() -> None:
+    async with working() as office:
+        office.create_run("first", workers={"count": 1, "resources": {"cpu": 4}})
+        office.create_run("second", workers={"count": 1, "resources": {"cpu": 4}})
+        for name in ("first", "second"):
+            office.look_at(name)
+        await office.has_jobs("first-1")
+        for kind, name in (("trainingruns", "first"), ("rayjobs", "first-1")):
+            office.server.drop(kind, name)
+
+        resync = Resync(office.cache, office.cluster, office.queue.add, office.controller.forget)
+        assert await resync.compare("team", patience_seconds=0.0) == 0
+
+        await office.has_jobs("second-1")
+        assert office.cache.runs.get("team", "first") is None
+
+
+async def test_who_is_missing_in_an_old_list_is_asked_for_by_name_and_kept() -> None:
+    async with working() as office:
+        office.create_run("first")
+        office.server.is_behind = True
+
+        resync = Resync(office.cache, office.cluster, office.queue.add, office.controller.forget)
+        await resync.compare("team", patience_seconds=0.0)
+
+        assert office.cache.runs.get("team", "first")
