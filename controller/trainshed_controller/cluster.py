@@ -112,21 +112,20 @@ class Cluster:
         query = _query(RAY_PODS if kind == PODS else "", _PAGE_OF_NAMES)
         while True:
             page = await self._request("GET", _path(kind, namespace), query, accept=_NAMES_ALONE)
-            for item in _items(page):
-                metadata = as_object(item.get("metadata"))
-                uids[str(metadata.get("name"))] = str(metadata.get("uid"))
+            uids |= _uids(page)
             metadata = as_object(page.get("metadata"))
             if not metadata.get("continue"):
                 return Names(uids, str(metadata.get("resourceVersion", "")))
             query["continue"] = str(metadata["continue"])
 
     async def uid_of(self, kind: Kind, namespace: str, name: str) -> str:
-        """Return the uid of the object that has the name now; empty where there is none."""
-        try:
-            raw = await self._request("GET", _path(kind, namespace, name))
-        except GoneError:
-            return ""
-        return str(as_object(raw.get("metadata")).get("uid", ""))
+        """Return the uid of the object that has the name now; empty where there is none.
+
+        A LIST of one, for its name alone: that takes no right to get Pods and RayClusters.
+        """
+        query = {"fieldSelector": f"metadata.name={name}"}
+        page = await self._request("GET", _path(kind, namespace), query, accept=_NAMES_ALONE)
+        return _uids(page).get(name, "")
 
     async def get_job(self, namespace: str, name: str) -> RayJobView | None:
         """Return the RayJob as it is now; None where there is none."""
@@ -284,6 +283,11 @@ class Cluster:
 
 def _query(selector: str, page: int) -> dict[str, str]:
     return {"limit": str(page)} | ({"labelSelector": selector} if selector else {})
+
+
+def _uids(page: JsonObject) -> dict[str, str]:
+    names = (as_object(item.get("metadata")) for item in _items(page))
+    return {str(name.get("name")): str(name.get("uid")) for name in names}
 
 
 def _items(page: JsonObject) -> list[JsonObject]:

@@ -161,6 +161,7 @@ def _environment(
         "DASHBOARD_URL": dashboards.url_template,
         "PROGRESS_INTERVAL_SECONDS": "0.3",
         "CLASSES_FILE": str(classes),
+        "SHARED_CLUSTERS": "wide",
     }
     kubeconfig = between.write_kubeconfig(folder / "kubeconfig")
     named = {f"TRAINSHED_CONTROLLER_{name}": text for name, text in told.items()}

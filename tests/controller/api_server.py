@@ -44,6 +44,7 @@ class Request:
     method: str
     path: str
     body: JsonObject
+    query: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -188,10 +189,7 @@ class _Client:
 
     server: ApiServer
 
-    async def call_api(
-        self, method: str, path: str, body: JsonObject | None, *, _request_timeout: float
-    ) -> Answer:
-        request = Request(method, path, body or {})
+    async def call_api(self, request: Request, *, _request_timeout: float) -> Answer:
         try:
             said = self.server.answer(request)
         except Refused as refused:
@@ -200,9 +198,15 @@ class _Client:
         return Answer(HTTPStatus.OK, json.dumps(said).encode())
 
     async def param_serialize(
-        self, method: str, path: str, *, body: JsonObject | None, **_: object
-    ) -> tuple[str, str, JsonObject | None]:
-        return method, path, body
+        self,
+        method: str,
+        path: str,
+        *,
+        body: JsonObject | None,
+        query_params: list[tuple[str, str]],
+        **_: object,
+    ) -> tuple[Request]:
+        return (Request(method, path, body or {}, dict(query_params)),)
 
 
 def merged(old: JsonObject, patch: JsonObject) -> JsonObject:
