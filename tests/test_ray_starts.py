@@ -6,10 +6,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+import xdist.dsession
 
 from tests.ray_starts import MOST_OWN, Starts, count, kept_folder, note_joined
 
 # One that leaves what so many Rays would leave; `slow` is what takes minutes.
+# A session within this one imports it otherwise, and Python before 3.11.8 may fail to parse a file
+# while another thread parses one too (https://github.com/python/cpython/issues/106905).
+assert xdist.dsession
+
 STARTER = """
 import os, pathlib, pytest
 def start():
