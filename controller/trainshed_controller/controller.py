@@ -90,7 +90,7 @@ class Controller:
         self._places.pop(view.uid, None)
         self._written.pop(view.uid, None)
         self._allowance.forget(view.uid)
-        self._observer.snapshots.pop(view.uid, None)
+        self._observer.forget(view.uid)
 
     # ---------------------------------------------------------------- admission
 

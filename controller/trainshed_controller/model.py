@@ -157,6 +157,29 @@ class Heard:
 
 
 @dataclass(frozen=True)
+class Question:
+    """What only the head of a RayCluster knows of an attempt's job.
+
+    is over: whether it runs no more. last word: the snapshot that its driver's log ends with.
+    """
+
+    kind: Literal["is over", "last word"]
+    run: Key
+    uid: str
+    attempt: int
+    cluster: str
+    job_id: str
+
+
+@dataclass(frozen=True)
+class RaysWord:
+    """What a head said to a question; all None if nobody answered, or it does not know."""
+
+    over: bool | None = None
+    last_word: Snapshot | None = None
+
+
+@dataclass(frozen=True)
 class Observed:
     """All that a decision about a run rests on, besides the run itself.
 

@@ -17,6 +17,8 @@ from trainshed_controller.handlers import make_registry, watch
 from trainshed_controller.jobs import JobsApi
 from trainshed_controller.metrics import Metrics
 from trainshed_controller.observe import Observer
+from trainshed_controller.port import Door, Limits, Port
+from trainshed_controller.prober import Prober
 from trainshed_controller.progress import ProgressServer, health_application
 from trainshed_controller.queue import WorkQueue
 
@@ -74,7 +76,9 @@ class Operator:
     ) -> None:
         platform = self._platform
         key = await self._insist(cluster)
-        observer = Observer(self._cache, cluster, jobs, platform.settings)
+        prober = Prober(jobs, self._enqueue)
+        stack.push_async_callback(prober.close)
+        observer = Observer(self._cache, cluster, prober, platform.settings)
         events = EventPoster(cluster.post_event)
         controller = Controller(
             self._cache, cluster, observer, events, platform.settings, self._metrics, key
@@ -85,8 +89,11 @@ class Operator:
         progress = ProgressServer(
             self._cache, key, observer.snapshots, queue.add, self._metrics, self.is_ready
         )
-        host = platform.progress_host
-        await _listen(stack, progress.application(), host, platform.progress_port)
+        limits = Limits()
+        door = Door(limits, self._metrics.refused_connections.inc)
+        port = Port(progress.application(), limits, door, _ANSWER_SECONDS)
+        stack.push_async_callback(port.close)
+        await port.open(platform.progress_host, platform.progress_port)
         await self._list_all(cluster)
         tasks = [
             asyncio.create_task(queue.run(platform.workers), name="queue"),

@@ -18,11 +18,16 @@ if TYPE_CHECKING:
     from trainshed_controller.turn import Turn
 
 SOON_SECONDS = 2.0
+# An answer of a head, or that there is none, is told sooner.
+_ANSWER_SECONDS = 30.0
 
 
 def watch(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> Plan:
     """Return what is done about an open attempt: write down, judge, create, stop or wait."""
     status, attempt = _take_note(turn, status, attempt)
+    if turn.seen.asking and turn.seen.ray_job and turn.seen.ray_job.is_over:
+        # Its driver's last word is on its way, and says why it ended.
+        return Plan(status, again_after=_ANSWER_SECONDS)
     progress = status.progress
     case = Case(
         attempt,
