@@ -7,8 +7,6 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-from aiohttp import web
-
 from trainshed_controller.cache import Cache
 from trainshed_controller.cluster import Cluster, ClusterError
 from trainshed_controller.controller import Controller
@@ -23,11 +21,14 @@ from trainshed_controller.progress import ProgressServer, health_application
 from trainshed_controller.queue import WorkQueue
 
 if TYPE_CHECKING:
+    from aiohttp import web
+
     from trainshed_controller.model import Key, RunView
     from trainshed_controller.settings import Platform
 
 log = logging.getLogger("trainshed.operator")
 
+_LIMITS = Limits()
 _STUCK_SECONDS = 120.0
 # A watch that missed something at so many LISTs in a row hears nothing any more.
 _DEAF_AFTER = 3
@@ -64,7 +65,9 @@ class Operator:
             jobs = JobsApi(platform.settings.dashboard_url, platform.token_file)
             stack.push_async_callback(jobs.close)
             health = health_application(self._metrics, self.ails, self.is_ready)
-            await _listen(stack, health, platform.progress_host, platform.health_port)
+            # A door of its own: whoever fills the other one does not end this process.
+            door = Door(_LIMITS)
+            await _listen(stack, health, door, platform.progress_host, platform.health_port)
             await self._serve(cluster, jobs, stop, stack)
 
     async def _serve(
@@ -87,13 +90,12 @@ class Operator:
         controller.queue, self._queue, self._controller = queue, queue, controller
         self._metrics.watch(queue)
         progress = ProgressServer(
-            self._cache, key, observer.snapshots, queue.add, self._metrics, self.is_ready
-        )
-        limits = Limits()
-        door = Door(limits, self._metrics.refused_connections.inc)
-        port = Port(progress.application(), limits, door, _ANSWER_SECONDS)
-        stack.push_async_callback(port.close)
-        await port.open(platform.progress_host, platform.progress_port)
+            self._cache, key, observer.snapshots, queue.add, self._metrics, self.is_ready,
+            _LIMITS.body_seconds,
+        )  # fmt: skip
+        door = Door(_LIMITS, self._metrics.refused_connections.inc)
+        host = platform.progress_host
+        await _listen(stack, progress.application(), door, host, platform.progress_port)
         await self._list_all(cluster)
         tasks = [
             asyncio.create_task(queue.run(platform.workers), name="queue"),
@@ -204,9 +206,8 @@ class Operator:
 
 
 async def _listen(
-    stack: contextlib.AsyncExitStack, application: web.Application, host: str, port: int
+    stack: contextlib.AsyncExitStack, application: web.Application, door: Door, host: str, port: int
 ) -> None:
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=_ANSWER_SECONDS)
-    await runner.setup()
-    stack.push_async_callback(runner.cleanup)
-    await web.TCPSite(runner, host, port).start()
+    listening = Port(application, _LIMITS, door, _ANSWER_SECONDS)
+    stack.push_async_callback(listening.close)
+    await listening.open(host, port)

@@ -33,7 +33,6 @@ _PATH = (
     "/progress"
 )
 _SUPERSEDED = StopOrder(reason="Superseded", grace_seconds=0)
-_BODY_SECONDS = 10.0
 _MAX_REFUSAL = 4000
 
 
@@ -56,7 +55,7 @@ class ProgressServer:
         tell: Callable[[Key], None],
         metrics: Metrics,
         is_ready: Callable[[], bool],
-        body_seconds: float = _BODY_SECONDS,
+        body_seconds: float = 10.0,
     ) -> None:
         self._cache = cache
         self._key = key

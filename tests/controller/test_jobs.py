@@ -23,7 +23,7 @@ LINE = f"{SNAPSHOT_LINE}{WORD.to_line()}"
 @pytest.fixture
 async def head() -> AsyncIterator[Ask]:
     """Starts heads that answer as a test wants, and asks them."""
-    servers: list[TestServer[web.Request]] = []
+    servers: list[TestServer] = []
     clients: list[JobsApi] = []
 
     async def start(handler: Handler) -> JobsApi:

@@ -71,11 +71,13 @@ class Sight:
 
     def tell_of_job(self, job_status: str) -> None:
         """Have the RayJob say so."""
-        owner = {"uid": self.uid, "controller": True}
         raw = self.server.put(
             "rayjobs",
             {
-                "metadata": {"name": "digits-1", "ownerReferences": [owner]},
+                "metadata": {
+                    "name": "digits-1",
+                    "ownerReferences": [{"uid": self.uid, "controller": True}],
+                },
                 "status": {"jobStatus": job_status, "rayClusterName": "trainshed"},
             },
         )
