@@ -1,20 +1,20 @@
 """How often Ray was started is counted by what Ray leaves, and too often fails the session."""
 
+import importlib
 import os
 import re
 import shutil
 from pathlib import Path
 
 import pytest
-import xdist.dsession
 
 from tests.ray_starts import MOST_OWN, Starts, count, kept_folder, note_joined
 
-# One that leaves what so many Rays would leave; `slow` is what takes minutes.
 # A session within this one imports it otherwise, and Python before 3.11.8 may fail to parse a file
 # while another thread parses one too (https://github.com/python/cpython/issues/106905).
-assert xdist.dsession
+importlib.import_module("xdist.dsession")
 
+# One that leaves what so many Rays would leave; `slow` is what takes minutes.
 STARTER = """
 import os, pathlib, pytest
 def start():

@@ -5,18 +5,40 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.alias_generators import to_camel
 
 from trainshed_api.names import BUCKETS, Outcome
 
 
-def _blank_not_finite(value: object) -> object:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _blank_not_finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
+def _cut(text: str) -> str:
+    return text[:MAX_TEXT]
+
+
+def _held(value: float | None, most: float) -> float | None:
+    return None if value is None else min(max(value, 0.0), most)
+
+
+# What a run writes is read by others too, and may be anything: what it says stays within what a
+# date, a 64-bit integer (of a difference, too) and a text of a TrainingRun's status can hold.
+MAX_TEXT = 4096
+LARGEST_COUNT = 10**15
+_LONGEST_SECONDS = 1e10
+_YEAR_10000 = 253_402_300_800
+Count = Annotated[int, Field(ge=-LARGEST_COUNT, le=LARGEST_COUNT)]
+Text = Annotated[str, AfterValidator(_cut)]
+Moment = Annotated[float, Field(ge=0, lt=_YEAR_10000, allow_inf_nan=False)]
+"""Seconds since 1970."""
+Span = Annotated[float, Field(ge=-_LONGEST_SECONDS, le=_LONGEST_SECONDS, allow_inf_nan=False)]
+"""Seconds; a clock that is set back may make them negative."""
 # JSON carries no NaN and no infinity: such a measurement is null.
-Measurement = Annotated[float | None, BeforeValidator(_blank_not_finite)]
+Measurement = Annotated[float | None, AfterValidator(_blank_not_finite)]
+Percent = Annotated[Measurement, AfterValidator(lambda value: _held(value, 100.0))]
+SecondsLeft = Annotated[Measurement, AfterValidator(lambda value: _held(value, _LONGEST_SECONDS))]
 
 
 class Record(BaseModel):
@@ -38,16 +60,16 @@ class Record(BaseModel):
 class Seconds(Record):
     """Where the wall time went; on one machine nothing is queued, suspended or provisioned."""
 
-    queued: float = 0.0
-    suspended: float = 0.0
-    provisioning: float = 0.0
-    starting: float = 0.0
-    training: float = 0.0
-    waiting_for_data: float = 0.0
-    evaluating: float = 0.0
-    checkpointing: float = 0.0
-    stopping: float = 0.0
-    lost: float = 0.0
+    queued: Span = 0.0
+    suspended: Span = 0.0
+    provisioning: Span = 0.0
+    starting: Span = 0.0
+    training: Span = 0.0
+    waiting_for_data: Span = 0.0
+    evaluating: Span = 0.0
+    checkpointing: Span = 0.0
+    stopping: Span = 0.0
+    lost: Span = 0.0
 
     def by_bucket(self) -> dict[str, float]:
         """Return the seconds by the name of the bucket, in the order of a run's life."""
@@ -62,15 +84,15 @@ class Seconds(Record):
 class ResumePoint(Record):
     """The checkpoint that training went on from; epoch counts finished ones. Null: nobody knows."""
 
-    checkpoint: str
-    epoch: int | None = None
-    step: int | None = None
+    checkpoint: Text
+    epoch: Count | None = None
+    step: Count | None = None
 
 
 class Event(Record):
     """Base of all events; `time` is in seconds since 1970."""
 
-    time: float
+    time: Moment
 
 
 class Started(Event):
@@ -91,16 +113,16 @@ class Progress(Event):
     """How far training is; `epoch` is the one being worked on, from 1. Null: nobody knows."""
 
     event: Literal["progress"] = "progress"
-    epoch: int | None = None
-    epochs: int | None = None
-    step: int | None = None
-    steps: int | None = None
-    percent: int | None = None
+    epoch: Count | None = None
+    epochs: Count | None = None
+    step: Count | None = None
+    steps: Count | None = None
+    percent: Count | None = None
     samples_per_second: Measurement = None
     loss: Measurement = None
     metrics: dict[str, Measurement] = Field(default_factory=dict)
-    data_wait_percent: Measurement = None
-    eta_seconds: Measurement = None
+    data_wait_percent: Percent = None
+    eta_seconds: SecondsLeft = None
 
 
 class Evaluated(Event):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import AwareDatetime, Field, JsonValue
 
 from trainshed_api.names import Outcome
-from trainshed_api.progress import Measurement, Record, Seconds
+from trainshed_api.progress import Count, Measurement, Record, Seconds, Text
 
 
 class GitState(Record):
@@ -38,9 +38,9 @@ class CheckpointRecord(Record):
     Null: nobody knows.
     """
 
-    path: str
-    epoch: int | None = None
-    step: int | None = None
+    path: Text
+    epoch: Count | None = None
+    step: Count | None = None
 
 
 class RunRecord(Record):

@@ -6,9 +6,9 @@ good: any snapshot holds all that the ones before it said.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from trainshed_api.names import (
     FAILED,
@@ -21,21 +21,37 @@ from trainshed_api.names import (
 from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,
+    Count,
     Evaluated,
     Finished,
     Measurement,
+    Moment,
     Progress,
     Record,
     ResumePoint,
     Seconds,
+    Span,
     Started,
     Stopping,
+    Text,
     WarningEvent,
     WorkersLost,
 )
 from trainshed_api.records import CheckpointRecord
 
 MAX_MESSAGE, MAX_TRACEBACK, MAX_WARNINGS = 2_000, 16_000, 10
+_MAX_METRICS, _MAX_NAME = 100, 256
+
+
+def _first_metrics(metrics: dict[str, float | None]) -> dict[str, float | None]:
+    """Return as many as are kept; the rest would be more than anybody reads in a status."""
+    return {name[:_MAX_NAME]: metrics[name] for name in list(metrics)[:_MAX_METRICS]}
+
+
+Message = Annotated[str, AfterValidator(lambda text: text[:MAX_MESSAGE])]
+Traceback = Annotated[str, AfterValidator(lambda text: text[-MAX_TRACEBACK:])]
+Warnings = Annotated[tuple[Message, ...], AfterValidator(lambda texts: texts[-MAX_WARNINGS:])]
+Metrics = Annotated[dict[str, Measurement], AfterValidator(_first_metrics)]
 
 
 class Snapshot(Record):
@@ -47,31 +63,31 @@ class Snapshot(Record):
     wall_seconds: since the driver's process began; seconds: where they went.
     """
 
-    time: float
-    sequence: int = 0
-    attempt: int
+    time: Moment
+    sequence: Annotated[Count, Field(ge=0)] = 0
+    attempt: Count
     state: Literal["Starting", "Training", "Stopping", "Ended"] = "Starting"
-    host: str = ""
-    folder: str = ""
-    started: float | None = None
-    workers: int | None = None
+    host: Text = ""
+    folder: Text = ""
+    started: Moment | None = None
+    workers: Count | None = None
     resumed_from: ResumePoint | None = None
-    workers_lost: int = 0
+    workers_lost: Count = 0
     progress: Progress | None = None
-    metrics: dict[str, Measurement] = Field(default_factory=dict)
+    metrics: Metrics = Field(default_factory=dict)
     checkpoint: CheckpointRecord | None = None
-    warnings: tuple[str, ...] = ()
-    stop_reason: str | None = None
+    warnings: Warnings = ()
+    stop_reason: Text | None = None
     outcome: Outcome | None = None
     cause: FailureCause | None = None
-    exit_code: int | None = None
-    message: str = ""
-    traceback: str = ""
+    exit_code: Count | None = None
+    message: Message = ""
+    traceback: Traceback = ""
     seconds: Seconds = Field(default_factory=Seconds)
-    wall_seconds: float = 0.0
+    wall_seconds: Span = 0.0
     goodput: Measurement = None
-    result: str | None = None
-    report: str | None = None
+    result: Text | None = None
+    report: Text | None = None
 
     def after(self, event: AnyEvent) -> Snapshot:
         """Return what is known after an event."""

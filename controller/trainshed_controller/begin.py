@@ -78,7 +78,7 @@ def _is_over(turn: Turn, last: AttemptStatus) -> bool:
     # Ray or its driver said so when it ended.
     if last.exit_code is not None or last.reason == "StoppedOutside":
         return True
-    if turn.seen.over is False or last.end_time is None:
+    if turn.seen.over is False or turn.seen.asking or last.end_time is None:
         return False
     grace = turn.run.spec.grace_period_seconds + _UNKNOWN_SECONDS
     return turn.now >= last.end_time + timedelta(seconds=grace)

@@ -97,7 +97,7 @@ class Controller:
         self._written.pop(view.uid, None)
         self._refusals.pop(view.uid, None)
         self._allowance.forget(view.uid)
-        self._observer.snapshots.pop(view.uid, None)
+        self._observer.forget(view.uid)
 
     # ---------------------------------------------------------------- admission
 

@@ -1,17 +1,34 @@
-"""Ray's Jobs API, asked where Kubernetes knows too little: has a job ended, and its last words."""
+"""Ray's Jobs API, asked where Kubernetes knows too little: has a job ended, and its last words.
+
+What a head answers is as untrusted as the programs on it: bounded, and any shape of it is no error.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import TYPE_CHECKING
 
 import aiohttp
 
+from trainshed_api.json_object import as_object
+from trainshed_api.names import MAX_SNAPSHOT_BYTES
+
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-_TIMEOUT = aiohttp.ClientTimeout(total=10)
-_OVER = frozenset({"SUCCEEDED", "FAILED", "STOPPED"})
+    from pydantic import JsonValue
+
+_OVER = ("SUCCEEDED", "FAILED", "STOPPED")
 _OK, _NOT_FOUND = 200, 404
+_CHUNK_BYTES = 64 * 1024
+# A job carries its environment, the run itself included, and the end of its log.
+_MAX_JOB_BYTES = 1024 * 1024
+# The last line of a log fills 64 KiB at most; as part of a JSON text, in ASCII, each two of its
+# bytes become six at most. The rest is for words of Ray's after it.
+_MAX_TAIL_BYTES = 4 * MAX_SNAPSHOT_BYTES
+_MISBEHAVIOUR = (TimeoutError, aiohttp.ClientError, OSError, ValueError, RecursionError)
 
 
 class JobsApi:
@@ -25,43 +42,55 @@ class JobsApi:
     def __init__(self, url: str, token: Path | None) -> None:
         self._url = url
         self._token = token
-        self._session = aiohttp.ClientSession(timeout=_TIMEOUT)
+        # What is compressed may grow without bounds, and is not asked for.
+        self._session = aiohttp.ClientSession(
+            headers={"Accept-Encoding": "identity"}, auto_decompress=False
+        )
 
     async def close(self) -> None:
         """Let go of the connections."""
         await self._session.close()
 
-    async def is_over(self, namespace: str, cluster: str, job_id: str) -> bool | None:
+    async def is_over(
+        self, namespace: str, cluster: str, job_id: str, seconds: float
+    ) -> bool | None:
         """Say whether the job runs no more: it ended, or this head never heard of it.
 
-        None where nobody answers.
+        None where nobody answers in so many seconds.
         """
         try:
-            async with self._session.get(
-                f"{self._base(namespace, cluster)}/api/jobs/{job_id}", headers=self._headers()
-            ) as answer:
+            async with asyncio.timeout(seconds), self._get(namespace, cluster, job_id) as answer:
                 if answer.status == _NOT_FOUND:
                     return True
                 if answer.status != _OK:
                     return None
-                said = await answer.json()
-        except (TimeoutError, aiohttp.ClientError, OSError, ValueError):
+                said = as_object(json.loads(await _read_all(answer)))
+        except _MISBEHAVIOUR:
             return None
-        return isinstance(said, dict) and said.get("status") in _OVER
+        return any(said.get("status") == status for status in _OVER)
 
-    async def read_log(self, namespace: str, cluster: str, job_id: str) -> str:
-        """Return what the job printed; empty where nobody answers."""
+    async def read_log(
+        self, namespace: str, cluster: str, job_id: str, seconds: float
+    ) -> str | None:
+        """Return the end of what the job printed; None where nobody answers in so many seconds."""
+        path = f"{job_id}/logs"
         try:
-            async with self._session.get(
-                f"{self._base(namespace, cluster)}/api/jobs/{job_id}/logs", headers=self._headers()
-            ) as answer:
-                said = await answer.json() if answer.status == _OK else {}
-        except (TimeoutError, aiohttp.ClientError, OSError, ValueError):
-            return ""
-        return str(said.get("logs", "")) if isinstance(said, dict) else ""
+            async with asyncio.timeout(seconds), self._get(namespace, cluster, path) as answer:
+                if answer.status != _OK:
+                    return None
+                is_whole, tail = await _read_tail(answer)
+        except _MISBEHAVIOUR:
+            return None
+        return whole_log(tail) if is_whole else end_of_log(tail)
 
-    def _base(self, namespace: str, cluster: str) -> str:
-        return self._url.format(namespace=namespace, cluster=cluster)
+    def _get(
+        self, namespace: str, cluster: str, path: str
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        base = self._url.format(namespace=namespace, cluster=cluster)
+        # A head must not send us on to others, with its token.
+        return self._session.get(
+            f"{base}/api/jobs/{path}", headers=self._headers(), allow_redirects=False
+        )
 
     def _headers(self) -> dict[str, str]:
         if self._token is None:
@@ -71,3 +100,54 @@ class JobsApi:
         except OSError:
             return {}  # mounted as soon as the operator has made it
         return {"Authorization": f"Bearer {token}"}
+
+
+async def _read_all(answer: aiohttp.ClientResponse) -> bytes:
+    """Return the body. Raises ValueError for one that is too long."""
+    body = bytearray()
+    async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
+        body += chunk
+        if len(body) > _MAX_JOB_BYTES:
+            raise ValueError(f"more than {_MAX_JOB_BYTES} bytes")
+    return bytes(body)
+
+
+async def _read_tail(answer: aiohttp.ClientResponse) -> tuple[bool, bytes]:
+    """Return the end of the body, and whether that is all of it; no more than that is kept."""
+    tail, is_whole = bytearray(), True
+    async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
+        tail += chunk
+        if len(tail) > 2 * _MAX_TAIL_BYTES:
+            del tail[:-_MAX_TAIL_BYTES]
+            is_whole = False
+    return is_whole, bytes(tail)
+
+
+def whole_log(body: bytes) -> str:
+    """Return the log of a whole answer of Ray's; empty where it holds none."""
+    try:
+        said = as_object(json.loads(body))
+    except (ValueError, RecursionError):
+        return ""
+    return _without_surrogates(said.get("logs"))
+
+
+def end_of_log(tail: bytes) -> str:
+    """Return what a log ends with, from the end of an answer of Ray's; empty where it is none."""
+    text = tail.rstrip().removesuffix(b"}").rstrip()
+    if not text.endswith(b'"'):
+        return ""
+    # It may begin in the midst of an escape: nobody knows which of these belong together.
+    begun = text.lstrip(b"\\")
+    if len(begun) < len(text):
+        begun = begun[1:]
+    try:
+        log = json.loads(b'"' + begun.decode(errors="replace").encode(), strict=False)
+    except ValueError:
+        return ""
+    return _without_surrogates(log)
+
+
+def _without_surrogates(log: JsonValue) -> str:
+    """Return the text with what is half a character replaced."""
+    return log.encode(errors="replace").decode() if isinstance(log, str) else ""

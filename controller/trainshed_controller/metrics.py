@@ -58,6 +58,10 @@ class Metrics:
         self.snapshots = Counter(
             "trainshed_snapshots", "Snapshots of drivers.", ("answer",), registry=self.registry
         )
+        self.refused_connections = Counter(
+            "trainshed_refused_connections", "Connections of drivers beyond what is borne.",
+            registry=self.registry,
+        )  # fmt: skip
         self._waited = Histogram(
             "trainshed_queue_wait_seconds", "Seconds a run waited for room.", buckets=_SECONDS,
             registry=self.registry,

@@ -162,11 +162,34 @@ class Heard:
 
 
 @dataclass(frozen=True)
+<<<<<<< HEAD
 class Refusal:
     """The API server's word why it does not take a RayJob, and when it was asked last."""
 
     message: str
     time: datetime
+=======
+class Question:
+    """What only the head of a RayCluster knows of an attempt's job.
+
+    is over: whether it runs no more. last word: the snapshot that its driver's log ends with.
+    """
+
+    kind: Literal["is over", "last word"]
+    run: Key
+    uid: str
+    attempt: int
+    cluster: str
+    job_id: str
+
+
+@dataclass(frozen=True)
+class RaysWord:
+    """What a head said to a question; all None if nobody answered, or it does not know."""
+
+    over: bool | None = None
+    last_word: Snapshot | None = None
+>>>>>>> c422d945c1d828ed635aa830e17b8cf8945b42ee
 
 
 @dataclass(frozen=True)

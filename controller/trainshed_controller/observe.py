@@ -1,21 +1,23 @@
-"""Gathers what a decision about a run rests on: the cache, and where that may err, an answer."""
+"""Gathers what a decision about a run rests on: the cache, and where that may err, an answer.
+
+Only the API server is waited for. What a Ray head is asked, the prober asks beside the work.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainshed_api.snapshot import final_snapshot
-from trainshed_controller.begin import must_ask_ray
+from trainshed_controller.asking import question_of
 from trainshed_controller.model import Observed
 from trainshed_controller.render import shared_cluster
+from trainshed_controller.snapshots import SnapshotStore
+from trainshed_controller.status import open_attempt
 
 if TYPE_CHECKING:
-    from trainshed_api.snapshot import Snapshot
     from trainshed_api.status import AttemptStatus
     from trainshed_controller.cache import Cache
     from trainshed_controller.cluster import Cluster
-    from trainshed_controller.jobs import JobsApi
     from trainshed_controller.model import (
         ClusterView,
         Place,
@@ -24,18 +26,21 @@ if TYPE_CHECKING:
         RunView,
         Settings,
     )
+    from trainshed_controller.prober import Prober
 
 
 class Observer:
-    """Sees one run at a time."""
+    """Sees one run at a time.
 
-    def __init__(self, cache: Cache, cluster: Cluster, jobs: JobsApi, settings: Settings) -> None:
+    snapshots: what drivers say, for whoever hears them.
+    """
+
+    def __init__(self, cache: Cache, cluster: Cluster, prober: Prober, settings: Settings) -> None:
         self._cache = cache
         self._cluster = cluster
-        self._jobs = jobs
+        self._prober = prober
         self._settings = settings
-        # The last word of each attempt of a run that has not ended, by uid of the run.
-        self.snapshots: dict[str, Snapshot] = {}
+        self.snapshots = SnapshotStore()
 
     async def see(self, view: RunView, place: Place | None) -> Observed:
         """Return all that is known of the run."""
@@ -54,11 +59,15 @@ class Observer:
             cluster=cluster,
             head=head,
             pods=pods,
-            snapshot=await self._last_word(view, newest, job),
             place=place,
             next_taken=taken if taken and taken.owner != view.uid else None,
         )
-        return await self._with_rays_word(view, seen, newest)
+        return self._with_rays_word(view, self._with_drivers_word(view, seen))
+
+    def forget(self, uid: str) -> None:
+        """Forget what was heard and asked of a run that is gone."""
+        self.snapshots.forget(uid)
+        self._prober.forget(uid)
 
     async def _job_of(self, view: RunView, newest: AttemptStatus) -> RayJobView | None:
         known = self._cache.jobs.get(view.namespace, newest.ray_job)
@@ -100,30 +109,25 @@ class Observer:
             same = next((pod for pod in heads if pod.identity == known), None)
         return same or next((pod for pod in heads if pod.identity and not pod.deleting), None)
 
-    async def _last_word(
-        self, view: RunView, newest: AttemptStatus | None, job: RayJobView | None
-    ) -> Snapshot | None:
-        """Return what the driver said last; if it could not say its end, what it printed."""
-        said = self.snapshots.get(view.uid)
-        if newest is None or newest.outcome is not None:
-            return None
-        if said and said.attempt != newest.number:
-            said = None
-        heard_all = said is not None and said.state == "Ended"
-        if heard_all or job is None or not job.job_status or not job.is_over:
-            return said
-        cluster = job.cluster or newest.ray_cluster
-        log = await self._jobs.read_log(view.namespace, cluster, newest.job_id)
-        printed = final_snapshot(log)
-        if printed and printed.attempt == newest.number:
-            self.snapshots[view.uid] = printed
-            return printed
-        return said
-
-    async def _with_rays_word(
-        self, view: RunView, seen: Observed, newest: AttemptStatus | None
-    ) -> Observed:
-        if newest is None or not must_ask_ray(view, seen):
+    def _with_drivers_word(self, view: RunView, seen: Observed) -> Observed:
+        attempt = open_attempt(view.status)
+        if attempt is None:
+            # What its driver said is written down, as far as anybody reads it.
+            self.snapshots.forget(view.uid)
             return seen
-        over = await self._jobs.is_over(view.namespace, newest.ray_cluster, newest.job_id)
-        return replace(seen, over=over)
+        heard = self.snapshots.heard(view.uid, attempt.number)
+        return replace(seen, heard=heard, snapshot=self.snapshots.get(view.uid, attempt.number))
+
+    def _with_rays_word(self, view: RunView, seen: Observed) -> Observed:
+        """Add what a head said; a driver that could not say its end may have printed it."""
+        question = question_of(view, seen, self._settings)
+        if question is None:
+            self._prober.forget(view.uid)
+            return seen
+        word = self._prober.ask(question)
+        if word is None:
+            return replace(seen, asking=True)
+        printed = word.last_word
+        if printed is None or printed.attempt != question.attempt:
+            return replace(seen, over=word.over)
+        return replace(seen, snapshot=printed)

@@ -7,8 +7,6 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-from aiohttp import web
-
 from trainshed_controller.cache import Cache
 from trainshed_controller.cluster import Cluster
 from trainshed_controller.controller import Controller
@@ -18,16 +16,21 @@ from trainshed_controller.handlers import make_registry, watch
 from trainshed_controller.jobs import JobsApi
 from trainshed_controller.metrics import Metrics
 from trainshed_controller.observe import Observer
+from trainshed_controller.port import Door, Limits, Port
+from trainshed_controller.prober import Prober
 from trainshed_controller.progress import ProgressServer, health_application
 from trainshed_controller.queue import WorkQueue
 from trainshed_controller.resync import Resync
 
 if TYPE_CHECKING:
+    from aiohttp import web
+
     from trainshed_controller.model import Key, RunView
     from trainshed_controller.settings import Platform
 
 log = logging.getLogger("trainshed.operator")
 
+_LIMITS = Limits()
 _STUCK_SECONDS = 120.0
 # A watch that has not told of everybody at so many LISTs in a row hears nothing any more.
 _DEAF_AFTER = 3
@@ -66,7 +69,9 @@ class Operator:
             jobs = JobsApi(platform.settings.dashboard_url, platform.token_file)
             stack.push_async_callback(jobs.close)
             health = health_application(self._metrics, self.ails, self.is_ready)
-            await _listen(stack, health, platform.progress_host, platform.health_port)
+            # A door of its own: whoever fills the other one does not end this process.
+            door = Door(_LIMITS)
+            await _listen(stack, health, door, platform.progress_host, platform.health_port)
             await self._serve(cluster, jobs, stop, stack)
 
     async def _serve(
@@ -78,7 +83,9 @@ class Operator:
     ) -> None:
         platform = self._platform
         key = await self._insist(cluster)
-        observer = Observer(self._cache, cluster, jobs, platform.settings)
+        prober = Prober(jobs, self._enqueue)
+        stack.push_async_callback(prober.close)
+        observer = Observer(self._cache, cluster, prober, platform.settings)
         events = EventPoster(cluster.post_event)
         controller = Controller(
             self._cache, cluster, observer, events, platform.settings, self._metrics, key
@@ -87,11 +94,18 @@ class Operator:
         controller.queue, self._queue, self._controller = queue, queue, controller
         self._metrics.watch(queue)
         progress = ProgressServer(
-            self._cache, key, observer.snapshots, queue.add, self._metrics, self.is_ready
-        )
+            self._cache, key, observer.snapshots, queue.add, self._metrics, self.is_ready,
+            _LIMITS.body_seconds,
+        )  # fmt: skip
+        door = Door(_LIMITS, self._metrics.refused_connections.inc)
         host = platform.progress_host
+<<<<<<< HEAD
         await _listen(stack, progress.application(), host, platform.progress_port)
         resync = Resync(self._cache, cluster, self._enqueue, controller.forget)
+=======
+        await _listen(stack, progress.application(), door, host, platform.progress_port)
+        await self._list_all(cluster)
+>>>>>>> c422d945c1d828ed635aa830e17b8cf8945b42ee
         tasks = [
             asyncio.create_task(events.run(), name="events"),
             asyncio.create_task(self._watch(), name="watch"),
@@ -197,9 +211,8 @@ class Operator:
 
 
 async def _listen(
-    stack: contextlib.AsyncExitStack, application: web.Application, host: str, port: int
+    stack: contextlib.AsyncExitStack, application: web.Application, door: Door, host: str, port: int
 ) -> None:
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=_ANSWER_SECONDS)
-    await runner.setup()
-    stack.push_async_callback(runner.cleanup)
-    await web.TCPSite(runner, host, port).start()
+    listening = Port(application, _LIMITS, door, _ANSWER_SECONDS)
+    stack.push_async_callback(listening.close)
+    await listening.open(host, port)

@@ -6,8 +6,8 @@ What is posted is untrusted text about one attempt, and no more than that.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
-import time
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -26,11 +26,14 @@ if TYPE_CHECKING:
     from trainshed_controller.cache import Cache
     from trainshed_controller.metrics import Metrics
     from trainshed_controller.model import RunView
+    from trainshed_controller.snapshots import SnapshotStore
 
-_PATH = "/v1/namespaces/{namespace}/trainingruns/{name}/{uid}/attempts/{number}/progress"
+_PATH = (
+    "/v1/namespaces/{namespace}/trainingruns/{name}/{uid}/attempts/{number:[1-9][0-9]{0,8}}"
+    "/progress"
+)
 _SUPERSEDED = StopOrder(reason="Superseded", grace_seconds=0)
-# A driver that posts faster than this is heard no better.
-_SHORTEST_SECONDS = 0.2
+_MAX_REFUSAL = 4000
 
 
 class ProgressServer:
@@ -38,19 +41,21 @@ class ProgressServer:
 
     Args:
         key: what bearer tokens are made with.
-        heard: where the last snapshot of each run is kept, by uid.
+        heard: where snapshots are kept.
         tell: has a key looked at.
         is_ready: whether the cache is complete; before, nobody can be told anything.
+        body_seconds: within which a snapshot has to be there.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917  # its edges, each given once
         self,
         cache: Cache,
         key: bytes,
-        heard: dict[str, Snapshot],
+        heard: SnapshotStore,
         tell: Callable[[Key], None],
         metrics: Metrics,
         is_ready: Callable[[], bool],
+        body_seconds: float = 10.0,
     ) -> None:
         self._cache = cache
         self._key = key
@@ -58,7 +63,7 @@ class ProgressServer:
         self._tell = tell
         self._metrics = metrics
         self._is_ready = is_ready
-        self._last: dict[str, float] = {}
+        self._body_seconds = body_seconds
 
     def application(self) -> web.Application:
         """Return the server's routes."""
@@ -68,25 +73,49 @@ class ProgressServer:
 
     async def _take(self, request: web.Request) -> web.Response:
         part = request.match_info
-        if not part["number"].isdigit() or not self._knows(request):
+        if not self._knows(request):
             return self._refuse(401, "the bearer token is not that of this attempt")
         if not self._is_ready():
             return self._refuse(503, "not ready")
         try:
-            snapshot = Snapshot.model_validate_json(await request.read())
-        except ValidationError as error:
-            return self._refuse(422, str(error))
+            snapshot = await self._read(request)
+        except _UnreadableError as error:
+            return self._refuse(error.status, str(error))
         if str(snapshot.attempt) != part["number"]:
             return self._refuse(422, "the snapshot is of another attempt")
-        view = self._cache.runs.get(part["namespace"], part["name"])
-        if view is None or view.uid != part["uid"] or not _is_current(view, snapshot):
+        return self._hear(part["namespace"], part["name"], part["uid"], snapshot)
+
+    async def _read(self, request: web.Request) -> Snapshot:
+        """Return the snapshot. Raises _UnreadableError."""
+        try:
+            async with asyncio.timeout(self._body_seconds):
+                return Snapshot.model_validate_json(await request.read())
+        except TimeoutError:
+            text = f"no whole snapshot within {self._body_seconds:g} s"
+            raise _UnreadableError(408, text) from None
+        except web.HTTPRequestEntityTooLarge:
+            text = f"more than {MAX_SNAPSHOT_BYTES} bytes"
+            raise _UnreadableError(413, text) from None
+        except ValidationError as error:
+            raise _UnreadableError(422, _told(error)) from None
+
+    def _hear(self, namespace: str, name: str, uid: str, snapshot: Snapshot) -> web.Response:
+        view = self._cache.runs.get(namespace, name)
+        if view is None or (view.uid == uid and snapshot.attempt > view.status.attempt):
+            # Not known here, or not yet: no reason to stop.
+            return self._refuse(404, "there is no such attempt here")
+        if view.uid != uid or not _is_current(view, snapshot):
             return self._answer(410, Answer(stop=_SUPERSEDED))
-        self._keep(view, snapshot)
+        if open_attempt(view.status) is not None and self._heard.put(uid, snapshot):
+            self._tell(Key("run", namespace, name))
         return self._answer(200, Answer(stop=stop_order(view)))
 
     def _refuse(self, status: int, text: str) -> web.Response:
         self._metrics.snapshots.labels(str(status)).inc()
-        return web.Response(status=status, text=f"{text}\n")
+        refusal = web.Response(status=status, text=f"{text}\n")
+        # Who is refused has to begin anew: a connection is no way to stay.
+        refusal.force_close()
+        return refusal
 
     def _knows(self, request: web.Request) -> bool:
         part = request.match_info
@@ -94,26 +123,33 @@ class ProgressServer:
             self._key, part["namespace"], part["name"], part["uid"], int(part["number"])
         )
         given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        return hmac.compare_digest(wanted.encode(), given.encode())
-
-    def _keep(self, view: RunView, snapshot: Snapshot) -> None:
-        known = self._heard.get(view.uid)
-        if known and known.attempt == snapshot.attempt and known.sequence > snapshot.sequence:
-            return  # it was overtaken
-        self._heard[view.uid] = snapshot
-        changed = (
-            known is None
-            or known.state != snapshot.state
-            or (known.progress is None and snapshot.progress is not None)
-        )
-        now = time.monotonic()
-        if changed or now - self._last.get(view.uid, 0.0) >= _SHORTEST_SECONDS:
-            self._last[view.uid] = now
-            self._tell(Key("run", view.namespace, view.name))
+        # aiohttp keeps as surrogates what is no UTF-8.
+        return hmac.compare_digest(wanted.encode(), given.encode(errors="surrogateescape"))
 
     def _answer(self, status: int, answer: Answer) -> web.Response:
         self._metrics.snapshots.labels(str(status)).inc()
         return web.Response(status=status, text=answer.to_line(), content_type="application/json")
+
+
+class _UnreadableError(Exception):
+    """A post that holds no snapshot.
+
+    Args:
+        status: of the answer.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def _told(error: ValidationError) -> str:
+    """Return what is wrong with which fields of a snapshot, without what was in them."""
+    faults = (
+        f"{'.'.join(map(str, fault['loc'])) or 'the snapshot'}: {fault['msg']}"
+        for fault in error.errors(include_url=False, include_input=False, include_context=False)
+    )
+    return "\n".join(faults)[:_MAX_REFUSAL]
 
 
 def _is_current(view: RunView, snapshot: Snapshot) -> bool:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from trainshed_api.errors import SpecError
 from trainshed_api.job import encode_run
 from trainshed_api.spechash import spec_hash
-from trainshed_api.status import AttemptStatus, TrainingRunStatus
 from trainshed_controller import status as states
 from trainshed_controller.begin import begin
 from trainshed_controller.model import Note, Plan
@@ -25,7 +24,7 @@ from trainshed_controller.watch import REFUSED, SOON_SECONDS, watch
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from trainshed_api.status import ConditionType, Phase
+    from trainshed_api.status import AttemptStatus, ConditionType, Phase, TrainingRunStatus
     from trainshed_controller.model import Observed, RunView, Settings
 
 
@@ -139,25 +138,21 @@ def _refusal_note(old: TrainingRunStatus, new: TrainingRunStatus) -> tuple[Note,
 
 
 def _is_urgent(old: TrainingRunStatus, new: TrainingRunStatus) -> bool:
-    """Say whether more changed than numbers that grow all the time."""
+    """Say whether more changed than what a driver tells, and may tell as often as it likes."""
+    return _turns(old) != _turns(new)
 
-    def lasting(status: TrainingRunStatus) -> TrainingRunStatus:
-        blank = AttemptStatus(number=0, generation=0, ray_job="", job_id="").time
-        attempts = tuple(item.model_copy(update={"time": blank}) for item in status.attempts)
-        return status.model_copy(
-            update={
-                "attempts": attempts,
-                "progress": None,
-                "time": TrainingRunStatus().time,
-                "checkpoint": None,
-                "queue": None,
-                "conditions": tuple(
-                    c.model_copy(update={"message": ""}) for c in status.conditions
-                ),
-            }
-        )
 
-    return lasting(old) != lasting(new) or _has_stepped(old) != _has_stepped(new)
+def _turns(status: TrainingRunStatus) -> tuple[object, ...]:
+    """Return what turns when a run goes from one state to the next: nothing of a driver's texts."""
+    attempts = tuple(_turns_of(attempt) for attempt in status.attempts)
+    conditions = {item.type: item.status for item in status.conditions}
+    generation = status.observed_generation
+    return generation, status.phase, status.failures, attempts, conditions, _has_stepped(status)
+
+
+def _turns_of(attempt: AttemptStatus) -> tuple[object, ...]:
+    where = (attempt.number, attempt.ray_cluster, attempt.head_identity)
+    return *where, attempt.start_time, attempt.stop_time, attempt.end_time, attempt.outcome
 
 
 def _has_stepped(status: TrainingRunStatus) -> bool:

@@ -23,11 +23,16 @@ _REFUSED_SECONDS = 30.0
 REFUSED = "RayJobRefused"
 # Drivers tell of themselves every few seconds.
 _SILENT_SECONDS = 120.0
+# An answer of a head, or that there is none, is told sooner.
+_ANSWER_SECONDS = 30.0
 
 
 def watch(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> Plan:
     """Return what is done about an open attempt: write down, judge, create, stop or wait."""
     status, attempt = _take_note(turn, status, attempt)
+    if turn.seen.asking and turn.seen.ray_job and turn.seen.ray_job.is_over:
+        # Its driver's last word is on its way, and says why it ended.
+        return Plan(status, again_after=_ANSWER_SECONDS)
     case = Case(attempt, turn.run.spec, turn.seen, begun=_begun(status, turn.now), now=turn.now)
     ending = judge(case)
     if ending:

@@ -1,6 +1,7 @@
 """A snapshot holds what all events so far said, in a bounded size."""
 
 import pytest
+from pydantic import ValidationError
 
 from tests.builders_run import (
     make_checkpoint,
@@ -10,9 +11,25 @@ from tests.builders_run import (
     make_started,
 )
 from trainshed_api.names import EXIT_INVALID, MAX_SNAPSHOT_BYTES, SNAPSHOT_LINE
-from trainshed_api.progress import AnyEvent, Stopping, WarningEvent, WorkersLost
+from trainshed_api.progress import (
+    MAX_TEXT,
+    AnyEvent,
+    Progress,
+    Stopping,
+    WarningEvent,
+    WorkersLost,
+    parse_event,
+)
 from trainshed_api.records import CheckpointRecord
-from trainshed_api.snapshot import MAX_WARNINGS, Answer, Snapshot, StopOrder, final_snapshot
+from trainshed_api.snapshot import (
+    MAX_MESSAGE,
+    MAX_TRACEBACK,
+    MAX_WARNINGS,
+    Answer,
+    Snapshot,
+    StopOrder,
+    final_snapshot,
+)
 
 EMPTY = Snapshot(time=0.0, attempt=1)
 
@@ -125,3 +142,80 @@ def test_answer_may_order_a_stop() -> None:
 
     assert Answer.model_validate_json(text).stop == StopOrder(reason="Suspended", grace_seconds=30)
     assert Answer.model_validate_json('{"stop": null}').stop is None
+
+
+NUMBERS = {
+    "time": "1e300",
+    "sequence": "-1",
+    "progress.time": "NaN",
+    "progress.step": "1" + "0" * 30,
+    "resumedFrom.epoch": "9" * 19,
+    "checkpoint.step": "9" * 19,
+    "exitCode": "9" * 19,
+    "workersLost": "9" * 19,
+    "seconds.lost": "Infinity",
+    "wallSeconds": "1e11",
+}
+
+
+@pytest.mark.parametrize("field", NUMBERS)
+def test_a_number_that_no_status_can_hold_is_refused_by_its_field(field: str) -> None:
+    outer, _, inner = field.partition(".")
+    rest = '"checkpoint": "c", "path": "p"'
+    if inner and inner != "time" and outer == "progress":
+        rest += ', "time": 1'
+    value = f'{{{rest}, "{inner}": {NUMBERS[field]}}}' if inner else NUMBERS[field]
+    others = "" if field == "time" else '"time": 1, '
+
+    with pytest.raises(ValidationError) as refused:
+        Snapshot.model_validate_json(f'{{{others}"attempt": 1, "{outer}": {value}}}')
+
+    assert [fault["loc"] for fault in refused.value.errors()] == [tuple(field.split("."))]
+
+
+def test_texts_without_end_are_cut() -> None:
+    long = "x" * 9_000
+    told = Snapshot.model_validate(
+        {
+            "time": 1,
+            "attempt": 1,
+            "folder": long,
+            "resumedFrom": {"checkpoint": long},
+            "checkpoint": {"path": long},
+            "warnings": [long] * 50,
+            "message": long,
+            "traceback": f"{long}{long}the cause",
+            "result": long,
+            "metrics": {f"{number}-{long}": 1.0 for number in range(500)},
+        }
+    )
+
+    assert told.resumed_from
+    assert told.checkpoint
+    paths = (told.folder, told.resumed_from.checkpoint, told.checkpoint.path, told.result)
+    assert {len(path or "") for path in paths} == {MAX_TEXT}
+    assert (len(told.warnings), len(told.warnings[0])) == (MAX_WARNINGS, MAX_MESSAGE)
+    assert (len(told.message), len(told.traceback)) == (MAX_MESSAGE, MAX_TRACEBACK)
+    assert told.traceback.endswith("the cause")
+    assert len(told.metrics) < 500
+    assert max(map(len, told.metrics)) < MAX_TEXT
+
+
+SHARES = {"-5": 0.0, "50": 50.0, "1e300": 100.0, "NaN": None, '"nan"': None, "null": None}
+
+
+@pytest.mark.parametrize("value", SHARES)
+def test_a_share_is_held_between_none_and_all(value: str) -> None:
+    text = f'{{"event": "progress", "time": 1, "dataWaitPercent": {value}, "loss": {value}}}'
+
+    told = parse_event(text)
+
+    assert isinstance(told, Progress)
+    assert told.data_wait_percent == SHARES[value]
+    assert told.loss is None or told.loss == float(value)
+
+
+def test_what_is_printed_is_held_to_the_same_as_what_is_posted() -> None:
+    line = f'{SNAPSHOT_LINE}{{"time": 1e300, "attempt": 1}}'
+
+    assert final_snapshot(line) is None

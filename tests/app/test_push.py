@@ -125,6 +125,7 @@ def test_an_attempt_that_another_has_taken_over_is_fenced_and_says_no_more() -> 
 ODD: dict[str, Reply] = {
     "an error of its own": (500, "oops"),
     "too many requests": (429, ""),
+    "not known here, or not yet": (404, ""),
     "no JSON": (200, "<html>"),
     "an answer of a later version": (200, '{"stop": null, "more": 1}'),
 }

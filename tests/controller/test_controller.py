@@ -23,6 +23,7 @@ from trainshed_controller.jobs import JobsApi
 from trainshed_controller.metrics import Metrics
 from trainshed_controller.model import Key
 from trainshed_controller.observe import Observer
+from trainshed_controller.prober import Prober
 from trainshed_controller.queue import WorkQueue
 from trainshed_controller.resync import Resync
 from trainshed_controller.views import read_job, read_run
@@ -78,7 +79,7 @@ class Office:
     def hear(self, name: str, said: Snapshot) -> None:
         """Have the controller know what a run's driver said."""
         run = as_object(self.server.get("trainingruns", name))
-        self.observer.snapshots[str(as_object(run["metadata"])["uid"])] = said
+        self.observer.snapshots.put(str(as_object(run["metadata"])["uid"]), said)
 
     def status(self, name: str) -> TrainingRunStatus:
         """Return how a run does, as it is written down."""
@@ -117,7 +118,12 @@ async def working() -> AsyncIterator[Office]:
         cache.pods.put(pod)
         server.put("pods", {"metadata": {"name": pod.name, "uid": pod.uid}})
     cluster, jobs, metrics = server.connect(), JobsApi("", None), Metrics(cache)
-    observer = Observer(cache, cluster, jobs, SETTINGS)
+
+    def look(key: Key) -> None:
+        queue.add(key)
+
+    prober = Prober(jobs, look)
+    observer = Observer(cache, cluster, prober, SETTINGS)
     events = EventPoster(cluster.post_event)
     controller = Controller(cache, cluster, observer, events, SETTINGS, metrics, b"key")
     queue = WorkQueue(controller.work, controller.trouble)
@@ -129,6 +135,7 @@ async def working() -> AsyncIterator[Office]:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+        await prober.close()
         await jobs.close()
 
 

@@ -24,6 +24,7 @@ from trainshed_controller.model import Key, RunView
 from trainshed_controller.progress import ProgressServer
 from trainshed_controller.reconcile import reconcile
 from trainshed_controller.render import progress_path, progress_token
+from trainshed_controller.snapshots import SnapshotStore
 
 KEY = b"a key"
 
@@ -42,7 +43,7 @@ class Setting:
 
     client: TestClient[web.Request, web.Application]
     cache: Cache
-    heard: dict[str, Snapshot]
+    heard: SnapshotStore
     told: list[Key]
 
     async def post(
@@ -63,7 +64,7 @@ async def setting() -> AsyncIterator[Setting]:
     """A server that knows of one run in its first attempt."""
     cache = Cache(SETTINGS)
     cache.runs.put(training())
-    heard: dict[str, Snapshot] = {}
+    heard = SnapshotStore()
     told: list[Key] = []
     server = ProgressServer(cache, KEY, heard, told.append, Metrics(cache), lambda: True)
     async with TestClient(TestServer(server.application())) as client:
@@ -74,7 +75,9 @@ async def test_a_snapshot_is_kept_and_the_run_looked_at(setting: Setting) -> Non
     status, text = await setting.post(make_snapshot(step=7))
 
     assert (status, Answer.model_validate_json(text)) == (200, Answer())
-    assert setting.heard[UID].progress
+    kept = setting.heard.get(UID, 1)
+    assert kept
+    assert kept.progress
     assert setting.told == [Key("run", "team", "digits")]
 
 
@@ -84,17 +87,32 @@ async def test_the_token_of_another_attempt_is_refused(setting: Setting) -> None
     status, _ = await setting.post(make_snapshot(), token=other)
 
     assert status == 401
-    assert setting.heard == {}
+    assert len(setting.heard) == 0
 
 
-@pytest.mark.parametrize(("number", "uid"), [(2, UID), (1, "another-uid")])
-async def test_what_is_not_the_newest_attempt_is_gone(
-    setting: Setting, number: int, uid: str
-) -> None:
-    status, text = await setting.post(make_snapshot(number), number=number, uid=uid)
+async def test_an_attempt_of_another_run_of_that_name_is_gone(setting: Setting) -> None:
+    status, text = await setting.post(make_snapshot(), uid="another-uid")
 
     assert status == 410
     assert Answer.model_validate_json(text).stop == StopOrder(reason="Superseded", grace_seconds=0)
+
+
+async def test_an_attempt_that_another_followed_is_gone(setting: Setting) -> None:
+    view = training()
+    second = view.status.model_copy(update={"attempt": 2})
+    setting.cache.runs.put(replace(with_status(view, second), resource_version="2"))
+
+    status, _ = await setting.post(make_snapshot())
+
+    assert status == 410
+
+
+async def test_what_is_not_known_yet_is_no_reason_to_stop(setting: Setting) -> None:
+    newer, _ = await setting.post(make_snapshot(2), number=2)
+    setting.cache.runs.drop(training())
+    unknown, _ = await setting.post(make_snapshot())
+
+    assert (newer, unknown) == (404, 404)
 
 
 async def test_an_attempt_that_ended_may_only_say_its_last_word(setting: Setting) -> None:
@@ -124,9 +142,9 @@ async def test_a_snapshot_that_was_overtaken_is_dropped(setting: Setting) -> Non
     await setting.post(make_snapshot(step=9, sequence=2))
     await setting.post(make_snapshot(step=1, sequence=1))
 
-    kept = setting.heard[UID].progress
+    kept = setting.heard.get(UID, 1)
     assert kept
-    assert kept.step == 9
+    assert kept.sequence == 2
 
 
 async def test_nonsense_and_too_much_are_refused(setting: Setting) -> None:
@@ -137,3 +155,64 @@ async def test_nonsense_and_too_much_are_refused(setting: Setting) -> None:
     large = await setting.client.post(path, data="x" * 70_000, headers=headers)
 
     assert (nonsense.status, large.status) == (422, 413)
+
+
+async def test_nothing_is_kept_of_an_attempt_that_ended(setting: Setting) -> None:
+    view = training()
+    lost = reconcile(view, make_seen(head=None), SETTINGS, later(9)).status
+    setting.cache.runs.put(replace(with_status(view, lost), resource_version="2"))
+
+    status, _ = await setting.post(make_snapshot(state="Ended", outcome="Failed", exit_code=1))
+
+    assert (status, len(setting.heard)) == (200, 0)
+
+
+STRANGE = {
+    "a number that is none": ("\N{SUPERSCRIPT TWO}", "Bearer x", 404),
+    "a number without end": ("9" * 5000, "Bearer x", 404),
+    "a number below one": ("0", "Bearer x", 404),
+    "a bearer that is no text": ("1", "Bearer \udcff\udcfe", 401),
+    "no bearer": ("1", "", 401),
+}
+
+
+@pytest.mark.parametrize("case", STRANGE)
+async def test_what_is_strange_is_refused_before_anything_is_read(
+    setting: Setting, case: str
+) -> None:
+    number, bearer, want = STRANGE[case]
+    path = progress_path("team", "digits", UID, 1).replace("/1/", f"/{number}/")
+
+    answer = await setting.client.post(path, data="{", headers={"Authorization": bearer})
+
+    assert answer.status == want
+
+
+FAULTS = {
+    "a time beyond all calendars": ("time", "1e300"),
+    "a time that is no number": ("time", "NaN"),
+    "a time that never comes": ("time", "Infinity"),
+    "a step beyond 64 bits": ("progress.step", "1" + "0" * 30),
+    "seconds without end": ("seconds.training", "1e300"),
+    "a sequence beyond 64 bits": ("sequence", "1" + "0" * 30),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+async def test_a_number_that_no_status_can_hold_is_refused_by_its_field(
+    setting: Setting, case: str
+) -> None:
+    field, value = FAULTS[case]
+    first, _, second = field.partition(".")
+    told = f'{{"time": 1, "{second}": {value}}}' if second else value
+    text = f'{{"time": 1, "attempt": 1, "{first}": {told}}}'
+
+    answer = await setting.client.post(
+        progress_path("team", "digits", UID, 1),
+        data=text,
+        headers={"Authorization": f"Bearer {progress_token(KEY, 'team', 'digits', UID, 1)}"},
+    )
+
+    assert answer.status == 422
+    assert (await answer.text()).startswith(f"{field}: ")
+    assert len(setting.heard) == 0

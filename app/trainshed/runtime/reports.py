@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from trainshed.runtime.hub import Reported
 from trainshed_api.errors import Problem
-from trainshed_api.progress import CheckpointSaved, Evaluated, Event, Progress
+from trainshed_api.progress import LARGEST_COUNT, CheckpointSaved, Evaluated, Event, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -81,4 +81,6 @@ def _number(value: object) -> float | None:
 
 
 def _count(number: float | None) -> int | None:
-    return None if number is None or not math.isfinite(number) else int(number)
+    if number is None or not math.isfinite(number) or abs(number) > LARGEST_COUNT:
+        return None
+    return int(number)

@@ -117,6 +117,11 @@ CASES: dict[str, Case] = {
         None,
         [Progress(time=1, loss=math.nan, metrics={"loss": math.nan})],
     ),
+    "a step beyond all training is none": Case(
+        {"loss": 0.5, "step": 1e30},
+        None,
+        [Progress(time=1, loss=0.5, metrics={"loss": 0.5})],
+    ),
     "a checkpoint without metrics": Case({}, THEIRS, [CheckpointSaved(time=1, path=THEIRS)]),
     "a checkpoint with its epoch": Case(
         {"epoch": 3},

@@ -1,0 +1,50 @@
+"""What of a run only a Ray head knows: which question it is to be asked, if any. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainshed_controller.begin import must_ask_ray
+from trainshed_controller.model import Key, Question
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from trainshed_api.status import AttemptStatus
+    from trainshed_controller.model import Observed, RunView, Settings
+
+# A driver posts every five seconds; one that is silent for so long may be gone.
+SILENT_SECONDS = 60.0
+
+
+def question_of(view: RunView, seen: Observed, settings: Settings) -> Question | None:
+    """Return what has to be asked about the newest attempt, given all else that is seen of it."""
+    newest = view.status.attempts[-1] if view.status.attempts else None
+    if newest is None:
+        return None
+    kind = _kind(view, newest, seen, settings)
+    job = seen.ray_job
+    cluster = (job.cluster if job else "") or newest.ray_cluster
+    if kind is None or not cluster:
+        return None
+    key = Key("run", view.namespace, view.name)
+    return Question(kind, key, view.uid, newest.number, cluster, newest.job_id)
+
+
+def _kind(
+    view: RunView, newest: AttemptStatus, seen: Observed, settings: Settings
+) -> Literal["is over", "last word"] | None:
+    if newest.outcome is not None:
+        return "is over" if must_ask_ray(view, seen) else None
+    job = seen.ray_job
+    if job is None:
+        return None
+    if job.is_over:
+        heard_all = seen.snapshot is not None and seen.snapshot.state == "Ended"
+        return "last word" if job.job_status and not heard_all else None
+    is_silent = (
+        newest.start_time is not None
+        and bool(settings.progress_url)
+        and seen.heard.silent_seconds >= SILENT_SECONDS
+    )
+    return "is over" if is_silent and not job.deleting else None

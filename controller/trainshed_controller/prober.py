@@ -1,0 +1,168 @@
+"""Asks Ray heads beside the work: nobody waits for one that does not answer.
+
+One request at a time for each RayCluster, and a few in all; a run is looked at again when there is
+an answer to its question. A head that is silent is asked with less patience, and no question waits
+for long behind others that nobody answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainshed_api.snapshot import final_snapshot
+from trainshed_controller.model import RaysWord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trainshed_controller.jobs import JobsApi
+    from trainshed_controller.model import Key, Question
+
+log = logging.getLogger("trainshed.prober")
+
+_AT_ONCE = 8
+# What an answer is good for, unless it can never change.
+_GOOD_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds.
+
+    Args:
+        first: for an answer.
+        next: for an answer of a head that did not answer the question before.
+        waiting: in which a question comes to its turn, if nobody answers those before it.
+    """
+
+    first: float = 10.0
+    next: float = 2.0
+    waiting: float = 20.0
+
+
+@dataclass
+class _Asked:
+    """A question; word: the last answer to it, at: when that came; since: waits for one since."""
+
+    question: Question
+    word: RaysWord | None = None
+    at: float = 0.0
+    since: float | None = None
+
+
+Place = tuple[str, str]
+"""Namespace and name of a RayCluster."""
+
+
+class Prober:
+    """Asks.
+
+    Args:
+        jobs: the heads.
+        tell: has a key looked at.
+        clock: seconds that only go on.
+    """
+
+    def __init__(
+        self,
+        jobs: JobsApi,
+        tell: Callable[[Key], None],
+        patience: Patience = Patience(),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._jobs = jobs
+        self._tell = tell
+        self._patience = patience
+        self._clock = clock
+        # By uid of the run: there is one question about a run at a time.
+        self._asked: dict[str, _Asked] = {}
+        self._waiting: dict[Place, deque[_Asked]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Semaphore(_AT_ONCE)
+
+    def __len__(self) -> int:
+        return len(self._asked)
+
+    def ask(self, question: Question) -> RaysWord | None:
+        """Return what is known of the answer; None while there is none yet.
+
+        An answer that may change is asked for again when it is old, and holds until then.
+        """
+        asked = self._asked.get(question.uid)
+        if asked is None or asked.question != question:
+            asked = self._asked[question.uid] = _Asked(question)
+        if asked.since is None and self._is_old(asked):
+            asked.since = self._clock()
+            self._enqueue(asked)
+        return asked.word
+
+    def forget(self, uid: str) -> None:
+        """Forget what was asked about a run; an answer that is on its way is dropped."""
+        self._asked.pop(uid, None)
+
+    async def close(self) -> None:
+        """Ask no more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _is_old(self, asked: _Asked) -> bool:
+        if asked.word is None:
+            return True
+        is_final = asked.question.kind == "last word" or asked.word.over is True
+        return not is_final and self._clock() - asked.at >= _GOOD_SECONDS
+
+    def _enqueue(self, asked: _Asked) -> None:
+        place = (asked.question.run.namespace, asked.question.cluster)
+        waiting = self._waiting.get(place)
+        if waiting is not None:
+            waiting.append(asked)
+            return
+        self._waiting[place] = deque([asked])
+        task = asyncio.create_task(self._serve(place), name=f"ask {place[1]}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, place: Place) -> None:
+        """Ask one head all that there is to ask it."""
+        waiting, seconds = self._waiting[place], self._patience.first
+        while waiting:
+            asked = waiting.popleft()
+            if self._asked.get(asked.question.uid) is not asked:
+                continue
+            async with self._room:
+                word = await self._put(asked.question, seconds)
+            self._take(asked, word or RaysWord())
+            seconds = self._patience.first if word else self._patience.next
+            if word is None:
+                self._give_up(waiting)
+        del self._waiting[place]
+
+    async def _put(self, question: Question, seconds: float) -> RaysWord | None:
+        """Return the answer; None where nobody answers."""
+        where = (question.run.namespace, question.cluster, question.job_id)
+        try:
+            if question.kind == "is over":
+                over = await self._jobs.is_over(*where, seconds)
+                return None if over is None else RaysWord(over=over)
+            text = await self._jobs.read_log(*where, seconds)
+            return None if text is None else RaysWord(last_word=final_snapshot(text))
+        except Exception:  # whatever a head answers, it is the affair of this question alone
+            log.exception("asking failed", extra={"run": f"{question.run}"})
+            return None
+
+    def _give_up(self, waiting: deque[_Asked]) -> None:
+        """Leave those unanswered that wait too long already behind others that were not."""
+        latest = self._clock() - self._patience.waiting
+        while waiting and (waiting[0].since or 0.0) <= latest:
+            self._take(waiting.popleft(), RaysWord())
+
+    def _take(self, asked: _Asked, word: RaysWord) -> None:
+        asked.word, asked.at, asked.since = word, self._clock(), None
+        if self._asked.get(asked.question.uid) is asked:
+            self._tell(asked.question.run)

@@ -1,0 +1,117 @@
+"""What this process heard of the drivers of open attempts: the newest word of each, and when."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainshed_controller.model import Heard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trainshed_api.snapshot import Snapshot
+
+# A driver gives up a post after five seconds: what is on its way for longer is none of its posts.
+# So neither a lie about the sequence nor a count that began anew silences a driver for long.
+_ON_ITS_WAY_SECONDS = 10.0
+# A driver that posts faster than this is heard no better.
+_SHORTEST_SECONDS = 0.2
+
+
+@dataclass
+class _Driver:
+    """One attempt's driver; came, still_since, looked_at: by the clock of the store.
+
+    told_at_once: what of an attempt deserves a look at once did so already.
+    """
+
+    attempt: int
+    came: float
+    still_since: float
+    looked_at: float = float("-inf")
+    newest: Snapshot | None = None
+    num_snapshots: int = 0
+    told_at_once: frozenset[str] = frozenset()
+
+
+class SnapshotStore:
+    """By uid of the run; only of the attempt that was asked or told about last.
+
+    Args:
+        clock: seconds that only go on.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._drivers: dict[str, _Driver] = {}
+
+    def __len__(self) -> int:
+        return len(self._drivers)
+
+    def put(self, uid: str, snapshot: Snapshot) -> bool:
+        """Keep a snapshot unless it was overtaken; say whether the run is to be looked at now."""
+        now = self._clock()
+        driver = self._driver(uid, snapshot.attempt)
+        if driver.newest and now - driver.came < _ON_ITS_WAY_SECONDS:
+            before = driver.newest
+            if before.sequence > snapshot.sequence and before.time >= snapshot.time:
+                return False
+        if driver.newest is None or _place(driver.newest) != _place(snapshot):
+            driver.still_since = now
+        driver.newest, driver.came = snapshot, now
+        driver.num_snapshots += 1
+        return _deserves_look(driver, snapshot, now)
+
+    def get(self, uid: str, attempt: int) -> Snapshot | None:
+        """Return the attempt's newest snapshot."""
+        driver = self._drivers.get(uid)
+        return driver.newest if driver and driver.attempt == attempt else None
+
+    def heard(self, uid: str, attempt: int) -> Heard:
+        """Return how well the attempt's driver is heard; from now on it is listened to."""
+        driver = self._driver(uid, attempt)
+        is_training = driver.newest is not None and _place(driver.newest) is not None
+        return Heard(
+            num_snapshots=driver.num_snapshots,
+            still_seconds=driver.came - driver.still_since if is_training else 0.0,
+            silent_seconds=self._clock() - driver.came,
+        )
+
+    def forget(self, uid: str) -> None:
+        """Forget a run that is gone, or whose attempt ended."""
+        self._drivers.pop(uid, None)
+
+    def _driver(self, uid: str, attempt: int) -> _Driver:
+        known = self._drivers.get(uid)
+        if known is None or known.attempt != attempt:
+            now = self._clock()
+            known = self._drivers[uid] = _Driver(attempt, came=now, still_since=now)
+        return known
+
+
+def _place(snapshot: Snapshot) -> tuple[int | None, int] | None:
+    """Return where training stands; None where no step is to be expected."""
+    progress = snapshot.progress
+    if snapshot.state != "Training" or progress is None or progress.step is None:
+        return None
+    return progress.epoch, progress.step
+
+
+def _deserves_look(driver: _Driver, snapshot: Snapshot, now: float) -> bool:
+    """Say whether to look now: the first word, the first step and the end once, all else in time.
+
+    What a driver says may alternate for ever: nothing else of it is urgent.
+    """
+    said = {"word"}
+    if snapshot.progress is not None:
+        said.add("step")
+    if snapshot.state == "Ended":
+        said.add("end")
+    is_new = not said <= driver.told_at_once
+    if not is_new and now - driver.looked_at < _SHORTEST_SECONDS:
+        return False
+    driver.told_at_once |= said
+    driver.looked_at = now
+    return True

@@ -1,0 +1,162 @@
+"""What is kept of drivers' words, when a run is looked at for them, and how well one is heard."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.controller.builders_view import UID, make_snapshot
+from trainshed_api.snapshot import Snapshot
+from trainshed_controller.model import Heard
+from trainshed_controller.snapshots import SnapshotStore
+
+
+@dataclass
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Listener:
+    """A store with a clock."""
+
+    clock: Clock = field(default_factory=Clock)
+
+    def __post_init__(self) -> None:
+        self.store = SnapshotStore(self.clock)
+
+    def hear(self, *snapshots: Snapshot, apart: float = 5.0) -> int:
+        """Hear one after the other; return how many of them were worth a look at once."""
+        looks = 0
+        for snapshot in snapshots:
+            self.clock.now += apart
+            looks += self.store.put(UID, snapshot)
+        return looks
+
+    @property
+    def step(self) -> int | None:
+        """Return the step of the newest snapshot."""
+        newest = self.store.get(UID, 1)
+        return newest.progress.step if newest and newest.progress else None
+
+
+def test_snapshots_that_come_in_time_are_each_worth_a_look() -> None:
+    assert Listener().hear(*[make_snapshot(step=n, sequence=n) for n in range(5)]) == 5
+
+
+ALTERNATING = {
+    "states": [make_snapshot(state=state) for state in ("Training", "Stopping")],
+    "ends": [make_snapshot(state=state) for state in ("Ended", "Training")],
+    "first steps": [make_snapshot(), make_snapshot(progress=None)],
+    "places to resume from": [make_snapshot(folder=folder) for folder in "ab"],
+}
+
+
+@pytest.mark.parametrize("case", ALTERNATING)
+def test_what_alternates_without_end_is_looked_at_as_often_as_anything(case: str) -> None:
+    looks = Listener().hear(*(ALTERNATING[case] * 500), apart=0.001)
+
+    # A second: five looks, and one for each of first word, first step and end.
+    assert looks <= 5 + 3
+
+
+def test_first_word_first_step_and_end_are_looked_at_at_once_and_once() -> None:
+    starting = make_snapshot(state="Starting", progress=None)
+    ended = make_snapshot(state="Ended")
+
+    listener = Listener()
+    looks = [
+        listener.hear(snapshot, apart=0.01)
+        for snapshot in (starting, starting, make_snapshot(), ended, ended)
+    ]
+
+    assert looks == [1, 0, 1, 1, 0]
+
+
+def test_the_next_attempt_has_a_first_word_of_its_own() -> None:
+    listener = Listener()
+
+    assert listener.hear(make_snapshot(1), make_snapshot(2), apart=0.01) == 2
+    assert listener.store.get(UID, 1) is None
+    assert listener.store.get(UID, 2) is not None
+
+
+def test_a_snapshot_that_was_overtaken_is_dropped() -> None:
+    listener = Listener()
+
+    listener.hear(make_snapshot(step=9, sequence=2), make_snapshot(step=1, sequence=1), apart=0.1)
+
+    assert listener.step == 9
+
+
+def test_a_driver_that_counts_anew_is_heard() -> None:
+    listener = Listener()
+    listener.hear(make_snapshot(step=9, sequence=50), apart=0.1)
+    listener.hear(make_snapshot(step=10, at=1.0, sequence=1), apart=0.1)
+
+    assert listener.step == 10
+
+
+def test_a_lie_about_sequence_and_time_silences_a_driver_for_seconds_only() -> None:
+    listener = Listener()
+    lie = make_snapshot(step=99, sequence=10**15, time=2e11)
+
+    listener.hear(lie)
+    listener.hear(*[make_snapshot(step=n, sequence=n) for n in (1, 2, 3)])
+
+    assert listener.step == 3
+
+
+def test_nothing_heard_is_silence_since_it_is_listened_for() -> None:
+    listener = Listener()
+    listener.store.heard(UID, 1)
+    listener.clock.now += 30
+
+    assert listener.store.heard(UID, 1) == Heard(silent_seconds=30.0)
+
+
+def test_time_stands_still_between_snapshots_of_the_same_step() -> None:
+    listener = Listener()
+    listener.hear(make_snapshot(step=6), *[make_snapshot(step=7)] * 4)
+    listener.clock.now += 100
+
+    assert listener.store.heard(UID, 1) == Heard(5, still_seconds=15.0, silent_seconds=100.0)
+
+
+MOVING = {
+    "another step": make_snapshot(step=8),
+    "another epoch": make_snapshot(
+        progress=make_snapshot(step=7).progress.model_copy(update={"epoch": 2})  # type: ignore[union-attr]  # it has one
+    ),
+    "no step to be expected": make_snapshot(step=7, state="Stopping"),
+}
+
+
+@pytest.mark.parametrize("case", MOVING)
+def test_what_moves_does_not_stand_still(case: str) -> None:
+    listener = Listener()
+
+    listener.hear(*[make_snapshot(step=7)] * 4, MOVING[case])
+
+    assert listener.store.heard(UID, 1).still_seconds == 0.0
+
+
+def test_one_snapshot_alone_is_no_standstill() -> None:
+    listener = Listener()
+    listener.hear(make_snapshot())
+    listener.clock.now += 10_000
+
+    assert listener.store.heard(UID, 1).still_seconds == 0.0
+
+
+def test_what_is_forgotten_takes_no_room() -> None:
+    listener = Listener()
+    listener.hear(make_snapshot())
+
+    listener.store.forget(UID)
+
+    assert len(listener.store) == 0
