@@ -34,7 +34,7 @@ DEPLOYMENT = "TRAINSHED_CONTROLLER_DEPLOYMENT"
 # What a stop takes beyond the grace of the run, and what its RayJob takes to go.
 _STOP_SECONDS, _JOBS_SECONDS = SECONDS_AFTER_GRACE + 30.0, 45.0
 # Helm waits longer than the hook may take, for its Pod has to start.
-_HELM_SECONDS = 90
+_HELM_SECONDS = 60
 _MOST_TRIES = 5
 
 T = TypeVar("T")

@@ -191,7 +191,7 @@ def test_a_grace_longer_than_the_time_there_is_stops_nothing(
     assert str(refusal.value) == (
         "stopping these runs may take 690 seconds and this hook has 240; nothing was stopped. "
         "Suspend them and wait until they are, or give more time: helm upgrade with "
-        "controller.uninstallSeconds=690, then helm uninstall with --timeout=780s"
+        "controller.uninstallSeconds=690, then helm uninstall with --timeout=750s"
     )
     assert [row.message for row in caplog.records] == ["team/patient: gracePeriodSeconds is 600"]
     assert not [request for request in site.asked if request.method != "GET"]
