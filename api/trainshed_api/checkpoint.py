@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from trainshed_api.schema import Integer, NonEmpty, SpecModel, annotate
+from trainshed_api.schema import MOST_COUNT, Integer, NonEmpty, SpecModel, annotate
 
 
 class BestSpec(SpecModel):
@@ -28,18 +28,21 @@ class CheckpointSpec(SpecModel):
     every_epochs: Integer = Field(
         default=1,
         ge=0,
+        le=MOST_COUNT,
         description="A checkpoint after each so many epochs; 0 is off.",
         json_schema_extra=annotate("app", "suspended"),
     )
     every_steps: Integer = Field(
         default=0,
         ge=0,
+        le=MOST_COUNT,
         description="A checkpoint after each so many steps; 0 is off.",
         json_schema_extra=annotate("app", "suspended"),
     )
     keep: Integer = Field(
         default=3,
         ge=1,
+        le=MOST_COUNT,
         description="Number of checkpoints kept: the latest, and with `best` the best ones too.",
         json_schema_extra=annotate("app", "suspended"),
     )

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from trainshed_api.errors import Problem, RuleError
 from trainshed_api.rows import AugmentSpec, ReadSpec, TransformSpec
-from trainshed_api.schema import Boolean, Integer, SpecModel, annotate
+from trainshed_api.schema import MOST_COUNT, Boolean, Integer, SpecModel, annotate
 
 # bfloat16 has no numpy type: the feed converts to it on the way to the device.
 DtypeName = Literal[
@@ -35,6 +35,7 @@ class ShuffleSpec(SpecModel):
     buffer_size: Integer = Field(
         default=10_000,
         ge=2,
+        le=MOST_COUNT,
         description="Rows in the buffer of each worker, with mode local.",
         json_schema_extra=annotate("app", "never"),
     )
@@ -58,6 +59,7 @@ class FeedSpec(SpecModel):
     prefetch_batches: Integer = Field(
         default=2,
         ge=0,
+        le=MOST_COUNT,
         description="Batches made ready ahead of the one in use.",
         json_schema_extra=annotate("app", "never"),
     )
@@ -147,6 +149,7 @@ class DataSpec(SpecModel):
     cpus: Integer = Field(
         default=2,
         ge=1,
+        le=MOST_COUNT,
         description="CPUs for reading and transforming, all datasets together.",
         json_schema_extra=annotate("both", "suspended"),
     )

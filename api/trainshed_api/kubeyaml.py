@@ -20,6 +20,7 @@ from yaml.reader import Reader
 from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
+from trainshed_api.depth import WANT
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -80,14 +81,22 @@ def parse_yaml(text: str, source: str) -> list[JsonValue]:
     except yaml.YAMLError as error:
         first_line = str(error).partition("\n")[0]
         raise SpecError([Problem(source, None, f"no valid YAML: {first_line}")], source) from None
+    except RecursionError:
+        raise SpecError([Problem(source, None, f"nested too deep; want {WANT}")], source) from None
     return [document for document in documents if document is not None]
 
 
 def parse_json(text: str) -> JsonValue:
-    """Return the value of a JSON text. Raises ValueError for any other and for a key set twice."""
-    value: JsonValue = json.loads(
-        text, object_pairs_hook=_refuse_twice, parse_constant=_refuse_constant
-    )
+    """Return the value of a JSON text.
+
+    Raises ValueError for any other, for a key set twice, and for one that is nested too deep.
+    """
+    try:
+        value: JsonValue = json.loads(
+            text, object_pairs_hook=_refuse_twice, parse_constant=_refuse_constant
+        )
+    except RecursionError:
+        raise ValueError(f"nested too deep; want {WANT}") from None
     return value
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from trainshed_api.depth import MOST_LEVELS, WANT
 from trainshed_api.errors import Problem, SpecError, show_value
 from trainshed_api.kubeyaml import parse_json, parse_yaml
 from trainshed_api.validation import normalise_document, validate_document
@@ -58,7 +59,7 @@ def load_document(text: str, source: str) -> Document:
     if len(documents) != 1:
         got = f"{len(documents)} documents" if documents else "an empty file"
         raise SpecError([Problem(source, got, "exactly one TrainingRun")], source)
-    document = normalise_document(documents[0])
+    document = normalise_document(documents[0], source)
     if not isinstance(document, dict):
         raise SpecError([Problem(source, show_value(document), "a TrainingRun object")], source)
     return document
@@ -83,7 +84,7 @@ def set_value(document: Document, path: str, text: str) -> Document:
     values = parse_yaml(text, f"--set {path}")
     if len(values) > 1:
         raise SpecError([Problem(path, show_value(text), "one value")])
-    value = normalise_document(values[0]) if values else None
+    value = normalise_document(values[0], f"--set {path}") if values else None
     result = _replace(document, steps, value, path)
     if not isinstance(result, dict):
         raise AssertionError("a path starts with a key")
@@ -100,6 +101,8 @@ def _split_path(path: str) -> list[str | int]:
             )
         steps.append(match[1])
         steps.extend(int(index) for index in re.findall(r"[0-9]+", match[2]))
+    if len(steps) > MOST_LEVELS:
+        raise SpecError([Problem("--set", show_value(path), f"a path of {WANT}")])
     return steps
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from decimal import Decimal
+from decimal import ROUND_UP, Decimal
+
+from trainshed_api.errors import show_value
+
+# More cores than any machine has, and more bytes than any: what is above is a slip of the pen.
+MOST_CORES, MOST_BYTES = "1M", "1E"
 
 _QUANTITY = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))"
@@ -27,17 +32,28 @@ _FACTORS: dict[str, Decimal] = {
     "Pi": Decimal(2**50),
     "Ei": Decimal(2**60),
 }
+# As Kubernetes has it: what is larger is cut to this, what is finer is rounded away from zero.
+_LARGEST, _FINEST = Decimal(2**63 - 1), Decimal("1e-9")
+_LONGEST = 64
 
 
 def parse_quantity(text: str) -> Decimal:
-    """Return the exact amount. Raises ValueError for a text that is no quantity."""
-    match = _QUANTITY.fullmatch(text)
+    """Return the amount that Kubernetes reads, a finite one.
+
+    Raises ValueError for a text that is no quantity, or has more than 64 characters.
+    """
+    match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
-        raise ValueError(f'got "{text}", want a Kubernetes quantity such as 2, 500m or 8Gi')
+        raise ValueError(
+            f"got {show_value(text)}, want a Kubernetes quantity such as 2, 500m or 8Gi"
+        )
     amount = Decimal(match["number"])
     if match["suffix"]:
-        return amount * _FACTORS[match["suffix"]]
-    return amount.scaleb(int(match["exponent"])) if match["exponent"] else amount
+        amount *= _FACTORS[match["suffix"]]
+    elif match["exponent"]:
+        amount = amount.scaleb(int(match["exponent"]))
+    capped = max(-_LARGEST, min(_LARGEST, amount))
+    return capped.quantize(_FINEST, rounding=ROUND_UP)
 
 
 def parse_cores(text: str) -> float:

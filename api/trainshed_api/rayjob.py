@@ -80,9 +80,11 @@ def render_rayjob(
         "submissionMode": "HTTPMode",
         "backoffLimit": 0,
         # libyaml's, which PyYAML's wheels hold: a seventh of the time, and it is all of a RayJob.
+        # In quotes: a namespace called `y` or `1e3` is a text to PyYAML and none to others.
         "runtimeEnvYAML": yaml.dump(
             render_runtime_env(run, _environment(attempt)),
             Dumper=yaml.CSafeDumper,
+            default_style="'",
             sort_keys=True,
             allow_unicode=True,
         ),

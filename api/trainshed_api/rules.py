@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainshed_api.code import REMOTE_ARCHIVE
+from trainshed_api.quantity import MOST_BYTES, MOST_CORES, parse_quantity
+from trainshed_api.schema import BYTES_EXAMPLE, CORES_EXAMPLE, want_quantity
 from trainshed_api.shape import training_run_shape
 
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 SPEC = "spec"
 DATASETS = "spec.data.datasets"
 DATASET = f"{DATASETS}.NAME"
-_QUANTITY = "a Kubernetes quantity above 0, such as 2, 500m or 8Gi"
 
 
 @dataclass(frozen=True)
@@ -37,14 +38,16 @@ class Rule:
     field: str = ""
 
 
-def _quantity(name: str) -> Rule:
-    value = f"self.{name}"
+def _quantity(name: str, most: str, example: str) -> Rule:
+    value, number = f"self.{name}", f"quantity(string(self.{name}))"
     # A bare number is an integer here: a CRD takes integers and texts where a quantity stands.
     cel = (
-        f"!has({value}) || (type({value}) == int ? int({value}) > 0 : isQuantity(string({value}))"
-        f" && quantity(string({value})).isGreaterThan(quantity('0')))"
+        f"!has({value}) || (type({value}) == int "
+        f"? int({value}) > 0 && int({value}) <= {int(parse_quantity(most))} "
+        f": isQuantity(string({value})) && {number}.isGreaterThan(quantity('0'))"
+        f" && !{number}.isGreaterThan(quantity('{most}')))"
     )
-    return Rule("spec.workers.resources", cel, f"want {_QUANTITY}", name)
+    return Rule("spec.workers.resources", cel, f"want {want_quantity(most, example)}", name)
 
 
 RULES: tuple[Rule, ...] = (
@@ -96,8 +99,8 @@ RULES: tuple[Rule, ...] = (
         "size(self.exitCodes) > 0 || self.logPattern != ''",
         "want exitCodes, logPattern or both: a rule for every failure is the two budgets",
     ),
-    _quantity("cpu"),
-    _quantity("memory"),
+    _quantity("cpu", MOST_CORES, CORES_EXAMPLE),
+    _quantity("memory", MOST_BYTES, BYTES_EXAMPLE),
     Rule(
         "spec.data",
         "self.datasets.all(name, name.matches(r'^[A-Za-z][A-Za-z0-9_-]*$'))",

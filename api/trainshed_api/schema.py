@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from trainshed_api.errors import Problem, RuleError, show_value
-from trainshed_api.quantity import parse_quantity
+from trainshed_api.quantity import MOST_BYTES, MOST_CORES, parse_quantity
 
 ReadBy = Literal["app", "controller", "both"]
 Mutable = Literal["live", "nextAttempt", "suspended", "never"]
@@ -30,6 +30,9 @@ Mutable = Literal["live", "nextAttempt", "suspended", "never"]
 _MODULE_FUNCTION = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$"
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INT64_END = 2.0**63
+# What Kubernetes counts with: no field counts further.
+MOST_COUNT = 2**31 - 1
+CORES_EXAMPLE, BYTES_EXAMPLE = "2 or 500m", "8Gi"
 
 
 def annotate(
@@ -79,15 +82,23 @@ def _spell_quantity(value: object) -> object:
     return value
 
 
-def _refuse_no_quantity(text: str) -> str:
-    want = "a Kubernetes quantity above 0, such as 2, 500m or 8Gi"
-    try:
-        amount = parse_quantity(text)
-    except ValueError:
-        raise RuleError([Problem("", show_value(text), want)]) from None
-    if amount <= 0:
-        raise RuleError([Problem("", show_value(text), want)])
-    return text
+def want_quantity(most: str, example: str) -> str:
+    """Return what a quantity has to be, in words."""
+    return f"a Kubernetes quantity above 0 and at most {most}, such as {example}"
+
+
+def _bound_quantity(most: str, example: str) -> AfterValidator:
+    def refuse(text: str) -> str:
+        wrong = RuleError([Problem("", show_value(text), want_quantity(most, example))])
+        try:
+            amount = parse_quantity(text)
+        except ValueError:
+            raise wrong from None
+        if not 0 < amount <= parse_quantity(most):
+            raise wrong
+        return text
+
+    return AfterValidator(refuse)
 
 
 def normalise_json(value: JsonValue, path: str = "") -> JsonValue:
@@ -137,16 +148,24 @@ def _refuse_env_names(env: dict[str, str]) -> dict[str, str]:
 
 
 Integer = Annotated[int, Strict(), BeforeValidator(_accept_integral_float)]
-# The bound stands before the validator: after it, pydantic's schema has no minimum.
-Count = Annotated[int, Field(ge=1), Strict(), BeforeValidator(_accept_integral_float)]
+# The bounds stand before the validator: after it, pydantic's schema has none.
+Count = Annotated[
+    int, Field(ge=1, le=MOST_COUNT), Strict(), BeforeValidator(_accept_integral_float)
+]
 Seconds = Annotated[
-    int, Field(ge=0, le=2**31 - 1), Strict(), BeforeValidator(_accept_integral_float)
+    int, Field(ge=0, le=MOST_COUNT), Strict(), BeforeValidator(_accept_integral_float)
 ]
 Boolean = Annotated[bool, Strict()]
-Quantity = Annotated[
+Cores = Annotated[
     str,
     BeforeValidator(_spell_quantity),
-    AfterValidator(_refuse_no_quantity),
+    _bound_quantity(MOST_CORES, CORES_EXAMPLE),
+    Field(json_schema_extra={"quantity": True}),
+]
+Bytes = Annotated[
+    str,
+    BeforeValidator(_spell_quantity),
+    _bound_quantity(MOST_BYTES, BYTES_EXAMPLE),
     Field(json_schema_extra={"quantity": True}),
 ]
 JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_normalise_object)]

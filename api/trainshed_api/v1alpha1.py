@@ -24,6 +24,7 @@ from trainshed_api.failure import FailurePolicySpec, FailureRule
 from trainshed_api.placement import ClusterSpec, DedicatedSpec
 from trainshed_api.rows import AugmentSpec, ReadSpec, TransformSpec
 from trainshed_api.schema import (
+    MOST_COUNT,
     Boolean,
     Count,
     Environment,
@@ -79,7 +80,6 @@ _SERVER_METADATA = frozenset(
         "selfLink",
     }
 )
-_MOST_SECONDS = 2**31 - 1
 _TRAIN_ONLY = ("config", "epochs", "batch_size", "precision", "data", "checkpoint")
 
 
@@ -154,6 +154,7 @@ class TrainingRunSpec(SpecModel):
     batch_size: Integer = Field(
         default=64,
         ge=1,
+        le=MOST_COUNT,
         description="Rows in one step of all workers together.",
         json_schema_extra=annotate("app", "never", only_with="train"),
     )
@@ -235,21 +236,21 @@ class TrainingRunSpec(SpecModel):
     grace_period_seconds: Integer = Field(
         default=60,
         ge=0,
-        le=_MOST_SECONDS,
+        le=MOST_COUNT,
         description="Seconds a run has to write a checkpoint before a stop.",
         json_schema_extra=annotate("both", "nextAttempt"),
     )
     provisioning_deadline_seconds: Integer = Field(
         default=900,
         ge=0,
-        le=_MOST_SECONDS,
+        le=MOST_COUNT,
         description="Seconds that an attempt may take until its program starts; 0 is off.",
         json_schema_extra=annotate("controller", "live"),
     )
     active_deadline_seconds: Integer = Field(
         default=0,
         ge=0,
-        le=_MOST_SECONDS,
+        le=MOST_COUNT,
         description="Seconds that the run may take, without those it was queued or suspended; 0 is "
         "off.",
         json_schema_extra=annotate("controller", "live"),
@@ -257,7 +258,7 @@ class TrainingRunSpec(SpecModel):
     stall_deadline_seconds: Integer = Field(
         default=1800,
         ge=0,
-        le=_MOST_SECONDS,
+        le=MOST_COUNT,
         description="Seconds without a further step after which an attempt counts as lost; 0 is "
         "off. It does nothing before the first step.",
         json_schema_extra=annotate("controller", "live"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue, ValidationError
 
+from trainshed_api.depth import refuse_deep
 from trainshed_api.errors import Problem, RuleError, SpecError, show_value
 from trainshed_api.schema import normalise_json
 from trainshed_api.shape import Shape, shape_at
@@ -23,6 +24,7 @@ _NOT_YET = "not yet supported in this version"
 
 def validate_document(document: JsonValue, source: str) -> TrainingRun:
     """Return the TrainingRun. Raises SpecError with every mistake found."""
+    refuse_deep(document, source)
     if not isinstance(document, dict):
         raise SpecError([Problem(source, show_value(document), "a TrainingRun object")], source)
     try:
@@ -93,9 +95,10 @@ def _suggest(name: str, shape: Shape) -> str:
     return "; valid here: " + ", ".join(shape.fields)
 
 
-def normalise_document(document: JsonValue) -> JsonValue:
-    """Return the document as the API server would hand it back: 5.0 is 5."""
+def normalise_document(document: JsonValue, source: str) -> JsonValue:
+    """Return the document as the API server would hand it back: 5.0 is 5. Raises SpecError."""
+    refuse_deep(document, source)
     try:
         return normalise_json(document)
     except RuleError as error:
-        raise SpecError(error.problems) from None
+        raise SpecError(error.problems, source) from None

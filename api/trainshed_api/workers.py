@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pydantic import ConfigDict, Field
 
-from trainshed_api.schema import Integer, Quantity, SpecModel, annotate
+from trainshed_api.schema import MOST_COUNT, Bytes, Cores, Integer, SpecModel, annotate
 
 
 class ResourcesSpec(SpecModel):
     """What one worker is given."""
 
-    cpu: Quantity = Field(
+    cpu: Cores = Field(
         default="1",
         description="CPU cores of each worker, such as 2, 0.5 or 500m.",
         json_schema_extra=annotate("both", "suspended"),
@@ -18,10 +18,11 @@ class ResourcesSpec(SpecModel):
     gpu: Integer = Field(
         default=0,
         ge=0,
+        le=MOST_COUNT,
         description="GPUs of each worker.",
         json_schema_extra=annotate("both", "suspended"),
     )
-    memory: Quantity | None = Field(
+    memory: Bytes | None = Field(
         default=None,
         description="Memory reserved for each worker, such as 8Gi; without it none is reserved.",
         json_schema_extra=annotate("both", "suspended"),
@@ -36,6 +37,7 @@ class WorkersSpec(SpecModel):
     count: Integer = Field(
         default=1,
         ge=1,
+        le=MOST_COUNT,
         description="Number of workers.",
         json_schema_extra=annotate("both", "nextAttempt"),
     )

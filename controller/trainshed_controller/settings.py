@@ -50,6 +50,7 @@ class Platform:
     workers: int
     resync_seconds: float
     log_format: str
+    uninstall_seconds: float
     timings: Timings = Timings()
 
 
@@ -87,6 +88,7 @@ def read_platform(environment: Mapping[str, str]) -> Platform:
         workers=int(_number(get, "WORKERS", "32")),
         resync_seconds=_number(get, "RESYNC_SECONDS", "300"),
         log_format=get("LOG_FORMAT", "json"),
+        uninstall_seconds=_number(get, "UNINSTALL_SECONDS", "240"),
     )
 
 

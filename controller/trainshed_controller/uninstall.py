@@ -8,91 +8,182 @@ RayJobs while KubeRay can still take its finalizer off them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import sys
-import time
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
+from trainshed_api.names import SECONDS_AFTER_GRACE
+from trainshed_controller.clock import Clock
 from trainshed_controller.cluster import Cluster
-from trainshed_controller.errors import ApiError
+from trainshed_controller.errors import ApiError, GoneError
 from trainshed_controller.settings import SettingsError, read_platform
 from trainshed_controller.status import open_attempt
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from trainshed_controller.model import RayJobView, RunView
     from trainshed_controller.settings import Platform
 
 log = logging.getLogger("trainshed.uninstall")
 
-_SLACK_SECONDS = 60.0
-_LOOK_SECONDS = 1.0
-_JOBS_SECONDS = 60.0
 DEPLOYMENT = "TRAINSHED_CONTROLLER_DEPLOYMENT"
+# What a stop takes beyond the grace of the run, and what its RayJob takes to go.
+_STOP_SECONDS, _JOBS_SECONDS = SECONDS_AFTER_GRACE + 30.0, 45.0
+# Helm waits longer than the hook may take, for its Pod has to start.
+_HELM_SECONDS = 60
+_MOST_TRIES = 5
+
+T = TypeVar("T")
 
 
-async def uninstall(cluster: Cluster, platform: Platform, deployment: str) -> None:
-    """Stop all runs, the controller, and the RayJobs of runs."""
-    runs = [view for view in await _runs(cluster, platform) if not _is_finished(view)]
-    for view in runs:
-        log.info("suspend %s/%s", view.namespace, view.name)
-        await cluster.suspend_run(view)
-    await _wait_for_stops(cluster, platform, runs)
-    await cluster.scale_to_zero(platform.own_namespace, deployment)
-    await _delete_jobs(cluster, platform)
+class TimeError(Exception):
+    """The hook has less time than runs may need; nothing was touched."""
 
 
-async def _wait_for_stops(cluster: Cluster, platform: Platform, runs: list[RunView]) -> None:
-    """Wait for checkpoints, as long as the most patient run may take."""
-    graces = [view.run.spec.grace_period_seconds for view in runs if view.run]
-    end = time.monotonic() + max(graces, default=0) + _SLACK_SECONDS
-    while time.monotonic() < end:
-        live = [view for view in await _runs(cluster, platform) if open_attempt(view.status)]
-        if not live:
-            return
-        await asyncio.sleep(_LOOK_SECONDS)
-    log.warning("not all runs stopped within their grace period; their RayJobs are deleted")
+@dataclass
+class Removal:
+    """What has to go before the release does.
 
+    look_seconds: between two looks at what is left.
+    """
 
-async def _delete_jobs(cluster: Cluster, platform: Platform) -> None:
-    end = time.monotonic() + _JOBS_SECONDS
-    while time.monotonic() < end:
-        jobs = await _jobs(cluster, platform)
-        if not jobs:
-            return
+    cluster: Cluster
+    platform: Platform
+    deployment: str
+    clock: Clock = field(default_factory=Clock)
+    look_seconds: float = 1.0
+    _suspended: set[str] = field(default_factory=set)
+    _refused: dict[str, list[str]] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        """Stop all runs, the controller, and the RayJobs of runs.
+
+        What one run refuses keeps nobody else up: it is told. Raises TimeError before anything is
+        stopped, ApiError where the API server does not answer for as long as there is time.
+        """
+        end = self.clock.monotonic() + self.platform.uninstall_seconds
+        self._refuse_impatience(await self._insist(self._runs, end))
+        await self._stop_runs(end - _JOBS_SECONDS)
+        await self._insist(self._stop_controller, end)
+        await self._delete_jobs(end)
+        for name, errors in self._refused.items():
+            log.warning(
+                "%s could not be suspended, a later installation starts it: %s", name, errors[-1]
+            )
+
+    def _refuse_impatience(self, runs: list[RunView]) -> None:
+        most, have = 0.0, self.platform.uninstall_seconds
+        for view in runs:
+            if view.run and open_attempt(view.status):
+                grace = view.run.spec.grace_period_seconds
+                most = max(most, need := grace + _STOP_SECONDS + _JOBS_SECONDS)
+                if need > have:
+                    log.error("%s: gracePeriodSeconds is %d", _name(view), grace)
+        if most > have:
+            raise TimeError(
+                f"stopping these runs may take {most:.0f} seconds and this hook has {have:.0f}; "
+                "nothing was stopped. Suspend them and wait until they are, or give more time: "
+                f"helm upgrade with controller.uninstallSeconds={most:.0f}, then helm uninstall "
+                f"with --timeout={most + _HELM_SECONDS:.0f}s"
+            )
+
+    async def _stop_runs(self, end: float) -> None:
+        """Wait for checkpoints as long as there is time."""
+        while await self._insist(self._suspend_runs, end):
+            if self.clock.monotonic() >= end:
+                log.warning("not all runs stopped in time; their RayJobs are deleted")
+                return
+            await asyncio.sleep(self.look_seconds)
+
+    async def _suspend_runs(self) -> bool:
+        """Suspend what is not; return whether to look again."""
+        again, runs = False, await self._runs()
+        there = {_name(view) for view in runs}
+        self._refused = {name: errors for name, errors in self._refused.items() if name in there}
+        for view in runs:
+            if view.uid not in self._suspended:
+                again |= await self._suspend(view)
+            elif open_attempt(view.status):
+                again = True
+        return again
+
+    async def _suspend(self, view: RunView) -> bool:
+        """Return whether to look at the run again."""
+        name = _name(view)
+        try:
+            await self.cluster.suspend_run(view)
+        except GoneError:
+            return False
+        except ApiError as error:
+            errors = self._refused.setdefault(name, [])
+            errors.append(str(error))
+            return len(errors) < _MOST_TRIES
+        log.info("suspend %s", name)
+        self._refused.pop(name, None)
+        self._suspended.add(view.uid)
+        return True
+
+    async def _stop_controller(self) -> None:
+        with contextlib.suppress(GoneError):
+            await self.cluster.scale_to_zero(self.platform.own_namespace, self.deployment)
+
+    async def _delete_jobs(self, end: float) -> None:
+        while await self._insist(self._delete_jobs_once, end):
+            if self.clock.monotonic() >= end:
+                log.warning("RayJobs are left: does KubeRay's operator run?")
+                return
+            await asyncio.sleep(self.look_seconds)
+
+    async def _delete_jobs_once(self) -> bool:
+        """Return whether there are RayJobs that belong to runs; others are nobody's business."""
+        owners = {view.uid for view in await self._all_runs()}
+        listed = await self._listed(self.cluster.list_jobs)
+        jobs: list[RayJobView] = [job for job in listed if job.owner in owners]
         for job in jobs:
             if not job.deleting:
                 log.info("delete RayJob %s/%s", job.namespace, job.name)
-                await cluster.delete_job(job)
-        await asyncio.sleep(_LOOK_SECONDS)
-    log.warning("RayJobs are left: does KubeRay's operator run?")
+                await self.cluster.delete_job(job)
+        return bool(jobs)
+
+    async def _insist(self, act: Callable[[], Awaitable[T]], end: float) -> T:
+        """Return what comes of it; until then it is tried again, for networks take time to open."""
+        while True:
+            try:
+                return await act()
+            except ApiError as error:
+                if self.clock.monotonic() >= end:
+                    raise
+                log.info("once more: %s", error)
+                await asyncio.sleep(self.look_seconds)
+
+    async def _runs(self) -> list[RunView]:
+        """Return the runs that are not finished."""
+        return [view for view in await self._all_runs() if view.status.completion_time is None]
+
+    async def _all_runs(self) -> list[RunView]:
+        return await self._listed(self.cluster.list_runs)
+
+    async def _listed(self, fetch: Callable[[str], Awaitable[list[T]]]) -> list[T]:
+        """Return what there is; a kind that is gone has nothing."""
+        found: list[T] = []
+        for namespace in self.platform.namespaces:
+            with contextlib.suppress(GoneError):
+                found += await fetch(namespace)
+        return found
 
 
-async def _runs(cluster: Cluster, platform: Platform) -> list[RunView]:
-    return [
-        view for namespace in platform.namespaces for view in await cluster.list_runs(namespace)
-    ]
-
-
-async def _jobs(cluster: Cluster, platform: Platform) -> list[RayJobView]:
-    """Return the RayJobs that belong to runs; others are nobody's business here."""
-    owners = {view.uid for view in await _runs(cluster, platform)}
-    return [
-        job
-        for namespace in platform.namespaces
-        for job in await cluster.list_jobs(namespace)
-        if job.owner in owners
-    ]
-
-
-def _is_finished(view: RunView) -> bool:
-    return view.status.completion_time is not None
+def _name(view: RunView) -> str:
+    return f"{view.namespace}/{view.name}"
 
 
 async def _run(platform: Platform, deployment: str) -> None:
     cluster = await Cluster.connect(platform.kubeconfig, platform.timings.request_seconds)
     try:
-        await uninstall(cluster, platform, deployment)
+        await Removal(cluster, platform, deployment).run()
     finally:
         await cluster.close()
 
@@ -103,7 +194,7 @@ def main() -> None:
     try:
         platform = read_platform(os.environ)
         asyncio.run(_run(platform, os.environ[DEPLOYMENT]))
-    except (SettingsError, ApiError) as error:
+    except (SettingsError, TimeError, ApiError) as error:
         sys.exit(str(error))
 
 

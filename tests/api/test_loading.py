@@ -89,16 +89,21 @@ MISTAKES: dict[str, Mistake] = {
         {"framework": "jax"}, 'spec.framework: got "jax", want torch'
     ),
     "a text for a number": Mistake(
-        {"batchSize": "lots"}, 'spec.batchSize: got "lots", want an integer >= 1'
+        {"batchSize": "lots"}, 'spec.batchSize: got "lots", want an integer >= 1 and <= 2147483647'
     ),
-    "a number in quotes": Mistake({"epochs": "3"}, 'spec.epochs: got "3", want an integer >= 1'),
+    "a number in quotes": Mistake(
+        {"epochs": "3"}, 'spec.epochs: got "3", want an integer >= 1 and <= 2147483647'
+    ),
     "a truth value for a number": Mistake(
-        {"workers": {"count": True}}, "spec.workers.count: got true, want an integer >= 1"
+        {"workers": {"count": True}},
+        "spec.workers.count: got true, want an integer >= 1 and <= 2147483647",
     ),
     "a fraction for an integer": Mistake(
-        {"epochs": 1.5}, "spec.epochs: got 1.5, want an integer >= 1"
+        {"epochs": 1.5}, "spec.epochs: got 1.5, want an integer >= 1 and <= 2147483647"
     ),
-    "a number below the bound": Mistake({"epochs": 0}, "spec.epochs: got 0, want an integer >= 1"),
+    "a number below the bound": Mistake(
+        {"epochs": 0}, "spec.epochs: got 0, want an integer >= 1 and <= 2147483647"
+    ),
     "a seed no generator takes": Mistake(
         {"seed": 2**32}, "spec.seed: got 4294967296, want an integer >= 0 and <= 4294967295"
     ),
@@ -148,13 +153,27 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "no CPU": Mistake(
         {"workers": {"resources": {"cpu": 0}}},
-        'spec.workers.resources.cpu: got "0", want a Kubernetes quantity above 0, such as 2, '
-        "500m or 8Gi",
+        'spec.workers.resources.cpu: got "0", want a Kubernetes quantity above 0 and at most '
+        "1M, such as 2 or 500m",
+    ),
+    "more CPUs than there are": Mistake(
+        {"workers": {"resources": {"cpu": 2_000_000}}},
+        'spec.workers.resources.cpu: got "2000000", want a Kubernetes quantity above 0 and at '
+        "most 1M, such as 2 or 500m",
+    ),
+    "memory without end": Mistake(
+        {"workers": {"resources": {"memory": "1e309"}}},
+        'spec.workers.resources.memory: got "1e309", want a Kubernetes quantity above 0 and at '
+        "most 1E, such as 8Gi",
+    ),
+    "more GPUs than anybody counts": Mistake(
+        {"workers": {"resources": {"gpu": 2**31}}},
+        "spec.workers.resources.gpu: got 2147483648, want an integer >= 0 and <= 2147483647",
     ),
     "memory in no known unit": Mistake(
         {"workers": {"resources": {"memory": "8GB"}}},
-        'spec.workers.resources.memory: got "8GB", want a Kubernetes quantity above 0, such as '
-        "2, 500m or 8Gi",
+        'spec.workers.resources.memory: got "8GB", want a Kubernetes quantity above 0 and at '
+        "most 1E, such as 8Gi",
     ),
     "a dataset without read": Mistake(
         {"data": {"datasets": {"train": {}}}},
@@ -452,3 +471,55 @@ def test_entrypoint_written_to_a_file_is_read_back_the_same() -> None:
     run = make_run(entrypoint=["python", "train.py"], workers={"count": 99})
 
     assert load_text(json.dumps(run.to_dict()), "run.json") == run
+
+
+def nested(levels: int) -> JsonValue:
+    """Return a map in a map in a map."""
+    value: JsonValue = 1
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+DEEP = {
+    "JSON": '{"apiVersion": "trainshed.dev/v1alpha1", "kind": "TrainingRun", "metadata": {"name": '
+    '"digits"}, "spec": {"train": "m:f", "config": ' + '{"a": ' * 1500 + "1" + "}" * 1502,
+    "JSON that Python still reads": '{"a": {"b": ' + '{"a": ' * 300 + "1" + "}" * 302,
+    "YAML in flow style": "spec: {config: " + "[" * 1500 + "]" * 1500 + "}",
+    "YAML in block style": "\n".join(" " * n + "a:" for n in range(1500)),
+    "a list in a list": "[" * 1500 + "]" * 1500,
+}
+
+
+@pytest.mark.parametrize("case", DEEP)
+def test_a_text_that_is_nested_too_deep_is_refused(case: str) -> None:
+    with pytest.raises(SpecError, match=r"nested too deep; want at most 100 maps and lists"):
+        load_text(DEEP[case], "run.yaml")
+
+
+@pytest.mark.parametrize("levels", [99, 300, 1500, 100_000])
+def test_an_object_that_is_nested_too_deep_is_refused_by_its_field(levels: int) -> None:
+    config: JsonValue = {"a": nested(levels)}
+    document = make_document()
+    document["spec"] = {"train": "m:f", "config": config}
+
+    with pytest.raises(SpecError) as refusal:
+        validate_document(document, "server")
+
+    assert str(refusal.value) == (
+        "spec.config: nested too deep; want at most 100 maps and lists inside each other"
+    )
+
+
+def test_an_object_that_is_nested_as_deep_as_it_may_is_taken() -> None:
+    config = nested(98)
+    assert isinstance(config, dict)
+
+    assert make_run(config=config).spec.config == config
+
+
+def test_a_setting_may_not_lead_deeper_than_a_document() -> None:
+    with pytest.raises(SpecError, match=r"--set: got .* want a path of at most 100 maps and lists"):
+        set_value(make_document(), "spec.config" + ".a" * 1500, "1")
+    with pytest.raises(SpecError, match=r"--set spec\.config\.a: nested too deep"):
+        set_value(make_document(), "spec.config.a", "[" * 1500 + "]" * 1500)

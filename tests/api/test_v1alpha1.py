@@ -148,3 +148,14 @@ def test_model_is_immutable() -> None:
 
     with pytest.raises(ValidationError, match="frozen"):
         setattr(spec, "seed", 3)  # noqa: B010
+
+
+def test_every_number_has_a_least_and_a_most_that_kubernetes_can_count() -> None:
+    open_ended = [
+        path
+        for path, shape in FIELDS.items()
+        if shape.type in {"integer", "number"}
+        and (shape.minimum is None or shape.maximum is None or shape.maximum >= 2**32)
+    ]
+
+    assert open_ended == []

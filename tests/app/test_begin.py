@@ -65,7 +65,7 @@ def test_a_job_does_not_guess_where_its_files_are(monkeypatch: pytest.MonkeyPatc
 def test_a_run_that_is_refused_is_told_to_user_log_and_controller(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    want = 'spec.epochs: got "three", want an integer >= 1'
+    want = 'spec.epochs: got "three", want an integer >= 1 and <= 2147483647'
     with (
         serve(lambda *_: (200, '{"stop": null}')) as server,
         pytest.raises(SpecError) as caught,

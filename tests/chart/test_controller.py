@@ -1,8 +1,10 @@
-"""What the chart tells the controller."""
+"""What the chart tells the controller, and the hook that ends it."""
 
 from pathlib import Path
 
-from tests.chart.rendering import Object, Renderer, of_kind, rows, text
+from tests.chart.rendering import Object, Renderer, at, of_kind, rows, table, text
+
+HELM_SECONDS = 300  # that `helm uninstall` waits for a hook unless it is told otherwise
 
 
 def told(objects: list[Object]) -> dict[str, str]:
@@ -21,3 +23,40 @@ def test_the_controller_is_told_which_clusters_are_shared(
     assert told(renderer.render())["TRAINSHED_CONTROLLER_SHARED_CLUSTERS"] == ""
     assert told(renderer.render(values))["TRAINSHED_CONTROLLER_SHARED_CLUSTERS"] == "red,1e3"
     assert told(renderer.render(values))["TRAINSHED_CONTROLLER_DEFAULT_CLUSTER"] == "trainshed"
+
+
+def test_one_object_of_a_namespace_has_the_same_name_in_every_release(renderer: Renderer) -> None:
+    def names(release: str) -> set[str]:
+        maps = of_kind(renderer.render(None, release=release), "ConfigMap")
+        return {text(thing, "metadata", "name") for thing in maps}
+
+    assert names("red") & names("blue") == {"trainshed.dev"}
+    without = renderer.render(None, "--set=controller.enabled=false")
+    assert of_kind(without, "ConfigMap") == []
+
+
+def uninstall_job(renderer: Renderer, *options: str) -> Object:
+    jobs = of_kind(renderer.render(None, *options), "Job")
+    [job] = [job for job in jobs if text(job, "metadata", "name") == "trainshed-uninstall"]
+    return job
+
+
+def test_the_hook_ends_before_helm_loses_patience(renderer: Renderer) -> None:
+    job = uninstall_job(renderer)
+    [container] = rows(job, "spec", "template", "spec", "containers")
+    env = {row["name"]: row["value"] for row in rows(container, "env")}
+    deadline = at(job, "spec", "activeDeadlineSeconds")
+
+    assert isinstance(deadline, int)
+    assert int(str(env["TRAINSHED_CONTROLLER_UNINSTALL_SECONDS"])) < deadline < HELM_SECONDS
+    longer = uninstall_job(renderer, "--set=controller.uninstallSeconds=900")
+    assert at(longer, "spec", "activeDeadlineSeconds") == 945
+
+
+def test_a_hook_that_failed_leaves_its_log(renderer: Renderer) -> None:
+    job = uninstall_job(renderer)
+    policy = text(table(job, "metadata", "annotations"), "helm.sh/hook-delete-policy")
+
+    assert policy == "before-hook-creation,hook-succeeded"
+    # A Pod that is tried again could meet the Job's deadline, which deletes it.
+    assert at(job, "spec", "backoffLimit") == 0

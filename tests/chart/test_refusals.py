@@ -79,11 +79,34 @@ CASES = {
     ),
     # by validate.yaml: what has to fit together
     "an image of every day": Case("image: {tag: latest}", ('image.tag is "latest"', "version")),
+    "a controller of every day": Case(
+        "controller: {image: {tag: latest}}", ('controller.image.tag is "latest"', "version")
+    ),
+    "a digest of the controller that is none": Case(
+        "controller: {image: {digest: oops}}", ('controller.image.digest is "oops"', "sha256:")
+    ),
+    "a mirror without KubeRay": Case(
+        "global: {imageRegistry: mirror.example/all}",
+        (
+            "global.imageRegistry is mirror.example/all and kuberay-operator.image.repository is",
+            "set the other, too, such as mirror.example/all/kuberay/operator",
+        ),
+    ),
+    "a class whose images are not of the mirror": Case(
+        "global: {imageRegistry: mirror.example}\n"
+        "kuberay-operator: {enabled: false}\n"
+        "controller: {classes: {big: {headGroupSpec: {template: {spec: {containers: "
+        "[{name: a, image: mirror.example/a:1}, {name: b, image: 'docker.io/b:1'}]}}}}}}",
+        ("controller.classes.big has the image docker.io/b:1", "name one of that registry"),
+    ),
+    "an uninstall without time": Case(
+        "controller: {uninstallSeconds: 10}", ("/controller/uninstallSeconds", "want 120")
+    ),
     "a digest cut off": Case("image: {digest: 'sha256:abc'}", ('image.digest is "sha256:abc"',)),
     "a Ray that has no tokens": Case("ray: {version: 2.40.0}", ("ray.version is 2.40.0",)),
     "a Ray of no version": Case("ray: {version: newest}", ('ray.version is "newest"', "2.60.0")),
     "a long name": Case(
-        "fullnameOverride: " + "x" * 51, ("has 51 characters, KubeRay takes 50", "fullnameOverride")
+        "fullnameOverride: " + "x" * 48, ("has 48 characters, at most 47", "fullnameOverride")
     ),
     "a long name of the release": Case(
         "nameOverride: ray", ("has 54 characters", "shorter release name"), release="r" * 50

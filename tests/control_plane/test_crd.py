@@ -20,7 +20,8 @@ SAMPLES = [
     *(ROOT / "manifests" / "samples").glob("*.yaml"),
 ]
 RUNS = Kind("/apis/trainshed.dev/v1alpha1", "trainingruns")
-QUANTITY = "want a Kubernetes quantity above 0, such as 2, 500m or 8Gi"
+CORES = "cpu: Invalid value: want a Kubernetes quantity above 0 and at most 1M, such as 2 or 500m"
+BYTES = "memory: Invalid value: want a Kubernetes quantity above 0 and at most 1E, such as 8Gi"
 
 
 def dataset(**fields: JsonValue) -> Document:
@@ -65,10 +66,17 @@ REFUSED: dict[str, tuple[Document, str]] = {
         {"failurePolicy": {"rules": [{"action": "Fail"}]}},
         "spec.failurePolicy.rules[0]: Invalid value: want exitCodes, logPattern or both",
     ),
-    "no CPU": ({"workers": {"resources": {"cpu": 0}}}, f"cpu: Invalid value: {QUANTITY}"),
-    "nonsense for memory": (
-        {"workers": {"resources": {"memory": "much"}}},
-        f"memory: Invalid value: {QUANTITY}",
+    **{
+        f"{value} CPUs": ({"workers": {"resources": {"cpu": value}}}, CORES)
+        for value in (0, "-1", "1e309", "1000001", 1_000_001, "1Mi")
+    },
+    **{
+        f"{value} of memory": ({"workers": {"resources": {"memory": value}}}, BYTES)
+        for value in ("much", "-8Gi", "1e300", "1e309", "1.1E", "1Ei", 10**18 + 1)
+    },
+    "more GPUs than anybody counts": (
+        {"workers": {"resources": {"gpu": 2**31}}},
+        "spec.workers.resources.gpu in body should be less than or equal to 2147483647",
     ),
     "a dataset without a name": (
         {"data": {"datasets": {"1": make_dataset()}}},

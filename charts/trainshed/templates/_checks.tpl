@@ -109,3 +109,61 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
+
+{{/* Takes (list FIELD IMAGE). */}}
+{{- define "trainshed.checkImage" -}}
+{{- $field := index . 0 -}}
+{{- $image := index . 1 -}}
+{{- if eq $image.tag "latest" -}}
+{{- fail (printf "%s.tag is \"latest\", which means another image every day: name a version, or leave it empty for this chart's" $field) -}}
+{{- end -}}
+{{- if and $image.digest (not (regexMatch "^sha256:[0-9a-f]{64}$" $image.digest)) -}}
+{{- fail (printf "%s.digest is %q: a digest is sha256: and 64 hexadecimal digits" $field $image.digest) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What global.imageRegistry cannot reach has to come from there by itself. Takes $. */}}
+{{- define "trainshed.checkMirror" -}}
+{{- $mirror := .Values.global.imageRegistry -}}
+{{- if $mirror -}}
+{{- $operator := index .Values "kuberay-operator" -}}
+{{- $repository := dig "image" "repository" "quay.io/kuberay/operator" $operator -}}
+{{- if and $operator.enabled (not (hasPrefix (printf "%s/" $mirror) $repository)) -}}
+{{- fail (printf "global.imageRegistry is %s and kuberay-operator.image.repository is %s: KubeRay's chart does not know the one, set the other, too, such as %s/kuberay/operator" $mirror $repository $mirror) -}}
+{{- end -}}
+{{- range $name, $spec := .Values.controller.classes -}}
+{{- range regexFindAll "(?m)^[- ]*image: .*$" (toYaml $spec) -1 -}}
+{{- $image := regexReplaceAll "^[- ]*image: *[\"']?([^\"']*)[\"']?$" . "${1}" -}}
+{{- if not (hasPrefix (printf "%s/" $mirror) $image) -}}
+{{- fail (printf "global.imageRegistry is %s and controller.classes.%s has the image %s: name one of that registry" $mirror $name $image) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What cannot be changed of a claim that this release has made. Takes $. */}}
+{{- define "trainshed.checkClaim" -}}
+{{- $claim := .Values.storage.claim -}}
+{{- $found := include "trainshed.ownClaim" . | fromYaml -}}
+{{- if and $found (not .Values.storage.url) (not .Values.storage.existingClaim) -}}
+{{- $modes := $found.spec.accessModes | sortAlpha -}}
+{{- if ne (toJson $modes) (toJson (sortAlpha $claim.accessModes)) -}}
+{{- fail (printf "storage.claim.accessModes is %s and the claim %s has %s, which cannot be changed: keep it, or give storage.claim.name another name" (toJson $claim.accessModes) $claim.name (toJson $modes)) -}}
+{{- end -}}
+{{- if and $claim.storageClass (ne $claim.storageClass (default "" $found.spec.storageClassName)) -}}
+{{- fail (printf "storage.claim.storageClass is %q and the claim %s has %q, which cannot be changed: keep it, or give storage.claim.name another name" $claim.storageClass $claim.name (default "" $found.spec.storageClassName)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* One controller to a namespace: see controller/namespace.yaml. Takes $. */}}
+{{- define "trainshed.checkNeighbour" -}}
+{{- if .Values.controller.enabled -}}
+{{- $found := lookup "v1" "ConfigMap" .Release.Namespace "trainshed.dev" -}}
+{{- $owner := dig "data" "release" .Release.Name (default dict $found) -}}
+{{- if ne $owner .Release.Name -}}
+{{- fail (printf "namespace %s has a controller already, that of release %q, and two would fight over its runs: use another namespace, or set controller.enabled=false" .Release.Namespace $owner) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

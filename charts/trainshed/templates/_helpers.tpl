@@ -18,7 +18,7 @@
 {{- define "trainshed.selectorLabels" -}}
 {{- $root := index . 0 -}}
 app.kubernetes.io/part-of: trainshed
-app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/instance: {{ $root.Release.Name | quote }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
@@ -26,7 +26,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- define "trainshed.labels" -}}
 {{- $root := index . 0 -}}
 {{ include "trainshed.selectorLabels" . }}
-app.kubernetes.io/name: {{ include "trainshed.name" $root }}
+app.kubernetes.io/name: {{ include "trainshed.name" $root | quote }}
 app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name ($root.Chart.Version | replace "+" "_") }}
@@ -36,7 +36,8 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name ($root.Chart.Version | replace
 {{- define "trainshed.image" -}}
 {{- $root := index . 0 -}}
 {{- $image := index . 1 -}}
-{{- $repository := ternary (printf "%s/%s" $image.registry $image.repository) $image.repository (ne $image.registry "") -}}
+{{- $registry := default $image.registry $root.Values.global.imageRegistry -}}
+{{- $repository := ternary (printf "%s/%s" $registry $image.repository) $image.repository (ne $registry "") -}}
 {{- if $image.digest -}}
 {{- printf "%s@%s" $repository $image.digest -}}
 {{- else -}}

@@ -4,6 +4,10 @@
 {{- include "trainshed.fullname" . }}-controller
 {{- end -}}
 
+{{- define "trainshed.classesName" -}}
+{{- include "trainshed.fullname" . }}-classes
+{{- end -}}
+
 {{- define "trainshed.progressKeyName" -}}
 {{- include "trainshed.fullname" . }}-progress-key
 {{- end -}}

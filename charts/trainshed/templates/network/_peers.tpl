@@ -16,7 +16,7 @@
   {{- with .Values.networkPolicy.apiServerCIDRs }}
   to:
     {{- range . }}
-    - ipBlock: {cidr: {{ . }}}
+    - ipBlock: {cidr: {{ . | quote }}}
     {{- end }}
   {{- end }}
 {{- end -}}

@@ -21,7 +21,7 @@ for what Ray waits a minute by default, 10 seconds do. Their Pods end and new on
 {{- $_ := set $env $name $value -}}
 {{- end -}}
 {{- range $name, $value := $env }}
-- {name: {{ $name }}, value: {{ toString $value | quote }}}
+- {name: {{ $name | quote }}, value: {{ toString $value | quote }}}
 {{- end }}
 {{- end -}}
 
@@ -30,18 +30,18 @@ for what Ray waits a minute by default, 10 seconds do. Their Pods end and new on
 - {name: tmp, mountPath: /tmp}
 - {name: home, mountPath: /home/ray}
 {{- if not .Values.storage.url }}
-- {name: storage, mountPath: {{ .Values.storage.mountPath }}}
+- {name: storage, mountPath: {{ .Values.storage.mountPath | quote }}}
 {{- end }}
 {{- end -}}
 
 {{- define "trainshed.volumes" -}}
 - name: tmp
-  emptyDir: {sizeLimit: {{ .Values.scratch.tmp }}}
+  emptyDir: {sizeLimit: {{ .Values.scratch.tmp | quote }}}
 - name: home
-  emptyDir: {sizeLimit: {{ .Values.scratch.home }}}
+  emptyDir: {sizeLimit: {{ .Values.scratch.home | quote }}}
 {{- if not .Values.storage.url }}
 - name: storage
-  persistentVolumeClaim: {claimName: {{ include "trainshed.claimName" . }}}
+  persistentVolumeClaim: {claimName: {{ include "trainshed.claimName" . | quote }}}
 {{- end }}
 {{- end -}}
 
@@ -62,10 +62,10 @@ imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with $node.runtimeClassName }}
-runtimeClassName: {{ . }}
+runtimeClassName: {{ . | quote }}
 {{- end }}
 {{- with $node.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with $node.nodeSelector }}
 nodeSelector:
@@ -84,7 +84,7 @@ affinity:
 {{/* What the Ray container of head and workers has in common. Takes (list $ ENV). */}}
 {{- define "trainshed.rayContainer" -}}
 {{- $root := index . 0 -}}
-image: {{ include "trainshed.image" (list $root $root.Values.image) }}
+image: {{ include "trainshed.image" (list $root $root.Values.image) | quote }}
 imagePullPolicy: {{ $root.Values.image.pullPolicy }}
 securityContext:
   {{- include "trainshed.securityContext" $root | nindent 2 }}

@@ -1,0 +1,66 @@
+"""Where images come from: with a mirror, from nowhere else."""
+
+from collections.abc import Iterator
+
+import pytest
+import yaml
+from pydantic import JsonValue
+
+from hack.chart.helm import prepare_chart
+from tests.chart.pods import containers_of, expand_pods
+from tests.chart.rendering import VALUES_FILES, Object, Renderer, of_kind, text
+from tests.chart.test_bundle import STAND_IN
+
+MIRROR = "mirror.example:5000/all"
+ON_MIRROR = (
+    f"--set=global.imageRegistry={MIRROR}",
+    f"--set=kuberay-operator.image.repository={MIRROR}/kuberay/operator",
+)
+
+
+@pytest.fixture(scope="module")
+def whole(helm: str, tmp_path_factory: pytest.TempPathFactory) -> Renderer:
+    """The chart with KubeRay's stand-in, whose image has to be on the mirror as well."""
+    return Renderer(helm, prepare_chart(tmp_path_factory.mktemp("whole"), STAND_IN))
+
+
+def images(objects: list[Object]) -> list[str]:
+    """Return every image of every Pod and of every class of clusters."""
+    pods = [text(each, "image") for pod in expand_pods(objects) for each in containers_of(pod)]
+    return pods + [image for thing in of_kind(objects, "ConfigMap") for image in _in_classes(thing)]
+
+
+def _in_classes(thing: Object) -> Iterator[str]:
+    data = thing.get("data")
+    assert isinstance(data, dict)
+    if "classes.yaml" in data:
+        yield from _named_image(yaml.safe_load(str(data["classes.yaml"])))
+
+
+def _named_image(value: JsonValue) -> Iterator[str]:
+    items = value.items() if isinstance(value, dict) else enumerate(value)  # type: ignore[arg-type]
+    for key, item in items:
+        if isinstance(item, (dict, list)):
+            yield from _named_image(item)
+        elif key == "image":
+            yield str(item)
+
+
+@pytest.mark.parametrize("file", VALUES_FILES)
+def test_with_a_mirror_no_image_comes_from_elsewhere(whole: Renderer, file: str) -> None:
+    used = images(whole.render(VALUES_FILES[file], *ON_MIRROR))
+
+    assert len(used) >= 6
+    assert [image for image in used if not image.startswith(f"{MIRROR}/")] == []
+
+
+def test_the_example_of_an_air_gap_leaves_its_mirror_nowhere(whole: Renderer) -> None:
+    used = images(whole.render(VALUES_FILES["airgapped-values.yaml"]))
+
+    assert [i for i in used if not i.startswith("registry.example.internal:5000/mirror/")] == []
+
+
+def test_without_a_mirror_each_image_keeps_its_registry(renderer: Renderer) -> None:
+    used = images(renderer.render(None, "--set=image.registry=a.example"))
+
+    assert {image.partition("/")[0] for image in used} == {"a.example", "ghcr.io"}

@@ -1,0 +1,224 @@
+"""What the hook before an uninstall does to runs, the controller and RayJobs."""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+import pytest
+from pydantic import JsonValue
+
+from tests.builders import make_document
+from tests.controller.api_server import ApiServer, Refused, Request
+from trainshed_api.json_object import JsonObject, as_object
+from trainshed_controller.clock import Clock
+from trainshed_controller.errors import ApiError
+from trainshed_controller.settings import read_platform
+from trainshed_controller.uninstall import Removal, TimeError
+
+ATTEMPT: JsonObject = {"number": 1, "generation": 1, "rayJob": "x-1", "jobId": "x-0-1"}
+OPEN: JsonObject = {"phase": "Running", "attempt": 1, "attempts": [ATTEMPT]}
+
+
+@dataclass
+class Site(ApiServer):
+    """An API server with a controller that stops what is suspended, while it runs.
+
+    Attributes:
+        deaf: requests, as METHOD plural/name, that fail, and how often.
+        vanishing: runs that are deleted as soon as they have been listed.
+        stubborn: runs whose driver does not stop.
+        replicas: of the controller's Deployment; None where there is none.
+    """
+
+    deaf: dict[str, int] = field(default_factory=dict)
+    vanishing: set[str] = field(default_factory=set)
+    stubborn: set[str] = field(default_factory=set)
+    replicas: int | None = 1
+
+    def add_run(self, name: str, status: JsonObject | None = None, **spec: JsonValue) -> None:
+        """Add a run; one that has begun has its RayJob."""
+        document = make_document(**spec)
+        document["metadata"] = {"name": name, "namespace": "team"}
+        kept = self.put("trainingruns", document | ({"status": status} if status else {}))
+        if status == OPEN:
+            self.add_job(f"{name}-1", owner=str(as_object(kept["metadata"])["uid"]))
+
+    def add_job(self, name: str, owner: str) -> None:
+        references: JsonValue = [{"controller": True, "uid": owner}]
+        metadata: JsonObject = {"name": name, "namespace": "team", "ownerReferences": references}
+        self.put("rayjobs", {"metadata": metadata})
+
+    def is_suspended(self, name: str) -> bool:
+        run = as_object(self.get("trainingruns", name))
+        return as_object(run["spec"]).get("suspend") is True
+
+    def answer(self, request: Request) -> JsonObject:
+        *_, plural, name = request.path.split("/")
+        what = f"{request.method} {plural}/{name}"
+        if self.deaf.get(what, 0):
+            self.deaf[what] -= 1
+            raise Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "not now")
+        if name == "scale":
+            return self._scale()
+        said = super().answer(request)
+        if name == "trainingruns":
+            for gone in self.vanishing:
+                self.drop("trainingruns", gone)
+        if request.method == "PATCH" and plural == "trainingruns" and name not in self.stubborn:
+            self._stop(name)
+        return said
+
+    def _scale(self) -> JsonObject:
+        if self.replicas is None:
+            raise Refused(HTTPStatus.NOT_FOUND, "no Deployment")
+        self.replicas = 0
+        return {}
+
+    def _stop(self, name: str) -> None:
+        run = as_object(self.get("trainingruns", name))
+        if self.replicas and "status" in run:
+            ended: JsonObject = ATTEMPT | {"outcome": "Stopped"}
+            stopped: JsonObject = {"phase": "Suspended", "attempt": 1, "attempts": [ended]}
+            self.put("trainingruns", run | {"status": stopped})
+
+
+@dataclass
+class Seconds:
+    """A clock that goes on by a second with each look at it."""
+
+    passed: float = 0.0
+
+    def __call__(self) -> float:
+        self.passed += 1.0
+        return self.passed
+
+
+def remove(site: Site, seconds: float = 240) -> None:
+    """Do what the hook does, with so much time."""
+    told = {
+        "TRAINSHED_CONTROLLER_NAMESPACE": "team",
+        "TRAINSHED_CONTROLLER_UNINSTALL_SECONDS": str(seconds),
+    }
+    platform, clock = read_platform(told), Clock(monotonic=Seconds())
+    asyncio.run(Removal(site.connect(), platform, "controller", clock, look_seconds=0.0).run())
+
+
+def test_live_and_waiting_runs_are_suspended_and_rayjobs_go() -> None:
+    site = Site()
+    site.add_run("live", OPEN)
+    site.add_run("waiting")
+    site.add_run("over", {"phase": "Succeeded", "completionTime": "2026-11-21T12:00:00Z"})
+    site.add_job("somebody-elses", "another-uid")
+
+    remove(site)
+
+    assert site.is_suspended("live")
+    assert site.is_suspended("waiting")
+    assert not site.is_suspended("over")
+    assert site.names("rayjobs") == ["somebody-elses"]
+    assert site.replicas == 0
+
+
+def test_the_controller_lives_until_runs_have_stopped() -> None:
+    site = Site()
+    site.add_run("live", OPEN)
+
+    remove(site)
+
+    assert "Stopped" in str(site.get("trainingruns", "live"))
+
+
+def test_a_run_that_is_deleted_meanwhile_keeps_nobody_up() -> None:
+    site = Site(vanishing={"gone"})
+    site.add_run("gone", OPEN)
+    site.add_run("live", OPEN)
+
+    remove(site)
+
+    assert site.is_suspended("live")
+    assert site.replicas == 0
+
+
+def test_a_run_that_cannot_be_suspended_is_told_and_keeps_nobody_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    site = Site(deaf={"PATCH trainingruns/bad": 1000})
+    site.add_run("bad", OPEN)
+    site.add_run("live", OPEN)
+
+    remove(site)
+
+    assert site.is_suspended("live")
+    assert site.names("rayjobs") == []
+    [warning] = [row.message for row in caplog.records if row.levelno == logging.WARNING]
+    assert warning.startswith("team/bad could not be suspended, a later installation starts it: ")
+    assert "not now" in warning
+
+
+HICCUPS = ["GET team/trainingruns", "GET team/rayjobs", "PATCH controller/scale"]
+
+
+@pytest.mark.parametrize("what", ["PATCH trainingruns/live", "DELETE rayjobs/live-1", *HICCUPS])
+def test_a_request_that_fails_is_made_again(what: str, caplog: pytest.LogCaptureFixture) -> None:
+    site = Site(deaf={what: 3})
+    site.add_run("live", OPEN)
+
+    remove(site)
+
+    assert site.is_suspended("live")
+    assert site.names("rayjobs") == []
+    assert site.replicas == 0
+    assert not [row for row in caplog.records if row.levelno >= logging.WARNING]
+
+
+def test_an_api_server_that_never_answers_is_an_error() -> None:
+    with pytest.raises(ApiError, match="not now"):
+        remove(Site(deaf={"GET team/trainingruns": 100_000}))
+
+
+def test_a_grace_longer_than_the_time_there_is_stops_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    site = Site()
+    site.add_run("patient", OPEN, gracePeriodSeconds=600)
+    site.add_run("live", OPEN)
+
+    with pytest.raises(TimeError) as refusal:
+        remove(site)
+
+    assert str(refusal.value) == (
+        "stopping these runs may take 690 seconds and this hook has 240; nothing was stopped. "
+        "Suspend them and wait until they are, or give more time: helm upgrade with "
+        "controller.uninstallSeconds=690, then helm uninstall with --timeout=750s"
+    )
+    assert [row.message for row in caplog.records] == ["team/patient: gracePeriodSeconds is 600"]
+    assert not [request for request in site.asked if request.method != "GET"]
+    remove(site, seconds=690)
+    assert site.is_suspended("patient")
+
+
+def test_a_run_that_has_not_begun_needs_no_grace() -> None:
+    site = Site()
+    site.add_run("waiting", gracePeriodSeconds=600)
+
+    remove(site)
+
+    assert site.is_suspended("waiting")
+
+
+def test_a_driver_that_does_not_stop_loses_its_rayjob_in_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    site = Site(stubborn={"live"})
+    site.add_run("live", OPEN)
+
+    remove(site)
+
+    assert site.names("rayjobs") == []
+    assert "not all runs stopped in time" in caplog.text
+
+
+def test_a_second_try_finds_less_and_is_no_error() -> None:
+    remove(Site(replicas=None))
