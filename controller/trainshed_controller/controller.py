@@ -12,6 +12,7 @@ from trainshed_controller.allowance import Allowance
 from trainshed_controller.begin import wants_room
 from trainshed_controller.cache import cluster_of
 from trainshed_controller.clock import Clock
+from trainshed_controller.cluster import RUNS
 from trainshed_controller.errors import ApiError, BugError, ConflictError, GoneError, RefusedError
 from trainshed_controller.internal_error import internal_error_patch
 from trainshed_controller.model import Key, Refusal
@@ -156,6 +157,8 @@ class Controller:
         try:
             view = await self._write(view, patch) if patch else view
         except GoneError:
+            if await self._cluster.uid_of(RUNS, view.namespace, view.name) == view.uid:
+                raise  # it is there: whoever said so was wrong
             # Its deletion was missed.
             self._cache.runs.drop(view)
             self.forget(view)

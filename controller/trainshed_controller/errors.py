@@ -8,6 +8,13 @@ from http import HTTPStatus
 from trainshed_api.json_object import as_object
 
 _FIRST_OF_SERVER = 500
+# Gone is no object: it is the version that a LIST was to go on from.
+_PASSING = (
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.REQUEST_TIMEOUT,
+    HTTPStatus.GONE,
+    HTTPStatus.TOO_MANY_REQUESTS,
+)
 _LONGEST_MESSAGE, _LONGEST_PAUSE_SECONDS = 1000, 60.0
 
 
@@ -62,15 +69,13 @@ def error_of(wanted: str, status: int, text: bytes, retry_after: str) -> ApiErro
     message = _message(text)
     said = f"{wanted}: {status} {message}"
     match status:
-        case HTTPStatus.NOT_FOUND | HTTPStatus.GONE:
+        case HTTPStatus.NOT_FOUND:
             return GoneError(said)
         case HTTPStatus.CONFLICT:
             return ConflictError(said)
-        case HTTPStatus.UNAUTHORIZED | HTTPStatus.REQUEST_TIMEOUT | HTTPStatus.TOO_MANY_REQUESTS:
-            return RetryError(said, _pause(retry_after))
         case HTTPStatus.FORBIDDEN | HTTPStatus.UNPROCESSABLE_ENTITY:
             return RefusedError(wanted, message)
-        case _ if status >= _FIRST_OF_SERVER:
+        case _ if status in _PASSING or status >= _FIRST_OF_SERVER:
             return RetryError(said, _pause(retry_after))
         case _:
             return BugError(said)

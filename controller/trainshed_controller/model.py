@@ -162,13 +162,14 @@ class Heard:
 
 
 @dataclass(frozen=True)
-<<<<<<< HEAD
 class Refusal:
     """The API server's word why it does not take a RayJob, and when it was asked last."""
 
     message: str
     time: datetime
-=======
+
+
+@dataclass(frozen=True)
 class Question:
     """What only the head of a RayCluster knows of an attempt's job.
 
@@ -189,7 +190,6 @@ class RaysWord:
 
     over: bool | None = None
     last_word: Snapshot | None = None
->>>>>>> c422d945c1d828ed635aa830e17b8cf8945b42ee
 
 
 @dataclass(frozen=True)

@@ -99,13 +99,8 @@ class Operator:
         )  # fmt: skip
         door = Door(_LIMITS, self._metrics.refused_connections.inc)
         host = platform.progress_host
-<<<<<<< HEAD
-        await _listen(stack, progress.application(), host, platform.progress_port)
-        resync = Resync(self._cache, cluster, self._enqueue, controller.forget)
-=======
         await _listen(stack, progress.application(), door, host, platform.progress_port)
-        await self._list_all(cluster)
->>>>>>> c422d945c1d828ed635aa830e17b8cf8945b42ee
+        resync = Resync(self._cache, cluster, self._enqueue, controller.forget)
         tasks = [
             asyncio.create_task(events.run(), name="events"),
             asyncio.create_task(self._watch(), name="watch"),

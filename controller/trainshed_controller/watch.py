@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainshed_api.names import SECONDS_AFTER_GRACE
 from trainshed_controller import status as states
+from trainshed_controller.asking import SILENT_SECONDS
 from trainshed_controller.finish import finish
 from trainshed_controller.judge import Case, judge
 from trainshed_controller.model import Plan
@@ -21,8 +22,6 @@ SOON_SECONDS = 2.0
 # Quotas change when somebody else ends, which nobody tells.
 _REFUSED_SECONDS = 30.0
 REFUSED = "RayJobRefused"
-# Drivers tell of themselves every few seconds.
-_SILENT_SECONDS = 120.0
 # An answer of a head, or that there is none, is told sooner.
 _ANSWER_SECONDS = 30.0
 
@@ -160,7 +159,7 @@ def _say_how_it_is(
 def _silence(turn: Turn, attempt: AttemptStatus) -> str:
     """Return what is known of a driver that says nothing; empty for one that does."""
     silent = turn.seen.heard.silent_seconds
-    if attempt.start_time is None or not turn.settings.progress_url or silent < _SILENT_SECONDS:
+    if attempt.start_time is None or not turn.settings.progress_url or silent < SILENT_SECONDS:
         return ""
     ray = {True: "that its job is over", False: "that its job runs", None: "nothing either"}
     return f"no word of the driver for {int(silent // 60)} minutes; Ray says {ray[turn.seen.over]}"

@@ -22,7 +22,7 @@ KINDS: dict[int, type[ApiError]] = {
     405: BugError,
     408: RetryError,
     409: ConflictError,
-    410: GoneError,
+    410: RetryError,
     415: BugError,
     422: RefusedError,
     429: RetryError,
