@@ -5,6 +5,7 @@ Only the API server is waited for. What a Ray head is asked, the prober asks bes
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from trainshed_controller.snapshots import SnapshotStore
 from trainshed_controller.status import open_attempt
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trainshed_api.status import AttemptStatus
     from trainshed_controller.cache import Cache
     from trainshed_controller.cluster import Cluster
@@ -33,14 +36,24 @@ class Observer:
     """Sees one run at a time.
 
     snapshots: what drivers say, for whoever hears them.
+
+    Args:
+        clock: seconds that only go on.
     """
 
-    def __init__(self, cache: Cache, cluster: Cluster, prober: Prober, settings: Settings) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        cluster: Cluster,
+        prober: Prober,
+        settings: Settings,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._cache = cache
         self._cluster = cluster
         self._prober = prober
         self._settings = settings
-        self.snapshots = SnapshotStore()
+        self.snapshots = SnapshotStore(clock)
 
     async def see(self, view: RunView, place: Place | None) -> Observed:
         """Return all that is known of the run."""
