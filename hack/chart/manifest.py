@@ -16,6 +16,9 @@ HEADER = """\
 #   kubectl apply -f manifests/install.yaml
 #   kubectl -n trainshed wait raycluster/trainshed --for=jsonpath='{.status.state}'=ready --timeout=15m
 #
+# Never `kubectl delete -f` this file: the namespace, the volume with every run on it, and the kind TrainingRun with all
+# TrainingRuns of the cluster would go, and no run would be stopped first. docs/install.md says what to delete instead.
+#
 # To change a value use the chart: docs/install.md.
 ---
 apiVersion: v1

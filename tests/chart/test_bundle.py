@@ -94,6 +94,25 @@ def test_the_manifest_brings_its_namespace_and_no_hook() -> None:
     ]
 
 
+def test_who_would_delete_by_the_manifest_is_told_what_else_would_go() -> None:
+    manifest = (ROOT / "manifests" / "install.yaml").read_text()
+    header, _, objects = manifest.partition("\n---\n")
+
+    for kind in ("Namespace", "PersistentVolumeClaim", "CustomResourceDefinition"):
+        assert f"\nkind: {kind}\n" in f"\n{objects}"
+    for text_of in (header, (ROOT / "docs" / "install.md").read_text()):
+        assert "kubectl delete -f" in text_of
+        assert "the kind TrainingRun with" in text_of
+
+
+def test_the_way_around_the_hook_is_in_the_docs() -> None:
+    docs = (ROOT / "docs" / "install.md").read_text()
+
+    assert "helm uninstall trainshed --namespace trainshed --no-hooks" in docs
+    assert "kubectl -n trainshed logs job/trainshed-uninstall" in docs
+    assert "`controller.uninstallSeconds`" in docs
+
+
 def test_every_value_is_read_by_a_template() -> None:
     templates = "".join(path.read_text() for path in sorted((CHART / "templates").rglob("*.*")))
     whole = {"groupDefaults", "groups", "resources", "labels"}  # taken as they are

@@ -3,13 +3,15 @@
 import base64
 import gzip
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
 
-from tests.chart.rendering import Renderer, at, rows, text
+from hack.cluster.failure import ClusterError
+from tests.chart.rendering import Renderer, at, rows, table, text
 from tests.control_plane.plugin import ControlPlane
 
 MAX_RELEASE_BYTES = 800_000  # a Secret takes 1 MiB
@@ -121,11 +123,83 @@ def test_the_next_commands_are_told(space: Space) -> None:
 def test_two_releases_side_by_side_share_the_storage_and_nothing_else(space: Space) -> None:
     space.helm("install", "trainshed")
     first = space.names()
-    space.helm("install", "blue")
+    space.helm("install", "blue", "--set=controller.enabled=false")
 
     space.uninstall("blue")
 
     assert space.names() == first
+
+
+def test_a_second_controller_in_a_namespace_is_refused(space: Space) -> None:
+    space.helm("install", "trainshed")
+    first = space.names()
+
+    with pytest.raises(ClusterError) as refusal:
+        space.helm("install", "blue")
+
+    assert 'has a controller already, that of release "trainshed"' in str(refusal.value)
+    assert "use another namespace, or set controller.enabled=false" in str(refusal.value)
+    assert space.names() == first
+    # An upgrade of the first is none.
+    space.helm("upgrade", "trainshed", "--set=ray.openFiles=20000")
+
+
+def test_of_two_controllers_that_come_at_once_helm_refuses_one(
+    space: Space, tmp_path: Path
+) -> None:
+    """Neither saw the other when it was rendered: here one does not look."""
+    blind = tmp_path / "chart"
+    shutil.copytree(space.chart, blind)
+    checks = blind / "templates" / "_checks.tpl"
+    looked = 'lookup "v1" "ConfigMap" .Release.Namespace "trainshed.dev"'
+    assert looked in checks.read_text()
+    checks.write_text(checks.read_text().replace(looked, "dict"))
+    space.helm("install", "trainshed")
+
+    with pytest.raises(ClusterError, match=r"ConfigMap \\?\"trainshed.dev\\?\" in namespace"):
+        Space(space.control_plane, space.namespace, blind).helm("install", "blue")
+
+
+def test_controllers_of_two_namespaces_do_not_meet(space: Space) -> None:
+    other = Space(space.control_plane, f"{space.namespace}-b", space.chart)
+    space.helm("install", "trainshed")
+
+    other.helm("install", "trainshed", "--create-namespace")
+
+    assert "configmap/trainshed.dev" in other.names()
+    other.uninstall("trainshed")
+
+
+def test_an_upgrade_by_force_keeps_the_key(space: Space) -> None:
+    space.helm("install", "trainshed")
+    key = base64.b64encode(b"k" * 32).decode()
+    data = json.dumps({"data": {"key": key}})
+    space.kubectl("patch", "secret", "trainshed-progress-key", "--type=merge", "-p", data)
+
+    space.helm("upgrade", "trainshed", "--force")
+
+    assert table(space.read("secret", "trainshed-progress-key"), "data") == {"key": key}
+
+
+@pytest.mark.parametrize(
+    ("value", "want"),
+    [
+        ("accessModes={ReadWriteOnce}", 'has ["ReadWriteMany"], which cannot be changed'),
+        ("storageClass=fast", 'has "slow", which cannot be changed'),
+    ],
+)
+def test_what_cannot_be_changed_of_a_claim_is_refused(space: Space, value: str, want: str) -> None:
+    slow = "--set=storage.claim.storageClass=slow"
+    space.helm("install", "trainshed", slow)
+
+    with pytest.raises(ClusterError) as refusal:
+        space.helm("upgrade", "trainshed", slow, f"--set=storage.claim.{value}")
+
+    assert want in str(refusal.value)
+    space.helm("upgrade", "trainshed", slow)
+    # A claim of another release is used as it is.
+    space.uninstall("trainshed")
+    space.helm("install", "blue", f"--set=storage.claim.{value}")
 
 
 def test_the_record_of_a_release_fits_where_helm_keeps_it(space: Space) -> None:
