@@ -55,8 +55,9 @@ def test_the_hook_ends_before_helm_loses_patience(renderer: Renderer) -> None:
 
 def test_a_hook_that_failed_leaves_its_log(renderer: Renderer) -> None:
     job = uninstall_job(renderer)
-    policy = text(table(job, "metadata", "annotations"), "helm.sh/hook-delete-policy")
+    policies = table(job, "metadata", "annotations")
 
-    assert policy == "before-hook-creation,hook-succeeded"
+    assert text(policies, "helm.sh/hook-delete-policy") == "before-hook-creation,hook-succeeded"
+    assert text(policies, "helm.sh/hook-output-log-policy") == "hook-failed"
     # A Pod that is tried again could meet the Job's deadline, which deletes it.
     assert at(job, "spec", "backoffLimit") == 0
