@@ -13,7 +13,7 @@ from hack.chart.helm import ROOT
 from hack.cluster.failure import ClusterError
 from tests.chart.pods import expand_pods
 from tests.chart.rendering import VALUES_FILES, Object, Renderer, of_kind, rows, table, text
-from tests.control_plane.plugin import ControlPlane
+from tests.control_plane.plugin import ControlPlane, wait_until_served
 from tests.kuberay.rayresources import RayCluster
 from tests.kuberay.validation import cluster_fault
 
@@ -74,7 +74,7 @@ def place(
     control_plane.kubectl(
         "apply", "-f", "-", stdin=documents([space, *accounts, *crds, *NEIGHBOURS])
     )
-    control_plane.kubectl("wait", "--for=condition=Established", "-f", str(MONITORING_CRDS))
+    wait_until_served(control_plane, *(text(crd, "metadata", "name") for crd in crds))
     yield Place(control_plane, name)
     control_plane.kubectl("delete", "namespace", name, "--wait=false")
 

@@ -172,10 +172,17 @@ def _create_kuberay_crds(client: Client) -> None:
     for file in find_kuberay_crds():
         # Not `apply`: its annotation would exceed what an object may carry.
         client.kubectl("create", "--validate=false", "-f", str(file))
+    wait_until_served(client, *KUBERAY_CRDS)
+
+
+def wait_until_served(client: Client, *kinds: str) -> None:
+    """Wait until the API server has these kinds.
+
+    What counts is that they are served; `kubectl wait` fails where a CRD has no conditions yet.
+    """
     deadline = time.monotonic() + 120
-    # What counts is that they are served; `kubectl wait` fails where a CRD has no conditions yet.
-    while not answers(client, "get", ",".join(KUBERAY_CRDS), "--all-namespaces"):
-        assert time.monotonic() < deadline, f"{' and '.join(KUBERAY_CRDS)} are not served"
+    while not answers(client, "get", ",".join(kinds), "--all-namespaces"):
+        assert time.monotonic() < deadline, f"{' and '.join(kinds)} are not served"
         time.sleep(0.1)
 
 
@@ -192,5 +199,5 @@ def create_trainingrun_crd(client: Client) -> str:
     apply = ("apply", "--server-side", "--force-conflicts", "-f", "-")
     client.kubectl(*apply, stdin=json.dumps(crd))
     name = "trainingruns.trainshed.dev"
-    client.kubectl("wait", "--for=condition=Established", "--timeout=120s", f"crd/{name}")
+    wait_until_served(client, name)
     return name

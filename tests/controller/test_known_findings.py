@@ -1,0 +1,220 @@
+"""What is known to be wrong and not mended yet; a test that passes has to lose its mark."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from pydantic import JsonValue
+
+from tests.controller.builders_view import (
+    NOW,
+    SETTINGS,
+    later,
+    make_cluster,
+    make_head,
+    make_job,
+    make_seen,
+    make_snapshot,
+    make_view,
+    make_worker,
+    with_status,
+)
+from trainshed_api.names import FAILED
+from trainshed_api.spechash import spec_hash
+from trainshed_api.status import AttemptStatus
+from trainshed_controller.admission import Request, admit, rooms_now
+from trainshed_controller.cache import Cache
+from trainshed_controller.controller import merge_patch
+from trainshed_controller.judge import Case, judge
+from trainshed_controller.model import GroupView, Observed, Plan, Room, RunView
+from trainshed_controller.queue import WorkQueue
+from trainshed_controller.reconcile import reconcile
+from trainshed_controller.views import read_pod, read_run
+
+if TYPE_CHECKING:
+    from trainshed_api.json_object import JsonObject
+
+RUNNING = make_job(deployment_status="Running", job_status="RUNNING")
+ON_ITS_OWN: JsonValue = {"dedicated": {}}
+
+
+def known(reason: str) -> pytest.MarkDecorator:
+    return pytest.mark.xfail(strict=True, reason=reason)
+
+
+def look(view: RunView, seen: Observed, at: float = 0.0) -> tuple[RunView, Plan]:
+    """Return the run after a look at it, and the plan."""
+    plan = reconcile(view, seen, SETTINGS, later(at))
+    return with_status(view, plan.status), plan
+
+
+@known("A4: the provisioning clock does not stand still while Kueue holds the RayJob")
+def test_a_wait_in_kueue_s_queue_is_no_failure_to_provision() -> None:
+    view = make_view(cluster=ON_ITS_OWN, provisioningDeadlineSeconds=600)
+    seen = make_seen(cluster=None, head=None)
+    view, _ = look(view, seen)
+    held = make_job(suspended=True, deployment_status="Suspended")
+    view, _ = look(view, replace(seen, ray_job=held), 5_000)
+
+    admitted = make_job(deployment_status="Initializing")
+    view, _ = look(view, replace(seen, ray_job=admitted), 5_001)
+
+    assert view.status.phase == "Starting"
+
+
+@known("A7: a class that the platform renamed makes waiting runs fail")
+def test_a_class_that_is_gone_is_waited_for() -> None:
+    view = make_view(cluster={"dedicated": {"class": "renamed"}})
+
+    view, _ = look(view, make_seen(cluster=None, head=None))
+
+    assert view.status.phase == "Queued"
+
+
+@known("A7: an unreadable status is taken for an empty one, and the run begins anew")
+def test_a_status_of_a_later_version_is_left_alone() -> None:
+    metadata: JsonObject = {"name": "digits", "namespace": "team", "uid": "u", "generation": 1}
+    raw: JsonObject = {
+        "apiVersion": "trainshed.dev/v1alpha1",
+        "kind": "TrainingRun",
+        "metadata": metadata,
+        "spec": {"train": "my_module:train"},
+        "status": {"phase": "Hibernating", "attempt": 3},
+    }
+
+    _, plan = look(read_run(raw), make_seen())
+
+    assert plan.begin is None
+
+
+@known("A7: the hash covers defaults, so a field that is added fails runs that are under way")
+def test_a_default_that_nobody_wrote_is_no_part_of_the_training() -> None:
+    run = make_view().run
+    assert run
+    newer = run.spec.model_copy(update={"seed": run.spec.seed + 1})
+    # As read from the same file by a version with another default: nobody set it.
+    assert "seed" not in newer.model_fields_set
+
+    assert spec_hash(newer) == spec_hash(run.spec)
+
+
+@known("A8: no deadline is over the time between the driver's start and its first worker")
+def test_workers_that_are_never_placed_meet_a_deadline() -> None:
+    view = make_view(provisioningDeadlineSeconds=600, stallDeadlineSeconds=600)
+    view, _ = look(view, make_seen())
+    starting = make_snapshot(state="Starting", progress=None)
+    for at in (10.0, 100_000.0):
+        view, _ = look(view, make_seen(ray_job=RUNNING, snapshot=starting), at)
+
+    assert view.status.phase == "Restarting"
+
+
+@known("A16: conditions of a run that ended are not all said anew")
+def test_a_run_that_ended_has_no_cluster_that_is_ready() -> None:
+    view, _ = look(make_view(), make_seen())
+    view, _ = look(view, make_seen(ray_job=RUNNING, snapshot=make_snapshot()), 5)
+    view, _ = look(view, make_seen(ray_job=replace(RUNNING, job_status="SUCCEEDED")), 9)
+
+    assert view.status.phase == "Succeeded"
+    assert not view.status.holds("ClusterReady")
+
+
+@known("A19: only preemption by the scheduler is free")
+@pytest.mark.parametrize("reason", ["DeletionByTaintManager", "EvictionByEvictionAPI"])
+def test_a_head_that_a_drain_takes_costs_no_budget(reason: str) -> None:
+    raw: JsonObject = {
+        "metadata": {"name": "head", "namespace": "team", "uid": "head-1"},
+        "status": {
+            "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": reason}]
+        },
+    }
+
+    assert read_pod(raw).preempted
+
+
+@known("A20: what fails together is tried again together")
+def test_keys_that_failed_together_come_back_one_after_the_other() -> None:
+    async def work(_key: object) -> None:
+        """Nothing."""
+
+    async def ignore(*_: object) -> None:
+        """Nothing."""
+
+    pauses = {WorkQueue(work, ignore)._pause(("run", "team", str(n)), OSError()) for n in range(9)}  # type: ignore[arg-type]  # a key
+
+    assert len(pauses) > 1
+
+
+@known("A20: after the API server's data were restored its versions are smaller, and are refused")
+def test_a_state_of_before_a_restore_is_taken_over() -> None:
+    cache = Cache(SETTINGS)
+    cache.runs.put(make_view())
+    cache.runs.put(replace(make_view(), resource_version="900"))
+
+    assert cache.runs.put(replace(make_view(suspend=True), resource_version="100"))
+
+
+@known("N8: a run that waits for Pods that never come holds up those that would fit")
+def test_who_fits_into_what_is_ready_does_not_wait_for_pods_that_are_declared() -> None:
+    cluster = make_cluster(GroupView("cpu", Room("cpu", 4.0, 0.0, 8e9), 8))
+    ready = [make_worker("cpu", index) for index in range(7)]
+    worker = Room("", 4.0, 0.0, 0.0)
+    wide = Request("wide", 8, worker, 0.0, "", created=NOW)
+    small = Request("small", 1, worker, 0.0, "", created=NOW + timedelta(hours=1))
+
+    places = admit(cluster, ready, [], [wide, small])
+
+    assert places["small"].admitted
+
+
+@known("N10: a neighbour's Pod that ran out of memory takes the blame for this run's error")
+def test_an_error_that_the_driver_explained_is_its_own() -> None:
+    view = make_view()
+    assert view.run
+    attempt = AttemptStatus(
+        number=1, generation=1, ray_job="digits-1", job_id="j", start_time=NOW,
+        head_identity="head-1/c1",
+    )  # fmt: skip
+    told = make_snapshot(
+        state="Ended", outcome=FAILED, exit_code=1, message="ValueError: x", traceback="ValueError"
+    )
+    job = make_job(job_status="FAILED", message="failed with exit code 1")
+    neighbour = make_worker("cpu", 7, ended="OOMKilled", exit_code=137)
+    seen = make_seen(ray_job=job, snapshot=told, pods=(make_head(), neighbour))
+
+    ending = judge(Case(attempt, view.run.spec, seen, NOW, later(10)))
+
+    assert ending
+    assert ending.outcome == "Application"
+
+
+@known("N13: room is what the group says, not what its Pods have")
+def test_room_is_that_of_the_pods_that_are_there() -> None:
+    cluster = make_cluster(GroupView("cpu", Room("cpu", 8.0, 0.0, 8e9), 1))
+    labels: JsonObject = {
+        "ray.io/cluster": "trainshed",
+        "ray.io/group": "cpu",
+        "ray.io/node-type": "worker",
+    }
+    raw: JsonObject = {
+        "metadata": {"name": "w", "namespace": "team", "uid": "w", "labels": labels},
+        "spec": {"containers": [{"name": "ray", "resources": {"limits": {"cpu": "4"}}}]},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+    [room] = rooms_now(cluster, [read_pod(raw)])
+
+    assert room.cpu == 4.0
+
+
+@known("N15: every write of progress sends all attempts again")
+def test_a_write_of_progress_does_not_send_attempts_that_ended() -> None:
+    failed = [
+        {"number": number, "outcome": "Application", "message": "x" * 4_000} for number in range(9)
+    ]
+    before: JsonObject = {"attempts": [*failed, {"number": 9, "time": {"training": 1.0}}]}
+    after: JsonObject = {"attempts": [*failed, {"number": 9, "time": {"training": 2.0}}]}
+
+    assert len(json.dumps(merge_patch(before, after))) < 4_000
