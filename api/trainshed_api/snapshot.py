@@ -170,7 +170,8 @@ class Answer(Record):
 
 def final_snapshot(log: str) -> Snapshot | None:
     """Return the snapshot that a driver's log ends with; None where there is none."""
-    for line in reversed(log.splitlines()):
+    # Only "\n": JSON leaves as they are the other characters that end a line for Python.
+    for line in reversed(log.split("\n")):
         if line.startswith(SNAPSHOT_LINE):
             try:
                 return Snapshot.model_validate_json(line.removeprefix(SNAPSHOT_LINE))

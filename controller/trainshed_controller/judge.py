@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from trainshed_api.v1alpha1 import TrainingRunSpec
     from trainshed_controller.model import Observed, RayJobView
 
-_EXIT_CODE = re.compile(r"failed with exit code (-?[0-9]+)")
+# What follows may be a driver's own words: a number that is no exit code is none of Ray's.
+_EXIT_CODE = re.compile(r"failed with exit code (-?[0-9]{1,9})(?![0-9])")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # How Ray says that its memory monitor killed a worker.
 _RAY_OUT_OF_MEMORY = "OutOfMemoryError"

@@ -174,4 +174,7 @@ def _next_deadline(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus
     if spec.active_deadline_seconds:
         active = states.active_seconds(status, turn.view.created, turn.now)
         left.append(spec.active_deadline_seconds - active)
+    if attempt.start_time is not None and turn.settings.progress_url:
+        # Nobody tells that nothing is told.
+        left.append(SILENT_SECONDS - turn.seen.heard.silent_seconds % SILENT_SECONDS)
     return max(1.0, min(left)) if left else None

@@ -115,6 +115,7 @@ def test_a_snapshot_is_never_too_long_and_says_how_it_ended(metrics: dict[str, f
     assert Snapshot.model_validate_json(payload).outcome == "Failed"
 
 
+SEPARATED = EMPTY.model_copy(update={"message": "a\u2028b", "sequence": 3})
 LOGS: dict[str, tuple[str, int | None]] = {
     "the last line": (f"words\n{SNAPSHOT_LINE}{EMPTY.to_line()}\n", 0),
     "the last of two": (
@@ -123,6 +124,7 @@ LOGS: dict[str, tuple[str, int | None]] = {
         7,
     ),
     "words of Ray's after it": (f"{SNAPSHOT_LINE}{EMPTY.to_line()}\nshutting down\n", 0),
+    "a word with a line's end of another kind": (f"{SNAPSHOT_LINE}{SEPARATED.to_line()}\r\n", 3),
     "an empty log": ("", None),
     "a line that was cut": (f"{SNAPSHOT_LINE}{EMPTY.to_line()[:20]}\n", None),
 }

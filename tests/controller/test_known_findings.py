@@ -211,7 +211,7 @@ def test_room_is_that_of_the_pods_that_are_there() -> None:
 
 @known("N15: every write of progress sends all attempts again")
 def test_a_write_of_progress_does_not_send_attempts_that_ended() -> None:
-    failed = [
+    failed: list[JsonValue] = [
         {"number": number, "outcome": "Application", "message": "x" * 4_000} for number in range(9)
     ]
     before: JsonObject = {"attempts": [*failed, {"number": 9, "time": {"training": 1.0}}]}

@@ -1,5 +1,6 @@
 """What drivers post, and what they are answered."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
@@ -171,7 +172,6 @@ STRANGE = {
     "a number that is none": ("\N{SUPERSCRIPT TWO}", "Bearer x", 404),
     "a number without end": ("9" * 5000, "Bearer x", 404),
     "a number below one": ("0", "Bearer x", 404),
-    "a bearer that is no text": ("1", "Bearer \udcff\udcfe", 401),
     "no bearer": ("1", "", 401),
 }
 
@@ -216,3 +216,35 @@ async def test_a_number_that_no_status_can_hold_is_refused_by_its_field(
     assert answer.status == 422
     assert (await answer.text()).startswith(f"{field}: ")
     assert len(setting.heard) == 0
+
+
+async def test_a_snapshot_that_never_comes_to_its_end_is_not_waited_for() -> None:
+    async def drip() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    cache = Cache(SETTINGS)
+    server = ProgressServer(
+        cache, KEY, SnapshotStore(), lambda _: None, Metrics(cache), lambda: True, body_seconds=0.05
+    )
+    headers = {"Authorization": f"Bearer {progress_token(KEY, 'team', 'digits', UID, 1)}"}
+    async with TestClient(TestServer(server.application())) as client:
+        answer = await client.post(
+            progress_path("team", "digits", UID, 1), data=drip(), headers=headers
+        )
+
+        assert answer.status == 408
+        assert answer.headers["Connection"] == "close"
+
+
+async def test_a_bearer_that_is_no_text_is_refused(setting: Setting) -> None:
+    server = setting.client.server
+    reader, writer = await asyncio.open_connection(str(server.host), server.port)
+    path = progress_path("team", "digits", UID, 1)
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nAuthorization: Bearer "
+
+    writer.write(head.encode() + b"\xff\xfe\r\n\r\n")
+    answer = await reader.read()
+    writer.close()
+
+    assert answer.startswith(b"HTTP/1.1 401 ")

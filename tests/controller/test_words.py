@@ -159,3 +159,15 @@ def test_a_snapshot_with_anything_in_a_field_is_read_or_refused(value: object, f
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 50_000, "\x00", "1", '"', ""])
 def test_what_is_no_snapshot_at_all_is_none(text: str) -> None:
     assert final_snapshot(f"{SNAPSHOT_LINE}{text}\n") is None
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "9" * 20, "-" + "9" * 30])
+def test_an_exit_code_that_a_driver_made_up_is_none(number: str) -> None:
+    view = make_view()
+    view = with_status(view, reconcile(view, make_seen(), SETTINGS, later(0)).status)
+    message = f"Job supervisor actor died: failed with exit code {number}"
+    job = make_job(job_status="FAILED", deployment_status="Failed", message=message)
+
+    after = reconcile(view, make_seen(ray_job=job), SETTINGS, later(5)).status
+
+    assert after.attempts[-1].exit_code is None
