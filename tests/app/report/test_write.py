@@ -301,7 +301,7 @@ def make_events() -> st.SearchStrategy[list[AnyEvent]]:
         st.builds(make_progress, STEPS, metrics=METRICS, samples_per_second=VALUES),
         st.builds(make_evaluated, STEPS, metrics=METRICS),
         st.builds(make_checkpoint, STEPS),
-        st.builds(WorkersLost, time=st.floats(0, 1e12), message=st.text(), resumed_from=resumes),
+        st.builds(WorkersLost, time=st.floats(0, 2e11), message=st.text(), resumed_from=resumes),
         st.builds(make_finished, metrics=METRICS),
     )
     return st.lists(one, max_size=12)
