@@ -85,7 +85,7 @@ def make_settings(timings: Timings) -> kopf.OperatorSettings:
     settings.networking.request_timeout = timings.request_seconds
     settings.watching.inactivity_timeout = timings.silence_seconds
     # Objects of 1.4 MB may be in a page, each thirty times as large when it is parsed.
-    settings.watching.chunk_size = 10
+    settings.watching.chunk_size = 5
     settings.watching.label_selectors["pods"] = RAY_PODS
     settings.queueing.worker_limit = 50
     # A limit of workers with the default idle time of 5 s would be 10 objects a second.
