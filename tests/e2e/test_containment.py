@@ -191,7 +191,7 @@ def test_a_controller_that_is_away_longer_than_the_stall_deadline(runs: Runs) ->
                 name,
                 epochs=30,
                 seconds_per_step=SECONDS_PER_STEP,
-                workers={"count": 1, "resources": {"cpu": 0.25}},
+                workers={"count": 1, "resources": {"cpu": "250m"}},
                 stallDeadlineSeconds=STALL_SECONDS,
             )
         )
