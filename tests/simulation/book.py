@@ -11,26 +11,21 @@ from trainshed_api.json_object import JsonObject, as_object
 from trainshed_api.quantity import parse_cores
 from trainshed_api.status import TrainingRunStatus
 
-# A RayJob may outlive its attempt for as long as its deletion needs.
 _HAIR = 1e-9
-
-
-class BrokenError(AssertionError):
-    """Something happened that must not."""
 
 
 @dataclass
 class Book:
     """Keeps what was, and says what is wrong with what is.
 
-    cores: of the shared cluster. drivers: of each RayJob, by name, oldest first.
+    cores: of the shared cluster. drivers: of each attempt, by uid and number, oldest first.
     can_ask: whether a RayCluster's head answers and is the one that it was.
     """
 
     cores: float
     can_ask: Callable[[], bool]
     faults: list[str] = field(default_factory=list)
-    drivers: dict[str, list[Driver]] = field(default_factory=dict)
+    drivers: dict[tuple[str, int], list[Driver]] = field(default_factory=dict)
     _statuses: dict[str, TrainingRunStatus] = field(default_factory=dict)
     _held: dict[str, float] = field(default_factory=dict)
     _made: dict[str, int] = field(default_factory=dict)
@@ -58,11 +53,13 @@ class Book:
         new = TrainingRunStatus.model_validate(as_object(change.raw.get("status")))
         old = self._statuses.get(uid, TrainingRunStatus())
         self._statuses[uid] = new
-        self._check_numbers(name, old, new)
+        self._check_numbers(name, uid, old, new)
         self._check_end(name, old, new)
         self._check_room(name, uid, change.raw, new)
 
-    def _check_numbers(self, name: str, old: TrainingRunStatus, new: TrainingRunStatus) -> None:
+    def _check_numbers(
+        self, name: str, uid: str, old: TrainingRunStatus, new: TrainingRunStatus
+    ) -> None:
         if new.attempt not in (old.attempt, old.attempt + 1):
             self.blame(f"{name}: attempt {new.attempt} after {old.attempt}")
         before = {attempt.number: attempt for attempt in old.attempts}
@@ -71,14 +68,10 @@ class Book:
             if known and known.outcome and known.outcome != attempt.outcome:
                 self.blame(f"{name}: attempt {attempt.number} was {known.outcome}, now "
                            f"{attempt.outcome}")  # fmt: skip
-            opened = known is None or known.outcome is None
-            if opened and attempt.outcome:
-                self._check_ending(f"{name}-{attempt.number}", attempt.outcome, attempt.reason)
-
-    def _check_ending(self, job: str, outcome: str, reason: str) -> None:
-        driver = self._healthy(job)
-        if driver:
-            self.blame(f"{job}: {outcome} ({reason}), and its driver is healthy")
+            is_new = known is None or known.outcome is None
+            if is_new and attempt.outcome and self._is_healthy(uid, attempt.number):
+                how = f"{attempt.outcome} ({attempt.reason})"
+                self.blame(f"{name}-{attempt.number}: {how}, and its driver is healthy")
 
     def _check_end(self, name: str, old: TrainingRunStatus, new: TrainingRunStatus) -> None:
         if old.completion_time and (
@@ -103,25 +96,30 @@ class Book:
 
     def _check_job(self, change: Change) -> None:
         metadata = as_object(change.raw["metadata"])
-        name = str(metadata["name"])
+        owner = owner_of(metadata)
+        if not owner:
+            return
+        name, number = str(metadata["name"]), int(str(metadata["name"]).rpartition("-")[2])
         if change.type == "DELETED" or "deletionTimestamp" in metadata:
-            if self._healthy(name):
+            if self._is_healthy(owner, number):
                 self.blame(f"{name}: deleted, and its driver is healthy")
-        elif change.type == "ADDED" and metadata.get("ownerReferences"):
-            self._check_creation(name)
+        elif change.type == "ADDED":
+            alive = [
+                attempt
+                for (uid, attempt), drivers in self.drivers.items()
+                if uid == owner and any(driver.alive for driver in drivers)
+            ]
+            if alive and self.can_ask():
+                self.blame(f"{name}: created while the driver of attempt {alive} runs")
 
-    def _check_creation(self, name: str) -> None:
-        run, _, number = name.rpartition("-")
-        alive = [
-            job
-            for job, drivers in self.drivers.items()
-            if job.rpartition("-")[0] == run and any(driver.alive for driver in drivers)
-        ]
-        if alive and self.can_ask():
-            self.blame(f"{name}: created while the driver of {', '.join(alive)} runs")
+    def _is_healthy(self, uid: str, number: int) -> bool:
+        return any(driver.is_healthy for driver in self.drivers.get((uid, number), ()))
 
-    def _healthy(self, job: str) -> Driver | None:
-        return next((d for d in self.drivers.get(job, ()) if d.is_healthy), None)
+
+def owner_of(metadata: JsonObject) -> str:
+    """Return the uid of the run that an object belongs to; empty for none."""
+    owners = metadata.get("ownerReferences")
+    return str(as_object(owners[0])["uid"]) if isinstance(owners, list) and owners else ""
 
 
 class InternalErrors(logging.Handler):

@@ -1,7 +1,6 @@
 """The head of a RayCluster: its memory of jobs, its drivers, and a dashboard that may be silent."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -39,15 +38,22 @@ class Job:
         """Whether it ended."""
         return self.status in OVER
 
+    def kill(self, status: str) -> None:
+        """End it by SIGKILL."""
+        if self.task:
+            self.task.cancel()
+        self.status = status
+
 
 @dataclass
 class Head:
     """One container of a head.
 
-    identity: changes with it. answers: whether its dashboard does.
+    identity: changes with it. answers: whether its dashboard does, and since when.
     """
 
     identity: str
+    answers_since: float
     alive: bool = True
     answers: bool = True
     jobs: dict[str, Job] = field(default_factory=dict)
@@ -83,9 +89,8 @@ class Head:
         asyncio.get_running_loop().call_later(grace_seconds, self._kill, job)
 
     def _kill(self, job: Job) -> None:
-        if not job.is_over and job.task:
-            job.task.cancel()
-            job.status = "STOPPED"
+        if not job.is_over:
+            job.kill("STOPPED")
 
     def die(self) -> None:
         """End with all that runs on it."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -43,7 +43,7 @@ class KubeRay:
         if change.plural == "trainingruns" and change.type == "DELETED":
             self._start(self._collect(str(as_object(change.raw["metadata"])["uid"])))
 
-    def _start(self, work: "asyncio.coroutines.Coroutine[object, object, None]") -> None:
+    def _start(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
