@@ -21,9 +21,11 @@ from trainshed_controller.jobs import JobsApi
 from trainshed_controller.metrics import Metrics
 from trainshed_controller.model import Key, Settings
 from trainshed_controller.observe import Observer
+from trainshed_controller.prober import Prober
 from trainshed_controller.progress import ProgressServer
 from trainshed_controller.queue import WorkQueue
 from trainshed_controller.resync import Resync
+from trainshed_controller.snapshots import SnapshotStore
 
 KEY = b"key"
 _KINDS = {
@@ -58,17 +60,18 @@ class Process:
         self.cache = Cache(settings)
         self.metrics = Metrics(self.cache)
         cluster = around.server.connect(wire.carry)
-        heads = cast("JobsApi", around.heads)
-        observer = Observer(self.cache, cluster, heads, settings)
+        self._entrance = _Entrance()
+        self._prober = Prober(
+            cast("JobsApi", around.heads), self._entrance.add, clock=CLOCK.monotonic
+        )
+        observer = Observer(self.cache, cluster, self._prober, settings)
+        observer.snapshots = SnapshotStore(CLOCK.monotonic)
         self._events = EventPoster(cluster.post_event)
         self.controller = Controller(
             self.cache, cluster, observer, self._events, settings, self.metrics, KEY, CLOCK
         )
-        self.queue = WorkQueue(
-            self.controller.work, self.controller.trouble, asyncio.get_running_loop().time
-        )
-        self.controller.queue = self.queue
-        self._entrance = _Entrance(self.queue)
+        self.queue = WorkQueue(self.controller.work, self.controller.trouble, CLOCK.monotonic)
+        self.controller.queue = self._entrance.queue = self.queue
         self.is_ready = False
         progress = ProgressServer(
             self.cache, KEY, observer.snapshots, self.queue.add, self.metrics, lambda: self.is_ready
@@ -90,6 +93,7 @@ class Process:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await self._prober.close()
         raise AssertionError("nothing ended")
 
     async def _work(self) -> None:
@@ -159,8 +163,9 @@ class _Entrance:
     """Brings keys into the queue in an order of their own: that of a set changes with the process
     that Python runs in."""
 
-    def __init__(self, queue: WorkQueue) -> None:
-        self._queue = queue
+    queue: WorkQueue
+
+    def __init__(self) -> None:
         self._keys: list[Key] = []
 
     def add(self, key: Key) -> None:
@@ -172,6 +177,6 @@ class _Entrance:
         keys, self._keys = sorted(set(self._keys)), []
         for key in keys:
             if key.kind == "cluster":
-                self._queue.add_after(key, 0.05)
+                self.queue.add_after(key, 0.05)
             else:
-                self._queue.add(key)
+                self.queue.add(key)
