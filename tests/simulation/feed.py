@@ -69,7 +69,7 @@ class Feed:
                 changes.append(self._told.get_nowait())
             # kopf keeps the newest of what comes in quick succession for one object.
             newest = {_uid(change.raw): change for change in changes}
-            if self._is_stormy() and self._chance.random() < 0.01:
+            if self._is_stormy() and self._chance.random() < 0.03:
                 return
             for change in newest.values():
                 await self._handle(event={"type": change.type, "object": change.raw})

@@ -7,7 +7,7 @@ from tests.simulation.clock import monotonic
 from tests.simulation.wire import Weather
 from tests.simulation.world import CLUSTER, World
 
-_STORM = Weather(fault=0.05, crash=0.003, slow=0.05)
+_STORM = Weather(fault=0.1, crash=0.006, slow=0.1)
 
 
 class Nature:
@@ -26,7 +26,7 @@ class Nature:
         self._world.weather, self._world.is_stormy = _STORM, True
         try:
             while True:
-                await asyncio.sleep(self._chance.expovariate(1 / 900.0))
+                await asyncio.sleep(self._chance.expovariate(1 / 400.0))
                 await self._chance.choice(deeds)()
         finally:
             self.calm_down()

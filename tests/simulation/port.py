@@ -5,7 +5,11 @@ from typing import NamedTuple
 
 from aiohttp import streams, web
 from aiohttp.base_protocol import BaseProtocol
+from aiohttp.http_parser import RawRequestMessage
+from aiohttp.http_writer import HttpVersion11
 from aiohttp.test_utils import make_mocked_request
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
 
 
 class Said(NamedTuple):
@@ -24,6 +28,8 @@ class Port:
     def __init__(self, application: web.Application) -> None:
         application.freeze()
         self._application = application
+        # Its connection, which nobody reads from or writes to, is that of all posts.
+        self._first = make_mocked_request("POST", "/", app=application)
 
     async def post(self, path: str, token: str, body: str) -> Said:
         """Return what is answered."""
@@ -31,13 +37,15 @@ class Port:
         payload = streams.StreamReader(BaseProtocol(loop), 2**16, loop=loop)
         payload.feed_data(body.encode())
         payload.feed_eof()
-        request = make_mocked_request(
-            "POST",
-            path,
-            {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
-            app=self._application,
-            payload=payload,
+        headers = CIMultiDictProxy(CIMultiDict(Authorization=f"Bearer {token}"))
+        message = RawRequestMessage(
+            "POST", path, HttpVersion11, headers, (), False, None, False, False, URL(path)
         )
+        first = self._first
+        request = web.Request(
+            message, payload, first.protocol, first._payload_writer, first.task, loop,
+            client_max_size=self._application._client_max_size,
+        )  # fmt: skip
         answer = await self._application._handle(request)
         assert isinstance(answer, web.Response)
         return Said(answer.status, answer.text or "")

@@ -35,7 +35,7 @@ class Users:
             self._delete: 1, self._delete_a_job: 1, self._stop_a_job: 1, self._take_a_name: 1,
         }  # fmt: skip
         while True:
-            await asyncio.sleep(self._chance.expovariate(1 / 30.0))
+            await asyncio.sleep(self._chance.expovariate(1 / 20.0))
             self._chance.choices(list(deeds), list(deeds.values()))[0]()
 
     def create(self, name: str, seconds: float = 120.0, **spec: JsonValue) -> str:
