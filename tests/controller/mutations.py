@@ -42,8 +42,16 @@ json_values = st.recursive(
 )  # fmt: skip
 
 
-def paths_of(value: JsonValue, path: Path = ()) -> Iterator[Path]:
-    """Return the paths of all parts of a value, the whole one excepted."""
+# What the API server sees to: no object without them comes.
+_GIVEN: tuple[Path, ...] = (("apiVersion",), ("kind",), ("metadata",), ("metadata", "name"))
+
+
+def paths_of(value: JsonValue) -> Iterator[Path]:
+    """Return the paths of all parts of an object that may be anything."""
+    return (path for path in _all_paths(value) if path not in _GIVEN)
+
+
+def _all_paths(value: JsonValue, path: Path = ()) -> Iterator[Path]:
     parts: list[tuple[str | int, JsonValue]] = []
     if isinstance(value, dict):
         parts = list(value.items())
@@ -51,7 +59,7 @@ def paths_of(value: JsonValue, path: Path = ()) -> Iterator[Path]:
         parts = list(enumerate(value))
     for step, inner in parts:
         yield (*path, step)
-        yield from paths_of(inner, (*path, step))
+        yield from _all_paths(inner, (*path, step))
 
 
 def with_value(whole: JsonObject, path: Path, value: JsonValue) -> JsonObject:

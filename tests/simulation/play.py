@@ -59,6 +59,8 @@ class Play:
         await asyncio.gather(*deeds, return_exceptions=True)
         self._users.leave()
         self.world.story.tell("play", "calm")
+        while not (self.world.process and self.world.process.is_ready):
+            await asyncio.sleep(_LOOK_SECONDS)
         await self._settle()
         self.world.clean_up()
 
