@@ -43,7 +43,13 @@ json_values = st.recursive(
 
 
 # What the API server sees to: no object without them comes.
-_GIVEN: tuple[Path, ...] = (("apiVersion",), ("kind",), ("metadata",), ("metadata", "name"))
+_GIVEN: tuple[Path, ...] = (
+    ("apiVersion",),
+    ("kind",),
+    ("metadata",),
+    ("metadata", "name"),
+    ("metadata", "namespace"),
+)
 
 
 def paths_of(value: JsonValue) -> Iterator[Path]:

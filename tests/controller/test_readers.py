@@ -8,8 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue, ValidationError
 
-from tests.controller.builders_view import NOW, SETTINGS, make_job, make_seen, make_view
-from tests.controller.builders_view import make_snapshot, with_status
+from tests.controller.builders_view import (
+    NOW,
+    SETTINGS,
+    make_job,
+    make_seen,
+    make_snapshot,
+    make_view,
+    with_status,
+)
 from tests.controller.mutations import (
     WRONG,
     json_values,

@@ -1,7 +1,6 @@
 """`python -m tests.simulation`: play for as long as one likes; `make soak`."""
 
 import argparse
-import asyncio
 import resource
 import sys
 import time
@@ -44,8 +43,8 @@ class Soak:
         self.told = now
         tally = play.world.tally
         print(
-            f"{(now - self.began) / 60:.0f} min: seed {play.seed}, {monotonic() / 3600:.1f} virtual "
-            f"hours, {play.num_episodes} episodes, {tally.runs} runs, {tally.faults} faults, "
+            f"{(now - self.began) / 60:.0f} min: seed {play.seed}, "
+            f"{monotonic() / 3600:.1f} virtual hours, {play.num_episodes} episodes, {tally.runs} runs, {tally.faults} faults, "
             f"{tally.restarts} restarts, {rss_mib():.0f} MiB",
             flush=True,
         )

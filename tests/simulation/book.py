@@ -4,6 +4,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from pydantic import ValidationError
+
 from tests.controller.api_server import Change
 from tests.simulation.clock import monotonic
 from tests.simulation.driver import Driver
@@ -50,7 +52,10 @@ class Book:
             for book in (self._statuses, self._held, self._made):
                 book.pop(uid, None)
             return
-        new = TrainingRunStatus.model_validate(as_object(change.raw.get("status")))
+        try:
+            new = TrainingRunStatus.model_validate(as_object(change.raw.get("status")))
+        except ValidationError:
+            return  # somebody put it there on purpose
         old = self._statuses.get(uid, TrainingRunStatus())
         self._statuses[uid] = new
         self._check_numbers(name, uid, old, new)
@@ -79,9 +84,7 @@ class Book:
         ):
             self.blame(f"{name}: had ended, and goes on")
 
-    def _check_room(
-        self, name: str, uid: str, raw: JsonObject, status: TrainingRunStatus
-    ) -> None:
+    def _check_room(self, name: str, uid: str, raw: JsonObject, status: TrainingRunStatus) -> None:
         newest = status.attempts[-1] if status.attempts else None
         if newest is None or newest.outcome or newest.ray_cluster != "trainshed":
             self._held.pop(uid, None)

@@ -1,5 +1,7 @@
 """The head of a RayCluster: its memory of jobs, its drivers, and a dashboard that may be silent."""
 
+# ruff: noqa: ARG002  # asked as JobsApi is, for one namespace
+
 import asyncio
 from dataclasses import dataclass, field
 from typing import Protocol

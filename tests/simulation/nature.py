@@ -1,7 +1,6 @@
-"""What befalls the shared cluster and the API server: heads die or fall silent, networks go dark."""
+"""What befalls the shared cluster and the API server: heads die, dashboards fall silent."""
 
 import asyncio
-import random
 
 from tests.simulation.clock import monotonic
 from tests.simulation.wire import Weather
@@ -17,7 +16,7 @@ class Nature:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._chance: random.Random = world.chance("nature")
+        self._chance = world.chance("nature")
         self._count = 0
 
     async def act(self) -> None:

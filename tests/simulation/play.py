@@ -5,10 +5,9 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from tests.simulation.clock import monotonic
-from tests.simulation.driver import Driver
 from tests.simulation.nature import Nature
 from tests.simulation.users import Users, status_of
-from tests.simulation.world import CLUSTER, CORES, NUM_PODS, World
+from tests.simulation.world import NUM_PODS, World
 from trainshed_api.json_object import as_object
 from trainshed_api.status import TrainingRunStatus
 

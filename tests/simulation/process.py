@@ -5,19 +5,17 @@ import logging
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from tests.controller.api_server import ApiServer
+from tests.controller.api_server import ApiServer, Wire
 from tests.simulation.clock import CLOCK
 from tests.simulation.feed import Feed, Handler
 from tests.simulation.port import Port
-from tests.simulation.wire import Wire
 from trainshed_controller.cache import Cache
 from trainshed_controller.controller import Controller
 from trainshed_controller.errors import ApiError
 from trainshed_controller.events import EventPoster
 from trainshed_controller.handlers import make_registry
-from trainshed_controller.jobs import JobsApi
 from trainshed_controller.metrics import Metrics
 from trainshed_controller.model import Key, Settings
 from trainshed_controller.observe import Observer
@@ -26,6 +24,9 @@ from trainshed_controller.progress import ProgressServer
 from trainshed_controller.queue import WorkQueue
 from trainshed_controller.resync import Resync
 from trainshed_controller.snapshots import SnapshotStore
+
+if TYPE_CHECKING:
+    from trainshed_controller.jobs import JobsApi
 
 KEY = b"key"
 _KINDS = {
@@ -41,7 +42,7 @@ _STUCK_SECONDS, _PROBE_SECONDS = 120.0, 10.0
 class Surroundings:
     """What a process is started in.
 
-    heads: Ray's dashboards. is_stormy: whether watches break. crash: ends this process.
+    heads: Ray's dashboards. is_stormy: whether watches break.
     """
 
     server: ApiServer
@@ -59,7 +60,7 @@ class Process:
         settings = around.settings
         self.cache = Cache(settings)
         self.metrics = Metrics(self.cache)
-        cluster = around.server.connect(wire.carry)
+        cluster = around.server.connect(wire)
         self._entrance = _Entrance()
         self._prober = Prober(
             cast("JobsApi", around.heads), self._entrance.add, clock=CLOCK.monotonic

@@ -57,7 +57,7 @@ class Users:
             if workers.get("count") == _MANY_CORES:
                 self._server.delete("trainingruns", name)
             elif self._wants(name, "suspend"):
-                self._set(name, suspend=False)
+                self.set_spec(name, suspend=False)
         for raw in self._server.peek_all("rayjobs"):
             if not owner_of(as_object(raw["metadata"])):
                 self._server.drop("rayjobs", str(as_object(raw["metadata"])["name"]))
@@ -97,11 +97,11 @@ class Users:
     def _suspend(self) -> None:
         if name := self._any(lambda name: not self._wants(name, "suspend")):
             self._excuse(name, "suspended")
-            self._set(name, suspend=True)
+            self.set_spec(name, suspend=True)
 
     def _resume(self) -> None:
         if name := self._any(lambda name: self._wants(name, "suspend")):
-            self._set(name, suspend=False)
+            self.set_spec(name, suspend=False)
 
     def _change(self) -> None:
         """Change how many workers a run has that is at rest."""
@@ -112,7 +112,7 @@ class Users:
 
         if name := self._any(rests):
             count = self._chance.randint(1, NUM_PODS)
-            self._set(name, workers={"count": count, "resources": {"cpu": CORES}})
+            self.set_spec(name, workers={"count": count, "resources": {"cpu": CORES}})
 
     def _delete(self) -> None:
         if name := self._any(lambda _: True):
@@ -148,7 +148,8 @@ class Users:
 
     # ---------------------------------------------------------------- their tools
 
-    def _set(self, name: str, **spec: JsonValue) -> None:
+    def set_spec(self, name: str, **spec: JsonValue) -> None:
+        """Change fields of a run's spec."""
         raw = as_object(self._server.peek("trainingruns", name))
         self._tell(f"sets {spec} of {name}")
         self._server.put("trainingruns", raw | {"spec": as_object(raw["spec"]) | spec})

@@ -112,7 +112,8 @@ async def _broken_but_done(wire: Wire, request: Request) -> Answer:
 FAULTS: dict[str, _Fault] = {
     "403": _refusing(403, "exceeded quota: runs"),
     "409": _refusing(409, "the object has been modified"),
-    # 410 is left out: see test_known.py.
+    "404": _refusing(404, "404 page not found"),
+    "410": _refusing(410, "too old resource version"),
     "422": _refusing(422, "admission webhook denied the request"),
     "429": _refusing(429, "too many requests", Retry_After="7"),
     "500": _refusing(500, "etcdserver: leader changed"),

@@ -1,14 +1,14 @@
-"""All players together, and the phases in which they act: storms, and calms in which all settles."""
+"""All that there is besides the controller, and the controller's processes one after the other."""
 
 import asyncio
 import logging
 import random
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
-from pydantic import JsonValue
-
-from tests.controller.api_server import ApiServer
+from tests.controller.api_server import Answer, ApiServer, Request
 from tests.simulation.book import Book, InternalErrors, owner_of
 from tests.simulation.clock import monotonic, now
 from tests.simulation.driver import FATES, Driver, Fate, Training
@@ -17,10 +17,13 @@ from tests.simulation.kuberay import KubeRay
 from tests.simulation.port import NOBODY, Said
 from tests.simulation.process import KEY, Process, Surroundings
 from tests.simulation.story import Story
-from tests.simulation.wire import CALM, Weather, Wire
+from tests.simulation.wire import CALM, Wire
 from trainshed_api.json_object import JsonObject, as_object
 from trainshed_controller.model import Settings
 from trainshed_controller.render import progress_path, progress_token
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 NUM_PODS, CORES = 3, 4
 CLUSTER = "trainshed"
@@ -54,8 +57,11 @@ class World:
         self.is_stormy = False
         self.tally = Tally()
         self.trainings: dict[str, Training] = {}
+        # What becomes of the drivers of a run, by uid, where that is no chance.
+        self.fates: dict[str, Fate] = {}
         self.process: Process | None = None
         self._serving: asyncio.Task[str] | None = None
+        self._answers: list[tuple[str, str, Answer]] = []
         self._crashed = False
         self._num_pods = self._num_containers = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -122,7 +128,7 @@ class World:
     def make_driver(self, job: JsonObject) -> Program:
         """Return the program of a RayJob."""
         metadata = as_object(job["metadata"])
-        labels, owners = as_object(metadata.get("labels")), metadata.get("ownerReferences")
+        labels = as_object(metadata.get("labels"))
         name, number = str(labels["trainshed.dev/run"]), int(str(labels["trainshed.dev/attempt"]))
         uid = owner_of(metadata)
         path = progress_path("team", name, uid, number)
@@ -133,7 +139,8 @@ class World:
 
         fate = self._draw_fate(uid, number)
         chance = self.chance(f"driver/{uid}/{number}")
-        driver = Driver(number, fate, self.trainings[uid], chance, post)
+        training = self.trainings.setdefault(uid, Training(60.0))
+        driver = Driver(number, fate, training, chance, post)
         earlier = self.book.drivers.setdefault((uid, number), [])
         driver.excuse = self._excuse_of(name, job) or ("is given to Ray again" if earlier else "")
         earlier.append(driver)
@@ -153,6 +160,8 @@ class World:
         return "has a deadline" if "activeDeadlineSeconds" in spec else ""
 
     def _draw_fate(self, uid: str, number: int) -> Fate:
+        if uid in self.fates:
+            return self.fates[uid]
         if not self.is_stormy:
             return "ends well"
         chance = self.chance(f"fate/{uid}/{number}")
@@ -182,6 +191,27 @@ class World:
         """Return how far a run is."""
         raw = as_object(self.server.peek("trainingruns", name))
         return self.trainings.get(str(as_object(raw.get("metadata")).get("uid")))
+
+    def has_driver(self, uid: str) -> bool:
+        """Say whether a driver of a run is alive."""
+        return any(
+            driver.alive
+            for (owner, _), drivers in self.book.drivers.items()
+            if owner == uid
+            for driver in drivers
+        )
+
+    def answer_once(self, method: str, ending: str, answer: Answer) -> None:
+        """Have the controller's next such request answered so, and do nothing."""
+        self._answers.append((method, ending, answer))
+
+    async def _carry(self, wire: Wire, request: Request) -> Answer:
+        for planned in self._answers:
+            method, ending, answer = planned
+            if request.method == method and request.path.endswith(ending):
+                self._answers.remove(planned)
+                return answer
+        return await wire.carry(request)
 
     def end_hung(self) -> None:
         """Kill what would hang for ever and say nothing, as somebody does in the end."""
@@ -222,7 +252,7 @@ class World:
             while True:
                 wire = Wire(self.server, self.chance(f"wire/{self.tally.restarts}"),
                             lambda: self.weather, self._crash, self._tell_fault)  # fmt: skip
-                self.process = Process(around, wire)
+                self.process = Process(around, partial(self._carry, wire))
                 self._serving = asyncio.create_task(self.process.run())
                 try:
                     self.book.blame(f"the kubelet ended it: {await self._serving}")
