@@ -44,7 +44,8 @@ class Soak:
         tally = play.world.tally
         print(
             f"{(now - self.began) / 60:.0f} min: seed {play.seed}, "
-            f"{monotonic() / 3600:.1f} virtual hours, {play.num_episodes} episodes, {tally.runs} runs, {tally.faults} faults, "
+            f"{monotonic() / 3600:.1f} virtual hours, {play.num_episodes} episodes, "
+            f"{tally.runs} runs, {tally.faults} faults, "
             f"{tally.restarts} restarts, {rss_mib():.0f} MiB",
             flush=True,
         )

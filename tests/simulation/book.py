@@ -106,6 +106,9 @@ class Book:
         if change.type == "DELETED" or "deletionTimestamp" in metadata:
             if self._is_healthy(owner, number):
                 self.blame(f"{name}: deleted, and its driver is healthy")
+        elif as_object(change.raw.get("status")).get("jobDeploymentStatus") == "Failed":
+            for driver in self.drivers.get((owner, number), ()):
+                driver.excuse = driver.excuse or "KubeRay gave it up"
         elif change.type == "ADDED":
             alive = [
                 attempt

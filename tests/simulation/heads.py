@@ -40,6 +40,18 @@ class Job:
         """Whether it ended."""
         return self.status in OVER
 
+    def end(self, code: int) -> None:
+        """Take down how its program ended; below zero: by a signal."""
+        if self.stopped:
+            self.status = "STOPPED"
+        elif code == 0:
+            self.status, self.message = "SUCCEEDED", "Job finished successfully."
+        else:
+            self.status = "FAILED"
+            self.message = (
+                f"Job entrypoint command failed with exit code {code}" if code > 0 else ""
+            )
+
     def kill(self, status: str) -> None:
         """End it by SIGKILL."""
         if self.task:
@@ -71,15 +83,7 @@ class Head:
             job.status = "STOPPED"
             return
         job.status = "RUNNING"
-        code = await job.program.live()
-        if job.stopped:
-            job.status = "STOPPED"
-        elif code == 0:
-            job.status, job.message = "SUCCEEDED", "Job finished successfully."
-        else:
-            killed = code < 0
-            said = "" if killed else f"Job entrypoint command failed with exit code {code}"
-            job.status, job.message = "FAILED", said
+        job.end(await job.program.live())
 
     async def stop(self, job_id: str, grace_seconds: float) -> None:
         """Ask the program to end, and kill it after its grace; returns before it has ended."""
