@@ -245,7 +245,7 @@ class World:
         around = Surroundings(
             self.server, SETTINGS, self.heads, self.chance("feeds"), lambda: self.is_stormy
         )
-        log = logging.getLogger("trainshed.controller")
+        log = logging.getLogger("trainshed")
         errors = InternalErrors(self.book)
         log.addHandler(errors)
         try:
