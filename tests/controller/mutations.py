@@ -27,8 +27,7 @@ WRONG: dict[str, JsonValue] = {
     "a huge quantity": "1e309", "a quantity of many digits": "9" * 400, "a negative one": "-4",
     "a tiny one": "1e-400", "the text NaN": "NaN", "a variable": "$MY_CPU",
     "no date": "2026-13-45T99:99:99Z", "the year 0": "0000-01-01T00:00:00Z",
-    "the year 9999": "9999-12-31T23:59:59-23:59", "the first year": "0001-01-01T00:00:00+23:59",
-    "half a character": "\ud800", "a NUL": "\x00", "a long text": "x" * 100_000,
+    "the year 9999": "9999-12-31T23:59:59-23:59", "the first year": "0001-01-01T00:00:00+23:59", "a NUL": "\x00", "a long text": "x" * 100_000,
     "an empty list": [], "a list of null": [None], "a list of lists": [[1], [[]]],
     "a list of texts": ["a", "b"], "an empty object": {}, "an object": {"a": {"b": None}},
     "a deep list": _nested(300),
@@ -73,8 +72,8 @@ def with_value(whole: JsonObject, path: Path, value: JsonValue) -> JsonObject:
     changed = copy.deepcopy(whole)
     inner: JsonValue = changed
     for step in path[:-1]:
-        inner = inner[step]  # type: ignore[index,call-overload]  # the path is one of its own
-    inner[path[-1]] = value  # type: ignore[index,call-overload]  # the same
+        inner = inner[step]  # type: ignore[index]  # the path is one of its own
+    inner[path[-1]] = value  # type: ignore[index]  # the same
     return changed
 
 
@@ -106,16 +105,20 @@ def make_raw_run() -> JsonObject:
         "type": "Admitted", "status": "True", "reason": "Admitted", "message": "m",
         "lastTransitionTime": _MOMENT, "observedGeneration": 1,
     }  # fmt: skip
-    return document | {
-        "metadata": dict(_METADATA),
-        "status": {
-            "phase": "Running", "phaseTime": _MOMENT, "attempt": 1, "attempts": [_ATTEMPT],
-            "conditions": [condition], "failures": {"application": 1},
-            "progress": {"step": 1, "steps": 2, "metrics": {"a": "1"}, "movedAt": _MOMENT},
-            "time": {"queued": 1.0}, "checkpoint": {"path": "p", "step": 1, "time": _MOMENT},
-            "queue": {"position": 1, "reason": "r"}, "result": {"metrics": {"a": "1"}},
-        },
-    }  # fmt: skip
+    status: JsonObject = {
+        "phase": "Running",
+        "phaseTime": _MOMENT,
+        "attempt": 1,
+        "attempts": [_ATTEMPT],
+        "conditions": [condition],
+        "failures": {"application": 1},
+        "progress": {"step": 1, "steps": 2, "metrics": {"a": "1"}, "movedAt": _MOMENT},
+        "time": {"queued": 1.0},
+        "checkpoint": {"path": "p", "step": 1, "time": _MOMENT},
+        "queue": {"position": 1, "reason": "r"},
+        "result": {"metrics": {"a": "1"}},
+    }
+    return document | {"metadata": dict(_METADATA), "status": status}
 
 
 def make_raw_job() -> JsonObject:
