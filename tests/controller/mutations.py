@@ -149,7 +149,10 @@ def make_raw_cluster() -> JsonObject:
         }
         container: JsonObject = {"name": "ray", "resources": resources}
         template: JsonObject = {"spec": {"containers": [container]}}
-        return {"groupName": name, "replicas": 1, "maxReplicas": 2, "template": template} | said
+        made: JsonObject = {
+            "groupName": name, "replicas": 1, "maxReplicas": 2, "template": template,
+        }  # fmt: skip
+        return made | said
 
     labels: JsonObject = {"trainshed.dev/group": "gpu"}
     params: JsonObject = {"num-cpus": "4", "num-gpus": "1", "memory": "8000000000"}
