@@ -133,7 +133,7 @@ def test_a_healthy_run_beside_what_nobody_can_read_goes_on_and_ends(wrong: str) 
         ):
             for part in ("spec", "status"):
                 metadata: JsonObject = {"name": f"wrong-{part}", "namespace": "team"}
-                spoilt = dict.fromkeys(as_object(raw[part]), WRONG[wrong])
+                spoilt: JsonObject = dict.fromkeys(as_object(raw[part]), WRONG[wrong])
                 changed: JsonObject = {"metadata": metadata, part: spoilt}
                 world.server.put(plural, raw | changed)
         await asyncio.sleep(600)
