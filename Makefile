@@ -34,7 +34,7 @@ run: setup ## Train manifests/trainingrun.yaml on the handwritten digits
 ##@ Check (docs/testing.md)
 # Two processes side by side: numeric libraries that each take all cores only fight each other.
 check test room: export OMP_NUM_THREADS ?= 1
-.PHONY: check test room lint types layers faults
+.PHONY: check test room lint types layers soak faults
 check: lint types layers ## lint, types, layers, every test that starts neither Ray nor an API server
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not (ray or control_plane or e2e or gpu)" $(PYTEST_ARGS)
 
@@ -53,6 +53,10 @@ types: setup ## mypy, strict
 
 layers: setup ## Which room may import which
 	@$(BIN)/lint-imports
+
+soak: setup ## Play the controller's world by seed, in virtual time: make soak SECONDS=3600 SEEDS=1,2
+	@$(BIN)/python -m tests.simulation --seconds "$(or $(SECONDS),300)" \
+	  --seeds "$(or $(SEED),$(SEEDS),1,2,3)" --episodes "$(or $(EPISODES),0)"
 
 faults: setup ## Put faults into the sources, one by one, and see which the tests catch
 	@$(BIN)/python -m hack.faults $(FAULTS_ARGS)

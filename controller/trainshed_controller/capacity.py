@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING
 
 from trainshed_api.json_object import as_object
 from trainshed_api.names import NODE_GROUP_LABEL
-from trainshed_api.quantity import parse_bytes, parse_cores
+from trainshed_api.quantity import parse_quantity
 from trainshed_controller.model import GroupView, Room
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
     from trainshed_api.json_object import JsonObject
+
+# No Pod has more, in whatever unit, and no group more Pods: both are the API server's own bounds.
+_MOST, _MOST_PODS = float(2**63 - 1), 2**31 - 1
 
 
 def read_groups(spec: JsonObject) -> tuple[GroupView, ...]:
@@ -30,13 +35,17 @@ def _read_group(group: JsonObject, *, autoscaling: bool) -> GroupView:
     return GroupView(
         name,
         _read_room(group, name if label is None else str(label)),
-        count if isinstance(count, int) else 0,
+        min(max(0, count), _MOST_PODS) if isinstance(count, int) else 0,
         labelled=label is not None,
     )
 
 
 def _read_room(group: JsonObject, label: str) -> Room:
-    """Return what a Pod offers: what the group says outright, else the limits of its container."""
+    """Return what a Pod offers: what the group says outright, else the limits of its container.
+
+    What is no number counts as not said. KubeRay leaves `num-cpus: $CPUS` to the shell of the
+    container, and where nothing is said it writes the container's limits itself.
+    """
     resources = _container_resources(group)
     said = as_object(group.get("resources")) or as_object(group.get("rayStartParams"))
     cpu, gpu, memory = (
@@ -44,13 +53,12 @@ def _read_room(group: JsonObject, label: str) -> Room:
         for names in (("CPU", "num-cpus"), ("GPU", "num-gpus"), ("memory", "memory"))
     )
     if cpu is None:
-        text = resources.get("cpu")
-        cpu = float(math.ceil(parse_cores(str(text)))) if text is not None else 0.0
+        cpu = float(math.ceil(_amount(resources.get("cpu")) or 0.0))
     if gpu is None:
-        gpu = sum(parse_cores(str(v)) for k, v in resources.items() if k.endswith("gpu"))
+        gpu = sum(_amount(v) or 0.0 for k, v in resources.items() if k.endswith("gpu"))
     if memory is None:
-        text = resources.get("memory")
-        memory = float(parse_bytes(str(text))) if text is not None else math.inf
+        limit = _amount(resources.get("memory"))
+        memory = math.inf if limit is None else float(math.ceil(limit))
     return Room(label, cpu, gpu, memory)
 
 
@@ -62,7 +70,15 @@ def _container_resources(group: JsonObject) -> JsonObject:
 
 
 def _number(said: JsonObject, *names: str) -> float | None:
-    for name in names:
-        if name in said:
-            return parse_cores(str(said[name]))
-    return None
+    return next((_amount(said[name]) for name in names if name in said), None)
+
+
+def _amount(value: JsonValue) -> float | None:
+    """Return what a quantity amounts to; None for what is none, or none that there can be."""
+    if value is None or isinstance(value, (bool, dict, list)):
+        return None
+    try:
+        amount = float(parse_quantity(str(value)))
+    except ValueError:
+        return None
+    return amount if 0.0 <= amount <= _MOST else None

@@ -1,17 +1,19 @@
 """An API server in this process: what the controller's client sends is answered as it would be.
 
-Objects have resourceVersions, uids and generations; merge patches and deletions heed what they are
-on condition of. Nothing is validated, and nobody watches: what a controller knows of it is what
-its answers said, and what a test puts into its cache.
+Objects have resourceVersions, uids, generations and finalizers; merge patches and deletions heed
+what they are on condition of. Nothing is validated. Whoever wants to know of changes is told of
+each one; a test that plays a watch says when and whether the controller hears of it.
 """
 
 import copy
 import json
 import re
+from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from trainshed_api.json_object import JsonObject, as_object
 from trainshed_controller.cluster import Cluster
@@ -27,6 +29,10 @@ _PATH = re.compile(
 
 Place = tuple[str, str, str]
 """Plural, namespace, name."""
+REQUEST_SECONDS = 5.0
+
+
+_START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
 class Refused(Exception):  # noqa: N818  # an answer, no fault
@@ -47,6 +53,14 @@ class Request:
     query: dict[str, str] = field(default_factory=dict)
 
 
+class Change(NamedTuple):
+    """What a watch tells; nobody may change the object, which is the server's own."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    plural: str
+    raw: JsonObject
+
+
 @dataclass
 class Answer:
     """What the client's own answers have that the controller uses."""
@@ -60,30 +74,51 @@ class Answer:
         return self.text
 
 
+Wire = Callable[[Request], Awaitable[Answer]]
+"""Brings a request to the server, and the answer back, or not."""
+
+
 @dataclass
 class ApiServer:
     """Objects by place.
 
     Attributes:
-        now: the server's clock.
-        asked: each request, in order.
+        clock: the server's.
+        asked: the last requests, in order.
+        listeners: told of each change, in order, at once.
     """
 
-    now: datetime = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-    asked: list[Request] = field(default_factory=list)
+    clock: Callable[[], datetime] = lambda: _START
+    asked: deque[Request] = field(default_factory=lambda: deque(maxlen=1000))
+    listeners: list[Callable[[Change], None]] = field(default_factory=list)
     _objects: dict[Place, JsonObject] = field(default_factory=dict)
     _version: int = 0
     _count: int = 0
 
     # ---------------------------------------------------------------- for the test
 
-    def connect(self) -> Cluster:
-        """Return a connection as the controller has one."""
-        return Cluster(cast("client.ApiClient", _Client(self)), request_seconds=5.0)
+    def connect(self, wire: Wire | None = None) -> Cluster:
+        """Return a connection as the controller has one.
+
+        wire: what is between the two; nothing without it.
+        """
+        known = cast("client.ApiClient", _Client(wire or self._answer_at_once))
+        return Cluster(known, request_seconds=REQUEST_SECONDS)
+
+    async def _answer_at_once(self, request: Request) -> Answer:
+        return self.respond(request)
 
     def get(self, plural: str, name: str, namespace: str = "team") -> JsonObject | None:
         """Return a copy of an object."""
         return copy.deepcopy(self._objects.get((plural, namespace, name)))
+
+    def peek(self, plural: str, name: str, namespace: str = "team") -> JsonObject | None:
+        """Return an object itself, only to be looked at."""
+        return self._objects.get((plural, namespace, name))
+
+    def peek_all(self, plural: str, namespace: str = "team") -> list[JsonObject]:
+        """Return all objects of a kind, only to be looked at."""
+        return [raw for place, raw in self._objects.items() if place[:2] == (plural, namespace)]
 
     def names(self, plural: str, namespace: str = "team") -> list[str]:
         """Return the names of all objects of a kind."""
@@ -96,17 +131,42 @@ class ApiServer:
         metadata = as_object(raw["metadata"])
         place = plural, str(metadata.get("namespace", "team")), str(metadata["name"])
         known = as_object(self._objects.get(place, {}))
-        return self._keep(place, known, copy.deepcopy(raw))
+        return copy.deepcopy(self._keep(place, known, copy.deepcopy(raw)))
 
     def drop(self, plural: str, name: str, namespace: str = "team") -> None:
         """Remove an object at once."""
-        self._objects.pop((plural, namespace, name), None)
+        raw = self._objects.pop((plural, namespace, name), None)
         self._version += 1
+        if raw is None:
+            return
+        last = as_object(raw["metadata"]) | {"resourceVersion": str(self._version)}
+        self._tell(Change("DELETED", plural, raw | {"metadata": last}))
+
+    def delete(self, plural: str, name: str, namespace: str = "team") -> None:
+        """Remove an object as soon as nobody holds it by a finalizer."""
+        place = plural, namespace, name
+        known = self._objects.get(place)
+        if known is None:
+            return
+        metadata = as_object(known["metadata"])
+        if not metadata.get("finalizers"):
+            self.drop(plural, name, namespace)
+        elif "deletionTimestamp" not in metadata:
+            going = metadata | {"deletionTimestamp": _stamp(self.clock())}
+            self._keep(place, known, known | {"metadata": going})
 
     # ---------------------------------------------------------------- for its client
 
+    def respond(self, request: Request) -> Answer:
+        """Return what is answered, whatever it is."""
+        try:
+            said = self.answer(request)
+        except Refused as refused:
+            return refusal(refused.status, refused.message)
+        return Answer(HTTPStatus.OK, json.dumps(said).encode())
+
     def answer(self, request: Request) -> JsonObject:
-        """Return what is answered; raise Refused."""
+        """Return what is answered, only to be looked at; raise Refused."""
         self.asked.append(request)
         path, _, _ = request.path.partition("?")
         match = _PATH.fullmatch(path)
@@ -115,14 +175,14 @@ class ApiServer:
         if request.method == "POST":
             return self._create(plural, namespace, request.body)
         if name is None:
-            return self._list(plural, namespace)
+            return self._list(plural, namespace, request.query)
         place = plural, namespace, name
         known = self._objects.get(place)
         if known is None:
             raise Refused(HTTPStatus.NOT_FOUND, f'{plural} "{name}" not found')
         match request.method:
             case "GET":
-                return copy.deepcopy(known)
+                return known
             case "PATCH":
                 return self._patch(place, known, request.body, match["part"])
             case "DELETE":
@@ -130,12 +190,15 @@ class ApiServer:
             case other:
                 raise AssertionError(other)
 
-    def _list(self, plural: str, namespace: str) -> JsonObject:
-        items: list[JsonValue] = [
-            copy.deepcopy(raw)
-            for (kind, space, _), raw in self._objects.items()
-            if (kind, space) == (plural, namespace)
-        ]
+    def _list(self, plural: str, namespace: str, query: dict[str, str]) -> JsonObject:
+        name = query.get("fieldSelector", "").removeprefix("metadata.name=")
+        wanted = [part.partition("=")[::2] for part in _parts(query.get("labelSelector", ""))]
+        items: list[JsonValue] = []
+        for raw in self.peek_all(plural, namespace):
+            metadata = as_object(raw["metadata"])
+            labels = as_object(metadata.get("labels"))
+            if name in ("", metadata["name"]) and all(labels.get(k) == v for k, v in wanted):
+                items.append(raw)
         return {"items": items, "metadata": {"resourceVersion": str(self._version)}}
 
     def _create(self, plural: str, namespace: str, body: JsonObject) -> JsonObject:
@@ -165,11 +228,11 @@ class ApiServer:
         wanted = as_object(body.get("preconditions")).get("uid")
         if wanted is not None and wanted != as_object(known["metadata"])["uid"]:
             raise Refused(HTTPStatus.CONFLICT, "the uid is another one")
-        self.drop(place[0], place[2], place[1])
+        self.delete(place[0], place[2], place[1])
         return {"kind": "Status", "status": "Success"}
 
     def _keep(self, place: Place, known: JsonObject, raw: JsonObject) -> JsonObject:
-        before, metadata = as_object(known.get("metadata")), as_object(raw["metadata"])
+        before, metadata = as_object(known.get("metadata")), dict(as_object(raw["metadata"]))
         self._version += 1
         self._count += 1
         generation = int(str(before.get("generation", 0)))
@@ -177,41 +240,56 @@ class ApiServer:
             generation += 1
         metadata.setdefault("namespace", place[1])
         metadata.setdefault("uid", f"{self._count:08x}-0000-4000-8000-000000000000")
-        metadata.setdefault("creationTimestamp", self.now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        metadata.setdefault("creationTimestamp", _stamp(self.clock()))
         metadata |= {"resourceVersion": str(self._version), "generation": generation}
+        raw = raw | {"metadata": metadata}
         self._objects[place] = raw
-        return copy.deepcopy(raw)
+        self._tell(Change("MODIFIED" if known else "ADDED", place[0], raw))
+        return raw
+
+    def _tell(self, change: Change) -> None:
+        for listener in list(self.listeners):
+            listener(change)
 
 
 @dataclass
 class _Client:
     """What the controller uses of the client's ApiClient."""
 
-    server: ApiServer
+    wire: Wire
 
     async def call_api(self, request: Request, *, _request_timeout: float) -> Answer:
-        try:
-            said = self.server.answer(request)
-        except Refused as refused:
-            text = json.dumps({"kind": "Status", "message": refused.message})
-            return Answer(refused.status, text.encode())
-        return Answer(HTTPStatus.OK, json.dumps(said).encode())
+        return await self.wire(request)
 
     async def param_serialize(
         self,
         method: str,
         path: str,
         *,
-        body: JsonObject | None,
         query_params: list[tuple[str, str]],
+        body: JsonObject | None,
         **_: object,
     ) -> tuple[Request]:
         return (Request(method, path, body or {}, dict(query_params)),)
 
 
+def refusal(status: int, message: str, **headers: str) -> Answer:
+    """Return an answer that is no success."""
+    text = json.dumps({"kind": "Status", "message": message})
+    return Answer(status, text.encode(), {k.replace("_", "-"): v for k, v in headers.items()})
+
+
+def _parts(selector: str) -> list[str]:
+    return [part for part in selector.split(",") if part]
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def merged(old: JsonObject, patch: JsonObject) -> JsonObject:
     """Return the object with a merge patch applied, as RFC 7386 has it."""
-    result = copy.deepcopy(old)
+    result = dict(old)
     for name, value in patch.items():
         if value is None:
             result.pop(name, None)
