@@ -104,9 +104,11 @@ def _bound_quantity(most: str, example: str) -> AfterValidator:
 def normalise_json(value: JsonValue, path: str = "") -> JsonValue:
     """Return the value as the API server would hand it back: an integral float is an integer.
 
-    Raises RuleError for NaN and infinity, which JSON cannot carry.
+    Raises RuleError for what JSON cannot carry: NaN, infinity, half of a character.
     """
     if isinstance(value, dict):
+        for key in value:
+            _refuse_half_characters(key, path)
         return {
             key: normalise_json(item, f"{path}.{key}" if path else key)
             for key, item in value.items()
@@ -123,8 +125,21 @@ def normalise_json(value: JsonValue, path: str = "") -> JsonValue:
         and not isinstance(value, bool)
         and not -_INT64_END <= value < _INT64_END
     ):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            got = f"an integer of {value.bit_length()} bits"
+            raise RuleError([Problem(path, got, "a number below 1.8e308")]) from None
+    if isinstance(value, str):
+        _refuse_half_characters(value, path)
     return value
+
+
+def _refuse_half_characters(text: str, path: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise RuleError([Problem(path, ascii(text)[:80], "whole Unicode characters")]) from None
 
 
 def _normalise_object(value: dict[str, JsonValue]) -> dict[str, JsonValue]:

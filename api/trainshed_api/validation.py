@@ -33,6 +33,9 @@ def validate_document(document: JsonValue, source: str) -> TrainingRun:
     except ValidationError as error:
         problems = [problem for detail in error.errors() for problem in _translate(detail)]
         raise SpecError(problems, source) from None
+    except UnicodeEncodeError as error:  # pydantic-core's own, which names no field
+        got = ascii(error.object)[:80]
+        raise SpecError([Problem(source, got, "whole Unicode characters")], source) from None
 
 
 def format_path(path: Path) -> str:

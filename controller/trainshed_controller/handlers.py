@@ -140,7 +140,7 @@ def make_registry(
                 on_error(f"{name.namespace}/{name.name}")
                 shelf.skip(name.namespace, name.name, name.uid)
                 return
-            for key in keys:
+            for key in sorted(keys):  # in one order, so that what happened can happen again
                 enqueue(key)
 
         return handle

@@ -83,7 +83,7 @@ class Resync:
             shelf.remove(namespace, view.name, view.uid)
             if isinstance(view, RunView):
                 self._forget(view)
-            for key in keys:
+            for key in sorted(keys):
                 self._enqueue(key)
 
     async def _names(self, namespace: str) -> list[tuple[Kind, AnyShelf, Names]]:

@@ -28,7 +28,7 @@ WRONG: dict[str, JsonValue] = {
     "a tiny one": "1e-400", "the text NaN": "NaN", "a variable": "$MY_CPU",
     "no date": "2026-13-45T99:99:99Z", "the year 0": "0000-01-01T00:00:00Z",
     "the year 9999": "9999-12-31T23:59:59-23:59", "the first year": "0001-01-01T00:00:00+23:59",
-    "a NUL": "\x00", "a long text": "x" * 100_000,
+    "a NUL": "\x00", "half a character": "\ud800", "a long text": "x" * 100_000,
     "an empty list": [], "a list of null": [None], "a list of lists": [[1], [[]]],
     "a list of texts": ["a", "b"], "an empty object": {}, "an object": {"a": {"b": None}},
     "a deep list": _nested(300),

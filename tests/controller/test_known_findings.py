@@ -28,7 +28,7 @@ from trainshed_controller.admission import Request, admit, rooms_now
 from trainshed_controller.cache import Cache
 from trainshed_controller.controller import merge_patch
 from trainshed_controller.judge import Case, judge
-from trainshed_controller.model import GroupView, Observed, Plan, Room, RunView
+from trainshed_controller.model import GroupView, Heard, Observed, Plan, Room, RunView
 from trainshed_controller.queue import WorkQueue
 from trainshed_controller.reconcile import reconcile
 from trainshed_controller.views import read_pod, read_run
@@ -154,6 +154,23 @@ def test_a_state_of_before_a_restore_is_taken_over() -> None:
     cache.runs.put(replace(make_view(), resource_version="900"))
 
     assert cache.runs.put(replace(make_view(suspend=True), resource_version="100"))
+
+
+@known("a silent dashboard makes KubeRay give up a job whose driver goes on, and it is believed")
+def test_a_job_whose_driver_tells_of_steps_outlives_a_silent_dashboard() -> None:
+    view, _ = look(make_view(), make_seen())
+    view, _ = look(view, make_seen(ray_job=RUNNING, snapshot=make_snapshot()), 5)
+    given_up = make_job(
+        job_status="RUNNING", deployment_status="Failed", reason="JobStatusCheckTimeoutExceeded"
+    )
+    heard = Heard(num_snapshots=60)
+
+    view, plan = look(
+        view, make_seen(ray_job=given_up, snapshot=make_snapshot(1, 99, 300), heard=heard), 301
+    )
+
+    assert view.status.phase == "Running"
+    assert plan.delete_jobs == ()
 
 
 @known("N8: a run that waits for Pods that never come holds up those that would fit")
