@@ -25,6 +25,7 @@ OPERATOR_CHART = CHART / "charts" / "kuberay-operator-1.7.0.tgz"
 OPERATOR_IMAGE_VARIABLE = "TRAINSHED_KUBERAY_IMAGE"
 ADDRESS = "http://localhost:8265"
 RELEASE = "trainshed"
+NAMESPACE = "trainshed"
 MANIFEST = ROOT / "manifests" / "trainingrun.yaml"
 
 
@@ -179,9 +180,8 @@ def prepare_bundle(cluster: RunningCluster, name: str, folder: Path, times: Time
     chart = prepare_chart(folder)
     with times.measure("images built and given to the node"):
         give_images(cluster, name)
-    namespace = "trainshed"
-    cluster.create_restricted_namespace(namespace)
-    return Bundle(cluster, chart, namespace, times)
+    cluster.create_restricted_namespace(NAMESPACE)
+    return Bundle(cluster, chart, NAMESPACE, times)
 
 
 def prepare_chart(folder: Path) -> Path:

@@ -12,9 +12,10 @@ import pytest
 from hack.cluster.bare import BareCluster
 from hack.cluster.diagnosis import diagnose
 from hack.cluster.failure import ClusterError
-from tests.e2e.bundle import RELEASE, Bundle, prepare_bundle, uses_real_operator
+from tests.e2e.bundle import NAMESPACE, RELEASE, Bundle, prepare_bundle, uses_real_operator
 from tests.e2e.running import NAME, ROOT, RunningCluster, bring_up, hold, take_down
 from tests.e2e.runs import USER_CODE, Runs
+from tests.e2e.story import tell_of_runs
 from tests.e2e.times import Times
 
 _RUNNING = pytest.StashKey["RunningCluster"]()
@@ -109,13 +110,15 @@ def e2e_namespace(cluster: RunningCluster) -> Iterator[str]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Say of a failed test which Pods are not well: a time-out alone explains nothing."""
+    """Say of a failed test how Pods and runs do: a time-out alone explains nothing."""
     report = yield
     running = item.config.stash.get(_RUNNING, None)
     if report.failed and running is not None:
         try:
             names = running.kubectl("get", "namespaces", "--output=name").split()
             said = [diagnose(running, name.removeprefix("namespace/")) for name in names]
+            if f"namespace/{NAMESPACE}" in names:
+                said.append(tell_of_runs(running, NAMESPACE))
         except ClusterError as trouble:
             said = [f"the cluster does not answer: {trouble}"]
         report.sections.append(("cluster", "\n".join(said)))
