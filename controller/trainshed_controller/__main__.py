@@ -6,11 +6,10 @@ import asyncio
 import json
 import logging
 import os
-import signal
 import sys
 import time
 
-from trainshed_controller.operator import Operator
+from trainshed_controller.operator import Operator, heed_signals
 from trainshed_controller.settings import Platform, SettingsError, read_platform
 
 # An API server takes objects of 10,000 levels, and json.loads counts each as a call of Python's,
@@ -52,9 +51,7 @@ def set_up_logging(platform: Platform) -> None:
 async def serve(platform: Platform) -> None:
     """Run the operator until SIGTERM or SIGINT."""
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    heed_signals(stop)
     await Operator(platform).run(stop)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from trainshed_controller.model import ClusterView, Key, PodView, RayJobView, RunView
@@ -31,10 +31,11 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True)
 class Names:
-    """Who was in a LIST, uids by name, and as of when."""
+    """Who was in a LIST, uids and resourceVersions by name, and as of when."""
 
     uids: dict[str, str]
     resource_version: str
+    versions: dict[str, str] = field(default_factory=dict)
 
 
 class Shelf(Generic[V]):
@@ -120,15 +121,16 @@ class Shelf(Generic[V]):
         ]
 
     def untold(self, namespace: str, names: Names) -> list[str]:
-        """Return who is in a LIST and no watch has told of."""
+        """Return whose state in a LIST no watch has told of."""
         return [
-            name for name, uid in names.uids.items() if not self._heard_of(namespace, name, uid)
+            name
+            for name, uid in names.uids.items()
+            if not self._heard_of(namespace, name, uid, names.versions.get(name, ""))
         ]
 
-    def _heard_of(self, namespace: str, name: str, uid: str) -> bool:
-        known = self._items.get((namespace, name))
+    def _heard_of(self, namespace: str, name: str, uid: str, version: str) -> bool:
         return (
-            (known is not None and known.uid == uid)
+            self.knows(namespace, name, uid, version)
             or self._unreadable.get((namespace, name)) == uid
             or uid in self._gone
             or uid in self._gone_before

@@ -16,7 +16,8 @@ from kubernetes.aio import client, config
 from trainshed_api import names
 from trainshed_api.json_object import as_object
 from trainshed_controller.cache import Names
-from trainshed_controller.errors import ConflictError, GoneError, RetryError, error_of
+from trainshed_controller.errors import BugError, ConflictError, GoneError, RetryError, error_of
+from trainshed_controller.event import event_of
 from trainshed_controller.views import read_job, read_pod, read_run
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ PODS = "api/v1", "pods"
 RAY_PODS = "ray.io/is-ray-node=yes"
 
 # Objects of 1.4 MB may be among them, each thirty times as large when it is parsed.
-_PAGE, _PAGE_OF_NAMES = 20, 500
+_PAGE, _PAGE_OF_NAMES = 5, 500
 _FIRST_ERROR = 300
 # Names without what belongs to them: a page of it is small whatever people put into their objects.
 _NAMES_ALONE = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -109,30 +110,41 @@ class Cluster:
     async def list_names(self, kind: Kind, namespace: str) -> Names:
         """Return who is there, and nothing of what they are."""
         uids: dict[str, str] = {}
+        versions: dict[str, str] = {}
         query = _query(RAY_PODS if kind == PODS else "", _PAGE_OF_NAMES)
         while True:
             page = await self._request("GET", _path(kind, namespace), query, accept=_NAMES_ALONE)
-            uids |= _uids(page)
+            for item in _items(page):
+                metadata = as_object(item.get("metadata"))
+                name = str(metadata.get("name"))
+                uids[name] = str(metadata.get("uid"))
+                versions[name] = str(metadata.get("resourceVersion"))
             metadata = as_object(page.get("metadata"))
             if not metadata.get("continue"):
-                return Names(uids, str(metadata.get("resourceVersion", "")))
+                return Names(uids, str(metadata.get("resourceVersion", "")), versions)
             query["continue"] = str(metadata["continue"])
 
-    async def uid_of(self, kind: Kind, namespace: str, name: str) -> str:
-        """Return the uid of the object that has the name now; empty where there is none.
+    async def find(self, kind: Kind, namespace: str, name: str, accept: str = _JSON) -> JsonObject:
+        """Return the object that has the name now; empty where there is none.
 
-        A LIST of one, for its name alone: that takes no right to get Pods and RayClusters.
+        A LIST of one: that takes no right to get Pods and RayClusters.
         """
         query = {"fieldSelector": f"metadata.name={name}"}
-        page = await self._request("GET", _path(kind, namespace), query, accept=_NAMES_ALONE)
-        return _uids(page).get(name, "")
+        page = await self._request("GET", _path(kind, namespace), query, accept=accept)
+        return next(iter(_items(page)), {})
+
+    async def uid_of(self, kind: Kind, namespace: str, name: str) -> str:
+        """Return the uid of the object that has the name now; empty where there is none."""
+        found = await self.find(kind, namespace, name, _NAMES_ALONE)
+        return str(as_object(found.get("metadata")).get("uid", ""))
 
     async def get_job(self, namespace: str, name: str) -> RayJobView | None:
         """Return the RayJob as it is now; None where there is none."""
         try:
             return read_job(await self._request("GET", _path(JOBS, namespace, name)))
-        except GoneError:
-            return None
+        except GoneError:  # a second answer has to say so too: much hangs on it
+            found = await self.find(JOBS, namespace, name)
+            return read_job(found) if found else None
 
     async def get_run(self, namespace: str, name: str) -> RunView | None:
         """Return the TrainingRun as it is now; None where there is none."""
@@ -176,6 +188,8 @@ class Cluster:
         try:
             await self._delete(_path(JOBS, job.namespace, job.name), job.uid)
         except GoneError:
+            if await self.uid_of(JOBS, job.namespace, job.name) == job.uid:
+                raise
             return False
         except ConflictError:
             found = await self.get_job(job.namespace, job.name)
@@ -207,25 +221,7 @@ class Cluster:
 
     async def post_event(self, view: RunView, note: Note) -> None:
         """Put an Event on the run."""
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        event: JsonObject = {
-            "metadata": {"generateName": f"{view.name}.", "namespace": view.namespace},
-            "involvedObject": {
-                "apiVersion": names.API_VERSION,
-                "kind": names.KIND,
-                "namespace": view.namespace,
-                "name": view.name,
-                "uid": view.uid,
-                "resourceVersion": view.resource_version,
-            },
-            "type": note.type,
-            "reason": note.reason,
-            "message": note.message,
-            "source": {"component": "trainshed-controller"},
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-        }
+        event = event_of(view, note, datetime.now(UTC))
         await self._request("POST", _path(("api/v1", "events"), view.namespace), body=event)
 
     async def read_key(self, namespace: str, secret: str) -> bytes:
@@ -279,15 +275,12 @@ class Cluster:
             return as_object(json.loads(text))
         except ValueError:
             raise RetryError(f"{wanted}: the answer is cut off") from None
+        except RecursionError:
+            raise BugError(f"{wanted}: the answer is nested too deep") from None
 
 
 def _query(selector: str, page: int) -> dict[str, str]:
     return {"limit": str(page)} | ({"labelSelector": selector} if selector else {})
-
-
-def _uids(page: JsonObject) -> dict[str, str]:
-    names = (as_object(item.get("metadata")) for item in _items(page))
-    return {str(name.get("name")): str(name.get("uid")) for name in names}
 
 
 def _items(page: JsonObject) -> list[JsonObject]:

@@ -6,8 +6,6 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from trainshed_controller.errors import ApiError
-
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -23,7 +21,7 @@ class EventPoster:
     """Posts one Event after the other; none is posted twice, and one that fails is not tried again.
 
     Args:
-        send: posts one; an ApiError says why it could not.
+        send: posts one; an error says why it could not.
     """
 
     def __init__(self, send: Callable[[RunView, Note], Awaitable[None]]) -> None:
@@ -43,7 +41,7 @@ class EventPoster:
             view, note = await self._waiting.get()
             try:
                 await self._send(view, note)
-            except ApiError as error:
+            except Exception as error:  # an Event is a word about the work, and no part of it
                 log.warning("no Event: %s", error, extra={"run": _name(view)})
             finally:
                 self._waiting.task_done()

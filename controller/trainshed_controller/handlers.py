@@ -9,6 +9,7 @@ write by itself (annotations, finalizers) is off.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -16,7 +17,7 @@ import kopf
 
 from trainshed_api import names
 from trainshed_api.json_object import as_object
-from trainshed_controller.cluster import RAY_PODS, open_session
+from trainshed_controller.cluster import CLUSTERS, JOBS, PODS, RAY_PODS, RUNS, open_session
 from trainshed_controller.views import read_cluster, read_job, read_pod, read_run
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
     from trainshed_api.json_object import JsonObject
     from trainshed_controller.cache import Cache, Shelf
+    from trainshed_controller.cluster import Kind
     from trainshed_controller.model import ClusterView, Key, PodView, RayJobView, RunView
+    from trainshed_controller.resync import Follow
     from trainshed_controller.settings import Platform, Timings
 
 
@@ -39,6 +42,10 @@ class _Name(NamedTuple):
     name: str
     uid: str
     resource_version: str
+
+
+# kopf gives what it started 5 s to end, and cancels it then (kopf._core.reactor.running).
+_FAREWELL_SECONDS = 7.0
 
 
 class _NoDiffBase(kopf.DiffBaseStorage):
@@ -93,28 +100,29 @@ def make_settings(timings: Timings) -> kopf.OperatorSettings:
     return settings
 
 
-def make_registry(
+def make_followers(
     cache: Cache,
     enqueue: Callable[[Key], None],
     forget: Callable[[RunView], None],
     on_error: Callable[[str], None],
-) -> kopf.OperatorRegistry:
-    """Return the handlers: one for each kind that is watched.
+) -> dict[Kind, Follow]:
+    """Return by kind what is done with an event of a watch.
 
     on_error: told, in the handling of that error, whose object could not be read.
     """
-    registry = kopf.OperatorRegistry()
 
     def follow(
         shelf: Shelf[V],
         read: Callable[[JsonObject], V],
         concerned: Callable[[V], set[Key]],
         went: Callable[[V], None],
-    ) -> Callable[..., Awaitable[None]]:
+    ) -> Follow:
         def keep(raw: JsonObject) -> set[Key]:
             view = read(raw)
             keys = concerned(view)
-            shelf.put(view)
+            replaced = shelf.get(view.namespace, view.name)
+            if shelf.put(view) and replaced and replaced.uid != view.uid:
+                went(replaced)  # created again under its name, and told before its deletion
             return keys | concerned(view)
 
         def remove(name: _Name) -> set[Key]:
@@ -125,7 +133,7 @@ def make_registry(
             return keys
 
         # A coroutine: kopf gives plain functions a thread, and cache and queue belong to the loop.
-        async def handle(event: Mapping[str, object], **_: object) -> None:
+        async def handle(event: Mapping[str, object]) -> None:
             raw = event["object"]
             assert isinstance(raw, dict)
             name = _name_of(as_object(raw.get("metadata")))
@@ -145,19 +153,33 @@ def make_registry(
 
         return handle
 
+    return {
+        RUNS: follow(cache.runs, read_run, cache.concerned, forget),
+        JOBS: follow(cache.jobs, read_job, cache.concerned, lambda _: None),
+        CLUSTERS: follow(cache.clusters, read_cluster, cache.concerned, lambda _: None),
+        PODS: follow(cache.pods, read_pod, cache.concerned, lambda _: None),
+    }
+
+
+def make_registry(followers: Mapping[Kind, Follow]) -> kopf.OperatorRegistry:
+    """Return the handlers: one for each kind that is watched."""
+    registry = kopf.OperatorRegistry()
+
+    def hand_on(follow: Follow) -> Callable[..., Awaitable[None]]:
+        async def handle(event: Mapping[str, object], **_: object) -> None:
+            await follow(event)
+
+        return handle
+
     on = kopf.on.event
     on(names.GROUP, names.VERSION, names.PLURAL, registry=registry, id="runs")(
-        follow(cache.runs, read_run, cache.concerned, forget)
+        hand_on(followers[RUNS])
     )
-    on("ray.io", "v1", "rayjobs", registry=registry, id="jobs")(
-        follow(cache.jobs, read_job, cache.concerned, lambda _: None)
-    )
+    on("ray.io", "v1", "rayjobs", registry=registry, id="jobs")(hand_on(followers[JOBS]))
     on("ray.io", "v1", "rayclusters", registry=registry, id="clusters")(
-        follow(cache.clusters, read_cluster, cache.concerned, lambda _: None)
+        hand_on(followers[CLUSTERS])
     )
-    on("", "v1", "pods", registry=registry, id="pods")(
-        follow(cache.pods, read_pod, cache.concerned, lambda _: None)
-    )
+    on("", "v1", "pods", registry=registry, id="pods")(hand_on(followers[PODS]))
     return registry
 
 
@@ -167,7 +189,30 @@ def _name_of(metadata: JsonObject) -> _Name:
 
 
 async def watch(registry: kopf.OperatorRegistry, platform: Platform) -> None:
-    """Watch until told to stop by a signal; a watch that cannot be kept up is an error."""
+    """Watch until cancelled; returns, or raises, where a watch cannot be kept up.
+
+    kopf does not always come to its end: a watcher that it cancels in the middle of a request goes
+    on, and waits for credentials that nobody gives it any more. So its own cleanup is the sign.
+    """
+    is_ending = asyncio.Event()
+
+    async def note_the_end(**_: object) -> None:
+        is_ending.set()
+
+    kopf.on.cleanup(registry=registry, id="the end")(note_the_end)
+    watching = asyncio.create_task(_watch(registry, platform), name="kopf")
+    ending = asyncio.create_task(is_ending.wait(), name="end of kopf")
+    try:
+        await asyncio.wait([watching, ending], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([watching], timeout=_FAREWELL_SECONDS)
+        if watching.done():
+            await watching
+    finally:
+        watching.cancel()
+        ending.cancel()
+
+
+async def _watch(registry: kopf.OperatorRegistry, platform: Platform) -> None:
     kubeconfig = platform.kubeconfig
     async with contextlib.AsyncExitStack() as stack:
         # As the client does (cluster.py): a file that is named, else the Pod's own account.

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING
+import signal
+import threading
+from typing import TYPE_CHECKING, TypeVar
 
 from trainshed_controller.cache import Cache
 from trainshed_controller.cluster import Cluster
 from trainshed_controller.controller import Controller
 from trainshed_controller.errors import ApiError
 from trainshed_controller.events import EventPoster
-from trainshed_controller.handlers import make_registry, watch
+from trainshed_controller.handlers import make_followers, make_registry, watch
 from trainshed_controller.jobs import JobsApi
 from trainshed_controller.metrics import Metrics
 from trainshed_controller.observe import Observer
@@ -23,26 +25,45 @@ from trainshed_controller.queue import WorkQueue
 from trainshed_controller.resync import Resync
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from aiohttp import web
 
-    from trainshed_controller.model import Key, RunView
+    from trainshed_controller.model import Key
     from trainshed_controller.settings import Platform
 
 log = logging.getLogger("trainshed.operator")
+
+T = TypeVar("T")
 
 _LIMITS = Limits()
 _STUCK_SECONDS = 120.0
 # A watch that has not told of everybody at so many LISTs in a row hears nothing any more.
 _DEAF_AFTER = 3
+# Ten thousand objects are told of in half a minute.
+_DEAF_SECONDS = 600.0
 _PATIENCE_SECONDS = 5.0
 # After that what is there is listed anew: who went meanwhile is told of by no watch.
 _HEARING_SECONDS = 10.0
 # For the Events of what was done last; Kubernetes gives a Pod 30 s.
 _PARTING_SECONDS = 3.0
+# For tasks of kopf, which may not end; the loop's own end cancels them once more.
+_ENDING_SECONDS = 5.0
 # For an answer that is on its way; aiohttp's own minute would be longer than that of Kubernetes.
 _ANSWER_SECONDS = 1.0
 # What goes between our first LIST and that of a watch is told by nobody.
 _FIRST_RESYNC_SECONDS = 10.0
+
+
+class EndedError(Exception):
+    """The controller ended although nobody told it to."""
+
+
+def heed_signals(stop: asyncio.Event) -> None:
+    """Have SIGTERM and SIGINT end this process in order, if they come to this thread."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
 
 
 class Operator:
@@ -53,15 +74,12 @@ class Operator:
         self._cache = Cache(platform.settings)
         self._metrics = Metrics(self._cache)
         self._complete = False
+        self._began = 0.0
         self._untold_in_a_row = 0
         self._queue: WorkQueue | None = None
-        self._controller: Controller | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until told to stop; an error of any part ends it with that error.
-
-        kopf takes SIGTERM and SIGINT for itself once it runs, and then ends without an error.
-        """
+        """Serve until told to stop; an error of any part ends it with that error."""
         platform = self._platform
         async with contextlib.AsyncExitStack() as stack:
             cluster = await Cluster.connect(platform.kubeconfig, platform.timings.request_seconds)
@@ -91,7 +109,7 @@ class Operator:
             self._cache, cluster, observer, events, platform.settings, self._metrics, key
         )
         queue = WorkQueue(controller.work, controller.trouble)
-        controller.queue, self._queue, self._controller = queue, queue, controller
+        controller.queue, self._queue = queue, queue
         self._metrics.watch(queue)
         progress = ProgressServer(
             self._cache, key, observer.snapshots, queue.add, self._metrics, self.is_ready,
@@ -100,11 +118,15 @@ class Operator:
         door = Door(_LIMITS, self._metrics.refused_connections.inc)
         host = platform.progress_host
         await _listen(stack, progress.application(), door, host, platform.progress_port)
-        resync = Resync(self._cache, cluster, self._enqueue, controller.forget)
+        followers = make_followers(self._cache, self._enqueue, controller.forget, self._cannot_read)
+        resync = Resync(self._cache, cluster, followers)
+        # kopf looks once which kinds are served, and never hears of one that comes later.
+        await self._until_served(resync)
+        self._began = asyncio.get_running_loop().time()
         tasks = [
             asyncio.create_task(events.run(), name="events"),
-            asyncio.create_task(self._watch(), name="watch"),
-            asyncio.create_task(self._work(queue, resync), name="work"),
+            asyncio.create_task(watch(make_registry(followers), platform), name="watch"),
+            asyncio.create_task(self._work(queue, resync, stop), name="work"),
             asyncio.create_task(stop.wait(), name="stop"),
         ]
         try:
@@ -113,13 +135,16 @@ class Operator:
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.wait(tasks, timeout=_ENDING_SECONDS)
         for task in done:
             task.result()
+        if not stop.is_set():
+            raise EndedError("a watch cannot be kept up; kopf said why")
 
-    async def _work(self, queue: WorkQueue, resync: Resync) -> None:
+    async def _work(self, queue: WorkQueue, resync: Resync, stop: asyncio.Event) -> None:
         """Decide from the moment on that everything is known."""
         await self._hear_all(resync)
+        heed_signals(stop)  # kopf took them when it began
         self._enqueue_all()
         self._complete = True
         log.info("watching %s", ", ".join(self._platform.namespaces))
@@ -137,30 +162,46 @@ class Operator:
             return f"a key has been worked on for {self._queue.longest_turn_seconds():.0f} s"
         if self._untold_in_a_row >= _DEAF_AFTER:
             return f"the last {self._untold_in_a_row} LISTs held what no watch had told"
+        if not self._complete and self._began and self._waited() > _DEAF_SECONDS:
+            return f"the watches have not told of everything for {self._waited():.0f} s"
         return ""
+
+    def _waited(self) -> float:
+        return asyncio.get_running_loop().time() - self._began
 
     async def _insist(self, cluster: Cluster) -> bytes:
         """Return the key of the bearer tokens; the Secret may come a moment later than we do."""
+        platform = self._platform
         while True:
-            try:
-                return await cluster.read_key(
-                    self._platform.own_namespace, self._platform.key_secret
-                )
-            except ApiError as error:
-                log.warning("no key yet: %s", error)
+            reading = cluster.read_key(platform.own_namespace, platform.key_secret)
+            if key := await self._try(reading, "no key yet"):
+                return key
+            await asyncio.sleep(platform.timings.retry_seconds)
+
+    async def _until_served(self, resync: Resync) -> None:
+        for namespace in self._platform.namespaces:
+            while await self._try(resync.list_all(namespace), "cannot list yet") is None:
                 await asyncio.sleep(self._platform.timings.retry_seconds)
 
     async def _hear_all(self, resync: Resync) -> None:
         """Wait until the watches told of everything; nothing is decided before."""
         for namespace in self._platform.namespaces:
             while True:
-                try:
-                    if await resync.wait_for_watches(namespace, _HEARING_SECONDS):
-                        break
-                    log.warning("the watches have not told of everything in %s yet", namespace)
-                except ApiError as error:
-                    log.warning("cannot list yet: %s", error)
-                    await asyncio.sleep(self._platform.timings.retry_seconds)
+                hearing = resync.wait_for_watches(namespace, _HEARING_SECONDS)
+                if await self._try(hearing, "cannot list yet"):
+                    break
+                await asyncio.sleep(self._platform.timings.retry_seconds)
+
+    async def _try(self, work: Awaitable[T], trouble: str) -> T | None:
+        """Return what it came to; whatever it fails by is told, and is no end of ours."""
+        try:
+            return await work
+        except ApiError as error:
+            log.warning("%s: %s", trouble, error)
+        except Exception:  # a fault of ours in one round; the next one may go well
+            self._metrics.internal_errors.inc()
+            log.exception("%s", trouble)
+        return None
 
     async def _resync(self, resync: Resync) -> None:
         """Look at everything anew from time to time: a watch may miss a deletion."""
@@ -168,14 +209,11 @@ class Operator:
         while True:
             await asyncio.sleep(pause)
             pause = self._platform.resync_seconds
-            try:
-                untold = 0
-                for namespace in self._platform.namespaces:
-                    untold += await resync.compare(namespace, _PATIENCE_SECONDS)
-            except ApiError as error:
-                log.warning("cannot list: %s", error)
-                continue
-            self._untold_in_a_row = self._untold_in_a_row + 1 if untold else 0
+            for namespace in self._platform.namespaces:
+                comparing = resync.compare(namespace, _PATIENCE_SECONDS)
+                untold = await self._try(comparing, "cannot compare")
+                if untold is not None:
+                    self._untold_in_a_row = self._untold_in_a_row + 1 if untold else 0
             self._enqueue_all()
 
     def _enqueue_all(self) -> None:
@@ -183,11 +221,6 @@ class Operator:
         for view in self._cache.runs.all():
             for key in self._cache.concerned(view):
                 self._queue.add(key)
-
-    async def _watch(self) -> None:
-        """Have kopf watch; it ends with an error when a watch cannot be kept up."""
-        registry = make_registry(self._cache, self._enqueue, self._forget, self._cannot_read)
-        await watch(registry, self._platform)
 
     def _enqueue(self, key: Key) -> None:
         assert self._queue
@@ -199,10 +232,6 @@ class Operator:
     def _cannot_read(self, name: str) -> None:
         self._metrics.internal_errors.inc()
         log.exception("cannot read %s", name)
-
-    def _forget(self, view: RunView) -> None:
-        assert self._controller
-        self._controller.forget(view)
 
 
 async def _listen(

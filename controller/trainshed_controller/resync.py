@@ -1,93 +1,98 @@
-"""What the watches have not told: who is there unheard of, who is gone. Names alone are asked."""
+"""What the watches have not told: who is there unheard of, who is gone. Names alone are listed."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from trainshed_controller.cluster import CLUSTERS, JOBS, PODS, RUNS
-from trainshed_controller.model import RunView
+from trainshed_controller.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from trainshed_api.json_object import JsonObject
     from trainshed_controller.cache import Cache, Names, Shelf
     from trainshed_controller.cluster import Cluster, Kind
-    from trainshed_controller.model import ClusterView, Key, PodView, RayJobView
+    from trainshed_controller.model import ClusterView, PodView, RayJobView, RunView
 
     AnyShelf = Shelf[RunView] | Shelf[RayJobView] | Shelf[ClusterView] | Shelf[PodView]
 
+log = logging.getLogger("trainshed.resync")
+
 _LOOK_SECONDS = 0.05
+
+Follow = Callable[[Mapping[str, object]], Awaitable[None]]
 
 
 class Resync:
     """Compares the cache with LISTs of names.
 
     Args:
-        enqueue: has a key looked at.
-        forget: told of each run that is gone.
+        follow: by kind, what is done with an event of a watch; what no watch told is told so.
     """
 
-    def __init__(
-        self,
-        cache: Cache,
-        cluster: Cluster,
-        enqueue: Callable[[Key], None],
-        forget: Callable[[RunView], None],
-    ) -> None:
-        self._cache = cache
+    def __init__(self, cache: Cache, cluster: Cluster, follow: Mapping[Kind, Follow]) -> None:
         self._cluster = cluster
-        self._enqueue = enqueue
-        self._forget = forget
-        self._shelves: tuple[tuple[Kind, AnyShelf], ...] = (
-            (CLUSTERS, cache.clusters),
-            (PODS, cache.pods),
-            (JOBS, cache.jobs),
-            (RUNS, cache.runs),
-        )
+        self._follow = follow
+        self._shelves: dict[Kind, AnyShelf] = {
+            CLUSTERS: cache.clusters,
+            PODS: cache.pods,
+            JOBS: cache.jobs,
+            RUNS: cache.runs,
+        }
+
+    async def list_all(self, namespace: str) -> dict[Kind, Names]:
+        """Return who is there of each kind. Raises ApiError where one of them cannot be listed."""
+        return {kind: await self._cluster.list_names(kind, namespace) for kind in self._shelves}
 
     async def wait_for_watches(self, namespace: str, seconds: float) -> bool:
         """Say whether the watches tell within that time of all who are there now.
 
         Raises ApiError.
         """
-        there = await self._names(namespace)
+        there = await self.list_all(namespace)
         try:
             async with asyncio.timeout(seconds):
-                while any(shelf.untold(namespace, names) for _, shelf, names in there):
+                while any(self._shelves[kind].untold(namespace, there[kind]) for kind in there):
                     await asyncio.sleep(_LOOK_SECONDS)
         except TimeoutError:
             return False
         return True
 
     async def compare(self, namespace: str, patience_seconds: float) -> int:
-        """Take out who is gone; return how many are there that no watch told of in some time.
+        """Take out who is gone, and read what no watch told in some time; return how much it was.
 
-        Raises ApiError.
+        A kind that cannot be listed is left as it is.
         """
-        there = await self._names(namespace)
+        there: dict[Kind, Names] = {}
+        for kind in self._shelves:
+            try:
+                there[kind] = await self._cluster.list_names(kind, namespace)
+            except ApiError as error:
+                log.warning("cannot list %s: %s", kind[1], error)
         await asyncio.sleep(patience_seconds)
         untold = 0
-        for kind, shelf, names in there:
-            untold += len(shelf.untold(namespace, names))
-            await self._take_out(kind, shelf, namespace, names)
-            shelf.age(namespace, names)
+        for kind, names in there.items():
+            untold += await self._catch_up(kind, namespace, names)
+            self._shelves[kind].age(namespace, names)
         return untold
 
-    async def _take_out(self, kind: Kind, shelf: AnyShelf, namespace: str, names: Names) -> None:
-        for view in shelf.not_in(namespace, names):
-            # A LIST may come from a server that is behind: one more look before it is believed.
-            if await self._cluster.uid_of(kind, namespace, view.name) == view.uid:
-                continue
-            keys = self._cache.concerned(view)
-            shelf.remove(namespace, view.name, view.uid)
-            if isinstance(view, RunView):
-                self._forget(view)
-            for key in sorted(keys):
-                self._enqueue(key)
+    async def _catch_up(self, kind: Kind, namespace: str, names: Names) -> int:
+        shelf, follow = self._shelves[kind], self._follow[kind]
+        untold = shelf.untold(namespace, names)
+        try:
+            for name in untold:
+                if found := await self._cluster.find(kind, namespace, name):
+                    await follow({"type": "MODIFIED", "object": found})
+            for view in shelf.not_in(namespace, names):
+                # A LIST may come from a server that is behind: a second one has to say so too.
+                if await self._cluster.uid_of(kind, namespace, view.name) != view.uid:
+                    await follow({"type": "DELETED", "object": _named(view)})
+        except ApiError as error:
+            log.warning("cannot ask for %s: %s", kind[1], error)
+        return len(untold)
 
-    async def _names(self, namespace: str) -> list[tuple[Kind, AnyShelf, Names]]:
-        return [
-            (kind, shelf, await self._cluster.list_names(kind, namespace))
-            for kind, shelf in self._shelves
-        ]
+
+def _named(view: RunView | RayJobView | ClusterView | PodView) -> JsonObject:
+    return {"metadata": {"namespace": view.namespace, "name": view.name, "uid": view.uid}}

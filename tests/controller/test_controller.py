@@ -18,7 +18,9 @@ from trainshed_api.status import ConditionType, TrainingRunStatus
 from trainshed_controller.cache import Cache
 from trainshed_controller.cluster import Cluster
 from trainshed_controller.controller import Controller
+from trainshed_controller.errors import GoneError
 from trainshed_controller.events import EventPoster
+from trainshed_controller.handlers import make_followers
 from trainshed_controller.jobs import JobsApi
 from trainshed_controller.metrics import Metrics
 from trainshed_controller.model import Key
@@ -65,6 +67,11 @@ class Office:
         document = make_document(**spec)
         document["metadata"] = {"name": name, "namespace": "team"}
         self.cache.runs.put(read_run(self.server.put("trainingruns", document)))
+
+    def resync(self) -> Resync:
+        """Return what compares the cache with the server."""
+        followers = make_followers(self.cache, self.queue.add, self.controller.forget, print)
+        return Resync(self.cache, self.cluster, followers)
 
     def look_at(self, name: str) -> None:
         """Have the run looked at, and the queue of its cluster."""
@@ -214,7 +221,7 @@ async def test_who_is_gone_without_a_word_of_it_is_found_by_its_name() -> None:
         for kind, name in (("trainingruns", "first"), ("rayjobs", "first-1")):
             office.server.drop(kind, name)
 
-        resync = Resync(office.cache, office.cluster, office.queue.add, office.controller.forget)
+        resync = office.resync()
         assert await resync.compare("team", patience_seconds=0.0) == 0
 
         await office.has_jobs("second-1")
@@ -226,7 +233,40 @@ async def test_who_is_missing_in_an_old_list_is_asked_for_by_name_and_kept() -> 
         office.create_run("first")
         office.server.is_behind = True
 
-        resync = Resync(office.cache, office.cluster, office.queue.add, office.controller.forget)
+        resync = office.resync()
         await resync.compare("team", patience_seconds=0.0)
 
         assert office.cache.runs.get("team", "first")
+
+
+async def test_what_no_watch_told_is_found_by_its_version_and_read() -> None:
+    async with working() as office:
+        office.create_run("first")
+        office.look_at("first")
+        await office.has_jobs("first-1")
+        office.hear("first", Snapshot(attempt=1, time=0.0, state="Ended", exit_code=0))
+        raw = as_object(office.server.get("rayjobs", "first-1"))
+        over: JsonObject = {"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"}
+        office.server.put("rayjobs", raw | {"status": over})
+
+        assert await office.resync().compare("team", patience_seconds=0.0) == 1
+
+        await until(lambda: office.status("first").holds("Complete"))
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_one_answer_that_a_rayjob_is_gone_is_not_believed(method: str) -> None:
+    async with working() as office:
+        office.create_run("first")
+        office.look_at("first")
+        await office.has_jobs("first-1")
+        job = office.cache.jobs.get("team", "first-1")
+        assert job
+
+        office.server.refusals[method, "rayjobs/first-1"] = (HTTPStatus.NOT_FOUND, 1)
+        if method == "GET":
+            assert await office.cluster.get_job("team", "first-1")
+        else:
+            with pytest.raises(GoneError):
+                await office.cluster.delete_job(job)
+        assert office.server.names("rayjobs") == ["first-1"]

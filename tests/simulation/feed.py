@@ -2,12 +2,11 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from tests.controller.api_server import ApiServer, Change
 from trainshed_api.json_object import JsonObject, as_object
-
-Handler = Callable[..., Awaitable[None]]
+from trainshed_controller.resync import Follow
 
 # How late a watch usually is, and how late at times, in seconds.
 _LATE, _VERY_LATE = 0.2, 30.0
@@ -27,7 +26,7 @@ class Feed:
         self,
         server: ApiServer,
         plural: str,
-        handle: Handler,
+        handle: Follow,
         chance: random.Random,
         is_stormy: Callable[[], bool],
     ) -> None:
@@ -58,7 +57,7 @@ class Feed:
         there = self._server.peek_all(self._plural)
         await self._dawdle()
         for raw in there:
-            await self._handle(event={"type": None, "object": raw})
+            await self._handle({"type": None, "object": raw})
 
     async def _follow(self) -> None:
         """Tell of changes until the watch breaks."""
@@ -72,7 +71,7 @@ class Feed:
             if self._is_stormy() and self._chance.random() < 0.03:
                 return
             for change in newest.values():
-                await self._handle(event={"type": change.type, "object": change.raw})
+                await self._handle({"type": change.type, "object": change.raw})
 
     async def _dawdle(self) -> None:
         late = self._chance.random() * _LATE

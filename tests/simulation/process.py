@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, cast
 
 from tests.controller.api_server import ApiServer, Wire
 from tests.simulation.clock import CLOCK
-from tests.simulation.feed import Feed, Handler
+from tests.simulation.feed import Feed
 from tests.simulation.port import Port
 from trainshed_controller.cache import Cache
 from trainshed_controller.controller import Controller
 from trainshed_controller.errors import ApiError
 from trainshed_controller.events import EventPoster
-from trainshed_controller.handlers import make_registry
+from trainshed_controller.handlers import make_followers
 from trainshed_controller.metrics import Metrics
 from trainshed_controller.model import Key, Settings
 from trainshed_controller.observe import Observer
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from trainshed_controller.jobs import JobsApi
 
 KEY = b"key"
-_KINDS = {
-    "runs": "trainingruns", "jobs": "rayjobs", "clusters": "rayclusters", "pods": "pods",
-}  # fmt: skip
 _WORKERS = 8
 _RESYNC_SECONDS, _FIRST_RESYNC_SECONDS, _PATIENCE_SECONDS = 300.0, 10.0, 5.0
 _HEARING_SECONDS, _DEAF_AFTER = 10.0, 3
@@ -78,7 +75,10 @@ class Process:
             self.cache, KEY, observer.snapshots, self.queue.add, self.metrics, lambda: self.is_ready
         )
         self.port = Port(progress.application())
-        self._resync = Resync(self.cache, cluster, self._entrance.add, self.controller.forget)
+        self._followers = make_followers(
+            self.cache, self._entrance.add, self.controller.forget, self._cannot_read
+        )
+        self._resync = Resync(self.cache, cluster, self._followers)
         self._untold_in_a_row = 0
 
     async def run(self) -> str:
@@ -131,15 +131,10 @@ class Process:
                 self._entrance.add(key)
 
     def _feeds(self) -> Iterator[Feed]:
-        registry = make_registry(
-            self.cache, self._entrance.add, self.controller.forget, self._cannot_read
-        )
-        # kopf runs them; it has no other door to what was registered.
-        handlers = {str(h.id): cast("Handler", h.fn) for h in registry._watching.get_all_handlers()}
-        for name, plural in _KINDS.items():
+        for kind, follow in self._followers.items():
             chance = random.Random(self._around.chance.random())
             around = self._around
-            yield Feed(around.server, plural, handlers[name], chance, around.is_stormy)
+            yield Feed(around.server, kind[1], follow, chance, around.is_stormy)
 
     def _cannot_read(self, name: str) -> None:
         logging.getLogger("trainshed.controller").exception("cannot read %s", name)
