@@ -218,7 +218,7 @@ class Controller:
             self._refusals.pop(view.uid, None)
         except RefusedError as error:
             # A quota, a policy, a webhook: said in the status, and tried again slowly.
-            self._refusals[view.uid] = Refusal(error.message, self._clock.now())
+            self._refusals[view.uid] = Refusal(number, error.message, self._clock.now())
             self._enqueue(Key("run", view.namespace, view.name))
             return
         except ConflictError:

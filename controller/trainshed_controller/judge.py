@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from trainshed_api import names
@@ -126,7 +125,10 @@ def stopped_by_others(case: Case) -> Ending | None:
 
 def memory_ran_out(case: Case) -> Ending | None:
     """The head's or a worker's memory ran out, and the job failed or its head is gone."""
-    killed = next((pod for pod in case.seen.pods if pod.ended == "OOMKilled"), None)
+    known = case.attempt.head_identity
+    # A head that had another one's job is no matter of this attempt.
+    mine = [pod for pod in case.seen.pods if not pod.is_head or known.startswith(f"{pod.uid}/")]
+    killed = next((pod for pod in mine if pod.ended == "OOMKilled"), None)
     failed = case.job is not None and case.job.job_status == "FAILED"
     if killed and (failed or killed.is_head):
         message = f"Pod {killed.name} on node {killed.node} ran out of memory"
@@ -218,15 +220,12 @@ def never_started(case: Case) -> Ending | None:
     waits_for_kueue = case.job is not None and case.job.suspended
     if case.attempt.start_time is not None or not limit or waits_for_kueue:
         return None
-    if case.now < case.begun + timedelta(seconds=limit):
+    if (case.now - case.begun).total_seconds() < limit:
         return None
     trouble = next((pod.trouble for pod in case.seen.pods if pod.trouble), "")
     message = f"not started within provisioningDeadlineSeconds ({limit})"
-    return Ending(
-        "Infrastructure",
-        "ProvisioningDeadlineExceeded",
-        f"{message}: {trouble}" if trouble else message,
-    )
+    message += f": {trouble}" if trouble else ""
+    return Ending("Infrastructure", "ProvisioningDeadlineExceeded", message)
 
 
 def stalled(case: Case) -> Ending | None:

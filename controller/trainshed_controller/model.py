@@ -165,6 +165,7 @@ class Heard:
 class Refusal:
     """The API server's word why it does not take a RayJob, and when it was asked last."""
 
+    attempt: int
     message: str
     time: datetime
 

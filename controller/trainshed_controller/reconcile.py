@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from trainshed_controller.model import Observed, RunView, Settings
 
 
+# Of one look: each may take as long as the API server likes, and a look has an end.
+_MOST_DELETIONS = 10
+_FINALIZER_SECONDS = 60.0
+
+
 def reconcile(view: RunView, seen: Observed, settings: Settings, now: datetime) -> Plan:
     """Return what is to be done now; a plan whose status is the old one writes nothing."""
     now = states.whole(now)
@@ -97,9 +102,11 @@ def _after_the_end(view: RunView, seen: Observed, now: datetime) -> Plan:
     """What may still run does not outlive the run, whatever became of its deletion before."""
     jobs = (*seen.strays, *((seen.ray_job,) if seen.ray_job else ()))
     left_over = tuple(job for job in jobs if not job.is_over)
-    deleted = tuple(job for job in left_over if not job.deleting)
     if left_over:
-        return Plan(view.status, delete_jobs=deleted, again_after=SOON_SECONDS)
+        # Who waits for somebody's finalizer is told of its end by the watch.
+        doomed = tuple(job for job in left_over if not job.deleting)[:_MOST_DELETIONS]
+        again_after = SOON_SECONDS if doomed else _FINALIZER_SECONDS
+        return Plan(view.status, delete_jobs=doomed, again_after=again_after)
     ttl = view.run.spec.ttl_seconds_after_finished if view.run else None
     ended = view.status.completion_time
     if ttl is None or ended is None:

@@ -54,7 +54,8 @@ def read_spec(document: JsonObject, *, is_under_way: bool) -> Asked:
 
 def _excess(document: JsonObject) -> Problem | None:
     """Return what is too much of it, whatever it says; nothing of it is copied to find out."""
-    size, stack = 0, [(1, document.get("spec"))]
+    labels = as_object(document.get("metadata")).get("labels")
+    size, stack = 0, [(1, document.get("spec")), (1, labels)]
     while stack:
         level, value = stack.pop()
         if level > _MOST_LEVELS:
@@ -89,8 +90,9 @@ def _salvage(document: JsonObject) -> TrainingRun:
         except SpecError as error:
             if spec == _UNREADABLE and not labels:
                 raise
-            labels = {} if spec == _UNREADABLE else labels
-            spec = _without(spec, error.problems)
+            if any(not problem.field.startswith("spec") for problem in error.problems):
+                labels = {}
+            spec = _without(spec, [p for p in error.problems if p.field.startswith("spec")])
 
 
 def _without(spec: JsonObject, problems: Iterable[Problem]) -> JsonObject:

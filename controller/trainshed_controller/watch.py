@@ -9,7 +9,7 @@ from trainshed_api.names import SECONDS_AFTER_GRACE
 from trainshed_controller import status as states
 from trainshed_controller.asking import SILENT_SECONDS
 from trainshed_controller.finish import finish
-from trainshed_controller.judge import Case, judge
+from trainshed_controller.judge import Case, Ending, judge
 from trainshed_controller.model import Plan
 
 if TYPE_CHECKING:
@@ -48,11 +48,15 @@ def watch(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> Plan
 
 def _create(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> Plan:
     """Have the RayJob created; where it is refused, say why and try again slowly."""
+    if turn.view.problem:
+        # What can be read of a spec sees an attempt to its end; it is nothing to begin one with.
+        return finish(turn, status, attempt, Ending("Invalid", "Invalid", turn.view.problem))
     refusal = turn.seen.refusal
-    if refusal is None:
+    if refusal is None or refusal.attempt != attempt.number:
         return Plan(status, begin=attempt.number)
     status = turn.say(status, "Progressing", REFUSED, refusal.message, holds=False)
-    left = _REFUSED_SECONDS - (turn.now - refusal.time).total_seconds()
+    # A clock that is set back makes nobody wait for longer.
+    left = min(_REFUSED_SECONDS - (turn.now - refusal.time).total_seconds(), _REFUSED_SECONDS)
     if left <= 0:
         return Plan(status, begin=attempt.number)
     return Plan(status, again_after=max(1.0, left))

@@ -10,6 +10,7 @@ from tests.controller.builders_view import (
     SETTINGS,
     later,
     make_cluster,
+    make_head,
     make_job,
     make_seen,
     make_snapshot,
@@ -87,7 +88,7 @@ def test_a_silent_driver_is_said_to_be_silent(over: bool | None, said: str) -> N
 
 # ------------------------------------------------------------------ refused RayJobs
 
-REFUSAL = Refusal("exceeded quota: team, requested: count/rayjobs.ray.io=1", NOW)
+REFUSAL = Refusal(1, "exceeded quota: team, requested: count/rayjobs.ray.io=1", NOW)
 
 
 def test_a_refused_rayjob_is_said_once_and_tried_again_slowly() -> None:
@@ -132,6 +133,47 @@ def test_a_refused_rayjob_heeds_the_active_deadline() -> None:
     assert failed.reason == "DeadlineExceeded"
 
 
+def test_a_refusal_of_an_attempt_before_is_no_matter_of_this_one() -> None:
+    begun, _ = look(make_view(), make_seen())
+
+    _, plan = look(begun, make_seen(refusal=replace(REFUSAL, attempt=7)), 1)
+
+    assert plan.begin == 1
+
+
+def test_a_clock_that_is_set_back_makes_nobody_wait_for_longer() -> None:
+    begun, _ = look(make_view(), make_seen())
+
+    _, plan = look(begun, make_seen(refusal=replace(REFUSAL, time=later(3_600))), 1)
+
+    assert plan.again_after
+    assert plan.again_after <= 30.0
+
+
+def test_a_spec_that_turned_unreadable_before_its_rayjob_was_made_begins_nothing() -> None:
+    begun, _ = look(make_view(), make_seen())
+
+    view, plan = look(replace(begun, problem="spec.workers: got 10**30"), make_seen(), 3)
+
+    assert plan.begin is None
+    assert view.status.phase == "Failed"
+    assert view.status.attempts[0].message == "spec.workers: got 10**30"
+
+
+# ------------------------------------------------------------------ whose memory ran out
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_a_head_that_ran_out_of_memory_with_another_s_job_ends_no_attempt(started: bool) -> None:
+    view = running(make_view()) if started else look(make_view(), make_seen())[0]
+    job = RUNNING if started else make_job(deployment_status="Initializing")
+    dead = make_head("c9", uid="head-9", name="old-head", ended="OOMKilled", exit_code=137)
+
+    after, _ = look(view, make_seen(ray_job=job, pods=(dead, make_head()), head=make_head()), 9)
+
+    assert states.open_attempt(after.status)
+
+
 # ------------------------------------------------------------------ what is left after the end
 
 
@@ -148,6 +190,21 @@ def test_a_rayjob_whose_deletion_failed_at_the_end_is_deleted_in_a_later_look(ki
 
     assert plan.delete_jobs == (RUNNING,)
     assert plan.again_after
+
+
+def test_what_cannot_go_is_looked_at_rarely_and_many_are_deleted_in_turns() -> None:
+    view = running(make_view())
+    ended = states.with_condition(
+        view.status, "Failed", "Stalled", holds=True, stamp=Stamp(later(20), 1)
+    ).model_copy(update={"completion_time": later(20)})
+    view = with_status(view, ended)
+    many = tuple(make_job(number) for number in range(2, 100))
+
+    _, waits = look(view, make_seen(ray_job=replace(RUNNING, deleting=True)), 30)
+    _, deletes = look(view, make_seen(strays=many), 30)
+
+    assert (waits.delete_jobs, waits.again_after) == ((), 60.0)
+    assert len(deletes.delete_jobs) == 10
 
 
 def test_what_ended_by_itself_stays_to_be_looked_at() -> None:

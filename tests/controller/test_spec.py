@@ -61,6 +61,24 @@ def test_a_program_that_turns_unreadable_under_an_attempt_keeps_its_deadlines() 
     assert asked.run.spec.active_deadline_seconds == 60
 
 
+def test_a_label_that_nobody_accepts_takes_nothing_of_the_spec_along() -> None:
+    document = make_document(workers={"count": 4, "resources": {"cpu": 2}})
+    as_object(document["metadata"])["labels"] = {"c": {"not": "a text"}}
+
+    asked = read_spec(document, is_under_way=True)
+
+    assert asked.run
+    assert asked.run.spec.workers.count == 4
+
+
+def test_labels_without_end_are_refused_before_they_are_kept() -> None:
+    document = make_document()
+    labels: JsonObject = {f"label-{number}": "x" for number in range(40_000)}
+    as_object(document["metadata"])["labels"] = labels
+
+    assert read_spec(document, is_under_way=False).run is None
+
+
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: (
