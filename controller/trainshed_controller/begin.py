@@ -11,7 +11,7 @@ from trainshed_api.status import AttemptStatus, QueueStatus
 from trainshed_controller import status as states
 from trainshed_controller.model import Plan
 from trainshed_controller.render import class_of, shared_cluster
-from trainshed_controller.turn import suspended
+from trainshed_controller.turn import MOST_DELETIONS, suspended
 
 if TYPE_CHECKING:
     from trainshed_api.status import TrainingRunStatus
@@ -23,8 +23,6 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 10, 300
 # attempt keeps it from doing harm after that.
 _UNKNOWN_SECONDS = 30
 _SOON_SECONDS = 2.0
-# Of one look: each may take as long as the API server likes, and a look has an end.
-_MOST_DELETIONS = 10
 
 
 def begin(turn: Turn, status: TrainingRunStatus) -> Plan:
@@ -51,7 +49,7 @@ def begin(turn: Turn, status: TrainingRunStatus) -> Plan:
 
 def _leftovers(turn: Turn) -> tuple[RayJobView, ...]:
     jobs = (*turn.seen.strays, *((turn.seen.ray_job,) if turn.seen.ray_job else ()))
-    return tuple(job for job in jobs if not job.deleting)[:_MOST_DELETIONS]
+    return tuple(job for job in jobs if not job.deleting)[:MOST_DELETIONS]
 
 
 def _remains(turn: Turn, status: TrainingRunStatus) -> float | None:

@@ -18,7 +18,7 @@ from trainshed_controller.begin import begin
 from trainshed_controller.model import Note, Plan
 from trainshed_controller.render import unacceptable
 from trainshed_controller.status import Stamp
-from trainshed_controller.turn import Turn, failed
+from trainshed_controller.turn import MOST_DELETIONS, Turn, failed
 from trainshed_controller.watch import REFUSED, SOON_SECONDS, watch
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from trainshed_controller.model import Observed, RunView, Settings
 
 
-# Of one look: each may take as long as the API server likes, and a look has an end.
-_MOST_DELETIONS = 10
 _FINALIZER_SECONDS = 60.0
 
 
@@ -104,7 +102,7 @@ def _after_the_end(view: RunView, seen: Observed, now: datetime) -> Plan:
     left_over = tuple(job for job in jobs if not job.is_over)
     if left_over:
         # Who waits for somebody's finalizer is told of its end by the watch.
-        doomed = tuple(job for job in left_over if not job.deleting)[:_MOST_DELETIONS]
+        doomed = tuple(job for job in left_over if not job.deleting)[:MOST_DELETIONS]
         again_after = SOON_SECONDS if doomed else _FINALIZER_SECONDS
         return Plan(view.status, delete_jobs=doomed, again_after=again_after)
     ttl = view.run.spec.ttl_seconds_after_finished if view.run else None

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trainshed_api.depth import MOST_LEVELS
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.json_object import as_object
 from trainshed_api.names import MAX_SPEC_BYTES
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from trainshed_api.json_object import JsonObject
     from trainshed_api.v1alpha1 import TrainingRun
 
-# An API server takes 10,000 levels (apimachinery's JSON); nobody writes as many by hand.
-_MOST_LEVELS = 100
 # What no number is without; a list has a separator for each item.
 _LEAST_BYTES = 1
 _LONGEST_PROBLEM = 8000
@@ -58,8 +57,8 @@ def _excess(document: JsonObject) -> Problem | None:
     size, stack = 0, [(1, document.get("spec")), (1, labels)]
     while stack:
         level, value = stack.pop()
-        if level > _MOST_LEVELS:
-            return Problem("spec", f"more than {_MOST_LEVELS} levels", "fewer")
+        if level > MOST_LEVELS:
+            return Problem("spec", f"more than {MOST_LEVELS} levels", "fewer")
         size += len(value) if isinstance(value, (str, list, dict)) else _LEAST_BYTES
         if size > MAX_SPEC_BYTES:
             want = f"at most {MAX_SPEC_BYTES // 1024} KiB; put large values in a file"

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from trainshed_controller.model import Observed, RunView, Settings
 
 
+# Of one look: each may take as long as the API server likes, and a look has an end.
+MOST_DELETIONS = 10
+
+
 @dataclass(frozen=True)
 class Turn:
     """One look at one run that is valid."""
