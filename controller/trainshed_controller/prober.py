@@ -1,13 +1,14 @@
 """Asks Ray heads beside the work: nobody waits for one that does not answer.
 
 One request at a time for each RayCluster, and a few in all; a run is looked at again when there is
-an answer to its question. A head that is silent is asked with less patience, and no question waits
-for long behind others that nobody answers.
+an answer to its question. A head that is silent is asked with less patience until it answers, and
+heads that are silent leave half of the slots to others. No question waits for long.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import deque
@@ -18,7 +19,7 @@ from trainshed_api.snapshot import final_snapshot
 from trainshed_controller.model import RaysWord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from trainshed_controller.jobs import JobsApi
     from trainshed_controller.model import Key, Question
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("trainshed.prober")
 
 _AT_ONCE = 8
+_SILENT_AT_ONCE = _AT_ONCE // 2
+# Whose silence was forgotten for others' is asked with patience once more.
+_MOST_SILENT = 10_000
 # What an answer is good for, unless it can never change.
 _GOOD_SECONDS = 2.0
 
@@ -37,7 +41,7 @@ class Patience:
     Args:
         first: for an answer.
         next: for an answer of a head that did not answer the question before.
-        waiting: in which a question comes to its turn, if nobody answers those before it.
+        waiting: from when a question is asked until it is given up; more than next.
     """
 
     first: float = 10.0
@@ -83,7 +87,10 @@ class Prober:
         self._asked: dict[str, _Asked] = {}
         self._waiting: dict[Place, deque[_Asked]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        # Who did not answer the last question, longest first; all else is forgotten with a queue.
+        self._silent: dict[Place, None] = {}
         self._room = asyncio.Semaphore(_AT_ONCE)
+        self._silent_room = asyncio.Semaphore(_SILENT_AT_ONCE)
 
     def __len__(self) -> int:
         return len(self._asked)
@@ -130,18 +137,45 @@ class Prober:
 
     async def _serve(self, place: Place) -> None:
         """Ask one head all that there is to ask it."""
-        waiting, seconds = self._waiting[place], self._patience.first
+        waiting = self._waiting[place]
         while waiting:
             asked = waiting.popleft()
-            if self._asked.get(asked.question.uid) is not asked:
-                continue
-            async with self._room:
-                word = await self._put(asked.question, seconds)
-            self._take(asked, word or RaysWord())
-            seconds = self._patience.first if word else self._patience.next
-            if word is None:
-                self._give_up(waiting)
+            if self._asked.get(asked.question.uid) is asked:
+                self._take(asked, await self._try(place, asked) or RaysWord())
         del self._waiting[place]
+
+    async def _try(self, place: Place, asked: _Asked) -> RaysWord | None:
+        """Return the answer; None where nobody gives one before the question is given up."""
+        end = (asked.since or 0.0) + self._patience.waiting
+        # The least that an answer takes is kept of the time.
+        left = end - self._patience.next - self._clock()
+        if left <= 0:
+            return None
+        try:
+            async with self._slot(place, left):
+                patience = self._patience.next if place in self._silent else self._patience.first
+                word = await self._put(asked.question, min(patience, end - self._clock()))
+        except TimeoutError:
+            return None
+        self._remember(place, is_silent=word is None)
+        return word
+
+    @contextlib.asynccontextmanager
+    async def _slot(self, place: Place, seconds: float) -> AsyncIterator[None]:
+        """Hold one of the slots. Raises TimeoutError if none is free in so many seconds."""
+        rooms = (self._silent_room, self._room) if place in self._silent else (self._room,)
+        async with contextlib.AsyncExitStack() as held:
+            async with asyncio.timeout(seconds):
+                for room in rooms:
+                    await held.enter_async_context(room)
+            yield
+
+    def _remember(self, place: Place, *, is_silent: bool) -> None:
+        self._silent.pop(place, None)
+        if is_silent:
+            self._silent[place] = None
+            if len(self._silent) > _MOST_SILENT:
+                del self._silent[next(iter(self._silent))]
 
     async def _put(self, question: Question, seconds: float) -> RaysWord | None:
         """Return the answer; None where nobody answers."""
@@ -155,12 +189,6 @@ class Prober:
         except Exception:  # whatever a head answers, it is the affair of this question alone
             log.exception("asking failed", extra={"run": f"{question.run}"})
             return None
-
-    def _give_up(self, waiting: deque[_Asked]) -> None:
-        """Leave those unanswered that wait too long already behind others that were not."""
-        latest = self._clock() - self._patience.waiting
-        while waiting and (waiting[0].since or 0.0) <= latest:
-            self._take(waiting.popleft(), RaysWord())
 
     def _take(self, asked: _Asked, word: RaysWord) -> None:
         asked.word, asked.at, asked.since = word, self._clock(), None
