@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from trainshed_api.names import MAX_SNAPSHOT_BYTES
 from trainshed_api.snapshot import Answer, Snapshot, StopOrder
+from trainshed_controller.clock import Clock
 from trainshed_controller.model import Key
 from trainshed_controller.render import progress_token
 from trainshed_controller.status import open_attempt
@@ -34,6 +35,8 @@ _PATH = (
 )
 _SUPERSEDED = StopOrder(reason="Superseded", grace_seconds=0)
 _MAX_REFUSAL = 4000
+# Clocks differ; what is of a later time than that would overtake all that is true.
+_MAX_AHEAD_SECONDS = 600.0
 
 
 class ProgressServer:
@@ -45,6 +48,7 @@ class ProgressServer:
         tell: has a key looked at.
         is_ready: whether the cache is complete; before, nobody can be told anything.
         body_seconds: within which a snapshot has to be there.
+        clock: its date tells what is of a time to come.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917  # its edges, each given once
@@ -56,6 +60,7 @@ class ProgressServer:
         metrics: Metrics,
         is_ready: Callable[[], bool],
         body_seconds: float = 10.0,
+        clock: Clock | None = None,
     ) -> None:
         self._cache = cache
         self._key = key
@@ -64,6 +69,7 @@ class ProgressServer:
         self._metrics = metrics
         self._is_ready = is_ready
         self._body_seconds = body_seconds
+        self._clock = clock or Clock()
 
     def application(self) -> web.Application:
         """Return the server's routes."""
@@ -89,7 +95,7 @@ class ProgressServer:
         """Return the snapshot. Raises _UnreadableError."""
         try:
             async with asyncio.timeout(self._body_seconds):
-                return Snapshot.model_validate_json(await request.read())
+                snapshot = Snapshot.model_validate_json(await request.read())
         except TimeoutError:
             text = f"no whole snapshot within {self._body_seconds:g} s"
             raise _UnreadableError(408, text) from None
@@ -98,6 +104,10 @@ class ProgressServer:
             raise _UnreadableError(413, text) from None
         except ValidationError as error:
             raise _UnreadableError(422, _told(error)) from None
+        if snapshot.time - self._clock.now().timestamp() > _MAX_AHEAD_SECONDS:
+            text = f"time: more than {_MAX_AHEAD_SECONDS:g} s ahead of the controller's clock"
+            raise _UnreadableError(422, text)
+        return snapshot
 
     def _hear(self, namespace: str, name: str, uid: str, snapshot: Snapshot) -> web.Response:
         view = self._cache.runs.get(namespace, name)

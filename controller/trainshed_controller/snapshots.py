@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trainshed_controller.asking import SILENT_SECONDS
 from trainshed_controller.model import Heard
 
 if TYPE_CHECKING:
@@ -57,8 +58,12 @@ class SnapshotStore:
         if driver.newest and now - driver.came < _ON_ITS_WAY_SECONDS:
             before = driver.newest
             if before.sequence > snapshot.sequence and before.time >= snapshot.time:
+                if _place(before) != _place(snapshot):
+                    # Whoever overtook it may have lied: a run that moves is not called stalled.
+                    driver.still_since = now
                 return False
-        if driver.newest is None or _place(driver.newest) != _place(snapshot):
+        was_silent = now - driver.came > SILENT_SECONDS
+        if driver.newest is None or was_silent or _place(driver.newest) != _place(snapshot):
             driver.still_since = now
         driver.newest, driver.came = snapshot, now
         driver.num_snapshots += 1
@@ -75,7 +80,7 @@ class SnapshotStore:
         is_training = driver.newest is not None and _place(driver.newest) is not None
         return Heard(
             num_snapshots=driver.num_snapshots,
-            still_seconds=driver.came - driver.still_since if is_training else 0.0,
+            still_seconds=max(0.0, driver.came - driver.still_since) if is_training else 0.0,
             silent_seconds=self._clock() - driver.came,
         )
 

@@ -20,6 +20,7 @@ from tests.controller.builders_view import (
 )
 from trainshed_api.snapshot import Answer, Snapshot, StopOrder
 from trainshed_controller.cache import Cache
+from trainshed_controller.clock import Clock
 from trainshed_controller.metrics import Metrics
 from trainshed_controller.model import Key, RunView
 from trainshed_controller.progress import ProgressServer
@@ -28,6 +29,7 @@ from trainshed_controller.render import progress_path, progress_token
 from trainshed_controller.snapshots import SnapshotStore
 
 KEY = b"a key"
+NOW_SECONDS = 20.0
 
 
 def training(**spec: object) -> RunView:
@@ -67,7 +69,10 @@ async def setting() -> AsyncIterator[Setting]:
     cache.runs.put(training())
     heard = SnapshotStore()
     told: list[Key] = []
-    server = ProgressServer(cache, KEY, heard, told.append, Metrics(cache), lambda: True)
+    clock = Clock(lambda: later(NOW_SECONDS))
+    server = ProgressServer(
+        cache, KEY, heard, told.append, Metrics(cache), lambda: True, clock=clock
+    )
     async with TestClient(TestServer(server.application())) as client:
         yield Setting(client, cache, heard, told)
 
@@ -216,6 +221,17 @@ async def test_a_number_that_no_status_can_hold_is_refused_by_its_field(
     assert answer.status == 422
     assert (await answer.text()).startswith(f"{field}: ")
     assert len(setting.heard) == 0
+
+
+@pytest.mark.parametrize(("ahead", "want"), [(-1e6, 200), (599.0, 200), (601.0, 422)])
+async def test_a_snapshot_of_a_time_to_come_is_refused_by_its_field(
+    setting: Setting, ahead: float, want: int
+) -> None:
+    status, text = await setting.post(make_snapshot(at=NOW_SECONDS + ahead))
+
+    assert status == want
+    assert status == 200 or text.startswith("time: ")
+    assert len(setting.heard) == (status == 200)
 
 
 async def test_a_snapshot_that_never_comes_to_its_end_is_not_waited_for() -> None:

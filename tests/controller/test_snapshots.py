@@ -6,6 +6,7 @@ import pytest
 
 from tests.controller.builders_view import UID, make_snapshot
 from trainshed_api.snapshot import Snapshot
+from trainshed_controller.asking import SILENT_SECONDS
 from trainshed_controller.model import Heard
 from trainshed_controller.snapshots import SnapshotStore
 
@@ -151,6 +152,34 @@ def test_one_snapshot_alone_is_no_standstill() -> None:
     listener.clock.now += 10_000
 
     assert listener.store.heard(UID, 1).still_seconds == 0.0
+
+
+def test_time_does_not_stand_still_while_nothing_is_heard() -> None:
+    listener = Listener()
+    listener.hear(make_snapshot(step=5))
+    listener.clock.now += 3600
+    listener.hear(make_snapshot(step=5))
+    assert listener.store.heard(UID, 1).still_seconds == 0.0
+
+    listener.hear(make_snapshot(step=5))
+    assert listener.store.heard(UID, 1).still_seconds == 5.0
+
+
+def test_a_driver_that_is_heard_now_and_then_may_stand_still() -> None:
+    listener = Listener()
+
+    listener.hear(*[make_snapshot(step=5)] * 3, apart=SILENT_SECONDS)
+
+    assert listener.store.heard(UID, 1).still_seconds == 2 * SILENT_SECONDS
+
+
+def test_lies_that_overtake_a_driver_do_not_make_it_stand_still() -> None:
+    listener = Listener()
+    lie = make_snapshot(step=99, sequence=10**15, time=2e11)
+
+    for number in range(1, 100):
+        listener.hear(lie, make_snapshot(step=number, sequence=number))
+        assert 0.0 <= listener.store.heard(UID, 1).still_seconds <= 5.0
 
 
 def test_what_is_forgotten_takes_no_room() -> None:

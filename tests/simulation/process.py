@@ -72,8 +72,9 @@ class Process:
         self.controller.queue = self._entrance.queue = self.queue
         self.is_ready = False
         progress = ProgressServer(
-            self.cache, KEY, observer.snapshots, self.queue.add, self.metrics, lambda: self.is_ready
-        )
+            self.cache, KEY, observer.snapshots, self.queue.add, self.metrics,
+            lambda: self.is_ready, clock=CLOCK,
+        )  # fmt: skip
         self.port = Port(progress.application())
         self._followers = make_followers(
             self.cache, self._entrance.add, self.controller.forget, self._cannot_read
