@@ -161,5 +161,9 @@ def _turns_of(attempt: AttemptStatus) -> tuple[object, ...]:
 
 
 def _has_stepped(status: TrainingRunStatus) -> bool:
-    """Say whether a first step was seen: who watches a run waits for that one."""
-    return status.progress is not None and bool(status.progress.step)
+    """Say whether a first step was seen: who watches a run waits for that one.
+
+    Drivers tell of progress from a step on, and what was told once is never taken back; the number
+    of the step may alternate.
+    """
+    return status.progress is not None
