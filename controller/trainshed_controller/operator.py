@@ -18,7 +18,7 @@ from trainshed_controller.handlers import make_followers, make_registry, watch
 from trainshed_controller.jobs import JobsApi
 from trainshed_controller.metrics import Metrics
 from trainshed_controller.observe import Observer
-from trainshed_controller.port import Door, Limits, Port
+from trainshed_controller.port import HEALTH_LIMITS, Door, Limits, Port
 from trainshed_controller.prober import Prober
 from trainshed_controller.progress import ProgressServer, health_application
 from trainshed_controller.queue import WorkQueue
@@ -88,7 +88,7 @@ class Operator:
             stack.push_async_callback(jobs.close)
             health = health_application(self._metrics, self.ails, self.is_ready)
             # A door of its own: whoever fills the other one does not end this process.
-            door = Door(_LIMITS)
+            door = Door(HEALTH_LIMITS)
             await _listen(stack, health, door, platform.progress_host, platform.health_port)
             await self._serve(cluster, jobs, stop, stack)
 

@@ -35,12 +35,18 @@ class Limits:
         body_seconds: until its body is there, too.
         address_connections: at once; the drivers of one head, or of a node behind NAT, share one.
         connections: at once, of all addresses; files that may be open set a bound of their own.
+        few_connections: what an address has beyond so many fills half of all places at most.
     """
 
     header_seconds: float = 10.0
     body_seconds: float = 10.0
     address_connections: int = 600
     connections: int = 1000
+    few_connections: int = 10
+
+
+# Kubelet and Prometheus come with few connections each.
+HEALTH_LIMITS = Limits(address_connections=20, connections=200, few_connections=4)
 
 
 def most_connections(limits: Limits) -> int:
@@ -63,6 +69,8 @@ class Door:
         self._most = most_connections(limits)
         self._refused = refused
         self._inside: Counter[str] = Counter()
+        # Of all addresses, what each has beyond a few.
+        self._num_beyond = 0
 
     @property
     def num_inside(self) -> int:
@@ -71,18 +79,26 @@ class Door:
 
     def enter(self, address: str) -> bool:
         """Let a connection in, or not."""
-        is_full = self.num_inside >= self._most
-        if is_full or self._inside[address] >= self._limits.address_connections:
+        if not self._has_place(address):
             self._refused()
             return False
+        self._num_beyond += self._inside[address] >= self._limits.few_connections
         self._inside[address] += 1
         return True
 
     def leave(self, address: str) -> None:
         """See a connection out that was let in."""
         self._inside[address] -= 1
+        self._num_beyond -= self._inside[address] >= self._limits.few_connections
         if not self._inside[address]:
             del self._inside[address]
+
+    def _has_place(self, address: str) -> bool:
+        num_mine = self._inside[address]
+        if self.num_inside >= self._most or num_mine >= self._limits.address_connections:
+            return False
+        # Whoever has many leaves half of the places to those who have few.
+        return num_mine < self._limits.few_connections or self._num_beyond < self._most // 2
 
 
 class _Guest(asyncio.Protocol):

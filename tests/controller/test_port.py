@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 
-from trainshed_controller.port import Door, Limits, Port, most_connections
+from trainshed_controller.port import HEALTH_LIMITS, Door, Limits, Port, most_connections
 
 HOST = "127.0.0.1"
 BRIEF = Limits(header_seconds=0.3, body_seconds=0.3)
@@ -142,6 +142,45 @@ def test_all_addresses_together_have_a_bound_too() -> None:
 def test_500_drivers_of_one_head_are_let_in_and_leave_room_for_others() -> None:
     assert Limits().address_connections >= 500
     assert Limits().connections - Limits().address_connections >= 300
+
+
+def test_addresses_that_have_many_keep_none_out_that_has_few() -> None:
+    door = Door(Limits(address_connections=60, connections=100, few_connections=5))
+    greedy = [door.enter(address) for address in ("a", "b", "c") for _ in range(100)]
+    assert sum(greedy) == 50 + 3 * 5
+
+    few = [door.enter(f"driver-{number}") for number in range(7) for _ in range(5)]
+
+    assert all(few)
+    assert (door.num_inside, door.enter("late")) == (100, False)
+
+
+def test_places_of_those_who_leave_are_free_for_those_who_have_many() -> None:
+    door = Door(Limits(address_connections=60, connections=100, few_connections=5))
+    for _ in range(3):
+        taken = sum(door.enter("a") for _ in range(100))
+        refused = door.enter("a")
+        for _ in range(taken):
+            door.leave("a")
+
+        assert (taken, refused, door.num_inside) == (55, False, 0)
+
+
+def test_half_of_the_default_places_stay_when_two_addresses_take_all_they_can() -> None:
+    door = Door(Limits())
+
+    taken = sum(door.enter(address) for address in ("a", "b") for _ in range(1000))
+
+    assert taken <= most_connections(Limits()) // 2 + 2 * Limits().few_connections
+
+
+def test_the_door_for_probes_and_metrics_is_small() -> None:
+    door = Door(HEALTH_LIMITS)
+
+    taken = [sum(door.enter(f"pod-{number}") for _ in range(1000)) for number in range(10)]
+
+    assert (max(taken), door.enter("kubelet")) == (20, True)
+    assert HEALTH_LIMITS.connections == 200
 
 
 def test_what_may_be_open_depends_on_the_files_that_may() -> None:
