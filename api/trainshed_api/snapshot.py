@@ -48,10 +48,15 @@ def _first_metrics(metrics: dict[str, float | None]) -> dict[str, float | None]:
     return {name[:_MAX_NAME]: metrics[name] for name in list(metrics)[:_MAX_METRICS]}
 
 
+def _with_first_metrics(progress: Progress) -> Progress:
+    return progress.model_copy(update={"metrics": _first_metrics(progress.metrics)})
+
+
 Message = Annotated[str, AfterValidator(lambda text: text[:MAX_MESSAGE])]
 Traceback = Annotated[str, AfterValidator(lambda text: text[-MAX_TRACEBACK:])]
 Warnings = Annotated[tuple[Message, ...], AfterValidator(lambda texts: texts[-MAX_WARNINGS:])]
 Metrics = Annotated[dict[str, Measurement], AfterValidator(_first_metrics)]
+Steps = Annotated[Progress, AfterValidator(_with_first_metrics)]
 
 
 class Snapshot(Record):
@@ -73,7 +78,7 @@ class Snapshot(Record):
     workers: Count | None = None
     resumed_from: ResumePoint | None = None
     workers_lost: Count = 0
-    progress: Progress | None = None
+    progress: Steps | None = None
     metrics: Metrics = Field(default_factory=dict)
     checkpoint: CheckpointRecord | None = None
     warnings: Warnings = ()

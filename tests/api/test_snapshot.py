@@ -203,6 +203,21 @@ def test_texts_without_end_are_cut() -> None:
     assert max(map(len, told.metrics)) < MAX_TEXT
 
 
+def test_of_many_metrics_of_a_step_as_many_are_kept_as_of_a_run() -> None:
+    metrics = {f"{number}-{'x' * MAX_TEXT}": 1.0 for number in range(500)}
+    step = Progress(time=1.0, step=7, metrics=metrics)
+
+    told = Snapshot.model_validate_json(
+        Snapshot(time=1.0, attempt=1).model_copy(update={"progress": step}).to_line()
+    )
+
+    assert told.progress
+    assert told.progress.step == 7
+    assert len(told.progress.metrics) == 100
+    assert max(map(len, told.progress.metrics)) == 256
+    assert Snapshot(time=1.0, attempt=1, progress=None).progress is None
+
+
 SHARES = {"-5": 0.0, "50": 50.0, "1e300": 100.0, "NaN": None, '"nan"': None, "null": None}
 
 
