@@ -204,7 +204,7 @@ def test_texts_without_end_are_cut() -> None:
 
 
 def test_of_many_metrics_of_a_step_as_many_are_kept_as_of_a_run() -> None:
-    metrics = {f"{number}-{'x' * MAX_TEXT}": 1.0 for number in range(500)}
+    metrics: dict[str, float | None] = {f"{number}-{'x' * MAX_TEXT}": 1.0 for number in range(500)}
     step = Progress(time=1.0, step=7, metrics=metrics)
 
     told = Snapshot.model_validate_json(
