@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from trainshed_api.names import SECONDS_AFTER_GRACE
 from trainshed_controller.clock import Clock
 from trainshed_controller.cluster import Cluster
+from trainshed_controller.depth import allow_deep_objects
 from trainshed_controller.errors import ApiError, GoneError
 from trainshed_controller.settings import SettingsError, read_platform
 from trainshed_controller.status import open_attempt
@@ -191,6 +192,7 @@ async def _run(platform: Platform, deployment: str) -> None:
 def main() -> None:
     """Do it; what could not be done is said in one line."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    allow_deep_objects()
     try:
         platform = read_platform(os.environ)
         asyncio.run(_run(platform, os.environ[DEPLOYMENT]))

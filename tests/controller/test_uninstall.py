@@ -1,9 +1,15 @@
 """What the hook before an uninstall does to runs, the controller and RayJobs."""
 
 import asyncio
+import json
 import logging
+import sys
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
@@ -14,7 +20,7 @@ from trainshed_api.json_object import JsonObject, as_object
 from trainshed_controller.clock import Clock
 from trainshed_controller.errors import ApiError
 from trainshed_controller.settings import read_platform
-from trainshed_controller.uninstall import Removal, TimeError
+from trainshed_controller.uninstall import DEPLOYMENT, Removal, TimeError, main
 
 ATTEMPT: JsonObject = {"number": 1, "generation": 1, "rayJob": "x-1", "jobId": "x-0-1"}
 OPEN: JsonObject = {"phase": "Running", "attempt": 1, "attempts": [ATTEMPT]}
@@ -222,3 +228,69 @@ def test_a_driver_that_does_not_stop_loses_its_rayjob_in_time(
 
 def test_a_second_try_finds_less_and_is_no_error() -> None:
     remove(Site(replicas=None))
+
+
+LEVELS = 9_000
+# Written by hand, for json.dumps does not go so deep.
+DEEP = (
+    '{"items": [{"metadata": {"name": "deep", "namespace": "team", "uid": "u"}, "spec": {"train": '
+    + "[" * LEVELS
+    + "]" * LEVELS
+    + "}}]}"
+)
+
+
+class DeepServer(BaseHTTPRequestHandler):
+    """Has one run, which is nested as deep as an API server allows; says yes to every change."""
+
+    def do_GET(self) -> None:
+        self._say(DEEP if self.path.partition("?")[0].endswith("trainingruns") else "{}")
+
+    def do_PATCH(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._say("{}")
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing of requests."""
+
+    def _say(self, text: str) -> None:
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+
+@pytest.fixture
+def deep_server(tmp_path: Path) -> Iterator[Path]:
+    """Yield the kubeconfig of the server."""
+    server = HTTPServer(("127.0.0.1", 0), DeepServer)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    config = {
+        "clusters": [
+            {"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
+        ],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+        "users": [{"name": "c", "user": {}}],
+        "current-context": "c",
+    }
+    (tmp_path / "kubeconfig").write_text(json.dumps(config))
+    yield tmp_path / "kubeconfig"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_an_object_as_deep_as_an_api_server_takes_stops_nothing(
+    deep_server: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(deep_server))
+    monkeypatch.setenv("TRAINSHED_CONTROLLER_NAMESPACE", "team")
+    monkeypatch.setenv("TRAINSHED_CONTROLLER_UNINSTALL_SECONDS", "6")
+    monkeypatch.setenv(DEPLOYMENT, "controller")
+    limit = sys.getrecursionlimit()
+
+    try:
+        main()
+    finally:
+        sys.setrecursionlimit(limit)
