@@ -24,7 +24,7 @@ from trainshed_controller.settings import SettingsError, read_platform
 from trainshed_controller.status import open_attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from trainshed_controller.model import RayJobView, RunView
     from trainshed_controller.settings import Platform
@@ -36,9 +36,10 @@ DEPLOYMENT = "TRAINSHED_CONTROLLER_DEPLOYMENT"
 _STOP_SECONDS, _JOBS_SECONDS = SECONDS_AFTER_GRACE + 30.0, 45.0
 # Helm waits longer than the hook may take, for its Pod has to start.
 _HELM_SECONDS = 60
-_MOST_TRIES = 5
+_MOST_TRIES, _MOST_AT_ONCE = 5, 10
 
 T = TypeVar("T")
+Thing = TypeVar("Thing")
 
 
 class TimeError(Exception):
@@ -94,27 +95,29 @@ class Removal:
 
     async def _stop_runs(self, end: float) -> None:
         """Wait for checkpoints as long as there is time."""
-        while await self._insist(self._suspend_runs, end):
+        while await self._insist(lambda: self._suspend_runs(end), end):
             if self.clock.monotonic() >= end:
                 log.warning("not all runs stopped in time; their RayJobs are deleted")
                 return
             await asyncio.sleep(self.look_seconds)
 
-    async def _suspend_runs(self) -> bool:
-        """Suspend what is not; return whether to look again."""
-        again, runs = False, await self._runs()
+    async def _suspend_runs(self, end: float) -> bool:
+        """Suspend what is not, first what runs; return whether to look again."""
+        runs = await self._runs()
         there = {_name(view) for view in runs}
         self._refused = {name: errors for name, errors in self._refused.items() if name in there}
-        for view in runs:
-            if view.uid not in self._suspended:
-                again |= await self._suspend(view)
-            elif open_attempt(view.status):
-                again = True
-        return again
+        stopping = any(v.uid in self._suspended and open_attempt(v.status) for v in runs)
+        others = [view for view in runs if view.uid not in self._suspended]
+        others.sort(key=lambda view: open_attempt(view.status) is None)
+        again = await _each(others, lambda view: self._suspend(view, end))
+        return stopping or any(again)
 
-    async def _suspend(self, view: RunView) -> bool:
+    async def _suspend(self, view: RunView, end: float) -> bool:
         """Return whether to look at the run again."""
         name = _name(view)
+        if self.clock.monotonic() >= end:
+            self._refused.setdefault(name, ["there was no time left"])
+            return True
         try:
             await self.cluster.suspend_run(view)
         except GoneError:
@@ -133,22 +136,35 @@ class Removal:
             await self.cluster.scale_to_zero(self.platform.own_namespace, self.deployment)
 
     async def _delete_jobs(self, end: float) -> None:
-        while await self._insist(self._delete_jobs_once, end):
+        while await self._insist(lambda: self._delete_jobs_once(end), end):
             if self.clock.monotonic() >= end:
                 log.warning("RayJobs are left: does KubeRay's operator run?")
                 return
             await asyncio.sleep(self.look_seconds)
 
-    async def _delete_jobs_once(self) -> bool:
-        """Return whether there are RayJobs that belong to runs; others are nobody's business."""
+    async def _delete_jobs_once(self, end: float) -> bool:
+        """Return whether there are RayJobs that belong to runs; others are nobody's business.
+
+        Raises an ApiError after all were tried.
+        """
         owners = {view.uid for view in await self._all_runs()}
         listed = await self._listed(self.cluster.list_jobs)
         jobs: list[RayJobView] = [job for job in listed if job.owner in owners]
-        for job in jobs:
-            if not job.deleting:
-                log.info("delete RayJob %s/%s", job.namespace, job.name)
-                await self.cluster.delete_job(job)
+        staying = [job for job in jobs if not job.deleting]
+        for error in await _each(staying, lambda job: self._delete_job(job, end)):
+            if error:
+                raise error
         return bool(jobs)
+
+    async def _delete_job(self, job: RayJobView, end: float) -> ApiError | None:
+        """Return why it could not be."""
+        if self.clock.monotonic() < end:
+            log.info("delete RayJob %s/%s", job.namespace, job.name)
+            try:
+                await self.cluster.delete_job(job)
+            except ApiError as error:
+                return error
+        return None
 
     async def _insist(self, act: Callable[[], Awaitable[T]], end: float) -> T:
         """Return what comes of it; until then it is tried again, for networks take time to open."""
@@ -175,6 +191,17 @@ class Removal:
             with contextlib.suppress(GoneError):
                 found += await fetch(namespace)
         return found
+
+
+async def _each(things: Iterable[Thing], act: Callable[[Thing], Awaitable[T]]) -> list[T]:
+    """Return what comes of each; some at a time, for one may wait long for its answer."""
+    slots = asyncio.Semaphore(_MOST_AT_ONCE)
+
+    async def do(thing: Thing) -> T:
+        async with slots:
+            return await act(thing)
+
+    return await asyncio.gather(*map(do, things))
 
 
 def _name(view: RunView) -> str:

@@ -15,7 +15,7 @@ import pytest
 from pydantic import JsonValue
 
 from tests.builders import make_document
-from tests.controller.api_server import ApiServer, Refused, Request
+from tests.controller.api_server import Answer, ApiServer, Refused, Request
 from trainshed_api.json_object import JsonObject, as_object
 from trainshed_controller.clock import Clock
 from trainshed_controller.errors import ApiError
@@ -91,12 +91,13 @@ class Site(ApiServer):
 
 @dataclass
 class Seconds:
-    """A clock that goes on by a second with each look at it."""
+    """A clock that goes on by so much with each look at it."""
 
     passed: float = 0.0
+    step: float = 1.0
 
     def __call__(self) -> float:
-        self.passed += 1.0
+        self.passed += self.step
         return self.passed
 
 
@@ -224,6 +225,107 @@ def test_a_driver_that_does_not_stop_loses_its_rayjob_in_time(
 
     assert site.names("rayjobs") == []
     assert "not all runs stopped in time" in caplog.text
+
+
+@dataclass
+class SlowWire:
+    """Between the hook and a site: some requests wait for an answer until nobody does any more.
+
+    Attributes:
+        method: of these requests.
+        most: of these that waited at once.
+    """
+
+    site: Site
+    clock: Seconds
+    method: str
+    most: int = 0
+    _waiting: int = 0
+
+    async def __call__(self, request: Request) -> Answer:
+        if request.method != self.method or request.path.endswith("/scale"):
+            return self.site.respond(request)
+        self.site.asked.append(request)
+        self._waiting += 1
+        self.most = max(self.most, self._waiting)
+        over = self.clock.passed + 20.0
+        await asyncio.sleep(0)
+        self.clock.passed = max(self.clock.passed, over)
+        self._waiting -= 1
+        raise TimeoutError
+
+
+def remove_slowly(site: Site, method: str, passing: Seconds) -> SlowWire:
+    """Do what the hook does, while requests of this method are not answered."""
+    wire = SlowWire(site, passing, method)
+    platform = read_platform({"TRAINSHED_CONTROLLER_NAMESPACE": "team"})
+    clock = Clock(monotonic=passing)
+    removal = Removal(site.connect(wire), platform, "controller", clock, look_seconds=0.0)
+    asyncio.run(removal.run())
+    return wire
+
+
+def test_runs_of_which_no_change_is_answered_leave_time_for_their_rayjobs(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    site = Site()
+    for number in range(40):
+        site.add_run(f"r{number}", OPEN)
+
+    clock = Seconds(step=0.01)
+    wire = remove_slowly(site, "PATCH", clock)
+
+    assert clock.passed < 240.0
+    assert wire.most == 10
+    assert site.replicas == 0
+    assert site.names("rayjobs") == []
+    for number in range(40):
+        assert f"team/r{number} could not be suspended" in caplog.text
+
+
+def test_a_run_that_the_time_did_not_reach_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    site = Site()
+    for number in range(200):
+        site.add_run(f"r{number}")
+
+    remove_slowly(site, "PATCH", Seconds())
+
+    assert "team/r199 could not be suspended" in caplog.text
+    assert "there was no time left" in caplog.text
+
+
+def test_runs_that_train_are_suspended_before_those_that_wait() -> None:
+    site = Site()
+    site.add_run("waiting")
+    site.add_run("live", OPEN)
+
+    remove(site)
+
+    patched = [request.path.split("/")[-1] for request in site.asked if request.method == "PATCH"]
+    assert patched[:2] == ["live", "waiting"]
+
+
+def test_a_rayjob_that_cannot_be_deleted_keeps_no_other() -> None:
+    site = Site(deaf={"DELETE rayjobs/bad-1": 100_000})
+    for name in ("bad", "live"):
+        site.add_run(name, OPEN)
+
+    with pytest.raises(ApiError, match="not now"):
+        remove(site)
+
+    assert site.names("rayjobs") == ["bad-1"]
+
+
+def test_rayjobs_of_which_no_deletion_is_answered_take_no_more_time_than_there_is() -> None:
+    site = Site()
+    for number in range(40):
+        site.add_run(f"r{number}", OPEN)
+
+    clock = Seconds(step=0.01)
+    with pytest.raises(ApiError):
+        remove_slowly(site, "DELETE", clock)
+
+    assert clock.passed < 270.0
 
 
 def test_a_second_try_finds_less_and_is_no_error() -> None:
