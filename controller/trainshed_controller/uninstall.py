@@ -78,19 +78,26 @@ class Removal:
             )
 
     def _refuse_impatience(self, runs: list[RunView]) -> None:
-        most, have = 0.0, self.platform.uninstall_seconds
-        for view in runs:
-            if view.run and open_attempt(view.status):
-                grace = view.run.spec.grace_period_seconds
-                most = max(most, need := grace + _STOP_SECONDS + _JOBS_SECONDS)
-                if need > have:
-                    log.error("%s: gracePeriodSeconds is %d", _name(view), grace)
-        if most > have:
+        have = self.platform.uninstall_seconds
+        graces = {
+            _name(view): view.run.spec.grace_period_seconds
+            for view in runs
+            if view.run and open_attempt(view.status)
+        }
+        spare = have - _STOP_SECONDS - _JOBS_SECONDS
+        patient = {name: grace for name, grace in graces.items() if grace > spare}
+        for name, grace in patient.items():
+            log.error("%s: gracePeriodSeconds is %d", name, grace)
+        if patient:
+            name, grace = max(patient.items(), key=lambda item: item[1])
+            need = grace + _STOP_SECONDS + _JOBS_SECONDS
+            others = f" (and {len(patient) - 1} more, named above)" if len(patient) > 1 else ""
             raise TimeError(
-                f"stopping these runs may take {most:.0f} seconds and this hook has {have:.0f}; "
-                "nothing was stopped. Suspend them and wait until they are, or give more time: "
-                f"helm upgrade with controller.uninstallSeconds={most:.0f}, then helm uninstall "
-                f"with --timeout={most + _HELM_SECONDS:.0f}s"
+                f"stopping {name}{others} may take {need:.0f} seconds and this hook has "
+                f"{have:.0f}; nothing was stopped. Lower its gracePeriodSeconds, suspend or delete "
+                "it first and wait until it has stopped, or give more time: helm upgrade with "
+                f"controller.uninstallSeconds={need:.0f}, then helm uninstall with "
+                f"--timeout={need + _HELM_SECONDS:.0f}s"
             )
 
     async def _stop_runs(self, end: float) -> None:

@@ -196,14 +196,24 @@ def test_a_grace_longer_than_the_time_there_is_stops_nothing(
         remove(site)
 
     assert str(refusal.value) == (
-        "stopping these runs may take 690 seconds and this hook has 240; nothing was stopped. "
-        "Suspend them and wait until they are, or give more time: helm upgrade with "
-        "controller.uninstallSeconds=690, then helm uninstall with --timeout=750s"
+        "stopping team/patient may take 690 seconds and this hook has 240; nothing was stopped. "
+        "Lower its gracePeriodSeconds, suspend or delete it first and wait until it has stopped, "
+        "or give more time: helm upgrade with controller.uninstallSeconds=690, then helm uninstall "
+        "with --timeout=750s"
     )
     assert [row.message for row in caplog.records] == ["team/patient: gracePeriodSeconds is 600"]
     assert not [request for request in site.asked if request.method != "GET"]
     remove(site, seconds=690)
     assert site.is_suspended("patient")
+
+
+def test_of_more_runs_with_a_long_grace_the_longest_is_named_and_how_many_there_are() -> None:
+    site = Site()
+    site.add_run("patient", OPEN, gracePeriodSeconds=600)
+    site.add_run("stoic", OPEN, gracePeriodSeconds=900)
+
+    with pytest.raises(TimeError, match=r"stopping team/stoic \(and 1 more, named above\) may"):
+        remove(site)
 
 
 def test_a_run_that_has_not_begun_needs_no_grace() -> None:
