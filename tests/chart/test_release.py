@@ -144,6 +144,16 @@ def test_a_second_controller_in_a_namespace_is_refused(space: Space) -> None:
     space.helm("upgrade", "trainshed", "--set=ray.openFiles=20000")
 
 
+def test_what_only_looks_like_another_controller_can_be_deleted(space: Space) -> None:
+    space.kubectl("create", "configmap", "trainshed.dev", "--from-literal=release=x")
+
+    with pytest.raises(ClusterError, match=r"delete ConfigMap trainshed\.dev"):
+        space.helm("install", "trainshed")
+
+    space.kubectl("delete", "configmap", "trainshed.dev")
+    space.helm("install", "trainshed")
+
+
 def test_of_two_controllers_that_come_at_once_helm_refuses_one(
     space: Space, tmp_path: Path
 ) -> None:
