@@ -80,6 +80,8 @@ _SERVER_METADATA = frozenset(
         "selfLink",
     }
 )
+# A day: an uninstall waits for it.
+_MOST_GRACE_SECONDS = 86_400
 _TRAIN_ONLY = ("config", "epochs", "batch_size", "precision", "data", "checkpoint")
 
 
@@ -236,7 +238,7 @@ class TrainingRunSpec(SpecModel):
     grace_period_seconds: Integer = Field(
         default=60,
         ge=0,
-        le=MOST_COUNT,
+        le=_MOST_GRACE_SECONDS,
         description="Seconds a run has to write a checkpoint before a stop.",
         json_schema_extra=annotate("both", "nextAttempt"),
     )

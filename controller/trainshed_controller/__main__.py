@@ -9,13 +9,9 @@ import os
 import sys
 import time
 
+from trainshed_controller.depth import allow_deep_objects
 from trainshed_controller.operator import Operator, heed_signals
 from trainshed_controller.settings import Platform, SettingsError, read_platform
-
-# An API server takes objects of 10,000 levels, and json.loads counts each as a call of Python's,
-# of which 1,000 are allowed: one such object would end every LIST that it is in.
-# 50,000 levels are parsed within the 8 MiB of a thread's stack.
-_MOST_CALLS = 30_000
 
 _PLAIN = frozenset(vars(logging.makeLogRecord({})))
 
@@ -62,7 +58,7 @@ def main() -> None:
     except SettingsError as error:
         sys.exit(str(error))
     set_up_logging(platform)
-    sys.setrecursionlimit(_MOST_CALLS)
+    allow_deep_objects()
     asyncio.run(serve(platform))
 
 

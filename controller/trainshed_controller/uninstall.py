@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, TypeVar
 from trainshed_api.names import SECONDS_AFTER_GRACE
 from trainshed_controller.clock import Clock
 from trainshed_controller.cluster import Cluster
+from trainshed_controller.depth import allow_deep_objects
 from trainshed_controller.errors import ApiError, GoneError
 from trainshed_controller.settings import SettingsError, read_platform
 from trainshed_controller.status import open_attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from trainshed_controller.model import RayJobView, RunView
     from trainshed_controller.settings import Platform
@@ -35,9 +36,10 @@ DEPLOYMENT = "TRAINSHED_CONTROLLER_DEPLOYMENT"
 _STOP_SECONDS, _JOBS_SECONDS = SECONDS_AFTER_GRACE + 30.0, 45.0
 # Helm waits longer than the hook may take, for its Pod has to start.
 _HELM_SECONDS = 60
-_MOST_TRIES = 5
+_MOST_TRIES, _MOST_AT_ONCE = 5, 10
 
 T = TypeVar("T")
+Thing = TypeVar("Thing")
 
 
 class TimeError(Exception):
@@ -76,44 +78,53 @@ class Removal:
             )
 
     def _refuse_impatience(self, runs: list[RunView]) -> None:
-        most, have = 0.0, self.platform.uninstall_seconds
-        for view in runs:
-            if view.run and open_attempt(view.status):
-                grace = view.run.spec.grace_period_seconds
-                most = max(most, need := grace + _STOP_SECONDS + _JOBS_SECONDS)
-                if need > have:
-                    log.error("%s: gracePeriodSeconds is %d", _name(view), grace)
-        if most > have:
+        have = self.platform.uninstall_seconds
+        graces = {
+            _name(view): view.run.spec.grace_period_seconds
+            for view in runs
+            if view.run and open_attempt(view.status)
+        }
+        spare = have - _STOP_SECONDS - _JOBS_SECONDS
+        patient = {name: grace for name, grace in graces.items() if grace > spare}
+        for name, grace in patient.items():
+            log.error("%s: gracePeriodSeconds is %d", name, grace)
+        if patient:
+            name, grace = max(patient.items(), key=lambda item: item[1])
+            need = grace + _STOP_SECONDS + _JOBS_SECONDS
+            others = f" (and {len(patient) - 1} more, named above)" if len(patient) > 1 else ""
             raise TimeError(
-                f"stopping these runs may take {most:.0f} seconds and this hook has {have:.0f}; "
-                "nothing was stopped. Suspend them and wait until they are, or give more time: "
-                f"helm upgrade with controller.uninstallSeconds={most:.0f}, then helm uninstall "
-                f"with --timeout={most + _HELM_SECONDS:.0f}s"
+                f"stopping {name}{others} may take {need:.0f} seconds and this hook has "
+                f"{have:.0f}; nothing was stopped. Lower its gracePeriodSeconds, suspend or delete "
+                "it first and wait until it has stopped, or give more time: helm upgrade with "
+                f"controller.uninstallSeconds={need:.0f}, then helm uninstall with "
+                f"--timeout={need + _HELM_SECONDS:.0f}s"
             )
 
     async def _stop_runs(self, end: float) -> None:
         """Wait for checkpoints as long as there is time."""
-        while await self._insist(self._suspend_runs, end):
+        while await self._insist(lambda: self._suspend_runs(end), end):
             if self.clock.monotonic() >= end:
                 log.warning("not all runs stopped in time; their RayJobs are deleted")
                 return
             await asyncio.sleep(self.look_seconds)
 
-    async def _suspend_runs(self) -> bool:
-        """Suspend what is not; return whether to look again."""
-        again, runs = False, await self._runs()
+    async def _suspend_runs(self, end: float) -> bool:
+        """Suspend what is not, first what runs; return whether to look again."""
+        runs = await self._runs()
         there = {_name(view) for view in runs}
         self._refused = {name: errors for name, errors in self._refused.items() if name in there}
-        for view in runs:
-            if view.uid not in self._suspended:
-                again |= await self._suspend(view)
-            elif open_attempt(view.status):
-                again = True
-        return again
+        stopping = any(v.uid in self._suspended and open_attempt(v.status) for v in runs)
+        others = [view for view in runs if view.uid not in self._suspended]
+        others.sort(key=lambda view: open_attempt(view.status) is None)
+        again = await _each(others, lambda view: self._suspend(view, end))
+        return stopping or any(again)
 
-    async def _suspend(self, view: RunView) -> bool:
+    async def _suspend(self, view: RunView, end: float) -> bool:
         """Return whether to look at the run again."""
         name = _name(view)
+        if self.clock.monotonic() >= end:
+            self._refused.setdefault(name, ["there was no time left"])
+            return True
         try:
             await self.cluster.suspend_run(view)
         except GoneError:
@@ -132,22 +143,35 @@ class Removal:
             await self.cluster.scale_to_zero(self.platform.own_namespace, self.deployment)
 
     async def _delete_jobs(self, end: float) -> None:
-        while await self._insist(self._delete_jobs_once, end):
+        while await self._insist(lambda: self._delete_jobs_once(end), end):
             if self.clock.monotonic() >= end:
                 log.warning("RayJobs are left: does KubeRay's operator run?")
                 return
             await asyncio.sleep(self.look_seconds)
 
-    async def _delete_jobs_once(self) -> bool:
-        """Return whether there are RayJobs that belong to runs; others are nobody's business."""
+    async def _delete_jobs_once(self, end: float) -> bool:
+        """Return whether there are RayJobs that belong to runs; others are nobody's business.
+
+        Raises an ApiError after all were tried.
+        """
         owners = {view.uid for view in await self._all_runs()}
         listed = await self._listed(self.cluster.list_jobs)
         jobs: list[RayJobView] = [job for job in listed if job.owner in owners]
-        for job in jobs:
-            if not job.deleting:
-                log.info("delete RayJob %s/%s", job.namespace, job.name)
-                await self.cluster.delete_job(job)
+        staying = [job for job in jobs if not job.deleting]
+        for error in await _each(staying, lambda job: self._delete_job(job, end)):
+            if error:
+                raise error
         return bool(jobs)
+
+    async def _delete_job(self, job: RayJobView, end: float) -> ApiError | None:
+        """Return why it could not be."""
+        if self.clock.monotonic() < end:
+            log.info("delete RayJob %s/%s", job.namespace, job.name)
+            try:
+                await self.cluster.delete_job(job)
+            except ApiError as error:
+                return error
+        return None
 
     async def _insist(self, act: Callable[[], Awaitable[T]], end: float) -> T:
         """Return what comes of it; until then it is tried again, for networks take time to open."""
@@ -176,6 +200,17 @@ class Removal:
         return found
 
 
+async def _each(things: Iterable[Thing], act: Callable[[Thing], Awaitable[T]]) -> list[T]:
+    """Return what comes of each; some at a time, for one may wait long for its answer."""
+    slots = asyncio.Semaphore(_MOST_AT_ONCE)
+
+    async def do(thing: Thing) -> T:
+        async with slots:
+            return await act(thing)
+
+    return await asyncio.gather(*map(do, things))
+
+
 def _name(view: RunView) -> str:
     return f"{view.namespace}/{view.name}"
 
@@ -191,6 +226,7 @@ async def _run(platform: Platform, deployment: str) -> None:
 def main() -> None:
     """Do it; what could not be done is said in one line."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    allow_deep_objects()
     try:
         platform = read_platform(os.environ)
         asyncio.run(_run(platform, os.environ[DEPLOYMENT]))

@@ -6,6 +6,7 @@ import pytest
 from pydantic import JsonValue, ValidationError
 
 from tests.builders import make_data, make_document, make_run
+from trainshed_api.errors import SpecError
 from trainshed_api.reference import iterate_fields
 from trainshed_api.shape import Shape, training_run_shape
 from trainshed_api.v1alpha1 import TrainingRun
@@ -46,6 +47,12 @@ def test_schema_fits_into_a_crd() -> None:
 def test_bounds_of_optional_fields_are_in_the_schema() -> None:
     assert FIELDS["spec.epochs"].minimum == 1
     assert FIELDS["spec.data.datasets.NAME.transforms[].batchSize"].minimum == 1
+
+
+def test_a_run_may_keep_its_place_for_a_day_at_most_after_a_stop() -> None:
+    assert make_run(gracePeriodSeconds=86_400).spec.grace_period_seconds == 86_400
+    with pytest.raises(SpecError, match="<= 86400"):
+        make_run(gracePeriodSeconds=86_401)
 
 
 def test_defaults_make_a_whole_run() -> None:

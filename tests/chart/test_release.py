@@ -144,6 +144,16 @@ def test_a_second_controller_in_a_namespace_is_refused(space: Space) -> None:
     space.helm("upgrade", "trainshed", "--set=ray.openFiles=20000")
 
 
+def test_what_only_looks_like_another_controller_can_be_deleted(space: Space) -> None:
+    space.kubectl("create", "configmap", "trainshed.dev", "--from-literal=release=x")
+
+    with pytest.raises(ClusterError, match=r"delete ConfigMap trainshed\.dev"):
+        space.helm("install", "trainshed")
+
+    space.kubectl("delete", "configmap", "trainshed.dev")
+    space.helm("install", "trainshed")
+
+
 def test_of_two_controllers_that_come_at_once_helm_refuses_one(
     space: Space, tmp_path: Path
 ) -> None:
@@ -170,14 +180,15 @@ def test_controllers_of_two_namespaces_do_not_meet(space: Space) -> None:
     other.uninstall("trainshed")
 
 
-def test_an_upgrade_by_force_keeps_the_key(space: Space) -> None:
-    no_job = "--set=storage.digits=false"  # nobody can replace a Job
-    space.helm("install", "trainshed", no_job)
+def test_the_key_that_the_controller_filled_in_outlives_every_revision(space: Space) -> None:
+    """What a manifest once had, and the next has not, Helm deletes."""
     key = base64.b64encode(b"k" * 32).decode()
+    space.helm("install", "trainshed")
     data = json.dumps({"data": {"key": key}})
     space.kubectl("patch", "secret", "trainshed-progress-key", "--type=merge", "-p", data)
 
-    space.helm("upgrade", "trainshed", no_job, "--force")
+    space.helm("upgrade", "trainshed", "--set=ray.openFiles=20000")
+    space.helm("rollback", "trainshed", "1")
 
     assert table(space.read("secret", "trainshed-progress-key"), "data") == {"key": key}
 

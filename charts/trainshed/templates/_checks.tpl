@@ -163,6 +163,9 @@
 {{- $found := lookup "v1" "ConfigMap" .Release.Namespace "trainshed.dev" -}}
 {{- $owner := dig "data" "release" .Release.Name (default dict $found) -}}
 {{- if ne $owner .Release.Name -}}
+{{- if ne $owner (dig "metadata" "annotations" "meta.helm.sh/release-name" "" $found) -}}
+{{- fail (printf "ConfigMap trainshed.dev in namespace %s names release %q, and no release of Helm's made it: where no controller runs there, delete ConfigMap trainshed.dev, or else use another namespace" .Release.Namespace $owner) -}}
+{{- end -}}
 {{- fail (printf "namespace %s has a controller already, that of release %q, and two would fight over its runs: use another namespace, or set controller.enabled=false" .Release.Namespace $owner) -}}
 {{- end -}}
 {{- end -}}
