@@ -48,8 +48,7 @@ def begin(turn: Turn, status: TrainingRunStatus) -> Plan:
 
 
 def _leftovers(turn: Turn) -> tuple[RayJobView, ...]:
-    jobs = (*turn.seen.strays, *((turn.seen.ray_job,) if turn.seen.ray_job else ()))
-    return tuple(job for job in jobs if not job.deleting)[:MOST_DELETIONS]
+    return tuple(job for job in turn.seen.jobs if not job.deleting)[:MOST_DELETIONS]
 
 
 def _remains(turn: Turn, status: TrainingRunStatus) -> float | None:
@@ -57,7 +56,7 @@ def _remains(turn: Turn, status: TrainingRunStatus) -> float | None:
     last = status.attempts[-1] if status.attempts else None
     if last is None or last.end_time is None:
         return None
-    if turn.seen.ray_job or turn.seen.strays:
+    if turn.seen.jobs:
         return _SOON_SECONDS
     pause = last.end_time + timedelta(seconds=_pause_seconds(status))
     if last.outcome != "Stopped" and turn.now < pause:

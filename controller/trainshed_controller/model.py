@@ -218,6 +218,11 @@ class Observed:
     asking: bool = False
     refusal: Refusal | None = None
 
+    @property
+    def jobs(self) -> tuple[RayJobView, ...]:
+        """Return all RayJobs of the run."""
+        return (*self.strays, *((self.ray_job,) if self.ray_job else ()))
+
 
 @dataclass(frozen=True)
 class ClusterClass:

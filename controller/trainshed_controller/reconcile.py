@@ -98,8 +98,7 @@ def _refusal(
 
 def _after_the_end(view: RunView, seen: Observed, now: datetime) -> Plan:
     """What may still run does not outlive the run, whatever became of its deletion before."""
-    jobs = (*seen.strays, *((seen.ray_job,) if seen.ray_job else ()))
-    left_over = tuple(job for job in jobs if not job.is_over)
+    left_over = tuple(job for job in seen.jobs if not job.is_over)
     if left_over:
         # Who waits for somebody's finalizer is told of its end by the watch.
         doomed = tuple(job for job in left_over if not job.deleting)[:MOST_DELETIONS]
