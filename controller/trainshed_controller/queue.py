@@ -108,11 +108,6 @@ class WorkQueue:
         """Return how many keys wait for a worker."""
         return len(self._queued)
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether no key waits and none is worked on."""
-        return not self._queued and not self._working
-
     def longest_turn_seconds(self) -> float:
         """Return how long the key has been worked on that has been so longest.
 

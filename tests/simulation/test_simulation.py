@@ -14,7 +14,7 @@ async def play(seed: int, episodes: int) -> Play:
     return played
 
 
-# Eight hours of storm, and as many of calm: 20 s of one core.
+# Eight hours of storm, and as many of calm: 15 s of one core.
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_nothing_breaks_that_must_not(seed: int) -> None:
     run_virtually(play(seed, episodes=1))
