@@ -6,6 +6,7 @@ import json
 import subprocess
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,6 +35,8 @@ STALL_SECONDS = 30
 NUM_LARGE = 15
 LARGE: JsonValue = {"x": [0] * 650_000}
 BROWN_OUT_SECONDS = 60
+NUM_UNHEARD = 50
+SILENT_DASHBOARD = (Path(__file__).parent / "silent_dashboard.py").read_text(encoding="utf-8")
 # Takes no CPUs beside its worker: three such runs have room at once.
 READ_BY_TORCH: JsonValue = {
     "loader": "torch",
@@ -268,6 +271,59 @@ def test_a_brown_out_of_the_api_server_is_sat_out(runs: Runs) -> None:
             assert wait_for(lambda: time.monotonic() >= until, 2 * BROWN_OUT_SECONDS)
         finally:
             on_the_node(runs, "iptables", "-t", "raw", "-D", *drop, "-j", "DROP")
+
+
+def test_a_head_that_falls_silent_under_fifty_runs(runs: Runs) -> None:
+    make_cluster_with_dashboard(runs, "silent")
+    names = [f"unheard-{number}" for number in range(NUM_UNHEARD)]
+    workers: JsonValue = {"count": 1, "resources": {"cpu": 1}, "group": "cpu"}
+    cluster: JsonValue = {"shared": "silent"}
+    for name in names:
+        runs.apply(
+            make_counting(name, epochs=1, seconds_per_step=0, workers=workers, cluster=cluster)
+        )
+
+    def are_all_running() -> bool:
+        listed = json.loads(runs.bundle.kubectl("get", "rayjob", "-ojson"))["items"]
+        running = [job for job in listed if job["status"].get("jobStatus") == "RUNNING"]
+        return len(running) == NUM_UNHEARD
+
+    assert wait_for(are_all_running, 300)
+    head = runs.bundle.ready_pod("headgroup", "silent")
+    in_head = ("exec", head, "-c", "dashboard", "--")
+    with healthy_run(runs, "beside-silent", epochs=25):
+        runs.bundle.kubectl(*in_head, "touch", "/tmp/silent")  # of the Pod
+        # The next one that the head would have to be asked for is not answered either.
+        runs.apply(
+            make_counting(
+                "unheard-last", epochs=1, seconds_per_step=0, workers=workers, cluster=cluster
+            )
+        )
+    assert all(runs.status(name).completion_time is None for name in names)
+    runs.bundle.kubectl(*in_head, "rm", "/tmp/silent")  # of the Pod
+    runs.forget_all()
+    runs.bundle.kubectl("delete", "raycluster", "silent", "--timeout=3m")
+
+
+def make_cluster_with_dashboard(runs: Runs, name: str) -> None:
+    """Make a RayCluster like the release's, with room for all, whose dashboard is the test's."""
+    made = json.loads(runs.bundle.kubectl("get", "raycluster", runs.release, "-ojson"))
+    made["metadata"] = {"name": name}
+    head = made["spec"]["headGroupSpec"]
+    head["rayStartParams"] |= {"dashboard-host": "127.0.0.1", "dashboard-port": "8299"}
+    containers = head["template"]["spec"]["containers"]
+    containers.append(
+        {
+            "name": "dashboard",
+            "command": ["python", "-c", SILENT_DASHBOARD],
+            **{key: containers[0][key] for key in ("image", "securityContext", "volumeMounts")},
+        }
+    )
+    (group,) = [g for g in made["spec"]["workerGroupSpecs"] if g["groupName"] == "cpu"]
+    group["rayStartParams"]["num-cpus"] = str(4 * NUM_UNHEARD)
+    made["spec"]["workerGroupSpecs"] = [group]
+    runs.bundle.kubectl("create", "-f", "-", stdin=json.dumps(made))
+    runs.bundle.wait_for_ray(name)
 
 
 def on_the_node(runs: Runs, *command: str) -> None:
