@@ -168,9 +168,14 @@ class StopOrder(Record):
 
 
 class Answer(Record):
-    """What the controller says to a snapshot."""
+    """What the controller says to a snapshot.
+
+    stop: an order. gone: Pods of workers of the driver's RayCluster that Kubernetes has no more,
+    the last ones alone.
+    """
 
     stop: StopOrder | None = None
+    gone: tuple[str, ...] = ()
 
 
 def final_snapshot(log: str) -> Snapshot | None:

@@ -98,6 +98,7 @@ def begin_job(settings: Sequence[str], wish: Wish) -> int:
         AttemptHeldError: when another driver is at work; then nobody was told anything.
     """
     from trainshed.ending import Verdict
+    from trainshed.lost_nodes import LostNodes
     from trainshed.push import Pusher, read_target
 
     identity = read_identity(os.environ)
@@ -105,6 +106,7 @@ def begin_job(settings: Sequence[str], wish: Wish) -> int:
         run, place = _join(settings, wish)
         return begin(run, place, Path.cwd(), wish)
     pusher = Pusher(identity.attempt, read_target(os.environ), wish.started, wish.stop)
+    pusher.lose = LostNodes().drop
     try:
         run, place = _join(settings, wish)
         code = begin(run, place, Path.cwd(), wish, pusher)

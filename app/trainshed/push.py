@@ -26,7 +26,7 @@ from trainshed_api.progress import CheckpointSaved, Progress, Seconds
 from trainshed_api.snapshot import MAX_TRACEBACK, Answer, Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from trainshed.ending import Verdict
     from trainshed.signals import Stop
@@ -49,12 +49,16 @@ class Timing:
     Args:
         between: posts while nothing changes but the step.
         apart: posts, however fast things happen: a checkpoint at each step must flood nobody.
+        after_a_loss: posts for a while after workers were lost: Kubernetes may not know yet why.
+        shaken: how long that while is.
         last: for which an end is told to a controller that does not answer.
         terminated: the same, for a driver that a signal has ended and that is killed soon.
     """
 
     between: float = 5.0
     apart: float = 0.5
+    after_a_loss: float = 1.0
+    shaken: float = 20.0
     last: float = 60.0
     terminated: float = 10.0
 
@@ -119,6 +123,9 @@ class Pusher:
         self._target = target
         self._started = started
         self._stop = stop
+        self.lose: Callable[[tuple[str, ...]], None] = lambda _: None
+        """What is done about Pods that the controller says are gone; set before the start."""
+        self._shaken_until = 0.0
         self._seconds: Mapping[str, float] = {}
         self._changed = threading.Condition()
         self._urgent = True
@@ -135,11 +142,14 @@ class Pusher:
         with self._changed:
             before, self._snapshot = self._snapshot, self._snapshot.after(event)
             first_step = isinstance(event, Progress) and before.progress is None
+            lost = before.workers_lost != self._snapshot.workers_lost
+            if lost:
+                self._shaken_until = time.monotonic() + self._timing.shaken
             if (
                 first_step
+                or lost
                 or isinstance(event, CheckpointSaved)
                 or before.state != self._snapshot.state
-                or before.workers_lost != self._snapshot.workers_lost
             ):
                 self._urgent = True
                 self._changed.notify()
@@ -200,7 +210,7 @@ class Pusher:
         assert self._target
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._urgent or self._over, self._timing.between)
+                self._changed.wait_for(lambda: self._urgent or self._over, self._seconds_between())
                 # The end is told by deliver(), once all is known of it.
                 if self._over or self._snapshot.state == "Ended":
                     return
@@ -211,7 +221,13 @@ class Pusher:
                 return
             if reply and reply.stop:
                 self._stop.order(reply.stop.reason, reply.stop.grace_seconds)
+            if reply and reply.gone:
+                self.lose(reply.gone)
             time.sleep(self._timing.apart)
+
+    def _seconds_between(self) -> float:
+        is_shaken = time.monotonic() < self._shaken_until
+        return self._timing.after_a_loss if is_shaken else self._timing.between
 
     def _next(self) -> Snapshot:
         """Return the snapshot as it is told now."""

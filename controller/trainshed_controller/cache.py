@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from trainshed_controller.departed import Departed
 from trainshed_controller.model import ClusterView, Key, PodView, RayJobView, RunView
 
 if TYPE_CHECKING:
@@ -153,6 +154,7 @@ class Cache:
         self.jobs: Shelf[RayJobView] = Shelf(lambda job: job.owner)
         self.clusters: Shelf[ClusterView] = Shelf(lambda _: "")
         self.pods: Shelf[PodView] = Shelf(lambda pod: pod.cluster)
+        self.departed = Departed()
 
     def concerned(self, view: RunView | RayJobView | ClusterView | PodView) -> set[Key]:
         """Return what has to be looked at when this object changed."""
@@ -169,6 +171,12 @@ class Cache:
                 return self._users(view.namespace, view.name)
             case PodView():
                 return self._users(view.namespace, view.cluster)
+
+    def gone(self, namespace: str, cluster: str) -> tuple[str, ...]:
+        """Return the worker Pods of a cluster in which nothing runs any more."""
+        members = self.pods.members(namespace, cluster)
+        over = tuple(pod.name for pod in members if pod.is_over and not pod.is_head)
+        return self.departed.of(namespace, cluster) + over
 
     def _users(self, namespace: str, cluster: str) -> set[Key]:
         """Return the queue of a cluster, and the runs that have an attempt on it."""

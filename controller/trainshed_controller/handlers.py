@@ -157,7 +157,7 @@ def make_followers(
         RUNS: follow(cache.runs, read_run, cache.concerned, forget),
         JOBS: follow(cache.jobs, read_job, cache.concerned, lambda _: None),
         CLUSTERS: follow(cache.clusters, read_cluster, cache.concerned, lambda _: None),
-        PODS: follow(cache.pods, read_pod, cache.concerned, lambda _: None),
+        PODS: follow(cache.pods, read_pod, cache.concerned, cache.departed.note),
     }
 
 

@@ -73,7 +73,10 @@ class RayJobView:
 
 @dataclass(frozen=True)
 class PodView:
-    """A Pod of a RayCluster; container: id of its Ray container while that runs."""
+    """A Pod of a RayCluster.
+
+    container: id of its Ray container while that runs. is_over: no container of it starts again.
+    """
 
     namespace: str
     name: str
@@ -88,6 +91,7 @@ class PodView:
     container: str = ""
     ended: str = ""
     exit_code: int | None = None
+    is_over: bool = False
     evicted: str = ""
     preempted: bool = False
     trouble: str = ""

@@ -118,7 +118,16 @@ class ProgressServer:
             return self._answer(410, Answer(stop=_SUPERSEDED))
         if open_attempt(view.status) is not None and self._heard.put(uid, snapshot):
             self._tell(Key("run", namespace, name))
-        return self._answer(200, Answer(stop=stop_order(view)))
+        return self._answer(200, Answer(stop=stop_order(view), gone=self._gone(view)))
+
+    def _gone(self, view: RunView) -> tuple[str, ...]:
+        """Return the Pods that are gone of the cluster of the attempt under way."""
+        attempt = open_attempt(view.status)
+        if attempt is None:
+            return ()
+        job = self._cache.jobs.get(view.namespace, f"{view.name}-{attempt.number}")
+        cluster = (job.cluster if job else "") or attempt.ray_cluster
+        return self._cache.gone(view.namespace, cluster) if cluster else ()
 
     def _refuse(self, status: int, text: str) -> web.Response:
         self._metrics.snapshots.labels(str(status)).inc()

@@ -145,6 +145,7 @@ def read_pod(raw: JsonObject) -> PodView:
         container=_text(main, "containerID"),
         ended=_text(ended, "reason") or ("Failed" if failed else ""),
         exit_code=_integer(ended, "exitCode"),
+        is_over=failed,
         evicted=_text(status, "message") or reason if reason == "Evicted" else "",
         preempted=disrupted == "PreemptionByScheduler",
         trouble=_trouble(metadata, main, conditions),

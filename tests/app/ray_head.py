@@ -124,14 +124,21 @@ def start_here(cpus: int, store_bytes: int = STORE_BYTES) -> Iterator[None]:
         ray.shutdown()
 
 
-def start_node(head: Head, *words: str) -> None:
-    """Start a node of the cluster, or its head."""
+def start_node(head: Head, *words: str, pod: str = "") -> None:
+    """Start a node of the cluster, or its head.
+
+    Args:
+        head: of the cluster.
+        words: of `ray start`.
+        pod: its Pod's name, as KubeRay tells it.
+    """
     outside = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     inside = head.mark.environment | {
         "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": os.pathsep.join(str(ROOT / room) for room in ("api", "app", ".")),
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": TOKEN,
+        "RAY_CLOUD_INSTANCE_ID": pod,
         "TRAINSHED_HOME": str(head.home),
         # On a busy machine its dozen processes take longer to import than Ray waits for them.
         "RAY_raylet_start_wait_time_s": str(SECONDS_TO_START),

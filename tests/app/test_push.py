@@ -14,6 +14,7 @@ from trainshed.ending import Verdict
 from trainshed.push import Pusher, Target, Timing, read_target
 from trainshed.signals import FENCED, Stop
 from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED, EXIT_TERMINATED
+from trainshed_api.progress import WorkersLost
 from trainshed_api.snapshot import Snapshot, final_snapshot
 
 GO_ON: Reply = (200, '{"stop": null}')
@@ -108,6 +109,26 @@ def test_an_order_to_stop_is_obeyed_once() -> None:
         assert stop.asked.wait(SOON)
 
     assert (stop.reason, stop.grace_seconds) == ("Suspended", 30)
+
+
+def test_pods_that_are_said_to_be_gone_are_lost_soon_after_workers_were() -> None:
+    told: list[tuple[str, ...]] = []
+    timing = Timing(between=SOON, apart=0.01, after_a_loss=0.02, shaken=SOON)
+    with serve(lambda *_: GO_ON) as server:
+        pusher = Pusher(2, Target(server.address, ""), 0.0, Stop(), timing)
+        pusher.lose = told.append
+        pusher.start()
+        wait_until(server, "Starting")
+        pusher.show(WorkersLost(time=1.0, message="lost worker 1"))
+        wait_for(server, lambda snapshot: snapshot.workers_lost > 0)
+        # Kubernetes knows a little later, and the next post is not waited for for long.
+        server.answer = lambda *_: (200, '{"gone": ["w1"]}')
+        deadline = time.monotonic() + SOON
+        while not told and time.monotonic() < deadline:
+            time.sleep(0.01)
+        pusher.end(Verdict("Succeeded", ""), EXIT_SUCCEEDED, None)
+
+    assert told[0] == ("w1",)
 
 
 def test_an_attempt_that_another_has_taken_over_is_fenced_and_says_no_more() -> None:

@@ -1,8 +1,11 @@
 """What every Pod of a release is and is not; those that KubeRay makes of the RayCluster, too."""
 
+import json
 import re
+from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.chart.pods import containers_of, expand_pods
 from tests.chart.rendering import (
@@ -82,6 +85,50 @@ def test_workers_do_not_wait_for_a_head_that_is_lost(pods: list[Object]) -> None
         # A minute is Ray's default; the head comes back sooner, as another cluster.
         waits = {"name": "RAY_gcs_rpc_server_reconnect_timeout_s", "value": "10"}
         assert waits in env, name_of(pod)
+
+
+def test_workers_wait_for_their_head_watch_it_and_leave_it(pods: list[Object]) -> None:
+    workers = [pod for pod in pods if at(pod, "metadata", "labels", "ray.io/node-type") == "worker"]
+
+    assert workers
+    for pod in workers:
+        assert follows_its_head(table(pod, "spec"), "6379"), name_of(pod)
+
+
+def test_workers_of_every_class_do_so_but_where_a_class_says_something_else(
+    renderer: Renderer, tmp_path: Path
+) -> None:
+    container: Object = {"name": "ray-worker", "image": "own/ray:1"}
+    own: Object = {"args": ["sleep 1"], "lifecycle": {"preStop": {"sleep": {"seconds": 1}}}}
+    groups: list[Object] = [
+        {"groupName": "silent", "template": {"spec": {"containers": [container]}}},
+        {"groupName": "own", "template": {"spec": {"containers": [{**container, **own}]}}},
+    ]
+    head: Object = {"rayStartParams": {"port": "6380"}}
+    mine = {"headGroupSpec": head, "workerGroupSpecs": groups}
+    values = tmp_path / "values.yaml"
+    values.write_text(json.dumps({"controller": {"classes": {"mine": mine}}}))
+
+    maps = of_kind(renderer.render(values), "ConfigMap")
+    (text_of_all,) = (m["data"]["classes.yaml"] for m in maps if at(m, "data", "classes.yaml"))  # type: ignore[call-overload,index]
+    classes = yaml.safe_load(str(text_of_all))
+
+    for group in rows(classes, "default", "workerGroupSpecs"):
+        assert follows_its_head(table(group, "template", "spec"), "6379")
+    silent, other = rows(classes, "mine", "workerGroupSpecs")
+    assert follows_its_head(table(silent, "template", "spec"), "6380")
+    (kept,) = rows(other, "template", "spec", "containers")
+    assert {key: kept[key] for key in own} == own
+
+
+def follows_its_head(pod: Object, port: str) -> bool:
+    """Say whether a Pod waits for its head, watches it beside Ray and drains towards it alone."""
+    (await_head, *_), (ray, *_) = rows(pod, "initContainers"), rows(pod, "containers")
+    waits, watches = text(await_head, "command", 2), " ".join(map(str, ray["args"]))  # type: ignore[arg-type]
+    leaves = text(ray, "lifecycle", "preStop", "exec", "command", 2)
+    told = f"export HEAD_PORT={port}\n"
+    assert all(told in script for script in (waits, watches, leaves))
+    return "until " in waits and "end_raylet" in watches and "ray drain-node" in leaves
 
 
 def test_only_the_controller_starts_again_in_its_pod(pods: list[Object]) -> None:

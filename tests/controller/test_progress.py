@@ -16,6 +16,7 @@ from tests.controller.builders_view import (
     make_seen,
     make_snapshot,
     make_view,
+    make_worker,
     with_status,
 )
 from trainshed_api.snapshot import Answer, Snapshot, StopOrder
@@ -85,6 +86,15 @@ async def test_a_snapshot_is_kept_and_the_run_looked_at(setting: Setting) -> Non
     assert kept
     assert kept.progress
     assert setting.told == [Key("run", "team", "digits")]
+
+
+async def test_a_driver_is_told_which_pods_of_its_cluster_are_gone(setting: Setting) -> None:
+    setting.cache.departed.note(make_worker(index=3))
+    setting.cache.departed.note(make_worker(index=4, cluster="another"))
+
+    _, text = await setting.post(make_snapshot())
+
+    assert Answer.model_validate_json(text).gone == (make_worker(index=3).name,)
 
 
 async def test_the_token_of_another_attempt_is_refused(setting: Setting) -> None:

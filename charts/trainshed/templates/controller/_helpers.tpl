@@ -45,3 +45,27 @@ The token is the one of the shared cluster, so that the controller can ask these
 {{- end -}}
 {{- toYaml $spec -}}
 {{- end -}}
+
+{{/*
+A class of the user's own, whose workers follow their head as those of the release do, each where it says
+nothing itself. Takes (list $ SPEC), a RayClusterSpec.
+*/}}
+{{- define "trainshed.ownClass" -}}
+{{- $root := index . 0 -}}
+{{- $spec := deepCopy (index . 1) -}}
+{{- $port := dig "headGroupSpec" "rayStartParams" "port" 6379 $spec -}}
+{{- range $group := $spec.workerGroupSpecs -}}
+{{- $pod := dig "template" "spec" dict $group -}}
+{{- $container := first (default (list dict) $pod.containers) -}}
+{{- $grace := dig "terminationGracePeriodSeconds" 30 $pod -}}
+{{- $follows := include "trainshed.followsHead" (list $root $container $grace $port) | fromYaml -}}
+{{- $_ := set $pod "initContainers" (concat $follows.initContainers (default list $pod.initContainers)) -}}
+{{- if not (or $container.command $container.args) -}}
+{{- $_ := set $container "args" $follows.args -}}
+{{- end -}}
+{{- if not $container.lifecycle -}}
+{{- $_ := set $container "lifecycle" $follows.lifecycle -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $spec -}}
+{{- end -}}

@@ -1,0 +1,146 @@
+"""How a worker waits for its head, ends with it and leaves it: the scripts of the chart."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from hack.chart.helm import CHART
+
+SCRIPTS = CHART / "files" / "worker"
+# Listens, takes connections and never answers; drops each after so many seconds.
+LISTEN = """
+import socket, sys, threading
+taken = []
+with socket.create_server((sys.argv[1], 6379), backlog=100) as server:
+    while True:
+        connection, _ = server.accept()
+        taken.append(connection)
+        if len(sys.argv) > 2:
+            threading.Timer(float(sys.argv[2]), connection.close).start()
+"""
+STAGE = """
+ip link set lo up && ip address add 10.9.0.1/32 dev lo && mount -t tmpfs tmpfs /tmp || exit 99
+export FQ_RAY_IP=127.0.0.1 HEAD_PORT=6379 DRAIN_SECONDS=3 PATH="/tmp:$PATH"
+# A process is known by the name of its program.
+cp "$(command -v sleep)" /tmp/raylet
+printf '#!/bin/bash\\necho "ray $*"\\n' >/tmp/ray && chmod +x /tmp/ray
+
+head_at() { "$PYTHON" -c "$LISTEN" "$@" & until is_open "$1"; do sleep 0.05; done; head=$!; }
+is_open() { (exec 3<>"/dev/tcp/$1/6379") 2>/dev/null; }
+watch_head() {
+  bash -c "$WATCH" &
+  watch=$!
+  until [[ -e /tmp/trainshed-head ]]; do sleep 0.05; done
+}
+end() { kill -KILL "$1"; wait "$1" 2>/dev/null; }
+# Whether the raylet is there still, after so many seconds at most.
+see() {
+  for ((i = 0; i < 10 * $1; i++)); do [[ -d /proc/$raylet ]] || break; sleep 0.1; done
+  [[ -d /proc/$raylet ]] && echo lives || echo ended
+}
+/tmp/raylet 600 &
+raylet=$!
+"""
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root for namespaces"
+)
+
+
+def play(scene: str) -> list[str]:
+    """Return the lines that a scene printed, in a Pod's own namespaces."""
+    inside = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+    done = subprocess.run(
+        [*inside, "bash", "-c", STAGE + scene],
+        env={
+            "PATH": os.environ["PATH"],
+            "PYTHON": sys.executable,
+            "LISTEN": LISTEN,
+            "AWAIT": (SCRIPTS / "await-head.sh").read_text(),
+            "WATCH": (SCRIPTS / "watch-head.sh").read_text(),
+            "LEAVE": (SCRIPTS / "leave.sh").read_text(),
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_worker_ends_with_its_head_though_there_is_another_one() -> None:
+    said = play("head_at 127.0.0.2; head_at 127.0.0.1; watch_head; end $head; see 5")
+
+    assert said[-1] == "ended"
+    assert "The head at 127.0.0.1 is lost" in said[0]
+
+
+def test_a_worker_outlives_connections_that_its_head_drops() -> None:
+    assert play("head_at 127.0.0.1 0.5; watch_head; see 4") == ["lives"]
+
+
+def test_a_worker_outlives_a_head_that_does_nothing_for_a_while() -> None:
+    scene = "head_at 127.0.0.1 0.5; watch_head; kill -STOP $head; see 4"
+
+    assert play(scene) == ["lives"]
+
+
+def test_a_worker_outlives_names_that_nobody_knows() -> None:
+    no_names = "printf '#!/bin/bash\\nexit 2\\n' >/tmp/getent; chmod +x /tmp/getent;"
+
+    assert play(f"head_at 127.0.0.1 0.5; watch_head; {no_names} see 4") == ["lives"]
+
+
+def test_a_closed_port_ends_no_worker_that_is_connected_to_a_head() -> None:
+    connect = "(exec 3<>/dev/tcp/127.0.0.2/6379; sleep 60) & sleep 0.2;"
+    scene = f"head_at 127.0.0.2; {connect} head_at 127.0.0.1; watch_head; end $head; see 4"
+
+    assert play(scene) == ["lives"]
+
+
+def test_a_head_at_which_nobody_answers_is_lost_after_ten_seconds() -> None:
+    # All at once for who watches: a port that is seen closed would be lost at once.
+    lose = "kill -STOP $watch; end $head; ip address del 10.9.0.1/32 dev lo; kill -CONT $watch;"
+    scene = f"FQ_RAY_IP=10.9.0.1; head_at 10.9.0.1; watch_head; {lose} see 7; see 20"
+
+    said = play(scene)
+
+    assert [said[0], said[-1]] == ["lives", "ended"]
+
+
+def test_a_worker_that_leaves_is_drained_by_the_head_that_knows_it() -> None:
+    said = play('head_at 127.0.0.1; watch_head; bash -c "$LEAVE"; echo $SECONDS; see 1')
+
+    assert said[0].startswith("ray drain-node --reason DRAIN_NODE_REASON_PREEMPTION")
+    assert said[0].endswith("--deadline-remaining-seconds 3")
+    assert int(said[1]) >= 3, "it has the time that it was given"
+    assert said[2] == "ended"
+
+
+def test_a_worker_whose_head_is_gone_leaves_at_once() -> None:
+    watch = "head_at 127.0.0.2; head_at 127.0.0.1; watch_head; kill $watch; end $head;"
+    said = play(f'{watch} bash -c "$LEAVE"; echo $SECONDS; see 1')
+
+    assert int(said[0]) < 3
+    assert said[1] == "ended"
+
+
+def test_a_worker_that_the_head_does_not_drain_leaves_at_once() -> None:
+    refuse = "printf '#!/bin/bash\\nexit 1\\n' >/tmp/ray;"
+    said = play(f'{refuse} head_at 127.0.0.1; watch_head; bash -c "$LEAVE"; echo $SECONDS; see 1')
+
+    assert int(said[0]) < 3
+    assert said[1] == "ended"
+
+
+def test_a_worker_begins_when_the_port_of_its_head_is_open() -> None:
+    scene = (
+        'bash -c "$AWAIT" & await=$!; sleep 1; echo opens; head_at 127.0.0.1; wait $await; echo on'
+    )
+    said = play(scene)
+
+    assert said[1:] == ["opens", "on"]
