@@ -34,8 +34,10 @@ _KEPT = (
 )
 # CEL's cost is estimated from what could be sent at most; where the model says nothing, this.
 _MOST_CHARACTERS, _MOST_ITEMS, _MOST_KEYS = 4096, 1000, 100
+_PROGRESSING = '.status.conditions[?(@.type=="Progressing")].'
 _COLUMNS: tuple[tuple[str, str, str, str], ...] = (
     ("Phase", "string", ".status.phase", "Where the run is."),
+    ("Why", "string", _PROGRESSING + "reason", "Why it is there, in one word."),
     ("Attempt", "integer", ".status.attempt", "Number of the newest attempt."),
     ("Epoch", "string", ".status.progress.display.epoch", "Epoch that is worked on."),
     ("Step", "string", ".status.progress.display.step", "Steps done."),

@@ -41,6 +41,7 @@ from trainshed_api.records import CheckpointRecord
 
 MAX_MESSAGE, MAX_TRACEBACK, MAX_WARNINGS = 2_000, 16_000, 10
 _MAX_METRICS, _MAX_NAME = 100, 256
+_MAX_HOSTS = 500
 
 
 def _first_metrics(metrics: dict[str, float | None]) -> dict[str, float | None]:
@@ -55,6 +56,7 @@ def _with_first_metrics(progress: Progress) -> Progress:
 Message = Annotated[str, AfterValidator(lambda text: text[:MAX_MESSAGE])]
 Traceback = Annotated[str, AfterValidator(lambda text: text[-MAX_TRACEBACK:])]
 Warnings = Annotated[tuple[Message, ...], AfterValidator(lambda texts: texts[-MAX_WARNINGS:])]
+Hosts = Annotated[tuple[Text, ...], AfterValidator(lambda names: names[:_MAX_HOSTS])]
 Metrics = Annotated[dict[str, Measurement], AfterValidator(_first_metrics)]
 Steps = Annotated[Progress, AfterValidator(_with_first_metrics)]
 
@@ -64,8 +66,10 @@ class Snapshot(Record):
 
     time: when it was made, seconds since 1970. sequence: grows by one with each of a driver's.
     state: Ended comes with outcome, and Failed with cause. exit_code: what the driver will end
-    with. progress: of the steps; metrics: the last value of each that was evaluated or reported.
-    wall_seconds: since the driver's process began; seconds: where they went.
+    with. host: of the driver; hosts: of the workers, in a cluster the names of their Pods.
+    restarting: workers were lost, and the next ones have done nothing yet. progress: of the
+    steps; metrics: the last value of each that was evaluated or reported. wall_seconds: since the
+    driver's process began; seconds: where they went.
     """
 
     time: Moment
@@ -77,7 +81,9 @@ class Snapshot(Record):
     started: Moment | None = None
     workers: Count | None = None
     resumed_from: ResumePoint | None = None
+    hosts: Hosts = ()
     workers_lost: Count = 0
+    restarting: bool = False
     progress: Steps | None = None
     metrics: Metrics = Field(default_factory=dict)
     checkpoint: CheckpointRecord | None = None
@@ -107,15 +113,19 @@ class Snapshot(Record):
                     "resumed_from": event.resumed_from,
                 }
             case Progress():
-                changes = {"progress": event, "metrics": {**self.metrics, **event.metrics}}
+                metrics = {**self.metrics, **event.metrics}
+                changes = {"progress": event, "metrics": metrics, "restarting": False}
             case Evaluated():
                 changes = {"metrics": {**self.metrics, **event.metrics}}
             case CheckpointSaved():
                 saved = CheckpointRecord(path=event.path, epoch=event.epoch, step=event.step)
-                changes = {"checkpoint": saved}
+                changes = {"checkpoint": saved, "restarting": False}
             case WorkersLost():
-                lost = self.workers_lost + 1
-                changes = {"workers_lost": lost, "warnings": self._warned(event.message)}
+                changes = {
+                    "workers_lost": self.workers_lost + 1,
+                    "restarting": True,
+                    "warnings": self._warned(event.message),
+                }
             case WarningEvent():
                 changes = {"warnings": self._warned(event.message)}
             case Stopping():
@@ -141,7 +151,8 @@ class Snapshot(Record):
         if len(text.encode()) <= MAX_SNAPSHOT_BYTES:
             return text
         progress = self.progress and self.progress.model_copy(update={"metrics": {}})
-        short: dict[str, object] = {"progress": progress, "metrics": {}, "warnings": ()}
+        few: dict[str, object] = {"progress": progress, "metrics": {}, "warnings": ()}
+        short = {**few, "hosts": ()}
         return self.model_copy(update=short).to_line()
 
     def _warned(self, message: str) -> tuple[str, ...]:

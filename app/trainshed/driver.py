@@ -118,6 +118,7 @@ class Driver:
         self.view = coordinator.look()
         if self._pusher:
             self._pusher.measure(self.view.seconds)
+            self._pusher.place(self.view.hosts)
         for event in self.view.events:
             self.told = self.told.then(told_by(event))
             self.show(_known(event))

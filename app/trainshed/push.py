@@ -159,6 +159,14 @@ class Pusher:
         with self._changed:
             self._seconds = seconds
 
+    def place(self, hosts: tuple[str, ...]) -> None:
+        """Take in on which hosts the workers run, which is told at once."""
+        with self._changed:
+            if hosts != self._snapshot.hosts:
+                self._snapshot = self._snapshot.model_copy(update={"hosts": hosts})
+                self._urgent = True
+                self._changed.notify()
+
     def end(self, verdict: Verdict, exit_code: int, result: str | None) -> None:
         """Take in how the attempt ended."""
         self._finish(

@@ -172,11 +172,10 @@ class Cache:
             case PodView():
                 return self._users(view.namespace, view.cluster)
 
-    def gone(self, namespace: str, cluster: str) -> tuple[str, ...]:
-        """Return the worker Pods of a cluster in which nothing runs any more."""
-        members = self.pods.members(namespace, cluster)
-        over = tuple(pod.name for pod in members if pod.is_over and not pod.is_head)
-        return self.departed.of(namespace, cluster) + over
+    def gone(self, namespace: str, cluster: str) -> tuple[PodView, ...]:
+        """Return the Pods of a cluster in which nothing runs any more, those that went last."""
+        over = (pod for pod in self.pods.members(namespace, cluster) if pod.is_over)
+        return (*self.departed.of(namespace, cluster), *over)
 
     def _users(self, namespace: str, cluster: str) -> set[Key]:
         """Return the queue of a cluster, and the runs that have an attempt on it."""

@@ -19,6 +19,9 @@ _SOON_SECONDS = 2.0
 
 def finish(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus, ending: Ending) -> Plan:
     """Write the end down, counters and what follows in the same status."""
+    if status.phase == "Restarting":
+        # Its workers had not begun again: that time is the driver's to tell, not the next wait's.
+        status = states.with_phase(status, "Running", turn.now)
     policy = turn.run.spec.failure_policy
     ending, forbidden = apply_rules(ending, policy)
     status = states.ended(status, attempt, ending, turn.now)

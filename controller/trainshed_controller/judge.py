@@ -176,15 +176,17 @@ def head_lost(case: Case) -> Ending | None:
     known, head = case.attempt.head_identity, case.seen.head
     if not known or (head is not None and head.identity == known):
         return None
-    old = next((pod for pod in case.seen.pods if known.startswith(f"{pod.uid}/")), None)
+    seen = (*case.seen.pods, *case.seen.gone)
+    old = next((pod for pod in seen if known.startswith(f"{pod.uid}/")), None)
     if old is not None and old.preempted:
         message = f"head Pod {old.name} had to make room on node {old.node}"
         return Ending("Preempted", "Preempted", message, node=old.node)
     if old is not None and old.evicted:
         message = f"head Pod {old.name} was evicted from node {old.node}: {old.evicted}"
         return Ending("Infrastructure", "HeadEvicted", message, node=old.node)
+    where = f": Pod {old.name} on node {old.node}" if old else ""
     detail = f": {old.ended}, exit code {old.exit_code}" if old and old.ended else ""
-    message = f"the Ray head that had the job is gone{detail}"
+    message = f"the Ray head that had the job is gone{where}{detail}"
     return Ending("Infrastructure", "HeadLost", message, node=old.node if old else "")
 
 

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 
 from trainshed_api.names import BUCKETS
+from trainshed_controller.status import open_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +81,7 @@ class Metrics:
 
     def transition(self, before: RunView, after: RunView) -> None:
         """Count a change of phase."""
-        if after.status.phase == "Restarting":
+        if after.status.phase == "Restarting" and open_attempt(after.status) is None:
             self.restarts.labels(after.status.attempts[-1].reason).inc()
         if before.status.phase == "Queued" and after.status.phase == "Starting":
             self._waited.observe(after.status.time.queued - before.status.time.queued)

@@ -202,6 +202,7 @@ class Observed:
     """All that a decision about a run rests on, besides the run itself.
 
     ray_job: of the newest attempt; None only if the API server says that there is none.
+    gone: Pods of the cluster in which nothing runs any more, as far as this process saw them.
     next_taken: an object of somebody else has the name of the next attempt's RayJob.
     over: Ray's own word on whether the newest attempt's job has ended, asked for after its end and
     while its driver is silent; None if nobody asked or nobody answered.
@@ -214,6 +215,7 @@ class Observed:
     cluster: ClusterView | None = None
     head: PodView | None = None
     pods: tuple[PodView, ...] = ()
+    gone: tuple[PodView, ...] = ()
     snapshot: Snapshot | None = None
     place: Place | None = None
     next_taken: RayJobView | None = None

@@ -72,6 +72,7 @@ class Observer:
             cluster=cluster,
             head=head,
             pods=pods,
+            gone=self._cache.gone(view.namespace, name) if name else (),
             place=place,
             next_taken=taken if taken and taken.owner != view.uid else None,
         )

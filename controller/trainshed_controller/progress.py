@@ -121,13 +121,14 @@ class ProgressServer:
         return self._answer(200, Answer(stop=stop_order(view), gone=self._gone(view)))
 
     def _gone(self, view: RunView) -> tuple[str, ...]:
-        """Return the Pods that are gone of the cluster of the attempt under way."""
+        """Return the workers' Pods that are gone of the cluster of the attempt under way."""
         attempt = open_attempt(view.status)
         if attempt is None:
             return ()
         job = self._cache.jobs.get(view.namespace, f"{view.name}-{attempt.number}")
         cluster = (job.cluster if job else "") or attempt.ray_cluster
-        return self._cache.gone(view.namespace, cluster) if cluster else ()
+        gone = self._cache.gone(view.namespace, cluster) if cluster else ()
+        return tuple(pod.name for pod in gone if not pod.is_head)
 
     def _refuse(self, status: int, text: str) -> web.Response:
         self._metrics.snapshots.labels(str(status)).inc()

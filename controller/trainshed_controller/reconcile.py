@@ -19,7 +19,7 @@ from trainshed_controller.model import Note, Plan
 from trainshed_controller.render import unacceptable
 from trainshed_controller.status import Stamp
 from trainshed_controller.turn import MOST_DELETIONS, Turn, failed
-from trainshed_controller.watch import REFUSED, SOON_SECONDS, watch
+from trainshed_controller.watch import REFUSED, SOON_SECONDS, WORKERS_LOST, watch
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 
 _FINALIZER_SECONDS = 60.0
+_TRAINING: tuple[Phase, ...] = ("Running", "Restarting")
+# Whether workers are lost is a driver's word, too, which may alternate: one that had not trained
+# for so long is told of with all else that it says, and without an Event.
+_SECONDS_BETWEEN_LOSSES = 10.0
 
 
 def reconcile(view: RunView, seen: Observed, settings: Settings, now: datetime) -> Plan:
@@ -47,8 +51,8 @@ def reconcile(view: RunView, seen: Observed, settings: Settings, now: datetime) 
     return replace(
         plan,
         status=status,
-        notes=plan.notes or _notes(view.status, status),
-        urgent=plan.begin is not None or _is_urgent(view.status, status),
+        notes=plan.notes or _notes(view.status, status, now),
+        urgent=plan.begin is not None or _is_urgent(view.status, status, now),
     )
 
 
@@ -115,9 +119,11 @@ def _after_the_end(view: RunView, seen: Observed, now: datetime) -> Plan:
 _WARNED: frozenset[Phase] = frozenset({"Restarting", "Failed"})
 
 
-def _notes(old: TrainingRunStatus, new: TrainingRunStatus) -> tuple[Note, ...]:
+def _notes(old: TrainingRunStatus, new: TrainingRunStatus, now: datetime) -> tuple[Note, ...]:
     """Return the Events of a transition: one when the phase changes, none otherwise."""
-    if old.phase == new.phase or new.phase is None:
+    if _trains(old) and _trains(new):
+        return _loss_note(old, new, now)
+    if (old.phase == new.phase and _trains(old) == _trains(new)) or new.phase is None:
         return _refusal_note(old, new)
     kind: ConditionType = "Progressing"
     if new.phase == "Queued":
@@ -134,6 +140,21 @@ def _notes(old: TrainingRunStatus, new: TrainingRunStatus) -> tuple[Note, ...]:
     return (Note("Normal", new.phase, text),)
 
 
+def _trains(status: TrainingRunStatus) -> bool:
+    """Say whether an attempt trains, or its workers start again."""
+    return status.phase in _TRAINING and states.open_attempt(status) is not None
+
+
+def _loss_note(old: TrainingRunStatus, new: TrainingRunStatus, now: datetime) -> tuple[Note, ...]:
+    """Return the Event of lost workers whose Pods are known."""
+    said = new.condition("Progressing")
+    is_known = said is not None and said.reason == WORKERS_LOST
+    if new.phase != "Restarting" or not is_known or not _turns_to_or_from_a_loss(old, new, now):
+        return ()
+    assert said
+    return (Note("Warning", "Restarting", said.message[-1000:]),)
+
+
 def _refusal_note(old: TrainingRunStatus, new: TrainingRunStatus) -> tuple[Note, ...]:
     before, said = old.condition("Progressing"), new.condition("Progressing")
     if said is None or said.reason != REFUSED or (before and before.reason == REFUSED):
@@ -141,28 +162,28 @@ def _refusal_note(old: TrainingRunStatus, new: TrainingRunStatus) -> tuple[Note,
     return (Note("Warning", REFUSED, said.message[-1000:]),)
 
 
-def _is_urgent(old: TrainingRunStatus, new: TrainingRunStatus) -> bool:
+def _is_urgent(old: TrainingRunStatus, new: TrainingRunStatus, now: datetime) -> bool:
     """Say whether more changed than what a driver tells, and may tell as often as it likes."""
-    return _turns(old) != _turns(new)
+    return _turns(old) != _turns(new) or _turns_to_or_from_a_loss(old, new, now)
 
 
 def _turns(status: TrainingRunStatus) -> tuple[object, ...]:
     """Return what turns when a run goes from one state to the next: nothing of a driver's texts."""
     attempts = tuple(_turns_of(attempt) for attempt in status.attempts)
     conditions = {item.type: item.status for item in status.conditions}
-    generation = status.observed_generation
-    return generation, status.phase, status.failures, attempts, conditions, _has_stepped(status)
+    phase = "Running" if _trains(status) else status.phase
+    return status.observed_generation, phase, status.failures, attempts, conditions
 
 
 def _turns_of(attempt: AttemptStatus) -> tuple[object, ...]:
     where = (attempt.number, attempt.ray_cluster, attempt.head_identity)
-    return *where, attempt.start_time, attempt.stop_time, attempt.end_time, attempt.outcome
+    times = (attempt.start_time, attempt.first_step_time, attempt.stop_time, attempt.end_time)
+    return *where, *times, attempt.outcome
 
 
-def _has_stepped(status: TrainingRunStatus) -> bool:
-    """Say whether a first step was seen: who watches a run waits for that one.
-
-    Drivers tell of progress from a step on, and what was told once is never taken back; the number
-    of the step may alternate.
-    """
-    return status.progress is not None
+def _turns_to_or_from_a_loss(old: TrainingRunStatus, new: TrainingRunStatus, now: datetime) -> bool:
+    """Say whether workers were lost or are back, of which a driver may make us tell so often."""
+    if not (_trains(old) and _trains(new)) or old.phase == new.phase:
+        return False
+    trained = (now - old.phase_time).total_seconds() if old.phase_time else 0.0
+    return new.phase == "Running" or trained >= _SECONDS_BETWEEN_LOSSES

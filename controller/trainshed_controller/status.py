@@ -66,14 +66,17 @@ def with_condition(  # noqa: PLR0913  # a condition has so many parts
 
 
 def with_phase(status: TrainingRunStatus, phase: Phase, now: datetime) -> TrainingRunStatus:
-    """Return the status in this phase; the time of the one that ends goes to its bucket."""
+    """Return the status in this phase; the time of the one that ends goes to its bucket.
+
+    While an attempt goes on its driver says where the time goes, that of lost workers included.
+    """
     if status.phase == phase:
         return status
     time = status.time
     bucket = {"Queued": "queued", "Suspended": "suspended", "Restarting": "lost"}.get(
         status.phase or ""
     )
-    if bucket and status.phase_time:
+    if bucket and status.phase_time and open_attempt(status) is None:
         spent = (now - status.phase_time).total_seconds()
         time = add_seconds(time, bucket, spent)
     return status.model_copy(update={"phase": phase, "phase_time": now, "time": time})
@@ -163,7 +166,7 @@ def _counted(failures: FailureCounts, ending: Ending) -> FailureCounts:
 
 
 def told(
-    status: TrainingRunStatus, attempt: AttemptStatus, snapshot: Snapshot
+    status: TrainingRunStatus, attempt: AttemptStatus, snapshot: Snapshot, now: datetime
 ) -> TrainingRunStatus:
     """Return the status with what the attempt's driver said last."""
     at = _moment(snapshot.time)
@@ -175,9 +178,11 @@ def told(
         }
     )
     resumed = snapshot.resumed_from
+    first_step = attempt.first_step_time or (now if snapshot.progress else None)
     changed = attempt.model_copy(
         update={
             "time": time,
+            "first_step_time": first_step,
             "resumed_from": ResumedFrom(**resumed.model_dump()) if resumed else None,
         }
     )

@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from trainshed_api.status import AttemptStatus, TrainingRunStatus
+    from trainshed_controller.model import Observed
     from trainshed_controller.turn import Turn
 
 SOON_SECONDS = 2.0
 # Quotas change when somebody else ends, which nobody tells.
 _REFUSED_SECONDS = 30.0
 REFUSED = "RayJobRefused"
+WORKERS_LOST = "WorkersLost"
+_MOST_NAMED = 3
 # An answer of a head, or that there is none, is told sooner.
 _ANSWER_SECONDS = 30.0
 
@@ -88,7 +91,7 @@ def _take_note(
         )
         status = status.model_copy(update={"dashboard": url})
     if snapshot:
-        status = states.told(status, attempt, snapshot)
+        status = states.told(status, attempt, snapshot, turn.now)
         attempt = status.attempts[-1]
     return status, attempt
 
@@ -150,7 +153,10 @@ def _say_how_it_is(
     told = seen.snapshot is not None and seen.snapshot.state != "Starting"
     silent = attempt.start_time is not None and not turn.settings.progress_url
     # What trained once does not start again, whatever a restarted controller has not heard.
-    trains = told or silent or status.phase == "Running"
+    trains = told or silent or status.phase in ("Running", "Restarting")
+    if lost := _lost_workers(seen):
+        status = states.with_phase(status, "Restarting", turn.now)
+        return turn.say(status, "Progressing", *lost, holds=True)
     status = states.with_phase(status, "Running" if trains else "Starting", turn.now)
     reason, message = ("Training", "") if trains else ("Starting", f"RayJob {job.name}")
     if status.phase == "Running" and seen.snapshot and seen.snapshot.workers_lost:
@@ -158,6 +164,20 @@ def _say_how_it_is(
     if silence := _silence(turn, attempt):
         message = silence
     return turn.say(status, "Progressing", reason, message, holds=True)
+
+
+def _lost_workers(seen: Observed) -> tuple[str, str] | None:
+    """Return reason and message where workers are lost and not at work again."""
+    told = seen.snapshot
+    if told is None or told.state != "Training":
+        return None
+    lost = [pod for pod in seen.gone if pod.name in told.hosts and not pod.is_head]
+    if lost:
+        where = ", ".join(f"Pod {pod.name} on node {pod.node}" for pod in lost[:_MOST_NAMED])
+        return WORKERS_LOST, f"workers are lost and start again: {where}"
+    if not told.restarting:
+        return None
+    return "WorkersRestarting", told.warnings[-1] if told.warnings else "workers were lost"
 
 
 def _silence(turn: Turn, attempt: AttemptStatus) -> str:

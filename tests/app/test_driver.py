@@ -90,7 +90,7 @@ class Coordinator:
 
 
 def make_view(**changes: object) -> View:
-    nothing = View(0.0, [], 1, None, None, Reported(), {})
+    nothing = View(0.0, [], 1, None, None, Reported(), {}, ())
     return replace(nothing, **changes)  # type: ignore[arg-type]  # fields by name
 
 

@@ -111,6 +111,15 @@ def test_an_order_to_stop_is_obeyed_once() -> None:
     assert (stop.reason, stop.grace_seconds) == ("Suspended", 30)
 
 
+def test_where_the_workers_run_is_told_at_once() -> None:
+    with serve(lambda *_: GO_ON) as server, pushing(server) as pusher:
+        wait_until(server, "Starting")
+        pusher.place(("w1", "w2"))
+        told = wait_for(server, lambda snapshot: bool(snapshot.hosts))
+
+    assert told.hosts == ("w1", "w2")
+
+
 def test_pods_that_are_said_to_be_gone_are_lost_soon_after_workers_were() -> None:
     told: list[tuple[str, ...]] = []
     timing = Timing(between=SOON, apart=0.01, after_a_loss=0.02, shaken=SOON)

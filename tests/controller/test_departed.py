@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 
-from tests.controller.builders_view import SETTINGS, make_head, make_worker
+from tests.controller.builders_view import SETTINGS, make_worker
 from trainshed_api.json_object import JsonObject
 from trainshed_controller.cache import Cache
 from trainshed_controller.cluster import PODS
@@ -30,39 +30,43 @@ def hear(cache: Cache, *events: Mapping[str, object]) -> None:
     asyncio.run(follow_all())
 
 
-def test_a_worker_s_pod_that_was_deleted_is_gone_and_a_head_s_is_not_told() -> None:
+def gone(cache: Cache, cluster: str = "trainshed") -> list[str]:
+    return [pod.name for pod in cache.gone("team", cluster)]
+
+
+def test_a_pod_that_was_deleted_is_gone_from_its_cluster() -> None:
     cache = Cache(SETTINGS)
     there = [pod("w1"), pod("w2"), pod("h", "head")]
     hear(cache, *({"type": "ADDED", "object": raw} for raw in there))
-    assert cache.gone("team", "trainshed") == ()
+    assert gone(cache) == []
 
     hear(cache, *({"type": "DELETED", "object": raw} for raw in (pod("w1"), pod("h", "head"))))
 
-    assert cache.gone("team", "trainshed") == ("w1",)
-    assert cache.gone("team", "another") == ()
+    assert gone(cache) == ["w1", "h"]
+    assert gone(cache, "another") == []
 
 
-def test_a_worker_s_pod_that_failed_is_gone_before_it_is_deleted() -> None:
+def test_a_pod_that_failed_is_gone_before_it_is_deleted() -> None:
     cache = Cache(SETTINGS)
 
     hear(cache, {"type": "ADDED", "object": pod("w1", phase="Failed")})
 
-    assert cache.gone("team", "trainshed") == ("w1",)
+    assert gone(cache) == ["w1"]
 
 
-def test_the_last_ones_are_told_and_the_clusters_that_lost_last_are_known() -> None:
+def test_the_last_ones_of_a_cluster_are_known() -> None:
+    departed, pods = Departed(), [make_worker(index=number) for number in range(100)]
+    for one in pods:
+        departed.note(one)
+
+    assert departed.of("team", "trainshed") == tuple(pods[50:])
+
+
+def test_the_clusters_that_lost_pods_last_are_known() -> None:
     departed = Departed()
-    for number in range(100):
-        departed.note(make_worker(index=number))
-    for number in range(2_000):
-        departed.note(make_worker(cluster=f"own-{number}"))
+    pods = [make_worker(cluster=f"own-{number}") for number in range(2_000)]
+    for one in pods:
+        departed.note(one)
 
-    assert departed.of("team", "trainshed") == ()
-    assert departed.of("team", "own-1999") == (make_worker().name,)
-    departed = Departed()
-    for number in range(100):
-        departed.note(make_worker(index=number))
-    departed.note(make_head())
-    assert departed.of("team", "trainshed") == tuple(
-        make_worker(index=number).name for number in range(50, 100)
-    )
+    assert departed.of("team", "own-0") == ()
+    assert departed.of("team", "own-1999") == (pods[-1],)

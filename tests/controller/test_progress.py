@@ -12,6 +12,7 @@ from tests.controller.builders_view import (
     SETTINGS,
     UID,
     later,
+    make_head,
     make_job,
     make_seen,
     make_snapshot,
@@ -90,6 +91,7 @@ async def test_a_snapshot_is_kept_and_the_run_looked_at(setting: Setting) -> Non
 
 async def test_a_driver_is_told_which_pods_of_its_cluster_are_gone(setting: Setting) -> None:
     setting.cache.departed.note(make_worker(index=3))
+    setting.cache.departed.note(make_head())
     setting.cache.departed.note(make_worker(index=4, cluster="another"))
 
     _, text = await setting.post(make_snapshot())

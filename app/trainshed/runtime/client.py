@@ -81,6 +81,10 @@ class Client:
         """Return the passes that lay behind the last report."""
         return cast("Mapping[str, int]", ray.get(self.handle.passes.remote()))
 
+    def place(self, hosts: Sequence[str]) -> None:
+        """Say on which hosts the workers run."""
+        self.handle.place.remote(hosts)
+
     def lose(self, message: str) -> None:
         """Say that workers were lost, which start again."""
         self.handle.lose.remote(message)

@@ -48,6 +48,7 @@ class View:
     ending: Ending | None
     reported: Reported
     seconds: Seconds
+    hosts: tuple[str, ...]
 
 
 class Coordinator:
@@ -149,6 +150,10 @@ class Coordinator:
         """Return the passes that lay behind the last report."""
         return self._passes
 
+    def place(self, hosts: Sequence[str]) -> None:
+        """Take in on which hosts the workers run."""
+        self._hub.hosts = tuple(hosts)
+
     def lose(self, message: str) -> None:
         """Take in that workers were lost, which start again."""
         self._hub.lose(time.time(), message)
@@ -176,6 +181,7 @@ class Coordinator:
             hub.ending,
             hub.reported,
             hub.seconds(now),
+            hub.hosts,
         )
 
 

@@ -114,6 +114,7 @@ class Hub:
     ending: Ending | None = None
     reported: Reported = field(default_factory=Reported)
     groups: int = 0
+    hosts: tuple[str, ...] = ()
     _joined_step: int = 0
     _marks: dict[int, _Mark] = field(default_factory=dict)
     _base: Seconds = field(default_factory=dict)

@@ -19,8 +19,10 @@ from ray.train.v2._internal.execution.worker_group import state
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ray.train.v2._internal.execution.worker_group import WorkerGroupContext
+    from ray.train.v2._internal.execution.worker_group import WorkerGroup, WorkerGroupContext
     from ray.train.v2._internal.execution.worker_group.poll import WorkerGroupPollStatus
+
+    from trainshed.runtime.client import Client
 
 # Who lives says goodbye in milliseconds; Ray Train gives five seconds to everybody.
 SECONDS_TO_LEAVE = 0.5
@@ -42,6 +44,18 @@ class LeaveTheLost(WorkerGroupCallback):
     ) -> None:
         """Wait as ever for the next one."""
         state._shutdown_workers = _shut_down
+
+
+class TellHosts(WorkerGroupCallback):
+    """Says on which hosts a group of workers runs, before it does anything."""
+
+    def __init__(self, coordinator: Client) -> None:
+        self._coordinator = coordinator
+
+    def after_worker_group_start(self, worker_group: WorkerGroup) -> None:
+        """Say it once all of its actors are there."""
+        hosts = {worker.metadata.hostname for worker in worker_group.get_workers()}
+        self._coordinator.place(sorted(hosts))
 
 
 @dataclass(frozen=True)

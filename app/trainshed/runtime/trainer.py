@@ -19,7 +19,7 @@ from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 from trainshed.ray_cluster import in_cluster
 from trainshed.runtime.failures import UsersErrorsAreFinal
 from trainshed.runtime.later import LateState, LateWatcher
-from trainshed.runtime.lost import FunctionByValue, LeaveTheLost
+from trainshed.runtime.lost import FunctionByValue, LeaveTheLost, TellHosts
 from trainshed.runtime.relay import HeldUp, QuietController, ReportRelay
 from trainshed.runtime.shards import PassKeeper, Shards
 
@@ -80,6 +80,7 @@ class Trainer(DataParallelTrainer):
             ReportRelay(self._coordinator),
             HeldUp(self._coordinator),
             LeaveTheLost(),
+            TellHosts(self._coordinator),
             QuietController(),
             # On one machine workers inherit what this process has, which started Ray.
             PlainEnvironment(

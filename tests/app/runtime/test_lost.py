@@ -2,19 +2,22 @@
 
 import inspect
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 from ray.train.v2._internal.execution.worker_group import state
 from ray.train.v2._internal.execution.worker_group.poll import WorkerGroupPollStatus, WorkerStatus
-from ray.train.v2._internal.execution.worker_group.worker import RayTrainWorker
+from ray.train.v2._internal.execution.worker_group.worker import ActorMetadata, RayTrainWorker
 
-from trainshed.runtime.lost import SECONDS_TO_LEAVE, FunctionByValue, LeaveTheLost
+from trainshed.runtime.lost import SECONDS_TO_LEAVE, FunctionByValue, LeaveTheLost, TellHosts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ray.train.v2._internal.execution.worker_group import WorkerGroupContext
+    from ray.train.v2._internal.execution.worker_group import WorkerGroup, WorkerGroupContext
+
+    from trainshed.runtime.client import Client
 
 RAYS_OWN = state._shutdown_workers
 
@@ -55,6 +58,20 @@ def test_workers_that_are_well_have_their_time() -> None:
     LeaveTheLost().after_worker_group_poll_status(make_status(None))
 
     assert state._shutdown_workers is RAYS_OWN
+
+
+def test_the_hosts_of_a_group_are_told_each_once() -> None:
+    told: list[list[str]] = []
+    workers = [
+        SimpleNamespace(metadata=ActorMetadata(host, "n", "ip", 1, {})) for host in ("b", "a", "b")
+    ]
+    group = SimpleNamespace(get_workers=lambda: workers)
+
+    TellHosts(cast("Client", SimpleNamespace(place=told.append))).after_worker_group_start(
+        cast("WorkerGroup", group)
+    )
+
+    assert told == [["a", "b"]]
 
 
 def test_a_function_travels_by_value_with_what_it_holds() -> None:

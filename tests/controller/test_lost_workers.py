@@ -1,0 +1,139 @@
+"""A run whose workers are lost says so, names the Pods, and trains again with its next step."""
+
+from dataclasses import replace
+
+from tests.controller.builders_view import (
+    SETTINGS,
+    later,
+    make_head,
+    make_job,
+    make_seen,
+    make_snapshot,
+    make_view,
+    make_worker,
+    with_status,
+)
+from trainshed_api.snapshot import Snapshot
+from trainshed_controller.model import Observed, Plan, PodView, RunView
+from trainshed_controller.reconcile import reconcile
+
+JOB = make_job(job_status="RUNNING", deployment_status="Running")
+LOST = make_worker(index=7, node="node3")
+TOLD = make_snapshot(hosts=(LOST.name, make_worker(index=8).name))
+
+
+def seen(told: Snapshot = TOLD, *gone: PodView) -> Observed:
+    return make_seen(ray_job=JOB, snapshot=told, gone=gone, head=make_head())
+
+
+def look(view: RunView, what: Observed, seconds: float) -> tuple[RunView, Plan]:
+    plan = reconcile(view, what, SETTINGS, later(seconds))
+    return with_status(view, plan.status), plan
+
+
+def running() -> RunView:
+    view = make_view()
+    for what in (make_seen(), make_seen(ray_job=JOB), seen()):
+        view, _ = look(view, what, 0)
+    return view
+
+
+def why(view: RunView) -> tuple[str | None, str, str]:
+    said = view.status.condition("Progressing")
+    assert said
+    return view.status.phase, said.reason, said.message
+
+
+def test_a_run_with_a_lost_worker_restarts_and_names_pod_and_node() -> None:
+    view, plan = look(running(), seen(TOLD, LOST), 60)
+
+    assert plan.urgent
+    phase, reason, message = why(view)
+    assert (phase, reason) == ("Restarting", "WorkersLost")
+    assert f"Pod {LOST.name} on node node3" in message
+    assert [(note.type, note.reason) for note in plan.notes] == [("Warning", "Restarting")]
+    assert view.status.attempt == 1
+
+
+def test_pods_of_others_and_heads_are_no_lost_workers() -> None:
+    head = make_head(name=TOLD.hosts[0], uid="another")
+
+    view, plan = look(running(), seen(TOLD, make_worker(index=1), head), 60)
+
+    assert view.status.phase == "Running"
+    assert plan.notes == ()
+
+
+def test_workers_that_start_again_are_told_of_until_the_next_step() -> None:
+    restarting = TOLD.model_copy(
+        update={"hosts": ("new",), "restarting": True, "warnings": ("lost worker 1: killed",)}
+    )
+    view, _ = look(running(), seen(restarting, LOST), 60)
+    assert why(view) == ("Restarting", "WorkersRestarting", "lost worker 1: killed")
+
+    trains = restarting.model_copy(update={"restarting": False})
+    view, plan = look(view, seen(trains, LOST), 62)
+
+    assert plan.urgent
+    assert view.status.phase == "Running"
+
+
+def test_time_with_lost_workers_is_the_driver_s_to_tell() -> None:
+    view, _ = look(running(), seen(TOLD, LOST), 60)
+    view, _ = look(view, seen(), 90)
+
+    assert view.status.time.lost == 0
+
+
+def test_an_attempt_that_ends_while_its_workers_restart_is_told_of_and_its_wait_is_lost() -> None:
+    view, _ = look(running(), seen(TOLD, LOST), 60)
+
+    ended, plan = look(view, replace(seen(TOLD, LOST), head=make_head("c2")), 100)
+    lost = ended.status.time.lost
+    again, _ = look(ended, make_seen(over=True), 110)
+
+    assert ended.status.phase == "Restarting"
+    assert [note.reason for note in plan.notes] == ["Restarting"]
+    assert again.status.attempt == 2
+    assert again.status.time.lost - lost == 10
+
+
+def test_a_driver_that_alternates_is_heard_no_more_often_than_one_that_trains() -> None:
+    view, notes, num_urgent = running(), 0, 0
+    for second in range(60, 120):
+        told = TOLD if second % 2 else TOLD.model_copy(update={"hosts": ()})
+        after, plan = look(view, seen(told, LOST), second)
+        notes += len(plan.notes)
+        num_urgent += plan.urgent
+        if plan.urgent or second % 10 == 0:  # all else is written in its time
+            view = after
+
+    assert notes <= 6
+    assert num_urgent <= 12
+
+
+def test_the_first_step_of_a_further_attempt_is_told_at_once() -> None:
+    view, _ = look(running(), replace(seen(), head=make_head("c2")), 60)
+    view, _ = look(view, make_seen(over=True), 62)
+    job = replace(make_job(2), job_status="RUNNING", deployment_status="Running")
+
+    def told(step: int | None) -> Observed:
+        word = make_snapshot(number=2, **({"progress": None} if step is None else {"step": step}))  # type: ignore[arg-type]  # fields by name
+        return replace(seen(word), ray_job=job)
+
+    view, _ = look(view, told(None), 70)
+    view, first = look(view, told(11), 80)
+    _, second = look(view, told(12), 81)
+
+    assert (first.urgent, second.urgent) == (True, False)
+    assert view.status.attempts[1].first_step_time == later(80)
+
+
+def test_a_lost_head_is_named_after_its_pod_is_gone() -> None:
+    view = running()
+    (attempt,) = view.status.attempts
+    old = make_head(name="trainshed-head-old", uid=attempt.head_identity.partition("/")[0])
+
+    view, _ = look(view, replace(seen(TOLD, old), head=None), 60)
+
+    assert "Pod trainshed-head-old on node node1" in view.status.attempts[0].message
