@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import tempfile
 import time
 import uuid
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
+from benchmarks.stages import watch_stages
 from hack.cluster.failure import ClusterError
 from tests.e2e.bundle import prepare_bundle
 from tests.e2e.running import ROOT, bring_up, take_down, wait_for
@@ -33,8 +35,20 @@ CODE = f"{STORAGE}/code/benchmarks.zip"
 PAUSE_SECONDS, EPOCHS = 0.1, 60
 STEPS_BEFORE_A_LOSS = 40
 PATIENCE_SECONDS = 400
+LOSSES = {
+    "worker": "worker's Pod killed",
+    "head": "head Pod killed",
+    "container": "head container killed",
+}
+STAGES = {
+    "Said": "until `kubectl get` says so",
+    "Gone": "until the last Pod that goes is gone",
+    "Ready": "until all Pods are ready again",
+}
 # Each look costs a fifth of a second of a core; when a step was done is in what is looked at.
 POLL_SECONDS = 5.0
+# Ends a container as the kernel does that runs out of memory: its first process last of all.
+KILL_ALL = ("bash", "-c", "kill -KILL -1")
 # A Pod that is gone at once, as that of a lost node.
 NOW = ("--grace-period=0", "--force", "--wait=false")
 
@@ -142,8 +156,9 @@ def main() -> None:
     for key, name, limit in (
         ("first", "apply until the first step, warm shared cluster", 10),
         ("own", "apply until the first step, cluster of its own", 30),
-        ("worker", "worker's Pod killed until the next step", 15),
-        ("head", "head Pod killed until the next step", 45),
+        ("worker", "worker's Pod killed until the next step", 10),
+        ("head", "head Pod killed until the next step", 28),
+        ("container", "head container killed until the next step", 28),
     ):
         theirs = samples.of("plain RayJob", key)
         target = Target("value", "<=", limit)
@@ -151,9 +166,15 @@ def main() -> None:
             Figure(f"plain RayJob: {name}", "s", theirs),
             Figure(f"ours: {name}", "s", samples.of("ours", key), ("plain RayJob", theirs), target),
         ]
-    for key, what in (("workerRedone", "worker's Pod"), ("headRedone", "head Pod")):
-        for side in ("plain RayJob", "ours"):
-            figures.append(Figure(f"{side}: {what}, done again", "steps", samples.of(side, key)))
+    for loss, what in LOSSES.items():
+        for side in sides:
+            figures += [
+                Figure(f"{side}: {what}, {stage}", "s", samples.of(side, f"{loss}{key}"))
+                for key, stage in STAGES.items()
+                if key != "Said" or side == "ours"
+            ]
+            redone = samples.of(side, f"{loss}Redone")
+            figures.append(Figure(f"{side}: {what}, done again", "steps", redone))
     publish("pods", figures, samples, given)
 
 
@@ -165,17 +186,18 @@ def warm_up(runs: Runs) -> None:
 
 
 def measure(side: Side, runs: Runs, _: Path) -> Sample:
-    """Run once on the shared cluster with both losses, and once on a cluster of its own."""
+    """Run once on the shared cluster with all losses, and once on a cluster of its own."""
     name = f"bench-{uuid.uuid4().hex[:6]}"
     applied = time.time()
     side.apply(runs, name, own=False)
     sample = {"first": wait_for_step(runs, name, 1, after=applied).at - applied}
     before = wait_for_step(runs, name, STEPS_BEFORE_A_LOSS, after=applied)
     sample |= lose(runs, name, before.process.partition("/")[0], "worker")
-    resumed = read_steps(runs, name)[-1]
-    further = resumed.number + STEPS_BEFORE_A_LOSS
-    wait_for_step(runs, name, further, after=resumed.at)
-    sample |= lose(runs, name, runs.head(), "head")
+    for what in ("head", "container"):
+        resumed = read_steps(runs, name)[-1]
+        further = resumed.number + STEPS_BEFORE_A_LOSS
+        wait_for_step(runs, name, further, after=resumed.at)
+        sample |= lose(runs, name, runs.head(), what)
     side.delete(runs, name)
     runs.bundle.wait_for_ray(RELEASE)
 
@@ -189,13 +211,29 @@ def measure(side: Side, runs: Runs, _: Path) -> Sample:
 
 
 def lose(runs: Runs, name: str, pod: str, what: str) -> Sample:
-    """Kill a Pod; return the seconds to the next step of new processes, and the steps redone."""
+    """Kill a Pod or its container; return the seconds to the next step of new processes, those to
+    each stage before it, and the steps redone."""
     known = {step.process for step in read_steps(runs, name)}
-    killed = time.time()
-    runs.bundle.kubectl("delete", "pod", pod, *NOW)
-    following = wait_for_step(runs, name, 1, after=killed, besides=known)
+    with watch_stages(runs, name) as stages:
+        pods = stages.ready()
+        killed = time.time()
+        if what == "container":
+            runs.bundle.kubectl("exec", pod, "-c", "ray-head", "--", *KILL_ALL)
+        else:
+            runs.bundle.kubectl("delete", "pod", pod, *NOW)
+        following = wait_for_step(runs, name, 1, after=killed, besides=known)
+        # With a head all of its workers go.
+        goes = frozenset({pod}) if what == "worker" else pods
+        told = {
+            "Said": lambda: stages.phase_at("Restarting", killed),
+            "Gone": lambda: stages.gone_at(goes),
+            "Ready": lambda: stages.ready_at(len(goes), pods),
+        }
+        wait_for(lambda: told["Ready"]() is not None, PATIENCE_SECONDS)
+        at = {f"{what}{key}": (told[key]() or math.nan) - killed for key in STAGES}
     last = max(step.number for step in read_steps(runs, name) if step.at < following.at)
-    return {what: following.at - killed, f"{what}Redone": float(last - following.number + 1)}
+    redone = float(last - following.number + 1)
+    return at | {what: following.at - killed, f"{what}Redone": redone}
 
 
 def wait_for_step(

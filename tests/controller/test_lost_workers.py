@@ -118,7 +118,7 @@ def test_the_first_step_of_a_further_attempt_is_told_at_once() -> None:
     job = replace(make_job(2), job_status="RUNNING", deployment_status="Running")
 
     def told(step: int | None) -> Observed:
-        word = make_snapshot(number=2, **({"progress": None} if step is None else {"step": step}))  # type: ignore[arg-type]  # fields by name
+        word = make_snapshot(number=2, **({"progress": None} if step is None else {"step": step}))
         return replace(seen(word), ray_job=job)
 
     view, _ = look(view, told(None), 70)
