@@ -1,4 +1,4 @@
-"""How a worker waits for its head, ends with it and leaves it: the scripts of the chart."""
+"""How a worker ends with its head and leaves it: the scripts of the chart."""
 
 import os
 import shutil
@@ -59,7 +59,6 @@ def play(scene: str) -> list[str]:
             "PATH": os.environ["PATH"],
             "PYTHON": sys.executable,
             "LISTEN": LISTEN,
-            "AWAIT": (SCRIPTS / "await-head.sh").read_text(),
             "WATCH": (SCRIPTS / "watch-head.sh").read_text(),
             "LEAVE": (SCRIPTS / "leave.sh").read_text(),
         },
@@ -135,12 +134,3 @@ def test_a_worker_that_the_head_does_not_drain_leaves_at_once() -> None:
 
     assert int(said[0]) < 3
     assert said[1] == "ended"
-
-
-def test_a_worker_begins_when_the_port_of_its_head_is_open() -> None:
-    scene = (
-        'bash -c "$AWAIT" & await=$!; sleep 1; echo opens; head_at 127.0.0.1; wait $await; echo on'
-    )
-    said = play(scene)
-
-    assert said[1:] == ["opens", "on"]

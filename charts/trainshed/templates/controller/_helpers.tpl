@@ -58,8 +58,7 @@ nothing itself. Takes (list $ SPEC), a RayClusterSpec.
 {{- $pod := dig "template" "spec" dict $group -}}
 {{- $container := first (default (list dict) $pod.containers) -}}
 {{- $grace := dig "terminationGracePeriodSeconds" 30 $pod -}}
-{{- $follows := include "trainshed.followsHead" (list $root $container $grace $port) | fromYaml -}}
-{{- $_ := set $pod "initContainers" (concat $follows.initContainers (default list $pod.initContainers)) -}}
+{{- $follows := include "trainshed.followsHead" (list $root $grace $port) | fromYaml -}}
 {{- if not (or $container.command $container.args) -}}
 {{- $_ := set $container "args" $follows.args -}}
 {{- end -}}

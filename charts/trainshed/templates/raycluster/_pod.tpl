@@ -103,24 +103,15 @@ envFrom:
 {{- end -}}
 
 {{/*
-What a worker has so that it neither waits for a head with a core nor outlives it: {initContainers, args,
-lifecycle}. Takes (list $ CONTAINER SECONDS PORT): its Ray container, its grace period, and the head's port.
-KubeRay runs the args before `ray start`, joined to it with &&.
+What a worker's Ray container has so that it does not outlive its head: {args, lifecycle}. Takes (list $
+SECONDS PORT): its grace period, and the head's port. KubeRay runs the args before `ray start`, joined to it with &&.
 */}}
 {{- define "trainshed.followsHead" -}}
 {{- $files := (index . 0).Files -}}
-{{- $container := index . 1 -}}
-{{- $port := printf "export HEAD_PORT=%v" (index . 3) -}}
-{{- $drain := printf "DRAIN_SECONDS=%d" (max 1 (sub (int (index . 2)) 15)) -}}
-{{- $await := printf "%s\n%s" $port ($files.Get "files/worker/await-head.sh") -}}
+{{- $port := printf "export HEAD_PORT=%v" (index . 2) -}}
+{{- $drain := printf "DRAIN_SECONDS=%d" (max 1 (sub (int (index . 1)) 15)) -}}
 {{- $leave := printf "%s\n%s\n%s" $port $drain ($files.Get "files/worker/leave.sh") -}}
-{{- $small := dict "cpu" "100m" "memory" "64Mi" -}}
-{{- $init := pick $container "image" "imagePullPolicy" "securityContext" -}}
-{{- $_ := set $init "name" "await-head" -}}
-{{- $_ := set $init "command" (list "/bin/bash" "-c" $await) -}}
-{{- $_ := set $init "resources" (dict "requests" $small "limits" $small) -}}
 {{- dict
-  "initContainers" (list $init)
   "args" (list (printf "{ (%s\n%s) & }" $port ($files.Get "files/worker/watch-head.sh")))
   "lifecycle" (dict "preStop" (dict "exec" (dict "command" (list "/bin/bash" "-c" $leave))))
   | toYaml -}}
