@@ -78,6 +78,12 @@ def test_a_worker_ends_with_its_head_though_there_is_another_one() -> None:
     assert "The head at 127.0.0.1 is lost" in said[0]
 
 
+def test_a_worker_ends_with_its_head_though_another_one_has_its_address() -> None:
+    again = "end $head; sleep 2; head_at 127.0.0.1;"
+
+    assert play(f"head_at 127.0.0.1; watch_head; {again} see 5")[-1] == "ended"
+
+
 def test_a_worker_outlives_connections_that_its_head_drops() -> None:
     assert play("head_at 127.0.0.1 0.5; watch_head; see 4") == ["lives"]
 
