@@ -152,6 +152,12 @@ class WorkersLost(Event):
     resumed_from: ResumePoint | None = None
 
 
+class WorkersReady(Event):
+    """The workers that took the place of lost ones begin."""
+
+    event: Literal["workersReady"] = "workersReady"
+
+
 class WarningEvent(Event):
     """Something the user should know that does not end the run."""
 
@@ -186,6 +192,7 @@ AnyEvent = Annotated[
     | Evaluated
     | CheckpointSaved
     | WorkersLost
+    | WorkersReady
     | WarningEvent
     | Stopping
     | Finished,

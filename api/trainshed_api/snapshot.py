@@ -36,6 +36,7 @@ from trainshed_api.progress import (
     Text,
     WarningEvent,
     WorkersLost,
+    WorkersReady,
 )
 from trainshed_api.records import CheckpointRecord
 
@@ -126,6 +127,8 @@ class Snapshot(Record):
                     "restarting": True,
                     "warnings": self._warned(event.message),
                 }
+            case WorkersReady():
+                return self  # that they do something is told by their first step
             case WarningEvent():
                 changes = {"warnings": self._warned(event.message)}
             case Stopping():

@@ -18,6 +18,7 @@ from trainshed_api.progress import (
     Stopping,
     WarningEvent,
     WorkersLost,
+    WorkersReady,
     parse_event,
 )
 from trainshed_api.records import ResultRecord
@@ -29,6 +30,7 @@ EVENTS: dict[str, Event] = {
     "evaluated": Evaluated(time=1.0, epoch=3, step=135, metrics={"valid.accuracy": 0.5}),
     "checkpoint": CheckpointSaved(time=1.0, epoch=3, step=1, path="p", blocked_seconds=0.02),
     "workersLost": WorkersLost(time=1.0, message="gone"),
+    "workersReady": WorkersReady(time=1.0),
     "warning": WarningEvent(time=1.0, message="slow"),
     "stopping": Stopping(time=1.0, reason="Interrupted", grace_seconds=60),
     "finished": Finished(time=1.0, outcome="Succeeded", wall_seconds=3.0),

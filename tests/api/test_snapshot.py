@@ -18,6 +18,7 @@ from trainshed_api.progress import (
     Stopping,
     WarningEvent,
     WorkersLost,
+    WorkersReady,
     parse_event,
 )
 from trainshed_api.records import CheckpointRecord
@@ -89,6 +90,13 @@ def test_lost_workers_are_counted_and_said() -> None:
     known = after(lost, lost)
 
     assert (known.workers_lost, known.warnings) == (2, ("lost worker 1", "lost worker 1"))
+
+
+def test_lost_workers_restart_until_the_next_ones_have_done_a_step() -> None:
+    lost, ready = WorkersLost(time=1.0, message="lost worker 1"), WorkersReady(time=2.0)
+
+    assert after(make_progress(), lost, ready).restarting
+    assert not after(lost, ready, make_progress()).restarting
 
 
 def test_only_the_last_warnings_are_kept() -> None:

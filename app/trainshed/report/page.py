@@ -6,6 +6,7 @@ Pure: run in, page out. Nothing here is HTML; the template escapes all of it.
 import base64
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import yaml
 
@@ -13,6 +14,7 @@ from trainshed import __version__
 from trainshed.budget import split_time
 from trainshed.report.curves import Curves, collect_curves
 from trainshed.report.history import (
+    MAX_NOTES,
     AttemptRow,
     CheckpointRow,
     Note,
@@ -20,6 +22,7 @@ from trainshed.report.history import (
     list_checkpoints,
     list_notes,
 )
+from trainshed.report.losses import LossRow, list_losses
 from trainshed.report.metrics import MetricRow, find_best, list_metrics
 from trainshed.report.plots import Drawing, draw_chart
 from trainshed.report.provenance import FactGroup, list_provenance
@@ -93,6 +96,7 @@ class Page:
     galleries: tuple[ShownGallery, ...]
     metrics: tuple[MetricRow, ...]
     attempts: tuple[AttemptRow, ...]
+    losses: tuple[LossRow, ...]
     notes: tuple[Note, ...]
     checkpoints: tuple[CheckpointRow, ...]
     checkpoints_summary: str
@@ -125,6 +129,7 @@ def compose_page(run: RunFolder) -> Page:
         galleries=tuple(_show_gallery(gallery) for gallery in run.galleries),
         metrics=tuple(list_metrics(run)),
         attempts=tuple(list_attempts(run)),
+        losses=tuple(islice(list_losses(run), MAX_NOTES)),
         notes=tuple(list_notes(run)),
         checkpoints=tuple(checkpoints.rows),
         checkpoints_summary=checkpoints.summary,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from trainshed_api.progress import CheckpointSaved, ResumePoint, WorkersLost
+from trainshed_api.progress import CheckpointSaved, ResumePoint, WorkersLost, WorkersReady
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -152,6 +152,7 @@ class Hub:
             mark = self._marks.get(step) or self._marks[min(self._marks)]
             self._base = dict(mark.seconds)
             self._base["lost"] = self._base.get("lost", 0.0) + now - mark.time
+            self.add([WorkersReady(time=now)])
         self._now, self._held = dict(self._base), {}
         self._marks = {step: _Mark(now, dict(self._base))}
         return self.groups
