@@ -274,38 +274,35 @@ def test_a_brown_out_of_the_api_server_is_sat_out(runs: Runs) -> None:
 
 
 def test_a_head_that_falls_silent_under_fifty_runs(runs: Runs) -> None:
-    make_cluster_with_dashboard(runs, "silent")
-    names = [f"unheard-{number}" for number in range(NUM_UNHEARD)]
+    with cluster_with_dashboard(runs, "silent"):
+        names = [f"unheard-{number}" for number in range(NUM_UNHEARD)]
+        runs.apply({"apiVersion": "v1", "kind": "List", "items": [on_silent(n) for n in names]})
+        assert wait_for(lambda: num_running(runs) == NUM_UNHEARD, 300), num_running(runs)
+        in_head = ("exec", runs.bundle.ready_pod("headgroup", "silent"), "-c", "dashboard", "--")
+        with healthy_run(runs, "beside-silent", epochs=25):
+            runs.bundle.kubectl(*in_head, "touch", "/tmp/silent")
+            # One more, which nobody answers from the beginning.
+            runs.apply(on_silent("unheard-last"))
+        assert all(runs.status(name).completion_time is None for name in names)
+        runs.bundle.kubectl(*in_head, "rm", "/tmp/silent")
+        runs.forget_all()
+
+
+def on_silent(name: str) -> dict[str, JsonValue]:
+    """Return a run on the cluster whose dashboard is the test's."""
     workers: JsonValue = {"count": 1, "resources": {"cpu": 1}, "group": "cpu"}
     cluster: JsonValue = {"shared": "silent"}
-    for name in names:
-        runs.apply(
-            make_counting(name, epochs=1, seconds_per_step=0, workers=workers, cluster=cluster)
-        )
-
-    def are_all_running() -> bool:
-        listed = json.loads(runs.bundle.kubectl("get", "rayjob", "-ojson"))["items"]
-        running = [job for job in listed if job["status"].get("jobStatus") == "RUNNING"]
-        return len(running) == NUM_UNHEARD
-
-    assert wait_for(are_all_running, 300)
-    head = runs.bundle.ready_pod("headgroup", "silent")
-    in_head = ("exec", head, "-c", "dashboard", "--")
-    with healthy_run(runs, "beside-silent", epochs=25):
-        runs.bundle.kubectl(*in_head, "touch", "/tmp/silent")  # of the Pod
-        # The next one that the head would have to be asked for is not answered either.
-        runs.apply(
-            make_counting(
-                "unheard-last", epochs=1, seconds_per_step=0, workers=workers, cluster=cluster
-            )
-        )
-    assert all(runs.status(name).completion_time is None for name in names)
-    runs.bundle.kubectl(*in_head, "rm", "/tmp/silent")  # of the Pod
-    runs.forget_all()
-    runs.bundle.kubectl("delete", "raycluster", "silent", "--timeout=3m")
+    return make_counting(name, epochs=1, seconds_per_step=0, workers=workers, cluster=cluster)
 
 
-def make_cluster_with_dashboard(runs: Runs, name: str) -> None:
+def num_running(runs: Runs) -> int:
+    """Return how many RayJobs run, as far as Ray says."""
+    listed = json.loads(runs.bundle.kubectl("get", "rayjob", "-ojson"))["items"]
+    return sum(job.get("status", {}).get("jobStatus") == "RUNNING" for job in listed)
+
+
+@contextmanager
+def cluster_with_dashboard(runs: Runs, name: str) -> Iterator[None]:
     """Make a RayCluster like the release's, with room for all, whose dashboard is the test's."""
     made = json.loads(runs.bundle.kubectl("get", "raycluster", runs.release, "-ojson"))
     made["metadata"] = {"name": name}
@@ -323,7 +320,12 @@ def make_cluster_with_dashboard(runs: Runs, name: str) -> None:
     group["rayStartParams"]["num-cpus"] = str(4 * NUM_UNHEARD)
     made["spec"]["workerGroupSpecs"] = [group]
     runs.bundle.kubectl("create", "-f", "-", stdin=json.dumps(made))
-    runs.bundle.wait_for_ray(name)
+    try:
+        runs.bundle.wait_for_ray(name)
+        yield
+    finally:
+        # What stays would keep the release from being uninstalled.
+        runs.bundle.kubectl("delete", "raycluster", name, "--timeout=3m")
 
 
 def on_the_node(runs: Runs, *command: str) -> None:
