@@ -121,12 +121,24 @@ def test_workers_of_every_class_do_so_but_where_a_class_says_something_else(
     assert {key: kept[key] for key in own} == own
 
 
+def test_a_class_may_say_nothing_of_its_workers(renderer: Renderer, tmp_path: Path) -> None:
+    groups = [{"groupName": "a"}, {"groupName": "b", "template": None}]
+    odd = {"headGroupSpec": {"rayStartParams": None}, "workerGroupSpecs": groups}
+    bare = {"headGroupSpec": {}, "workerGroupSpecs": None}
+    values = tmp_path / "values.yaml"
+    values.write_text(json.dumps({"controller": {"classes": {"odd": odd, "bare": bare}}}))
+
+    assert "groupName: a" in renderer.render_text(values)
+
+
 def follows_its_head(pod: Object, port: str) -> bool:
     """Say whether a Pod watches its head beside Ray, and drains towards that one alone."""
     (ray, *_) = rows(pod, "containers")
     watches = " ".join(map(str, ray["args"]))  # type: ignore[arg-type]
     leaves = text(ray, "lifecycle", "preStop", "exec", "command", 2)
     told = f"export HEAD_PORT={port}\n"
+    # KubeRay runs nothing of its own where it finds that already.
+    assert "ray start" not in watches
     assert told in watches
     assert told in leaves
     return "end_raylet" in watches and "ray drain-node" in leaves

@@ -53,11 +53,13 @@ nothing itself. Takes (list $ SPEC), a RayClusterSpec.
 {{- define "trainshed.ownClass" -}}
 {{- $root := index . 0 -}}
 {{- $spec := deepCopy (index . 1) -}}
-{{- $port := dig "headGroupSpec" "rayStartParams" "port" 6379 $spec -}}
+{{- $head := default dict $spec.headGroupSpec -}}
+{{- $port := get (default dict $head.rayStartParams) "port" | default 6379 -}}
 {{- range $group := $spec.workerGroupSpecs -}}
-{{- $pod := dig "template" "spec" dict $group -}}
+{{- $template := default dict $group.template -}}
+{{- $pod := default dict $template.spec -}}
 {{- $container := first (default (list dict) $pod.containers) -}}
-{{- $grace := dig "terminationGracePeriodSeconds" 30 $pod -}}
+{{- $grace := default 30 $pod.terminationGracePeriodSeconds -}}
 {{- $follows := include "trainshed.followsHead" (list $root $grace $port) | fromYaml -}}
 {{- if not (or $container.command $container.args) -}}
 {{- $_ := set $container "args" $follows.args -}}
