@@ -124,7 +124,7 @@ def test_workers_of_every_class_do_so_but_where_a_class_says_something_else(
 def test_a_class_may_say_nothing_of_its_workers(renderer: Renderer, tmp_path: Path) -> None:
     groups = [{"groupName": "a"}, {"groupName": "b", "template": None}]
     odd = {"headGroupSpec": {"rayStartParams": None}, "workerGroupSpecs": groups}
-    bare = {"headGroupSpec": {}, "workerGroupSpecs": None}
+    bare: Object = {"headGroupSpec": {}, "workerGroupSpecs": None}
     values = tmp_path / "values.yaml"
     values.write_text(json.dumps({"controller": {"classes": {"odd": odd, "bare": bare}}}))
 
