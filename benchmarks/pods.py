@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import tempfile
 import time
 import uuid
@@ -171,7 +170,7 @@ def main() -> None:
             figures += [
                 Figure(f"{side}: {what}, {stage}", "s", samples.of(side, f"{loss}{key}"))
                 for key, stage in STAGES.items()
-                if key != "Said" or side == "ours"
+                if all(f"{loss}{key}" in sample for sample in samples.by_side[side])
             ]
             redone = samples.of(side, f"{loss}Redone")
             figures.append(Figure(f"{side}: {what}, done again", "steps", redone))
@@ -230,7 +229,8 @@ def lose(runs: Runs, name: str, pod: str, what: str) -> Sample:
             "Ready": lambda: stages.ready_at(len(goes), pods),
         }
         wait_for(lambda: told["Ready"]() is not None, PATIENCE_SECONDS)
-        at = {f"{what}{key}": (told[key]() or math.nan) - killed for key in STAGES}
+        found = {key: told[key]() for key in STAGES}
+        at = {f"{what}{key}": seen - killed for key, seen in found.items() if seen is not None}
     last = max(step.number for step in read_steps(runs, name) if step.at < following.at)
     redone = float(last - following.number + 1)
     return at | {what: following.at - killed, f"{what}Redone": redone}

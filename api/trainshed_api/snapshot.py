@@ -117,7 +117,7 @@ class Snapshot(Record):
                 metrics = {**self.metrics, **event.metrics}
                 changes = {"progress": event, "metrics": metrics, "restarting": False}
             case Evaluated():
-                changes = {"metrics": {**self.metrics, **event.metrics}}
+                changes = {"metrics": {**self.metrics, **event.metrics}, "restarting": False}
             case CheckpointSaved():
                 saved = CheckpointRecord(path=event.path, epoch=event.epoch, step=event.step)
                 changes = {"checkpoint": saved, "restarting": False}
@@ -128,7 +128,8 @@ class Snapshot(Record):
                     "warnings": self._warned(event.message),
                 }
             case WorkersReady():
-                return self  # that they do something is told by their first step
+                # Who told of steps before does so again; of others no more is ever heard.
+                changes = {"restarting": self.restarting and self.progress is not None}
             case WarningEvent():
                 changes = {"warnings": self._warned(event.message)}
             case Stopping():

@@ -124,9 +124,6 @@ class AttemptStatus(StatusModel):
     ray_cluster: str = Field(default="", description="Name of the RayCluster it runs on.")
     head_identity: str = Field(default="", description="Pod and container of the Ray head.")
     start_time: Moment | None = Field(default=None, description="When its program was started.")
-    first_step_time: Moment | None = Field(
-        default=None, description="When the first of its steps was heard of."
-    )
     end_time: Moment | None = Field(default=None, description="When it ended.")
     stop_time: Moment | None = Field(default=None, description="When it was told to stop.")
     stop_reason: str = Field(default="", description="Why it was told to stop.")

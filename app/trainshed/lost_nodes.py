@@ -13,7 +13,7 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Set
 
 log = logging.getLogger("trainshed.lost_nodes")
 
@@ -42,16 +42,16 @@ class LostNodes:
         import grpc
 
         try:
-            drop_nodes(ray.get_runtime_context().gcs_address, new)
+            self._dropped |= drop_nodes(ray.get_runtime_context().gcs_address, new)
         except grpc.RpcError as error:
             log.warning("cannot tell Ray that %s are gone: %s", ", ".join(sorted(new)), error)
-        else:
-            self._dropped |= new
 
 
-def drop_nodes(gcs_address: str, pods: Collection[str]) -> None:
-    """Have Ray declare the nodes of these Pods dead. Raises grpc.RpcError."""
-    import grpc
+def drop_nodes(gcs_address: str, pods: Set[str]) -> Set[str]:
+    """Have Ray declare the nodes of these Pods dead; return those that are not alive now.
+
+    Takes a few seconds at most, however many they are. Raises grpc.RpcError.
+    """
     from ray._private.grpc_utils import init_grpc_channel
     from ray.core.generated import common_pb2, gcs_pb2, gcs_service_pb2, gcs_service_pb2_grpc
 
@@ -59,18 +59,17 @@ def drop_nodes(gcs_address: str, pods: Collection[str]) -> None:
         reason=common_pb2.NodeDeathInfo.UNEXPECTED_TERMINATION,
         reason_message="Kubernetes has its Pod no more",
     )
+    alive = gcs_service_pb2.GetAllNodeInfoRequest(state_filter=gcs_pb2.GcsNodeInfo.ALIVE)
     with init_grpc_channel(gcs_address) as channel:
         service = gcs_service_pb2_grpc.NodeInfoGcsServiceStub(channel)
-        all_nodes = gcs_service_pb2.GetAllNodeInfoRequest()
-        for node in service.GetAllNodeInfo(all_nodes, timeout=_SECONDS).node_info_list:
-            # KubeRay gives each Pod RAY_CLOUD_INSTANCE_ID, its name.
-            if node.state != gcs_pb2.GcsNodeInfo.ALIVE or node.instance_id not in pods:
-                continue
-            request = gcs_service_pb2.UnregisterNodeRequest(
-                node_id=node.node_id, node_death_info=death
+        # KubeRay gives each Pod RAY_CLOUD_INSTANCE_ID, its name.
+        asked = {
+            node.instance_id: service.UnregisterNode.future(
+                gcs_service_pb2.UnregisterNodeRequest(node_id=node.node_id, node_death_info=death),
+                timeout=_SECONDS,
             )
-            try:
-                service.UnregisterNode(request, timeout=_SECONDS)
-            except grpc.RpcError as error:
-                if error.code() != grpc.StatusCode.DEADLINE_EXCEEDED:
-                    raise
+            for node in service.GetAllNodeInfo(alive, timeout=_SECONDS).node_info_list
+            if node.instance_id in pods
+        }
+        unheard = {pod for pod, answer in asked.items() if answer.exception() is not None}
+    return pods - unheard

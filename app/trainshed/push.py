@@ -5,6 +5,7 @@ A controller that is away is no reason to stop: the next snapshot says all that 
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 import time
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from trainshed.signals import Stop
     from trainshed_api.progress import AnyEvent
     from trainshed_api.records import ResultRecord
+
+log = logging.getLogger("trainshed.push")
 
 SECONDS_FOR_A_POST = 5.0
 MAX_ANSWER_BYTES = 64 * 1024
@@ -230,8 +233,14 @@ class Pusher:
             if reply and reply.stop:
                 self._stop.order(reply.stop.reason, reply.stop.grace_seconds)
             if reply and reply.gone:
-                self.lose(reply.gone)
+                self._tell_of_loss(reply.gone)
             time.sleep(self._timing.apart)
+
+    def _tell_of_loss(self, pods: tuple[str, ...]) -> None:
+        try:
+            self.lose(pods)
+        except Exception:  # whatever it is, who tells of a run and hears of its stop goes on
+            log.exception("cannot tell that %s are gone", ", ".join(pods))
 
     def _seconds_between(self) -> float:
         is_shaken = time.monotonic() < self._shaken_until

@@ -146,12 +146,12 @@ def _trains(status: TrainingRunStatus) -> bool:
 
 
 def _loss_note(old: TrainingRunStatus, new: TrainingRunStatus, now: datetime) -> tuple[Note, ...]:
-    """Return the Event of lost workers whose Pods are known."""
-    said = new.condition("Progressing")
-    is_known = said is not None and said.reason == WORKERS_LOST
-    if new.phase != "Restarting" or not is_known or not _turns_to_or_from_a_loss(old, new, now):
+    """Return the Event of lost workers once their Pods are known: one a loss."""
+    before, said = old.condition("Progressing"), new.condition("Progressing")
+    if said is None or said.reason != WORKERS_LOST or (before and before.reason == WORKERS_LOST):
         return ()
-    assert said
+    if old.phase != "Restarting" and not _turns_to_or_from_a_loss(old, new, now):
+        return ()
     return (Note("Warning", "Restarting", said.message[-1000:]),)
 
 
@@ -172,13 +172,14 @@ def _turns(status: TrainingRunStatus) -> tuple[object, ...]:
     attempts = tuple(_turns_of(attempt) for attempt in status.attempts)
     conditions = {item.type: item.status for item in status.conditions}
     phase = "Running" if _trains(status) else status.phase
-    return status.observed_generation, phase, status.failures, attempts, conditions
+    # Who watches a run waits for its first step; the number of a step may alternate.
+    has_stepped = status.progress is not None
+    return status.observed_generation, phase, status.failures, attempts, conditions, has_stepped
 
 
 def _turns_of(attempt: AttemptStatus) -> tuple[object, ...]:
     where = (attempt.number, attempt.ray_cluster, attempt.head_identity)
-    times = (attempt.start_time, attempt.first_step_time, attempt.stop_time, attempt.end_time)
-    return *where, *times, attempt.outcome
+    return *where, attempt.start_time, attempt.stop_time, attempt.end_time, attempt.outcome
 
 
 def _turns_to_or_from_a_loss(old: TrainingRunStatus, new: TrainingRunStatus, now: datetime) -> bool:

@@ -166,7 +166,7 @@ def _counted(failures: FailureCounts, ending: Ending) -> FailureCounts:
 
 
 def told(
-    status: TrainingRunStatus, attempt: AttemptStatus, snapshot: Snapshot, now: datetime
+    status: TrainingRunStatus, attempt: AttemptStatus, snapshot: Snapshot
 ) -> TrainingRunStatus:
     """Return the status with what the attempt's driver said last."""
     at = _moment(snapshot.time)
@@ -178,11 +178,9 @@ def told(
         }
     )
     resumed = snapshot.resumed_from
-    first_step = attempt.first_step_time or (now if snapshot.progress else None)
     changed = attempt.model_copy(
         update={
             "time": time,
-            "first_step_time": first_step,
             "resumed_from": ResumedFrom(**resumed.model_dump()) if resumed else None,
         }
     )

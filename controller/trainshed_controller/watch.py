@@ -91,7 +91,7 @@ def _take_note(
         )
         status = status.model_copy(update={"dashboard": url})
     if snapshot:
-        status = states.told(status, attempt, snapshot, turn.now)
+        status = states.told(status, attempt, snapshot)
         attempt = status.attempts[-1]
     return status, attempt
 
@@ -154,20 +154,23 @@ def _say_how_it_is(
     silent = attempt.start_time is not None and not turn.settings.progress_url
     # What trained once does not start again, whatever a restarted controller has not heard.
     trains = told or silent or status.phase in ("Running", "Restarting")
-    if lost := _lost_workers(seen):
+    silence = _silence(turn, attempt)
+    if lost := _lost_workers(status, seen):
         status = states.with_phase(status, "Restarting", turn.now)
-        return turn.say(status, "Progressing", *lost, holds=True)
+        reason, message = lost
+        return turn.say(status, "Progressing", reason, silence or message, holds=True)
     status = states.with_phase(status, "Running" if trains else "Starting", turn.now)
     reason, message = ("Training", "") if trains else ("Starting", f"RayJob {job.name}")
     if status.phase == "Running" and seen.snapshot and seen.snapshot.workers_lost:
         message = f"workers were lost and started again {seen.snapshot.workers_lost} times"
-    if silence := _silence(turn, attempt):
-        message = silence
-    return turn.say(status, "Progressing", reason, message, holds=True)
+    return turn.say(status, "Progressing", reason, silence or message, holds=True)
 
 
-def _lost_workers(seen: Observed) -> tuple[str, str] | None:
-    """Return reason and message where workers are lost and not at work again."""
+def _lost_workers(status: TrainingRunStatus, seen: Observed) -> tuple[str, str] | None:
+    """Return reason and message where workers are lost and not at work again.
+
+    Pods that were named stay named until then, whatever the driver says next.
+    """
     told = seen.snapshot
     if told is None or told.state != "Training":
         return None
@@ -177,6 +180,9 @@ def _lost_workers(seen: Observed) -> tuple[str, str] | None:
         return WORKERS_LOST, f"workers are lost and start again: {where}"
     if not told.restarting:
         return None
+    said = status.condition("Progressing")
+    if status.phase == "Restarting" and said and said.reason == WORKERS_LOST:
+        return said.reason, said.message
     return "WorkersRestarting", told.warnings[-1] if told.warnings else "workers were lost"
 
 

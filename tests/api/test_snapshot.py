@@ -97,6 +97,13 @@ def test_lost_workers_restart_until_the_next_ones_have_done_a_step() -> None:
 
     assert after(make_progress(), lost, ready).restarting
     assert not after(lost, ready, make_progress()).restarting
+    assert not after(lost, make_evaluated()).restarting
+
+
+def test_who_never_told_of_steps_trains_as_soon_as_its_workers_are_ready() -> None:
+    lost, ready = WorkersLost(time=1.0, message="lost worker 1"), WorkersReady(time=2.0)
+
+    assert not after(lost, ready).restarting
 
 
 def test_only_the_last_warnings_are_kept() -> None:

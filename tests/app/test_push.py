@@ -111,6 +111,20 @@ def test_an_order_to_stop_is_obeyed_once() -> None:
     assert (stop.reason, stop.grace_seconds) == ("Suspended", 30)
 
 
+def test_whatever_goes_wrong_over_a_loss_the_driver_goes_on_telling() -> None:
+    def lose(_: tuple[str, ...]) -> None:
+        raise ImportError("no grpc here")
+
+    with serve(lambda *_: (200, '{"gone": ["w1"]}')) as server:
+        pusher = Pusher(2, Target(server.address, ""), 0.0, Stop(), FAST)
+        pusher.lose = lose
+        pusher.start()
+        wait_until(server, "Starting")
+        pusher.show(make_started(2))
+        wait_until(server, "Training")
+        pusher.end(Verdict("Succeeded", ""), EXIT_SUCCEEDED, None)
+
+
 def test_where_the_workers_run_is_told_at_once() -> None:
     with serve(lambda *_: GO_ON) as server, pushing(server) as pusher:
         wait_until(server, "Starting")

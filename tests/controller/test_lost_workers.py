@@ -14,7 +14,7 @@ from tests.controller.builders_view import (
     with_status,
 )
 from trainshed_api.snapshot import Snapshot
-from trainshed_controller.model import Observed, Plan, PodView, RunView
+from trainshed_controller.model import Heard, Observed, Plan, PodView, RunView
 from trainshed_controller.reconcile import reconcile
 
 JOB = make_job(job_status="RUNNING", deployment_status="Running")
@@ -112,21 +112,23 @@ def test_a_driver_that_alternates_is_heard_no_more_often_than_one_that_trains() 
     assert num_urgent <= 12
 
 
-def test_the_first_step_of_a_further_attempt_is_told_at_once() -> None:
-    view, _ = look(running(), replace(seen(), head=make_head("c2")), 60)
-    view, _ = look(view, make_seen(over=True), 62)
-    job = replace(make_job(2), job_status="RUNNING", deployment_status="Running")
+def test_pods_are_told_of_once_though_the_driver_spoke_first() -> None:
+    restarting = TOLD.model_copy(update={"restarting": True})
+    view, first = look(running(), seen(restarting), 60)
+    view, second = look(view, seen(restarting, LOST), 61)
+    replaced = restarting.model_copy(update={"hosts": ("new",)})
+    view, third = look(view, seen(replaced, LOST), 62)
 
-    def told(step: int | None) -> Observed:
-        word = make_snapshot(number=2, **({"progress": None} if step is None else {"step": step}))
-        return replace(seen(word), ray_job=job)
+    assert [len(plan.notes) for plan in (first, second, third)] == [0, 1, 0]
+    assert why(view)[1] == "WorkersLost", "until they train it is said whose loss it was"
 
-    view, _ = look(view, told(None), 70)
-    view, first = look(view, told(11), 80)
-    _, second = look(view, told(12), 81)
 
-    assert (first.urgent, second.urgent) == (True, False)
-    assert view.status.attempts[1].first_step_time == later(80)
+def test_a_driver_that_falls_silent_over_a_loss_is_said_to_be_silent() -> None:
+    heard = Heard(3, silent_seconds=600.0)
+
+    view, _ = look(running(), replace(seen(TOLD, LOST), heard=heard), 700)
+
+    assert "no word of the driver for 10 minutes" in why(view)[2]
 
 
 def test_a_lost_head_is_named_after_its_pod_is_gone() -> None:

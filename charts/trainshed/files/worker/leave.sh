@@ -1,13 +1,29 @@
 # KubeRay itself tells Ray nothing: so told, Ray Train writes a checkpoint and plans around this node. Once
-# it is idle Ray ends and the wait with it. Where the head is gone that knew this node, there is nothing
-# to wait for.
-is_there() { timeout 2 bash -c "</dev/tcp/$1/$HEAD_PORT" 2>/dev/null; }
+# it is idle its raylet ends and the wait with it. Where the head is gone that knew this node, there is
+# nothing to wait for. Who has no watch does not know which head that was, and takes the one there is.
+is_there() {
+  local try
+  for try in 1 2 3; do
+    timeout 2 bash -c "</dev/tcp/$head/$HEAD_PORT" 2>/dev/null && return
+    sleep 0.5
+  done
+  return 1
+}
 
-if read -r head 2>/dev/null </tmp/trainshed-head && is_there "$head" &&
-  timeout 15 ray drain-node --reason DRAIN_NODE_REASON_PREEMPTION \
-    --reason-message "the Pod is being deleted" --deadline-remaining-seconds "$DRAIN_SECONDS"; then
-  while ((SECONDS < DRAIN_SECONDS)) && is_there "$head"; do sleep 1; done
+raylets() {
+  local comm name
+  for comm in /proc/[0-9]*/comm; do
+    read -r name 2>/dev/null <"$comm" && [[ $name == raylet ]] && echo "${comm//[^0-9]/}"
+  done
+}
+
+read -r head 2>/dev/null </tmp/trainshed-head || head=$FQ_RAY_IP
+if is_there; then
+  # A head that is too slow to answer does not cost this worker its time.
+  [[ $head == *:* ]] && address="[$head]" || address=$head
+  timeout 15 ray drain-node --address "$address:$HEAD_PORT" --reason DRAIN_NODE_REASON_PREEMPTION \
+    --reason-message "the Pod is being deleted" --deadline-remaining-seconds "$DRAIN_SECONDS"
+  left=$((DRAIN_SECONDS - SECONDS))
+  while ((left-- > 0)) && [[ $(raylets) ]] && is_there; do sleep 1; done
 fi
-for comm in /proc/[0-9]*/comm; do
-  read -r name 2>/dev/null <"$comm" && [[ $name == raylet ]] && kill -KILL "${comm//[^0-9]/}" 2>/dev/null
-done
+for raylet in $(raylets); do kill -KILL "$raylet" 2>/dev/null; done

@@ -2,50 +2,59 @@
 # which no raylet of the old one can join; Ray itself finds that out up to a minute late, because gRPC looks
 # for the name's new address every 30 s at most and what is still connecting does not count as lost.
 #
-# Lost is a head whose port is closed at the address that this worker joined, or that nobody has answered
-# at for 10 s, while no process here is connected to it. DNS is asked at the beginning alone, and a head
+# Lost is a head whose port is closed at the address that this worker joined, three times in a row, or that
+# nobody has answered at for ten looks, while no process here is connected to it. DNS is asked at the beginning alone, and a head
 # that is only slow keeps its connections. One connection is held: it ends when the head's process does.
 export LC_ALL=C
-head_file=/tmp/trainshed-head head='' alone_since=''
+head_file=/tmp/trainshed-head head='' refusals=0 looks=0
 
 reach() { reason=$(timeout 2 bash -c "</dev/tcp/$1/$HEAD_PORT" 2>&1) && exec 3<>"/dev/tcp/$1/$HEAD_PORT"; }
 
 is_connected() {
-  local port lines
+  local port lines six=()
   printf -v port '%04X' "$HEAD_PORT"
-  mapfile -t lines < <(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null)
+  # Who cannot look does not say that nobody is connected.
+  mapfile -t lines </proc/net/tcp && [[ ${lines[0]} ]] || return 0
+  [[ -r /proc/net/tcp6 ]] && mapfile -t six </proc/net/tcp6
   # The other end's port, then 01 for established.
-  [[ ${lines[*]} =~ :$port\ 01\  ]]
+  [[ "${lines[*]} ${six[*]}" =~ :$port\ 01\  ]]
 }
 
 end_raylet() {
-  local comm name
+  local comm name ended=1
   for comm in /proc/[0-9]*/comm; do
-    read -r name 2>/dev/null <"$comm" && [[ $name == raylet ]] && kill -KILL "${comm//[^0-9]/}" 2>/dev/null
+    read -r name 2>/dev/null <"$comm" && [[ $name == raylet ]] && kill -KILL "${comm//[^0-9]/}" 2>/dev/null && ended=0
   done
+  return "$ended"
 }
 
 while sleep 0.2; do
   at=$head
   [[ $at ]] || read -r at _ < <(getent ahosts "$FQ_RAY_IP")
   if [[ $at ]] && reach "$at"; then
-    head=$at alone_since=''
-    echo "$head" >"$head_file"
+    # The file is written once: /tmp may be full by the next time.
+    [[ $at == "$head" ]] || echo "$at" >"$head_file"
+    head=$at refusals=0 looks=0
     # The head closes what says nothing after two minutes; a head that ends closes it at once.
     while read -r -d '' -t 30 -u 3 _; do :; done
     exec 3>&-
     continue
   fi
   if [[ $head ]] && ! is_connected; then
-    alone_since=${alone_since:-$SECONDS}
-    if [[ $reason == *refused* ]] || ((SECONDS - alone_since >= 10)); then
-      said="The head at $head is lost: this worker ends, for it cannot join another one."
-      echo "$said"
-      [[ -e /dev/termination-log ]] && echo "$said" >/dev/termination-log
-      end_raylet
+    # Counted in looks, a second apart: the clock of a shell may be set.
+    [[ $reason == *refused* ]] && ((refusals++))
+    if ((refusals >= 3 || ++looks >= 10)); then
+      if end_raylet; then
+        said="The head at $head is lost: this worker ends, for it cannot join another one."
+        echo "$said"
+        [[ -e /dev/termination-log ]] && echo "$said" >/dev/termination-log
+      else
+        head='' # nothing has joined it yet: what starts here joins the next one
+        rm -f "$head_file"
+      fi
     fi
   else
-    alone_since=''
+    refusals=0 looks=0
   fi
   sleep 1
 done

@@ -48,7 +48,7 @@ The token is the one of the shared cluster, so that the controller can ask these
 
 {{/*
 A class of the user's own, whose workers follow their head as those of the release do, each where it says
-nothing itself. Takes (list $ SPEC), a RayClusterSpec.
+nothing itself, and where a head that comes back is another one. Takes (list $ SPEC), a RayClusterSpec.
 */}}
 {{- define "trainshed.ownClass" -}}
 {{- $root := index . 0 -}}
@@ -61,7 +61,9 @@ nothing itself. Takes (list $ SPEC), a RayClusterSpec.
 {{- $container := first (default (list dict) $pod.containers) -}}
 {{- $grace := default 30 $pod.terminationGracePeriodSeconds -}}
 {{- $follows := include "trainshed.followsHead" (list $root $grace $port) | fromYaml -}}
-{{- if not (or $container.command $container.args) -}}
+{{- $annotations := default dict (default dict $template.metadata).annotations -}}
+{{- $is_own := eq "true" (toString (get $annotations "ray.io/overwrite-container-cmd")) -}}
+{{- if not (or $container.command $container.args $is_own $spec.gcsFaultToleranceOptions) -}}
 {{- $_ := set $container "args" $follows.args -}}
 {{- end -}}
 {{- if not $container.lifecycle -}}
