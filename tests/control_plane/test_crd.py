@@ -282,9 +282,15 @@ def test_columns_are_those_of_the_status(
     control_plane: ControlPlane, namespace: str, trainingrun_crd: str
 ) -> None:
     control_plane.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(make_document()))
+    at = "2026-01-01T00:00:00Z"
+    conditions = [
+        {"type": kind, "status": "True", "reason": reason, "lastTransitionTime": at}
+        for kind, reason in (("Admitted", "Admitted"), ("Progressing", "WorkersLost"))
+    ]
     status = {
-        "phase": "Running",
+        "phase": "Restarting",
         "attempt": 2,
+        "conditions": conditions,
         "progress": {"display": {"epoch": "3/5", "step": "120/390", "loss": "0.31", "eta": "42s"}},
     }
     control_plane.kubectl(
@@ -295,6 +301,8 @@ def test_columns_are_those_of_the_status(
     head, row = control_plane.kubectl("get", "-n", namespace, "trun").splitlines()
 
     assert head.split() == [
-        "NAME", "PHASE", "ATTEMPT", "EPOCH", "STEP", "LOSS", "RATE", "DATA-WAIT", "ETA", "AGE",
+        "NAME", "PHASE", "WHY", "ATTEMPT", "EPOCH", "STEP", "LOSS", "RATE", "DATA-WAIT", "ETA",
+        "AGE",
     ]  # fmt: skip
-    assert row.split()[:6] == ["digits", "Running", "2", "3/5", "120/390", "0.31"]
+    shown = ["digits", "Restarting", "WorkersLost", "2", "3/5", "120/390", "0.31"]
+    assert row.split()[:7] == shown

@@ -3,8 +3,9 @@
 # for the name's new address every 30 s at most and what is still connecting does not count as lost.
 #
 # Lost is a head whose port is closed at the address that this worker joined, three times in a row, or that
-# nobody has answered at for ten looks, while no process here is connected to it. DNS is asked at the beginning alone, and a head
-# that is only slow keeps its connections. One connection is held: it ends when the head's process does.
+# nobody has answered at for ten looks, while no process here is connected to it. DNS is asked at the beginning
+# alone, and a head that is only slow keeps its connections. One connection is held: it ends when the head's
+# process does.
 export LC_ALL=C
 head_file=/tmp/trainshed-head head='' refusals=0 looks=0
 
