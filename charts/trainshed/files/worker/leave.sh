@@ -10,13 +10,6 @@ is_there() {
   return 1
 }
 
-raylets() {
-  local comm name
-  for comm in /proc/[0-9]*/comm; do
-    read -r name 2>/dev/null <"$comm" && [[ $name == raylet ]] && echo "${comm//[^0-9]/}"
-  done
-}
-
 read -r head 2>/dev/null </tmp/trainshed-head || head=$FQ_RAY_IP
 if is_there; then
   # A head that is too slow to answer does not cost this worker its time.

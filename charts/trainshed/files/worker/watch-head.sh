@@ -3,29 +3,34 @@
 # for the name's new address every 30 s at most and what is still connecting does not count as lost.
 #
 # Lost is a head whose port is closed at the address that this worker joined, three times in a row, or that
-# nobody has answered at for ten looks, while no process here is connected to it. DNS is asked at the beginning
-# alone, and a head that is only slow keeps its connections. One connection is held: it ends when the head's
-# process does.
+# nobody has answered at for ten looks, while no raylet here has a connection to it that is acknowledged. DNS is
+# asked at the beginning alone, and a head that is only slow keeps its connections. One connection is held: it
+# ends when the head's process does.
 export LC_ALL=C
 head_file=/tmp/trainshed-head head='' refusals=0 looks=0
 
 reach() { reason=$(timeout 2 bash -c "</dev/tcp/$1/$HEAD_PORT" 2>&1) && exec 3<>"/dev/tcp/$1/$HEAD_PORT"; }
 
 is_connected() {
-  local port lines six=()
+  local port raylet sockets='' remote state retransmits inode
   printf -v port '%04X' "$HEAD_PORT"
   # Who cannot look does not say that nobody is connected.
-  mapfile -t lines </proc/net/tcp && [[ ${lines[0]} ]] || return 0
-  [[ -r /proc/net/tcp6 ]] && mapfile -t six </proc/net/tcp6
-  # The other end's port, then 01 for established.
-  [[ "${lines[*]} ${six[*]}" =~ :$port\ 01\  ]]
+  [[ -r /proc/net/tcp ]] || return 0
+  for raylet in $(raylets); do
+    sockets+=$(ls -l "/proc/$raylet/fd" 2>/dev/null) || return 0
+  done
+  # A connection to a node that went dark stays established; what was sent there is sent again after 0.2 s,
+  # 0.4 s and so on (proc(5): retrnsmt), 8 times in 51 s. Ray itself gives a node up after less.
+  while read -r _ _ remote state _ _ retransmits _ _ inode _; do
+    [[ $remote == *:$port && $state == 01 && $sockets == *"socket:[$inode]"* ]] &&
+      ((16#$retransmits < 8)) && return 0
+  done < <(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null)
+  return 1
 }
 
 end_raylet() {
-  local comm name ended=1
-  for comm in /proc/[0-9]*/comm; do
-    read -r name 2>/dev/null <"$comm" && [[ $name == raylet ]] && kill -KILL "${comm//[^0-9]/}" 2>/dev/null && ended=0
-  done
+  local raylet ended=1
+  for raylet in $(raylets); do kill -KILL "$raylet" 2>/dev/null && ended=0; done
   return "$ended"
 }
 

@@ -110,9 +110,10 @@ SECONDS PORT): its grace period, and the head's port. KubeRay runs the args befo
 {{- $files := (index . 0).Files -}}
 {{- $port := printf "export HEAD_PORT=%v" (index . 2) -}}
 {{- $drain := printf "DRAIN_SECONDS=%d" (max 1 (sub (int (index . 1)) 15)) -}}
-{{- $leave := printf "%s\n%s\n%s" $port $drain ($files.Get "files/worker/leave.sh") -}}
+{{- $raylets := $files.Get "files/worker/raylets.sh" -}}
+{{- $leave := printf "%s\n%s\n%s\n%s" $port $drain $raylets ($files.Get "files/worker/leave.sh") -}}
 {{- dict
-  "args" (list (printf "{ (%s\n%s) & }" $port ($files.Get "files/worker/watch-head.sh")))
+  "args" (list (printf "{ (%s\n%s\n%s) & }" $port $raylets ($files.Get "files/worker/watch-head.sh")))
   "lifecycle" (dict "preStop" (dict "exec" (dict "command" (list "/bin/bash" "-c" $leave))))
   | toYaml -}}
 {{- end -}}
