@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainshed_controller.begin import must_ask_ray
-from trainshed_controller.model import Key, Question
+from trainshed_controller.model import Key, Question, cluster_of_attempt
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -23,8 +23,7 @@ def question_of(view: RunView, seen: Observed, settings: Settings) -> Question |
     if newest is None:
         return None
     kind = _kind(view, newest, seen, settings)
-    job = seen.ray_job
-    cluster = (job.cluster if job else "") or newest.ray_cluster
+    cluster = cluster_of_attempt(seen.ray_job, newest)
     if kind is None or not cluster:
         return None
     key = Key("run", view.namespace, view.name)

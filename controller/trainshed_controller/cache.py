@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
@@ -146,15 +147,19 @@ class Shelf(Generic[V]):
 
 
 class Cache:
-    """All kinds that are watched."""
+    """All kinds that are watched.
 
-    def __init__(self, settings: Settings) -> None:
+    Args:
+        clock: seconds that only go on.
+    """
+
+    def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
         self.runs: Shelf[RunView] = Shelf(lambda run: cluster_of(run, settings))
         self.jobs: Shelf[RayJobView] = Shelf(lambda job: job.owner)
         self.clusters: Shelf[ClusterView] = Shelf(lambda _: "")
         self.pods: Shelf[PodView] = Shelf(lambda pod: pod.cluster)
-        self.departed = Departed()
+        self.departed = Departed(clock)
 
     def concerned(self, view: RunView | RayJobView | ClusterView | PodView) -> set[Key]:
         """Return what has to be looked at when this object changed."""

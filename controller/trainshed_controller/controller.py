@@ -201,6 +201,7 @@ class Controller:
             raise
         self._metrics.status_writes.inc()
         self._written[view.uid] = self._clock.monotonic()
+        self._observer.snapshots.written(view.uid)
         # The watch will say the same later; until then nobody decides on what was.
         self._cache.runs.put(written)
         if cluster := cluster_of(written, self._settings):

@@ -6,27 +6,37 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trainshed_controller.model import PodView
 
 # Drivers are told of each several times, and nobody asks for those that went long ago.
 _MOST_PODS, _MOST_CLUSTERS = 50, 1_000
+# By then Ray has seen it, too. Of who went earlier a driver cannot say that it lost it just now.
+_SECONDS = 300.0
 
 
 class Departed:
-    """The last Pods that went, by RayCluster, as they were seen last."""
+    """The last Pods that went, by RayCluster, as they were seen last.
 
-    def __init__(self) -> None:
-        self._pods: dict[tuple[str, str], deque[PodView]] = {}
+    Args:
+        clock: seconds that only go on.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._pods: dict[tuple[str, str], deque[tuple[float, PodView]]] = {}
 
     def note(self, pod: PodView) -> None:
         """Take in that Kubernetes has a Pod no more."""
         place = (pod.namespace, pod.cluster)
         pods = self._pods.pop(place, None) or deque(maxlen=_MOST_PODS)
-        pods.append(pod)
+        pods.append((self._clock(), pod))
         self._pods[place] = pods  # the last one that lost a Pod stands last
         if len(self._pods) > _MOST_CLUSTERS:
             del self._pods[next(iter(self._pods))]
 
     def of(self, namespace: str, cluster: str) -> tuple[PodView, ...]:
-        """Return who went of a cluster, the last one last."""
-        return tuple(self._pods.get((namespace, cluster), ()))
+        """Return who went of a cluster in the last minutes, the last one last."""
+        since = self._clock() - _SECONDS
+        return tuple(pod for at, pod in self._pods.get((namespace, cluster), ()) if at >= since)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from trainshed_api.json_object import JsonObject
     from trainshed_api.snapshot import Snapshot
-    from trainshed_api.status import TrainingRunStatus
+    from trainshed_api.status import AttemptStatus, TrainingRunStatus
     from trainshed_api.v1alpha1 import TrainingRun
 
 
@@ -69,6 +69,14 @@ class RayJobView:
         return self.job_status in {"SUCCEEDED", "FAILED", "STOPPED"} or (
             self.deployment_status in {"Complete", "Failed", "ValidationFailed"}
         )
+
+
+def cluster_of_attempt(job: RayJobView | None, attempt: AttemptStatus) -> str:
+    """Return the name of the RayCluster that an attempt runs on; empty while nobody knows it.
+
+    job: of the attempt; of a cluster of the run's own KubeRay tells the name there first.
+    """
+    return (job.cluster if job else "") or attempt.ray_cluster
 
 
 @dataclass(frozen=True)
@@ -158,11 +166,13 @@ class Heard:
     num_snapshots: that came. still_seconds: between the newest and the first of those before it
     that told of training and of the same step; what nobody told in between does not count.
     silent_seconds: since the newest came, else since this process listens or the attempt is known.
+    first_step: a step was told of, and this process has written none of the attempt yet.
     """
 
     num_snapshots: int = 0
     still_seconds: float = 0.0
     silent_seconds: float = 0.0
+    first_step: bool = False
 
 
 @dataclass(frozen=True)

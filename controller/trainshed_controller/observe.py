@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainshed_controller.asking import question_of
-from trainshed_controller.model import Observed
+from trainshed_controller.model import Observed, cluster_of_attempt
 from trainshed_controller.render import shared_cluster
 from trainshed_controller.snapshots import SnapshotStore
 from trainshed_controller.status import open_attempt
@@ -102,7 +102,7 @@ class Observer:
     ) -> ClusterView | None:
         name = shared_cluster(view.run, self._settings) if view.run else ""
         if newest and newest.end_time is None:
-            name = (job.cluster if job else "") or newest.ray_cluster or name
+            name = cluster_of_attempt(job, newest) or name
         elif not name and newest:
             name = newest.ray_cluster
         return self._cache.clusters.get(view.namespace, name) if name else None

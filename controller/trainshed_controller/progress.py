@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from trainshed_api.names import MAX_SNAPSHOT_BYTES
 from trainshed_api.snapshot import Answer, Snapshot, StopOrder
 from trainshed_controller.clock import Clock
-from trainshed_controller.model import Key
+from trainshed_controller.model import Key, cluster_of_attempt
 from trainshed_controller.render import progress_token
 from trainshed_controller.status import open_attempt
 
@@ -125,8 +125,8 @@ class ProgressServer:
         attempt = open_attempt(view.status)
         if attempt is None:
             return ()
-        job = self._cache.jobs.get(view.namespace, f"{view.name}-{attempt.number}")
-        cluster = (job.cluster if job else "") or attempt.ray_cluster
+        job = self._cache.jobs.get(view.namespace, attempt.ray_job)
+        cluster = cluster_of_attempt(job, attempt)
         gone = self._cache.gone(view.namespace, cluster) if cluster else ()
         return tuple(pod.name for pod in gone if not pod.is_head)
 

@@ -52,7 +52,7 @@ def reconcile(view: RunView, seen: Observed, settings: Settings, now: datetime) 
         plan,
         status=status,
         notes=plan.notes or _notes(view.status, status, now),
-        urgent=plan.begin is not None or _is_urgent(view.status, status, now),
+        urgent=plan.begin is not None or _is_urgent(view.status, status, seen, now),
     )
 
 
@@ -162,9 +162,12 @@ def _refusal_note(old: TrainingRunStatus, new: TrainingRunStatus) -> tuple[Note,
     return (Note("Warning", REFUSED, said.message[-1000:]),)
 
 
-def _is_urgent(old: TrainingRunStatus, new: TrainingRunStatus, now: datetime) -> bool:
+def _is_urgent(
+    old: TrainingRunStatus, new: TrainingRunStatus, seen: Observed, now: datetime
+) -> bool:
     """Say whether more changed than what a driver tells, and may tell as often as it likes."""
-    return _turns(old) != _turns(new) or _turns_to_or_from_a_loss(old, new, now)
+    turned = _turns(old) != _turns(new) or _turns_to_or_from_a_loss(old, new, now)
+    return turned or seen.heard.first_step
 
 
 def _turns(status: TrainingRunStatus) -> tuple[object, ...]:
@@ -172,9 +175,7 @@ def _turns(status: TrainingRunStatus) -> tuple[object, ...]:
     attempts = tuple(_turns_of(attempt) for attempt in status.attempts)
     conditions = {item.type: item.status for item in status.conditions}
     phase = "Running" if _trains(status) else status.phase
-    # Who watches a run waits for its first step; the number of a step may alternate.
-    has_stepped = status.progress is not None
-    return status.observed_generation, phase, status.failures, attempts, conditions, has_stepped
+    return status.observed_generation, phase, status.failures, attempts, conditions
 
 
 def _turns_of(attempt: AttemptStatus) -> tuple[object, ...]:

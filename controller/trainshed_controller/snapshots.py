@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from trainshed_controller.asking import SILENT_SECONDS
 from trainshed_controller.model import Heard
@@ -25,7 +25,8 @@ _SHORTEST_SECONDS = 0.2
 class _Driver:
     """One attempt's driver; came, still_since, looked_at: by the clock of the store.
 
-    told_at_once: what of an attempt deserves a look at once did so already.
+    told_at_once: what of an attempt deserves a look at once did so already. step: how far its
+    first step came; who watches a run waits for that.
     """
 
     attempt: int
@@ -35,6 +36,7 @@ class _Driver:
     newest: Snapshot | None = None
     num_snapshots: int = 0
     told_at_once: frozenset[str] = frozenset()
+    step: Literal["none", "seen", "written"] = "none"
 
 
 class SnapshotStore:
@@ -78,11 +80,20 @@ class SnapshotStore:
         """Return how well the attempt's driver is heard; from now on it is listened to."""
         driver = self._driver(uid, attempt)
         is_training = driver.newest is not None and _place(driver.newest) is not None
+        if driver.step == "none" and driver.newest is not None and driver.newest.progress:
+            driver.step = "seen"
         return Heard(
             num_snapshots=driver.num_snapshots,
             still_seconds=max(0.0, driver.came - driver.still_since) if is_training else 0.0,
             silent_seconds=self._clock() - driver.came,
+            first_step=driver.step == "seen",
         )
+
+    def written(self, uid: str) -> None:
+        """Note that what was seen of a run is in its status: its first step is told of once."""
+        driver = self._drivers.get(uid)
+        if driver and driver.step == "seen":
+            driver.step = "written"
 
     def forget(self, uid: str) -> None:
         """Forget a run that is gone, or whose attempt ended."""

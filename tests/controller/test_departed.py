@@ -55,15 +55,27 @@ def test_a_pod_that_failed_is_gone_before_it_is_deleted() -> None:
 
 
 def test_the_last_ones_of_a_cluster_are_known() -> None:
-    departed, pods = Departed(), [make_worker(index=number) for number in range(100)]
+    departed, pods = Departed(lambda: 0.0), [make_worker(index=number) for number in range(100)]
     for one in pods:
         departed.note(one)
 
     assert departed.of("team", "trainshed") == tuple(pods[50:])
 
 
+def test_who_went_long_ago_is_nobody_that_was_lost_just_now() -> None:
+    now, early, late = [0.0], make_worker(index=1), make_worker(index=2)
+    departed = Departed(lambda: now[0])
+    departed.note(early)
+    now[0] = 200.0
+    departed.note(late)
+
+    now[0] = 400.0
+
+    assert departed.of("team", "trainshed") == (late,)
+
+
 def test_the_clusters_that_lost_pods_last_are_known() -> None:
-    departed = Departed()
+    departed = Departed(lambda: 0.0)
     pods = [make_worker(cluster=f"own-{number}") for number in range(2_000)]
     for one in pods:
         departed.note(one)

@@ -134,7 +134,8 @@ def test_the_first_step_is_told_at_once() -> None:
     view, _ = look(begun(), make_seen(ray_job=job, snapshot=before), 5)
     assert view.status.phase == "Running"
 
-    _, plan = look(view, make_seen(ray_job=job, snapshot=make_snapshot(step=1)), 6)
+    first = make_snapshot(step=1)
+    _, plan = look(view, make_seen(ray_job=job, snapshot=first, heard=Heard(first_step=True)), 6)
 
     assert plan.urgent
 

@@ -125,7 +125,31 @@ def test_time_stands_still_between_snapshots_of_the_same_step() -> None:
     listener.hear(make_snapshot(step=6), *[make_snapshot(step=7)] * 4)
     listener.clock.now += 100
 
-    assert listener.store.heard(UID, 1) == Heard(5, still_seconds=15.0, silent_seconds=100.0)
+    heard = listener.store.heard(UID, 1)
+
+    assert heard == Heard(5, still_seconds=15.0, silent_seconds=100.0, first_step=True)
+
+
+def test_the_first_step_of_each_attempt_is_one_until_it_is_written() -> None:
+    listener, seen = Listener(), []
+    for number in (1, 2):
+        for step in (None, 0, 1, None, 1):
+            progress = step is not None and make_snapshot(step=step).progress
+            listener.hear(make_snapshot(number, progress=progress or None))
+            seen.append(listener.store.heard(UID, number).first_step)
+            if step == 1:
+                listener.store.written(UID)
+
+    assert seen == [False, True, True, False, False] * 2
+
+
+def test_a_step_that_nobody_has_seen_is_not_taken_for_written() -> None:
+    listener = Listener()
+    listener.hear(make_snapshot())
+
+    listener.store.written(UID)
+
+    assert listener.store.heard(UID, 1).first_step
 
 
 MOVING = {

@@ -15,7 +15,7 @@ from tests.controller.builders_view import (
     make_view,
     with_status,
 )
-from trainshed_api.progress import Progress, ResumePoint
+from trainshed_api.progress import ResumePoint
 from trainshed_api.records import CheckpointRecord
 from trainshed_api.snapshot import Snapshot
 from trainshed_controller.model import Observed, RunView
@@ -77,34 +77,6 @@ def test_what_turns_is_urgent(case: str) -> None:
     view = replace(training(), run=changed.run, generation=changed.generation)
 
     assert reconcile(view, seen, SETTINGS, later(10)).urgent
-
-
-def test_the_first_step_is_urgent_and_the_second_is_not() -> None:
-    view = make_view()
-    for seen in (make_seen(), make_seen(ray_job=JOB, snapshot=make_snapshot(progress=None))):
-        view = with_status(view, reconcile(view, seen, SETTINGS, later(0)).status)
-
-    first = reconcile(view, told(), SETTINGS, later(1))
-    view = with_status(view, first.status)
-    second = reconcile(view, make_seen(ray_job=JOB, snapshot=make_snapshot(step=11)), SETTINGS,
-        later(2),
-    )  # fmt: skip
-
-    assert (first.urgent, second.urgent) == (True, False)
-
-
-@pytest.mark.parametrize("steps", [(0, 1), (None, 1), (1, None)])
-def test_steps_that_alternate_are_urgent_once(steps: tuple[int | None, int | None]) -> None:
-    view, urgent = make_view(), []
-    for seen in (make_seen(), make_seen(ray_job=JOB, snapshot=make_snapshot(progress=None))):
-        view = with_status(view, reconcile(view, seen, SETTINGS, later(0)).status)
-    for number in range(8):
-        progress = Progress(time=later(number).timestamp(), step=steps[number % 2])
-        plan = reconcile(view, told(progress=progress), SETTINGS, later(number))
-        urgent.append(plan.urgent)
-        view = with_status(view, plan.status)
-
-    assert urgent == [True] + [False] * 7
 
 
 def test_the_head_that_has_the_job_is_written_down_at_once() -> None:

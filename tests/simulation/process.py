@@ -55,7 +55,7 @@ class Process:
     def __init__(self, around: Surroundings, wire: Wire) -> None:
         self._around = around
         settings = around.settings
-        self.cache = Cache(settings)
+        self.cache = Cache(settings, CLOCK.monotonic)
         self.metrics = Metrics(self.cache)
         cluster = around.server.connect(wire)
         self._entrance = _Entrance()
