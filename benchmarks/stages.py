@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tests.e2e.running import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import IO
 
-    from tests.e2e.runs import Runs
+    from tests.e2e.runs import Runs, Watch
 
 _READY = '{.object.status.conditions[?(@.type=="Ready")].status}'
 _POD = "-ojsonpath={.type} {.object.metadata.name} " + _READY + '{"\\n"}'
@@ -22,29 +19,17 @@ _PHASE = '-ojsonpath={.status.phase}{"\\n"}'
 _FIRST_SECONDS = 30.0
 
 
-@dataclass
-class Lines:
-    """Lines of a program that goes on, with when each came, seconds since 1970."""
-
-    seen: list[tuple[float, str]] = field(default_factory=list)
-
-    def read(self, stream: IO[str]) -> None:
-        """Read to the end."""
-        for line in stream:
-            self.seen.append((time.time(), line.rstrip()))
-
-
 @dataclass(frozen=True)
 class Stages:
     """Both watches of a RayCluster's Pods and of a TrainingRun."""
 
-    pods: Lines
-    phases: Lines
+    pods: Watch
+    phases: Watch
 
     def ready(self) -> frozenset[str]:
         """Return the names of the Pods that are ready now."""
         ready: set[str] = set()
-        for _, line in list(self.pods.seen):
+        for _, line in list(self.pods.lines):
             event, name, *state = line.split(" ")
             is_ready = event != "DELETED" and state == ["True"]
             ready = ready | {name} if is_ready else ready - {name}
@@ -54,7 +39,7 @@ class Stages:
         """Return when the last of these Pods was gone; None while one is there."""
         gone = {
             line.split(" ")[1]: at
-            for at, line in list(self.pods.seen)
+            for at, line in list(self.pods.lines)
             if line.startswith("DELETED ") and line.split(" ")[1] in names
         }
         return max(gone.values()) if set(gone) == names else None
@@ -62,7 +47,7 @@ class Stages:
     def ready_at(self, count: int, besides: frozenset[str]) -> float | None:
         """Return when so many Pods were ready first that are none of those; None before."""
         ready: set[str] = set()
-        for at, line in list(self.pods.seen):
+        for at, line in list(self.pods.lines):
             name, state = line.split(" ")[1:3]
             if state == "True" and name not in besides:
                 ready.add(name)
@@ -72,32 +57,16 @@ class Stages:
 
     def phase_at(self, phase: str, after: float) -> float | None:
         """Return when the run was in that phase first after a time; None where it was not."""
-        found = (at for at, line in list(self.phases.seen) if line == phase and at >= after)
+        found = (at for at, line in list(self.phases.lines) if line == phase and at >= after)
         return next(found, None)
 
 
 @contextmanager
 def watch_stages(runs: Runs, name: str) -> Iterator[Stages]:
     """Watch the Pods of the shared cluster and, where there is one, the TrainingRun of a name."""
-    stages, where = Stages(Lines(), Lines()), ("--namespace", runs.bundle.namespace)
     label = f"-lray.io/cluster={runs.release}"
     pods = ("get", "pods", label, "-w", "--output-watch-events", _POD)
-    phase = ("get", "trun", name, "-w", _PHASE)
-    with (
-        runs.bundle.cluster.start("kubectl", *where, *pods) as first,
-        runs.bundle.cluster.start("kubectl", *where, *phase) as second,
-    ):
-        threads = [
-            threading.Thread(target=lines.read, args=(process.stdout,))
-            for lines, process in ((stages.pods, first), (stages.phases, second))
-        ]
-        for thread in threads:
-            thread.start()
-        try:
-            assert wait_for(lambda: bool(stages.pods.seen), _FIRST_SECONDS)
-            yield stages
-        finally:
-            for process in (first, second):
-                process.terminate()
-            for thread in threads:
-                thread.join()
+    phases = ("get", "trun", name, "-w", _PHASE)
+    with runs.follow(*pods) as of_pods, runs.follow(*phases) as of_run:
+        assert wait_for(lambda: bool(of_pods.lines), _FIRST_SECONDS)
+        yield Stages(of_pods, of_run)

@@ -155,8 +155,12 @@ class Snapshot(Record):
         if len(text.encode()) <= MAX_SNAPSHOT_BYTES:
             return text
         progress = self.progress and self.progress.model_copy(update={"metrics": {}})
-        few: dict[str, object] = {"progress": progress, "metrics": {}, "warnings": ()}
-        short = {**few, "hosts": ()}
+        short: dict[str, object] = {
+            "progress": progress,
+            "metrics": {},
+            "warnings": (),
+            "hosts": (),
+        }
         return self.model_copy(update=short).to_line()
 
     def _warned(self, message: str) -> tuple[str, ...]:

@@ -177,8 +177,14 @@ class Runs:
     @contextmanager
     def watch(self, name: str) -> Iterator["Watch"]:
         """Run `kubectl get trun NAME -w` and keep its lines."""
-        arguments = ("--namespace", self.bundle.namespace, "get", "trun", name, "-w")
-        with self.bundle.cluster.start("kubectl", *arguments) as process:
+        with self.follow("get", "trun", name, "-w") as watch:
+            yield watch
+
+    @contextmanager
+    def follow(self, *arguments: str) -> Iterator["Watch"]:
+        """Run a kubectl that goes on and keep its lines."""
+        words = ("--namespace", self.bundle.namespace, *arguments)
+        with self.bundle.cluster.start("kubectl", *words) as process:
             assert process.stdout
             watch = Watch()
             reader = threading.Thread(target=watch.read, args=(process.stdout,))
@@ -192,7 +198,7 @@ class Runs:
 
 @dataclass
 class Watch:
-    """Lines of `kubectl get -w`, and when each came."""
+    """Lines of a kubectl that goes on, and when each came, seconds since 1970."""
 
     lines: list[tuple[float, str]] = field(default_factory=list)
 

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from trainshed.report.places import Measured
 from trainshed.report.read import Attempt, RunFolder
 from trainshed.wording import say_duration, say_moment
 from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,
-    Evaluated,
-    Progress,
     Started,
     WorkersLost,
     WorkersReady,
@@ -57,10 +56,8 @@ def _row(what: str, before: float, after: Sequence[AnyEvent], *, noticed: float 
         when=say_moment(before),
         what=what,
         noticed=seconds(noticed),
-        ready=seconds(_first(after, (Started, WorkersReady))),
-        training=seconds(_first(after, (Progress, Evaluated, CheckpointSaved))),
+        ready=seconds(next((e.time for e in after if isinstance(e, Started | WorkersReady)), None)),
+        training=seconds(
+            next((e.time for e in after if isinstance(e, Measured | CheckpointSaved)), None)
+        ),
     )
-
-
-def _first(events: Sequence[AnyEvent], kinds: tuple[type[AnyEvent], ...]) -> float | None:
-    return next((event.time for event in events if isinstance(event, kinds)), None)
