@@ -33,14 +33,14 @@ console = Console(width=None if sys.stdout.isatty() else WIDTH)
 
 @dataclass(frozen=True)
 class Target:
-    """What a figure should be: a bound on its median, or on its ratio to another figure."""
+    """What a figure should be: a bound on its median, its worst, or its ratio to another figure."""
 
-    of: Literal["value", "ratio"]
+    of: Literal["value", "worst", "ratio"]
     bound: Literal["<=", ">="]
     limit: float
 
     def __str__(self) -> str:
-        name = "ratio " if self.of == "ratio" else ""
+        name = "" if self.of == "value" else f"{self.of} "
         return f"{name}{self.bound} {self.limit:g}"
 
 
@@ -80,7 +80,12 @@ class Figure:
         """Say whether the target is met; None without one."""
         if self.target is None:
             return None
-        value = self.median if self.target.of == "value" else self.ratio
+        least = self.target.bound == ">="
+        value = {
+            "value": self.median,
+            "worst": min(self.values) if least else max(self.values),
+            "ratio": self.ratio,
+        }[self.target.of]
         assert value is not None, f"{self.name}: a target for the ratio and nothing to compare with"
         return (
             value <= self.target.limit if self.target.bound == "<=" else value >= self.target.limit

@@ -37,6 +37,12 @@ CASES = {
     "a bound from above on the value is missed above it": Case(
         Figure("a", "s", [1.1], target=Target("value", "<=", 1.0)), 1.1, None, False
     ),
+    "a bound on the worst looks at the worst": Case(
+        Figure("a", "s", [9.0, 1.0, 2.0], target=Target("worst", "<=", 8.0)), 2.0, None, False
+    ),
+    "the worst from below is the least": Case(
+        Figure("a", "s", [9.0, 1.0, 2.0], target=Target("worst", ">=", 1.5)), 2.0, None, False
+    ),
     "a bound from below on the ratio looks at the ratio, not at the value": Case(
         Figure("a", "s", [9.0], ("other", [10.0]), Target("ratio", ">=", 0.95)), 9.0, 0.9, False
     ),
