@@ -75,7 +75,7 @@ class Operator:
         self._metrics = Metrics(self._cache)
         self._complete = False
         self._began = 0.0
-        self._untold_in_a_row = 0
+        self._resync: Resync | None = None
         self._queue: WorkQueue | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -119,7 +119,7 @@ class Operator:
         host = platform.progress_host
         await _listen(stack, progress.application(), door, host, platform.progress_port)
         followers = make_followers(self._cache, self._enqueue, controller.forget, self._cannot_read)
-        resync = Resync(self._cache, cluster, followers)
+        resync = self._resync = Resync(self._cache, cluster, followers)
         # kopf looks once which kinds are served, and never hears of one that comes later.
         await self._until_served(resync)
         self._began = asyncio.get_running_loop().time()
@@ -150,7 +150,7 @@ class Operator:
         log.info("watching %s", ", ".join(self._platform.namespaces))
         async with asyncio.TaskGroup() as group:
             group.create_task(queue.run(self._platform.workers), name="queue")
-            group.create_task(self._resync(resync), name="resync")
+            group.create_task(self._compare_often(resync), name="resync")
 
     def is_ready(self) -> bool:
         """Say whether everything was listed once."""
@@ -160,8 +160,8 @@ class Operator:
         """Return what is stuck; empty if nothing is."""
         if self._queue and self._queue.longest_turn_seconds() > _STUCK_SECONDS:
             return f"a key has been worked on for {self._queue.longest_turn_seconds():.0f} s"
-        if self._untold_in_a_row >= _DEAF_AFTER:
-            return f"the last {self._untold_in_a_row} LISTs held what no watch had told"
+        if self._resync and self._resync.deaf_for >= _DEAF_AFTER:
+            return f"the last {self._resync.deaf_for} LISTs held what a watch had not told"
         if not self._complete and self._began and self._waited() > _DEAF_SECONDS:
             return f"the watches have not told of everything for {self._waited():.0f} s"
         return ""
@@ -203,7 +203,7 @@ class Operator:
             log.exception("%s", trouble)
         return None
 
-    async def _resync(self, resync: Resync) -> None:
+    async def _compare_often(self, resync: Resync) -> None:
         """Look at everything anew from time to time: a watch may miss a deletion."""
         pause = min(_FIRST_RESYNC_SECONDS, self._platform.resync_seconds)
         while True:
@@ -211,9 +211,7 @@ class Operator:
             pause = self._platform.resync_seconds
             for namespace in self._platform.namespaces:
                 comparing = resync.compare(namespace, _PATIENCE_SECONDS)
-                untold = await self._try(comparing, "cannot compare")
-                if untold is not None:
-                    self._untold_in_a_row = self._untold_in_a_row + 1 if untold else 0
+                await self._try(comparing, "cannot compare")
             self._enqueue_all()
 
     def _enqueue_all(self) -> None:

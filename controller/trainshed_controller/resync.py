@@ -41,6 +41,13 @@ class Resync:
             JOBS: cache.jobs,
             RUNS: cache.runs,
         }
+        # Of each watch: at how many comparisons in a row it had not told of everybody.
+        self._untold_in_a_row: dict[tuple[Kind, str], int] = {}
+
+    @property
+    def deaf_for(self) -> int:
+        """Return at how many comparisons in a row one and the same watch lagged behind."""
+        return max(self._untold_in_a_row.values(), default=0)
 
     async def list_all(self, namespace: str) -> dict[Kind, Names]:
         """Return who is there of each kind. Raises ApiError where one of them cannot be listed."""
@@ -72,11 +79,14 @@ class Resync:
             except ApiError as error:
                 log.warning("cannot list %s: %s", kind[1], error)
         await asyncio.sleep(patience_seconds)
-        untold = 0
+        in_all = 0
         for kind, names in there.items():
-            untold += await self._catch_up(kind, namespace, names)
+            untold = await self._catch_up(kind, namespace, names)
+            before = self._untold_in_a_row.get((kind, namespace), 0)
+            self._untold_in_a_row[kind, namespace] = before + 1 if untold else 0
             self._shelves[kind].age(namespace, names)
-        return untold
+            in_all += untold
+        return in_all
 
     async def _catch_up(self, kind: Kind, namespace: str, names: Names) -> int:
         shelf, follow = self._shelves[kind], self._follow[kind]

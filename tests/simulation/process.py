@@ -80,7 +80,6 @@ class Process:
             self.cache, self._entrance.add, self.controller.forget, self._cannot_read
         )
         self._resync = Resync(self.cache, cluster, self._followers)
-        self._untold_in_a_row = 0
 
     async def run(self) -> str:
         """Serve until cancelled; return why the kubelet ended it, or raise what it died of."""
@@ -120,10 +119,9 @@ class Process:
             await asyncio.sleep(pause)
             pause = _RESYNC_SECONDS
             try:
-                untold = await self._resync.compare("team", _PATIENCE_SECONDS)
+                await self._resync.compare("team", _PATIENCE_SECONDS)
             except ApiError:
                 continue
-            self._untold_in_a_row = self._untold_in_a_row + 1 if untold else 0
             self._look_at_all()
 
     def _look_at_all(self) -> None:
@@ -151,7 +149,7 @@ class Process:
     def _ails(self) -> str:
         if self.queue.longest_turn_seconds() > _STUCK_SECONDS:
             return "a key is worked on for too long"
-        if self._untold_in_a_row >= _DEAF_AFTER:
+        if self._resync.deaf_for >= _DEAF_AFTER:
             return "its watches are deaf"
         return ""
 
