@@ -63,7 +63,7 @@ class Observer:
         cluster = self._cluster_of(view, newest, job)
         name = cluster.name if cluster else newest.ray_cluster if newest else ""
         pods = tuple(self._cache.pods.members(view.namespace, name)) if name else ()
-        head = await self._head_of(view, newest, pods)
+        head = await self._head_of(view, newest, job, pods)
         number = view.status.attempt + 1
         taken = self._cache.jobs.get(view.namespace, f"{view.name}-{number}")
         seen = Observed(
@@ -108,20 +108,31 @@ class Observer:
         return self._cache.clusters.get(view.namespace, name) if name else None
 
     async def _head_of(
-        self, view: RunView, newest: AttemptStatus | None, pods: tuple[PodView, ...]
+        self,
+        view: RunView,
+        newest: AttemptStatus | None,
+        job: RayJobView | None,
+        pods: tuple[PodView, ...],
     ) -> PodView | None:
         """Return the head that has the job, else the one that runs now."""
         heads = [pod for pod in pods if pod.is_head]
         known = newest.head_identity if newest else ""
         same = next((pod for pod in heads if known and pod.identity == known), None)
-        if known and same is None and newest and newest.end_time is None:
-            # Before a job is given up the API server is asked itself.
-            selector = f"ray.io/cluster={newest.ray_cluster},ray.io/node-type=head"
+        cluster = cluster_of_attempt(job, newest) if newest and newest.end_time is None else ""
+        if newest and cluster and same is None and (known or self._is_with_ray(view, newest, job)):
+            # The watch of Pods may be late. The API server is asked itself before a job is given
+            # up, and which head it is that has the job: another one's end would be taken for its.
+            selector = f"ray.io/cluster={cluster},ray.io/node-type=head"
             heads = await self._cluster.list_pods(view.namespace, selector)
             for pod in heads:
                 self._cache.pods.put(pod)
-            same = next((pod for pod in heads if pod.identity == known), None)
+            same = next((pod for pod in heads if known and pod.identity == known), None)
         return same or next((pod for pod in heads if pod.identity and not pod.deleting), None)
+
+    def _is_with_ray(self, view: RunView, newest: AttemptStatus, job: RayJobView | None) -> bool:
+        """Say whether a head has the attempt's job: KubeRay says Running before it gives it one."""
+        heard = self.snapshots.get(view.uid, newest.number) is not None
+        return heard or (job is not None and bool(job.job_status))
 
     def _with_drivers_word(self, view: RunView, seen: Observed) -> Observed:
         attempt = open_attempt(view.status)

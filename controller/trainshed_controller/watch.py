@@ -80,7 +80,9 @@ def _take_note(
     update: dict[str, str] = {}
     if job and job.cluster and not attempt.ray_cluster:
         update["ray_cluster"] = job.cluster
-    if begun and not attempt.head_identity and seen.head and seen.head.identity:
+    # KubeRay says Running before it gives the job to a head: another one may be there by then.
+    has_job = snapshot is not None or (job is not None and bool(job.job_status))
+    if has_job and not attempt.head_identity and seen.head and seen.head.identity:
         update["head_identity"] = seen.head.identity
     if update:
         attempt = attempt.model_copy(update=update)

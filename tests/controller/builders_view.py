@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pydantic import JsonValue
 
 from tests.builders import make_document
+from trainshed_api.json_object import JsonObject
 from trainshed_api.progress import Progress
 from trainshed_api.snapshot import Snapshot
 from trainshed_api.status import TrainingRunStatus
@@ -96,6 +97,28 @@ def make_head(container: str = "c1", **fields: object) -> PodView:
     pod = PodView("team", "trainshed-head-x", "head-1", "1", "trainshed", "", is_head=True)
     running = replace(pod, ready=True, container=container, node="node1")
     return replace(running, **fields)  # type: ignore[arg-type]  # as above
+
+
+def raw_pod(pod: PodView) -> JsonObject:
+    """Return a Pod that runs, as the API server has it."""
+    kind = "head" if pod.is_head else "worker"
+    labels: JsonObject = {
+        "ray.io/cluster": pod.cluster,
+        "ray.io/group": pod.group,
+        "ray.io/node-type": kind,
+        "ray.io/is-ray-node": "yes",
+    }
+    return {
+        "metadata": {"name": pod.name, "uid": pod.uid, "labels": labels},
+        "spec": {"nodeName": pod.node, "containers": [{"name": "ray"}]},
+        "status": {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": str(pod.ready)}],
+            "containerStatuses": [
+                {"name": "ray", "containerID": pod.container, "state": {"running": {}}}
+            ],
+        },
+    }
 
 
 def make_worker(group: str = "cpu", index: int = 0, **fields: object) -> PodView:

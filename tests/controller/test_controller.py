@@ -11,7 +11,13 @@ from pydantic import JsonValue
 
 from tests.builders import make_document
 from tests.controller.api_server import ApiServer, Refused, Request
-from tests.controller.builders_view import SETTINGS, make_cluster, make_head, make_worker
+from tests.controller.builders_view import (
+    SETTINGS,
+    make_cluster,
+    make_head,
+    make_worker,
+    raw_pod,
+)
 from trainshed_api.json_object import JsonObject, as_object
 from trainshed_api.snapshot import Snapshot
 from trainshed_api.status import ConditionType, TrainingRunStatus
@@ -28,7 +34,7 @@ from trainshed_controller.observe import Observer
 from trainshed_controller.prober import Prober
 from trainshed_controller.queue import WorkQueue
 from trainshed_controller.resync import Resync
-from trainshed_controller.views import read_job, read_run
+from trainshed_controller.views import read_job, read_pod, read_run
 
 
 @dataclass
@@ -122,8 +128,7 @@ async def working() -> AsyncIterator[Office]:
     cache.clusters.put(shared)
     server.put("rayclusters", {"metadata": {"name": shared.name, "uid": shared.uid}})
     for pod in pods:
-        cache.pods.put(pod)
-        server.put("pods", {"metadata": {"name": pod.name, "uid": pod.uid}})
+        cache.pods.put(read_pod(server.put("pods", raw_pod(pod))))
     cluster, jobs, metrics = server.connect(), JobsApi("", None), Metrics(cache)
 
     def look(key: Key) -> None:
@@ -171,7 +176,7 @@ async def test_a_rayjob_whose_deletion_failed_is_deleted_although_the_run_has_en
         await office.says("first", "ClusterReady", "Ready")
 
         office.server.refusals["DELETE", "rayjobs"] = (HTTPStatus.INTERNAL_SERVER_ERROR, 2)
-        office.cache.pods.put(make_head("c2", resource_version="2"))
+        office.cache.pods.put(read_pod(office.server.put("pods", raw_pod(make_head("c2")))))
         office.look_at("first")
 
         await office.has_jobs()
@@ -252,6 +257,22 @@ async def test_what_no_watch_told_is_found_by_its_version_and_read() -> None:
         assert await office.resync().compare("team", patience_seconds=0.0) == 1
 
         await until(lambda: office.status("first").holds("Complete"))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "deaf_for"), [(("pods", "pods", "pods"), 3), (("pods", "rayclusters", "pods"), 1)]
+)
+async def test_a_watch_is_deaf_that_lags_behind_again_and_again(
+    kinds: tuple[str, ...], deaf_for: int
+) -> None:
+    async with working() as office:
+        resync, names = office.resync(), {"pods": "trainshed-head-x", "rayclusters": "trainshed"}
+        for kind in kinds:
+            raw = as_object(office.server.get(kind, names[kind]))
+            office.server.put(kind, raw | {"status": {"changed": len(office.server.asked)}})
+            await resync.compare("team", patience_seconds=0.0)
+
+        assert resync.deaf_for == deaf_for
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])

@@ -9,7 +9,13 @@ import pytest
 
 from tests.builders import make_document
 from tests.controller.api_server import ApiServer
-from tests.controller.builders_view import SETTINGS, make_cluster, make_head, make_snapshot
+from tests.controller.builders_view import (
+    SETTINGS,
+    make_cluster,
+    make_head,
+    make_snapshot,
+    raw_pod,
+)
 from tests.controller.ray_heads import RayHeads
 from trainshed_api.json_object import as_object
 from trainshed_api.names import SNAPSHOT_LINE
@@ -115,6 +121,16 @@ async def test_a_last_word_is_waited_for_and_then_explains_the_end(sight: Sight)
     assert waits.status.attempts[-1].outcome is None
     assert (after.asking, after.snapshot) == (False, WORD)
     assert ends.status.attempts[-1].message == "KeyError: 'x'"
+
+
+async def test_the_head_that_has_a_job_is_asked_for_where_the_watch_is_late(sight: Sight) -> None:
+    sight.write(OPEN.model_copy(update={"head_identity": ""}))
+    sight.server.put("pods", raw_pod(make_head("c2")))  # what is known is the one before
+
+    seen = await sight.see()
+    known = reconcile(sight.view, seen, SETTINGS, datetime.now(UTC)).status.attempts[-1]
+
+    assert known.head_identity.endswith("/c2")
 
 
 async def test_where_a_head_does_not_know_the_end_is_judged_without_it(sight: Sight) -> None:
