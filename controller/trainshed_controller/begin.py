@@ -27,6 +27,7 @@ _SOON_SECONDS = 2.0
 
 def begin(turn: Turn, status: TrainingRunStatus) -> Plan:
     """Begin the next attempt when nothing of the one before is left and there is room."""
+    status = _with_late_start(turn, status)
     if turn.run.spec.suspend:
         return Plan(suspended(turn, status), delete_jobs=_leftovers(turn))
     if status.holds("Suspended"):
@@ -45,6 +46,20 @@ def begin(turn: Turn, status: TrainingRunStatus) -> Plan:
         status = turn.say(status, "Progressing", "RayJobNameTaken", message, holds=False)
         return Plan(status, again_after=30.0)
     return _begin_now(turn, status)
+
+
+def _with_late_start(turn: Turn, status: TrainingRunStatus) -> TrainingRunStatus:
+    """Note that a job was started after its attempt was given up before its start.
+
+    Its RayJob could not be deleted in time. Whether its driver still runs is a question then.
+    """
+    last, job = status.attempts[-1] if status.attempts else None, turn.seen.ray_job
+    if last is None or last.end_time is None or last.start_time is not None or job is None:
+        return status
+    if not job.job_status:
+        return status
+    late = {"start_time": last.end_time, "ray_cluster": job.cluster or last.ray_cluster}
+    return states.with_attempt(status, last.model_copy(update=late))
 
 
 def _leftovers(turn: Turn) -> tuple[RayJobView, ...]:

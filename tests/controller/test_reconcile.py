@@ -218,6 +218,20 @@ def test_a_job_that_nobody_can_ask_after_is_waited_for() -> None:
     assert (waiting.begin, alive.begin, over.begin) == (None, None, 2)
 
 
+def test_a_job_that_started_after_its_attempt_was_given_up_is_waited_for() -> None:
+    view = begun(provisioningDeadlineSeconds=60)
+    view, _ = look(view, make_seen(ray_job=make_job(deployment_status="Initializing")), 70)
+    assert view.status.attempts[0].reason == "ProvisioningDeadlineExceeded"
+    late = make_job(job_status="RUNNING", deployment_status="Running")
+    view, plan = look(view, make_seen(ray_job=late), 140)
+    assert plan.delete_jobs == (late,)
+
+    _, alive = look(view, make_seen(over=False), 145)
+    _, over = look(view, make_seen(over=True), 145)
+
+    assert (alive.begin, over.begin) == (None, 2)
+
+
 def test_suspend_asks_the_driver_then_waits_its_grace_then_deletes() -> None:
     job = make_job(job_status="RUNNING", deployment_status="Running")
     live = running(gracePeriodSeconds=30)
