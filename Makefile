@@ -34,7 +34,7 @@ run: setup ## Train manifests/trainingrun.yaml on the handwritten digits
 ##@ Check (docs/testing.md)
 # Two processes side by side: numeric libraries that each take all cores only fight each other.
 check test room: export OMP_NUM_THREADS ?= 1
-.PHONY: check test room lint types layers soak faults
+.PHONY: check test room lint types layers soak faults seams
 check: lint types layers ## lint, types, layers, every test that starts neither Ray nor an API server
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not (ray or control_plane or e2e or gpu)" $(PYTEST_ARGS)
 
@@ -60,6 +60,9 @@ soak: setup ## Play the controller's world by seed, in virtual time: make soak S
 
 faults: setup ## Put faults into the sources, one by one, and see which the tests catch
 	@$(BIN)/python -m hack.faults $(FAULTS_ARGS)
+
+seams: setup ## Which private part of Ray another release changed: make seams RAY=2.59.0
+	@hack/seams.sh "$(RAY)"
 
 ##@ A Kubernetes on this machine
 # What the tests of a cluster load; the operator is KubeRay's own where its image is named.
