@@ -116,7 +116,11 @@ class OwnBlocks:
         """Yield the pieces' rows, read and transformed in this process."""
         wanted = _Parts(reading(self._plan), parts(self._plan, pieces))
         # A whole table is one item: torch's collation row by row costs more than the reading.
-        yield from torch.utils.data.DataLoader(wanted, batch_size=None, collate_fn=_as_it_is)
+        # It draws a seed for workers that it does not have, in this thread and at any time: from
+        # torch's own generator that would change what dropout does, each time differently.
+        yield from torch.utils.data.DataLoader(
+            wanted, batch_size=None, collate_fn=_as_it_is, generator=torch.Generator()
+        )
 
     def stream(self, at: Pass, pieces: list[Piece]) -> Iterator[Columns]:  # noqa: ARG002
         """Yield the rank's rows of a pass; augmentation comes later, in this process too."""
