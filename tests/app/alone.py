@@ -60,8 +60,10 @@ class Left:
         return last
 
 
-def train_alone(home: Path, spec: Mapping[str, JsonValue], *, fresh: bool = False) -> Left:
-    """Run the next attempt of a run whose paths lie under `home`."""
+def train_alone(
+    home: Path, spec: Mapping[str, JsonValue], *, fresh: bool = False, stop: Stop | None = None
+) -> Left:
+    """Run the next attempt of a run whose paths lie under `home`; `stop` may be told to end it."""
     prepared = prepare(make_run(**spec), Place(home))
     found, refused = resume.choose(prepared, home, fresh)
     attempt = prepared.folder.claim(prepared.spec_hash, fresh)
@@ -71,7 +73,7 @@ def train_alone(home: Path, spec: Mapping[str, JsonValue], *, fresh: bool = Fals
     coordinator = cast("Client", Coordinator(launch.started))
     worker = Worker(make_job(launch, attempt), coordinator)
     display = Shown()
-    driver = Driver(prepared, attempt, display, Stop())
+    driver = Driver(prepared, attempt, display, stop or Stop())
     for note in refused:
         driver.warn(note)
     work = Work(worker, dict(prepared.spec.config))

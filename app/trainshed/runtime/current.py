@@ -9,14 +9,22 @@ from typing import TYPE_CHECKING
 import ray.train.torch
 import torch
 
-from trainshed.runtime.evaluation import Score, Tensors, exact_means, same_buffers
+from trainshed.runtime.evaluation import (
+    EvaluationStoppedError,
+    Score,
+    Tensors,
+    evaluating,
+    exact_means,
+    same_buffers,
+    until_stopped,
+)
 from trainshed.runtime.examples import keep_examples
 from trainshed.runtime.feeds import Feeds
 from trainshed.runtime.loop import Loop
 from trainshed.runtime.meter import CHECKPOINTING, EVALUATING, WAITING
 from trainshed.runtime.own_loop import OwnLoop
 from trainshed.runtime.reproducible import sum_in_rank_order
-from trainshed.runtime.state import Stateful, unwrapped
+from trainshed.runtime.state import Stateful, random_state, set_random_state, unwrapped
 from trainshed.runtime.tracked import Scheduler, Tracked
 from trainshed_api.progress import Evaluated, ResumePoint, Started, WarningEvent
 
@@ -79,6 +87,7 @@ class Run:
         self.own_loop = OwnLoop(job, coordinator, self._feeds, self.warn)
         self._batch: Batch | None = None
         self._weighted = False
+        self._in_step = False
 
     @property
     def step(self) -> int:
@@ -154,7 +163,9 @@ class Run:
                 if batch is None:
                     return
                 self._batch, self._weighted = batch, False
+                self._in_step = steps
                 yield tensors
+                self._in_step = False
                 if steps:
                     self._check_weights(batch)
                     self._loop.end_step(batch.total)
@@ -192,18 +203,12 @@ class Run:
         """Show scalars as progress: rank 0's means since the last look. No device is waited for.
 
         Raises:
-            ValueError: for more than a single number.
+            ValueError: for what is no single number; names it.
         """
         if self.rank:
             return
-        board = self._loop.board
-        with board.lock:
-            for name, value in scalars.items():
-                tensor = value.detach() if isinstance(value, torch.Tensor) else torch.tensor(value)
-                if tensor.numel() != 1:
-                    shape = tuple(tensor.shape)
-                    raise ValueError(f"log: {name} has the shape {shape}, want a single number")
-                board.logged.setdefault(name, []).append(tensor.reshape(()))
+        for name, value in scalars.items():
+            self._loop.board.logged.add(name, value)
 
     def evaluate(self, score: Score, dataset: str = "valid") -> dict[str, float]:
         """Return exact means over all rows of a dataset, as `<dataset>.<name>`. A collective.
@@ -214,21 +219,27 @@ class Run:
 
         Raises:
             RuntimeError: before `track(model)`.
+            StopTraining: when the run was asked to stop, unless a step is under way.
         """
         loop = self._loop
         if loop.tracked is None:
             raise RuntimeError("evaluate needs track(model) before")
         module = unwrapped(loop.tracked.model)
-        was_training = module.training
+        random_before = random_state()
         with loop.meter.inside(EVALUATING):
             same_buffers(module)
-            module.eval()
             at = self._feeds.passing(dataset, "exact", loop.position)
             feed = self._feeds.feed(dataset)
-            batches = ((self._on_device(b), b.rows) for b in feed.batches(at))
-            with torch.no_grad(), self.autocast():
-                means = exact_means(batches, score, module, loop.control)
-            module.train(was_training)
+            try:
+                with contextlib.closing(feed.batches(at)) as fed, evaluating(module):
+                    there = ((self._on_device(batch), batch.rows) for batch in fed)
+                    batches = until_stopped(there, loop.control, self._may_cut)
+                    with torch.no_grad(), self.autocast():
+                        means = exact_means(batches, score, module, loop.control)
+            except EvaluationStoppedError:
+                # The next attempt evaluates anew, from where this one began to.
+                set_random_state(random_before)
+                loop.stop_here()
         metrics = {f"{dataset}.{name}": value for name, value in means.items()}
         loop.metrics.update(metrics)
         evaluated = Evaluated(
@@ -292,6 +303,10 @@ class Run:
         """Wait for the last checkpoint and say how it ended. A collective."""
         self.own_loop.finish()
         self._loop.finish(stopped)
+
+    def _may_cut(self) -> bool:
+        """Say whether to stop here: in the middle of a step what follows it would be lost."""
+        return self._loop.wants_stop and not self._in_step
 
     def _resume_point(self) -> ResumePoint | None:
         start, position = self._loop.saver.start, self._loop.saver.position

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
 
 Tensors = dict[str, torch.Tensor]
 Score = Callable[[torch.nn.Module, Tensors], Mapping[str, torch.Tensor]]
+B = TypeVar("B")
+
+# Ranks wait there for the slowest batch, and who stops has to hear of it well within its grace.
+SECONDS_BETWEEN_MEETINGS = 2.0
 
 
 def same_buffers(module: torch.nn.Module) -> None:
@@ -20,6 +26,62 @@ def same_buffers(module: torch.nn.Module) -> None:
     if dist.is_initialized() and dist.get_world_size() > 1:
         for buffer in module.buffers():
             dist.broadcast(buffer, src=0)
+
+
+class EvaluationStoppedError(Exception):
+    """The run was asked to stop before an evaluation had seen all rows; on all ranks alike."""
+
+
+@contextlib.contextmanager
+def evaluating(module: torch.nn.Module) -> Iterator[None]:
+    """Have a module evaluate, then each of its parts as it was: a frozen one stays frozen."""
+    were = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, was_training in were:
+            part.training = was_training
+
+
+def until_stopped(
+    batches: Iterable[B],
+    control: Control,
+    wants_stop: Callable[[], bool],
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[B]:
+    """Yield the batches of this rank, and hear on the way of a stop that rank 0 heard of.
+
+    Ranks may have different numbers of batches, so they meet by time: who is through goes on to
+    meet the others until all are.
+
+    Args:
+        control: of the ranks.
+        wants_stop: whether this rank heard of a stop.
+        clock: seconds that only go on.
+
+    Raises:
+        EvaluationStoppedError: at the same meeting on all ranks.
+    """
+    last_met = clock()
+    for batch in batches:
+        yield batch
+        if clock() - last_met >= SECONDS_BETWEEN_MEETINGS:
+            _meet(control, wants_stop, is_through=False)
+            last_met = clock()
+    while not _meet(control, wants_stop, is_through=True):
+        pass
+
+
+def _meet(control: Control, wants_stop: Callable[[], bool], *, is_through: bool) -> bool:
+    """Return whether all ranks are through. A collective."""
+    # numbers has shape (2,)
+    numbers = torch.tensor([int(not is_through), int(wants_stop())], dtype=torch.int64)
+    control.sum(numbers)
+    under_way, stops = numbers.tolist()
+    if under_way and stops:
+        raise EvaluationStoppedError
+    return not under_way
 
 
 def exact_means(
@@ -50,15 +112,16 @@ def exact_means(
                 raise ValueError(
                     f"evaluate: {name} has shape {tuple(values.shape)}, want ({rows},): one a row"
                 )
-            total = values.detach().to(torch.float64).sum().cpu()
-            sums[name] = sums.get(name, torch.zeros((), dtype=torch.float64)) + total
+            total = values.detach().to(torch.float64).sum()
+            sums[name] = sums[name] + total if name in sums else total
     names = _leader_names(control, list(sums))
     counts = torch.tensor([count], dtype=torch.int64)
     control.sum(counts)
     if not int(counts):
         raise ValueError("evaluate: the dataset has no rows")
     # totals has shape (names,)
-    totals = torch.stack([sums.get(name, torch.zeros((), dtype=torch.float64)) for name in names])
+    none = torch.zeros((), dtype=torch.float64)
+    totals = torch.stack([sums.get(name, none).cpu() for name in names])
     control.sum(totals)
     return {name: float(total) / int(counts) for name, total in zip(names, totals, strict=True)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 
@@ -100,9 +100,28 @@ class Loop:
         """
         self.position = Position(epoch=self.position.epoch + 1, step=self.position.step)
         if self._reporter and self.job.checkpoint.best:
-            self.board.settle()
+            self.board.logged.flush()
             check_best_metric(self.job, self._reported())
         self._boundary(epoch_ended=True)
+
+    @property
+    def wants_stop(self) -> bool:
+        """Say whether rank 0 heard that the run is to stop; False on all others."""
+        return bool(self._reporter and self._reporter.stop_reason)
+
+    def stop_here(self) -> NoReturn:
+        """Write a checkpoint of what is done and stop, between two steps. A collective.
+
+        Raises:
+            StopTraining: always.
+            NonFiniteLossError: when a rank's loss was no finite number.
+        """
+        agreed = self._agree()
+        if agreed.bad_step is not None:
+            raise NonFiniteLossError(f"the loss is NaN or infinite at step {agreed.bad_step}")
+        self._save_if(self.job.writes_checkpoints)
+        self._register(agreed.written)
+        raise StopTraining
 
     def fail(self, failure: Failure) -> None:
         """Say that the training function raised, and where this worker's time went until then."""
@@ -149,16 +168,19 @@ class Loop:
         agreed = self._agree()
         if agreed.bad_step is not None:
             raise NonFiniteLossError(f"the loss is NaN or infinite at step {agreed.bad_step}")
-        if due or (agreed.stop and self.job.writes_checkpoints):
-            with self.meter.inside(CHECKPOINTING):
-                self.saver.begin(self.tracked, self.position, self._reported(), self._mark)
+        self._save_if(due or (agreed.stop and self.job.writes_checkpoints))
         self._register(agreed.written)
         if agreed.stop:
             raise StopTraining
 
+    def _save_if(self, is_due: bool) -> None:
+        if is_due:
+            with self.meter.inside(CHECKPOINTING):
+                self.saver.begin(self.tracked, self.position, self._reported(), self._mark)
+
     def _reported(self) -> dict[str, float]:
         """Return the last known metrics; what was logged is known on rank 0 only."""
-        return {**self.metrics, **self.board.known()}
+        return {**self.metrics, **self.board.logged.means()}
 
     def _register(self, written: int) -> None:
         with self.meter.inside(CHECKPOINTING):
@@ -169,7 +191,7 @@ class Loop:
         agreed = self.control.agree(
             Proposal(
                 next_step=next_agreement(self.position.step, pace),
-                stop=bool(self._reporter and self._reporter.stop_reason),
+                stop=self.wants_stop,
                 written=self.saver.num_written,
                 seconds=self.meter.seconds(),
                 bad_step=self._bad_step(),

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import torch
-
-from trainshed_api.progress import Event, Progress
+from trainshed.runtime.logged import Logged
+from trainshed_api.progress import Event, Progress, WarningEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from trainshed.runtime.client import Client
 
+logger = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_CALLS = 0.5
 
 
 @dataclass
 class Scoreboard:
-    """What the loop leaves for the reporter; every field is replaced or appended under the lock."""
+    """What the loop leaves for the reporter; events are replaced or appended under the lock."""
 
     epochs: int | None
     steps: int | None = None
@@ -32,23 +33,9 @@ class Scoreboard:
     rate: float | None = None
     data_wait_percent: float | None = None
     eta_seconds: float | None = None
-    logged: dict[str, list[torch.Tensor]] = field(default_factory=dict)
-    means: dict[str, float] = field(default_factory=dict)
+    logged: Logged = field(default_factory=Logged)
     events: list[Event] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def settle(self) -> None:
-        """Turn what was logged since the last time into means; waits for the device."""
-        with self.lock:
-            logged, self.logged = self.logged, {}
-        means = {name: _mean(values) for name, values in logged.items()}
-        with self.lock:
-            self.means.update(means)
-
-    def known(self) -> dict[str, float]:
-        """Return the last mean of all that was logged and settled."""
-        with self.lock:
-            return dict(self.means)
 
 
 class Reporter:
@@ -60,6 +47,7 @@ class Reporter:
         self._board = board
         self._ended = threading.Event()
         self._last_step = board.step
+        self._has_complained = False
         self.stop_reason: str | None = None
         self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
         self._thread.start()
@@ -68,28 +56,47 @@ class Reporter:
         """Send what is left and end the thread."""
         self._ended.set()
         self._thread.join()
+        self._board.logged.flush()
         self.send()
 
     def _run(self) -> None:
         while not self._ended.wait(SECONDS_BETWEEN_CALLS):
-            self.send()
+            try:
+                self.send()
+            except Exception as error:  # without this thread nobody hears of a stop
+                self._complain(error)
 
     def send(self) -> None:
         """Send now what is there; waits until it is known."""
         board = self._board
-        board.settle()
+        board.logged.settle()
         with board.lock:
             events, board.events = board.events, []
             seconds = dict(board.seconds)
-        if board.step != self._last_step:
-            self._last_step = board.step
-            events = [*events, self._progress()]
-        self.stop_reason = self._coordinator.push(self._group, seconds, events)
+        step = board.step
+        progress = [self._progress()] if step != self._last_step else []
+        try:
+            self.stop_reason = self._coordinator.push(self._group, seconds, [*events, *progress])
+        except BaseException:
+            with board.lock:
+                board.events = [*events, *board.events]
+            raise
+        self._last_step = step
+
+    def _complain(self, error: Exception) -> None:
+        """Say once that progress cannot be told; a stop is asked for again all the same."""
+        if self._has_complained:
+            return
+        self._has_complained = True
+        logger.exception("progress was not told")
+        message = f"progress was not told for a while: {type(error).__name__}: {error}"
+        with self._board.lock:
+            self._board.events.append(WarningEvent(time=time.time(), message=message))
 
     def _progress(self) -> Progress:
         board = self._board
         percent = int(100 * board.step / board.steps) if board.steps else None
-        means = board.known()
+        means = board.logged.means()
         return Progress(
             time=time.time(),
             epoch=board.epoch,
@@ -103,8 +110,3 @@ class Reporter:
             data_wait_percent=board.data_wait_percent,
             eta_seconds=board.eta_seconds,
         )
-
-
-def _mean(values: Sequence[torch.Tensor]) -> float:
-    """Return the mean of scalars; mostly in the reporter's thread: a device is waited for."""
-    return float(torch.stack([value.float() for value in values]).mean().item())

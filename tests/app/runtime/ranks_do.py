@@ -7,7 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from trainshed.runtime.control import Agreement, Control, Proposal
-from trainshed.runtime.evaluation import exact_means, same_buffers
+from trainshed.runtime.evaluation import (
+    EvaluationStoppedError,
+    exact_means,
+    same_buffers,
+    until_stopped,
+)
 from trainshed.runtime.meter import WORKER_BUCKETS
 
 BAD_STEPS: tuple[int | None, ...] = (None, 9, 7)
@@ -26,6 +31,8 @@ class Done:
     told: int
     means: dict[str, float]
     nothing: dict[str, float]
+    whole: int
+    cut: int
 
 
 def do_all(rank: int) -> Done:
@@ -42,7 +49,34 @@ def do_all(rank: int) -> Done:
     gathered = [part.tolist() for part in control.gather(torch.full((2,), float(rank)))]
     told = control.from_leader(40 + rank)
     means, nothing = evaluate(rank, control)
-    return Done(control.leads, fine, bad, gathered, told, means, nothing)
+    whole, cut = (count_batches(rank, control, stop_after) for stop_after in (None, 3))
+    return Done(control.leads, fine, bad, gathered, told, means, nothing, whole, cut)
+
+
+def count_batches(rank: int, control: Control, stop_after: int | None) -> int:
+    """Return how many of its batches a rank saw: negative where it was stopped on the way.
+
+    They meet after each batch, and have 2, 7 and 40 of them; rank 0 hears of a stop while it waits
+    for the others.
+    """
+    asked, seen, seconds = 0, 0, 0.0
+
+    def wants_stop() -> bool:
+        nonlocal asked
+        asked += 1
+        return rank == 0 and stop_after is not None and asked > stop_after
+
+    def clock() -> float:
+        nonlocal seconds
+        seconds += 10.0
+        return seconds
+
+    try:
+        for _ in until_stopped(range((2, 7, 40)[rank]), control, wants_stop, clock):
+            seen += 1
+    except EvaluationStoppedError:
+        return -seen
+    return seen
 
 
 def evaluate(rank: int, control: Control) -> tuple[dict[str, float], dict[str, float]]:

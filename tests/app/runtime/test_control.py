@@ -88,6 +88,11 @@ def test_states_are_gathered_in_rank_order(ranks: list[Done]) -> None:
     assert [rank.told for rank in ranks] == [40] * 3
 
 
+def test_all_ranks_stop_an_evaluation_at_the_same_meeting(ranks: list[Done]) -> None:
+    assert [rank.whole for rank in ranks] == [2, 7, 40]
+    assert [rank.cut for rank in ranks] == [-2, -4, -4]
+
+
 def test_evaluation_counts_each_row_once_with_the_leaders_statistics(ranks: list[Done]) -> None:
     # Rows 0..10 less rank 0's mean of 1; a rank without rows knows the names nevertheless.
     for rank in ranks:

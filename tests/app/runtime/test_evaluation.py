@@ -1,5 +1,6 @@
 """Scores over all rows, on one rank; test_control.py has several."""
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
@@ -7,7 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from trainshed.runtime.control import Control
-from trainshed.runtime.evaluation import exact_means
+from trainshed.runtime.evaluation import (
+    SECONDS_BETWEEN_MEETINGS,
+    EvaluationStoppedError,
+    evaluating,
+    exact_means,
+    until_stopped,
+)
 
 
 def batches_of(*sizes: int) -> Iterator[tuple[dict[str, Tensor], int]]:
@@ -42,3 +49,39 @@ def test_a_score_of_another_shape_is_refused() -> None:
 def test_no_row_has_no_mean() -> None:
     with pytest.raises(ValueError, match="evaluate: the dataset has no rows"):
         exact_means(batches_of(0), lambda _, batch: batch, nn.Identity(), Control())
+
+
+def make_partly_frozen() -> nn.Sequential:
+    module = nn.Sequential(nn.BatchNorm1d(1), nn.Sequential(nn.Dropout(), nn.BatchNorm1d(1)))
+    module.train()
+    list(module.modules())[-1].eval()
+    return module
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_was_frozen_before_an_evaluation_is_so_after_it(fails: bool) -> None:
+    module = make_partly_frozen()
+    before = [part.training for part in module.modules()]
+
+    with contextlib.suppress(ZeroDivisionError), evaluating(module):
+        during = [part.training for part in module.modules()]
+        if fails:
+            raise ZeroDivisionError
+
+    assert not any(during)
+    assert [part.training for part in module.modules()] == before == [True, True, True, True, False]
+
+
+def test_a_stop_is_heard_between_two_batches_of_an_evaluation() -> None:
+    clock, seen = iter(range(100)), list[int]()
+    step = SECONDS_BETWEEN_MEETINGS / 2
+    batches = until_stopped(range(50), Control(), lambda: True, lambda: next(clock) * step)
+
+    with pytest.raises(EvaluationStoppedError):
+        seen.extend(batches)
+
+    assert seen == [0, 1]
+
+
+def test_an_evaluation_that_is_through_when_it_hears_of_a_stop_counts() -> None:
+    assert list(until_stopped(range(3), Control(), lambda: True, lambda: 0.0)) == [0, 1, 2]

@@ -5,9 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-import pytest
-import torch
-
 from trainshed.runtime.reporter import Reporter, Scoreboard
 from trainshed_api.progress import Event, Progress, WarningEvent
 
@@ -17,9 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Coordinator:
-    """Takes in what a reporter sends; stands for the actor."""
+    """Takes in what a reporter sends; stands for the actor, which at first may fail."""
 
     stop: str | None = None
+    failures: int = 0
     events: list[Event] = field(default_factory=list)
     seconds: list[dict[str, float]] = field(default_factory=list)
     heard: threading.Event = field(default_factory=threading.Event)
@@ -27,6 +25,9 @@ class Coordinator:
     def push(self, group: int, seconds: Mapping[str, float], events: Sequence[Event]) -> str | None:
         """Take it in."""
         assert group == 3
+        if self.failures:
+            self.failures -= 1
+            raise ConnectionError("away")
         self.seconds.append(dict(seconds))
         self.events.extend(events)
         self.heard.set()
@@ -37,30 +38,11 @@ def make_reporter(board: Scoreboard, coordinator: Coordinator) -> Reporter:
     return Reporter(cast("Client", coordinator), 3, board)
 
 
-def log(board: Scoreboard, **values: float) -> None:
-    with board.lock:
-        for name, value in values.items():
-            board.logged.setdefault(name, []).append(torch.tensor(value))
-
-
-def test_what_was_logged_becomes_means_and_the_last_ones_are_kept() -> None:
-    board = Scoreboard(epochs=5)
-    for loss in (1.0, 2.0, 6.0):
-        log(board, loss=loss)
-    log(board, rate=0.5)
-    board.settle()
-    assert board.known() == {"loss": 3.0, "rate": 0.5}
-
-    log(board, loss=1.0)
-    board.settle()
-    assert board.known() == {"loss": 1.0, "rate": 0.5}
-
-
 def test_an_end_sends_all_that_is_left() -> None:
     board, coordinator = Scoreboard(epochs=2, steps=8), Coordinator()
     reporter = make_reporter(board, coordinator)
     board.epoch, board.step, board.seconds = 1, 4, {"training": 2.0}
-    log(board, loss=1.0)
+    board.logged.add("loss", 1.0)
     with board.lock:
         board.events.append(WarningEvent(time=1.0, message="look"))
     reporter.close()
@@ -89,10 +71,15 @@ def test_a_reason_to_stop_comes_back() -> None:
     assert reporter.stop_reason == "Interrupted"
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64, torch.int64])
-def test_numbers_of_any_type_are_averaged(dtype: torch.dtype) -> None:
+def test_a_failure_to_tell_is_said_once_and_a_stop_is_heard_after_it() -> None:
+    coordinator = Coordinator(stop="Interrupted", failures=3)
     board = Scoreboard(epochs=1)
-    board.logged["n"] = [torch.tensor(1).to(dtype), torch.tensor(2).to(dtype)]
-    board.settle()
+    with board.lock:
+        board.events.append(WarningEvent(time=1.0, message="look"))
+    reporter = make_reporter(board, coordinator)
+    assert coordinator.heard.wait(30)
+    reporter.close()
 
-    assert board.known() == {"n": 1.5}
+    assert reporter.stop_reason == "Interrupted"
+    said = [event.message for event in coordinator.events if isinstance(event, WarningEvent)]
+    assert said == ["look", "progress was not told for a while: ConnectionError: away"]
