@@ -61,7 +61,7 @@ class FeedSpec(SpecModel):
         ge=0,
         le=MOST_COUNT,
         description="Batches made ready ahead of the one in use.",
-        json_schema_extra=annotate("app", "never"),
+        json_schema_extra=annotate("app", "suspended"),
     )
     dtypes: dict[str, DtypeName] = Field(
         default_factory=dict,

@@ -1,4 +1,9 @@
-"""The identity of a run: what decides whether a stored run and a file are the same training."""
+"""The identity of a run: what decides whether a stored run and a file are the same training.
+
+A run outlives the release that began it, so there are two hashes. `spec_hash` has the form that the
+first release wrote, and every release writes and accepts it: up or down, a spec that uses no later
+field has the same. `training_hash` leaves out what has become known to set only speed.
+"""
 
 from __future__ import annotations
 
@@ -6,36 +11,64 @@ import hashlib
 import json
 from typing import TYPE_CHECKING
 
-from trainshed_api.schema import normalise_json
+from trainshed_api.schema import SpecModel, normalise_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pydantic import JsonValue
+    from pydantic.fields import FieldInfo
 
     from trainshed_api.v1alpha1 import TrainingRunSpec
 
-_HASHED = ("train", "entrypoint", "config", "framework", "batchSize", "precision", "seed", "data")
-# Where and how fast rows are prepared does not change which rows come.
-_DATA_NOT_HASHED = ("placement", "cpus")
-_DATASET_NOT_HASHED = ("cache",)
+# What the first release hashed, whole where nothing below it is named. Closed: what is not here is
+# hashed only where it makes another training and somebody set it, so a field that is added with
+# a default changes no hash that is written down.
+_FIRST_FORM = frozenset(
+    f"{place}{name}"
+    for place, names in (
+        ("", "train entrypoint config framework batchSize precision seed data"),
+        ("data.", "loader datasets"),
+        ("data.datasets.*.", "read transforms shuffle augment split feed"),
+        ("data.datasets.*.read.", "format path columns use options"),
+        ("data.datasets.*.transforms[].", "use kind options batchSize"),
+        ("data.datasets.*.shuffle.", "mode bufferSize"),
+        ("data.datasets.*.augment[].", "use options"),
+        ("data.datasets.*.feed.", "prefetchBatches dtypes lastBatch"),
+    )
+    for name in names.split()
+)
+# It never changes, but where a run leaves its files makes no other training.
+_NO_TRAINING = frozenset({"storage"})
 
 _ABSENT = "(not set)"
 
 
 def hashed_part(spec: TrainingRunSpec) -> dict[str, JsonValue]:
     """Return the part of the spec, defaults filled, that makes another training when it changes."""
-    whole = spec.to_dict()
-    part = {name: whole[name] for name in _HASHED if name in whole}
-    data = part.get("data")
-    if isinstance(data, dict):
-        part["data"] = _drop_placement(data)
-    return part
+    return _part(spec, speed=False)
 
 
 def spec_hash(spec: TrainingRunSpec) -> str:
-    """Return the SHA-256 of the hashed part as hex; order of keys and 5.0 for 5 do not matter."""
-    return hashlib.sha256(canonical_json(hashed_part(spec)).encode()).hexdigest()
+    """Return the SHA-256 of a spec as hex: every release has the same while no later field is set.
+
+    Order of keys and 5.0 for 5 do not matter.
+    """
+    return _sha256(_part(spec, speed=True))
+
+
+def training_hash(spec: TrainingRunSpec) -> str:
+    """Return the SHA-256 of the hashed part as hex."""
+    return _sha256(hashed_part(spec))
+
+
+def same_training(spec: TrainingRunSpec, recorded: str, recorded_training: str) -> bool:
+    """Say whether a spec is the training that was written down.
+
+    recorded: its spec_hash, by any release. recorded_training: its training_hash; empty where an
+    earlier release wrote.
+    """
+    return recorded == spec_hash(spec) or recorded_training == training_hash(spec)
 
 
 def canonical_json(value: JsonValue) -> str:
@@ -60,16 +93,56 @@ def diff(old_part: dict[str, JsonValue], new_part: dict[str, JsonValue]) -> list
     ]
 
 
-def _drop_placement(data: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    kept = {name: value for name, value in data.items() if name not in _DATA_NOT_HASHED}
-    datasets = kept.get("datasets")
-    if isinstance(datasets, dict):
-        kept["datasets"] = {
-            name: {k: v for k, v in dataset.items() if k not in _DATASET_NOT_HASHED}
-            for name, dataset in datasets.items()
-            if isinstance(dataset, dict)
-        }
-    return kept
+def _sha256(part: dict[str, JsonValue]) -> str:
+    return hashlib.sha256(canonical_json(part).encode()).hexdigest()
+
+
+def _part(spec: TrainingRunSpec, *, speed: bool) -> dict[str, JsonValue]:
+    """Return what is hashed; speed: with what the first release took for more than speed."""
+    return _fields(spec, spec.to_dict(), "", speed)
+
+
+def _fields(
+    model: SpecModel, written: dict[str, JsonValue], place: str, speed: bool
+) -> dict[str, JsonValue]:
+    part: dict[str, JsonValue] = {}
+    for attribute, field in type(model).model_fields.items():
+        name, value = field.alias or attribute, getattr(model, attribute)
+        if name in written and _is_hashed(field, value, f"{place}{name}", speed):
+            part[name] = _below(value, written[name], f"{place}{name}", speed)
+            if part[name] == {} and _is_later_section(field, f"{place}{name}"):
+                del part[name]
+    return part
+
+
+def _below(value: object, written: JsonValue, place: str, speed: bool) -> JsonValue:
+    """Return of a value what is hashed; what is no model and holds none is hashed as written."""
+    if isinstance(value, SpecModel) and isinstance(written, dict):
+        return _fields(value, written, f"{place}.", speed)
+    if isinstance(value, dict) and isinstance(written, dict):
+        return {key: _below(value[key], item, f"{place}.*", speed) for key, item in written.items()}
+    if isinstance(value, tuple) and isinstance(written, list):
+        pairs = zip(value, written, strict=True)
+        return [_below(item, text, f"{place}[]", speed) for item, text in pairs]
+    return written
+
+
+def _is_hashed(field: FieldInfo, value: object, place: str, speed: bool) -> bool:
+    extra = field.json_schema_extra
+    assert isinstance(extra, dict), f"{place}: every field says when it may change"
+    lasting = extra["mutable"] == "never" and place not in _NO_TRAINING
+    if place in _FIRST_FORM:
+        return lasting or speed
+    return lasting and value != _default(field)
+
+
+def _is_later_section(field: FieldInfo, place: str) -> bool:
+    """Say whether a field only holds others; one that may be left out says something by itself."""
+    return place not in _FIRST_FORM and isinstance(_default(field), SpecModel)
+
+
+def _default(field: FieldInfo) -> object:
+    return field.get_default(call_default_factory=True, validated_data={})
 
 
 def _flatten(value: JsonValue, path: str) -> Iterator[tuple[str, str]]:

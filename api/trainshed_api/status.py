@@ -119,6 +119,9 @@ class AttemptStatus(StatusModel):
     number: int = Field(description="1 for the first.")
     generation: int = Field(description="Generation of the spec that it runs.")
     spec_hash: str = Field(default="", description="Identity of the training that it belongs to.")
+    training_hash: str = Field(
+        default="", description="The same without what only sets speed; earlier releases lack it."
+    )
     ray_job: str = Field(description="Name of its RayJob.")
     job_id: str = Field(description="Its submission id in Ray.")
     ray_cluster: str = Field(default="", description="Name of the RayCluster it runs on.")

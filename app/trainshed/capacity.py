@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from trainshed.data.plan import Room
+from trainshed.data.size import Room, WorkerNode
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import NODE_GROUP_LABEL
 from trainshed_api.quantity import parse_bytes, parse_cores
@@ -177,14 +178,21 @@ def worker_label(spec: TrainingRunSpec, cluster: Cluster) -> Mapping[str, str]:
 def memory_room(spec: TrainingRunSpec, cluster: Cluster) -> Room:
     """Return the memory that caches may count on."""
     wanted = worker_resources(spec)
+    nodes = [
+        WorkerNode(fits, _known(node, "memory"), _known(node, "object_store_memory"))
+        for node in cluster.within(spec.workers.group)
+        if (fits := min(_fits(node.total, wanted), spec.workers.count))
+    ]
     worker = int(wanted.get("memory", 0))
     if not worker:
         # What is left of a node when as many workers as it holds share it.
-        shares = [
-            node.total.get("memory", 0.0) / fits
-            for node in cluster.within(spec.workers.group)
-            if (fits := min(_fits(node.total, wanted), spec.workers.count))
-        ]
-        worker = int(min(shares, default=0))
+        worker = min(((node.memory or 0) // node.workers for node in nodes), default=0)
     theirs = cluster.within(spec.data.placement) or cluster.nodes
-    return Room(worker, int(sum(node.total.get("object_store_memory", 0.0) for node in theirs)))
+    store = int(sum(node.total.get("object_store_memory", 0.0) for node in theirs))
+    return Room(worker, store, tuple(nodes))
+
+
+def _known(node: Node, name: str) -> int | None:
+    """Return what a node has; None where it does not say, or says that nobody counts it."""
+    amount = node.total.get(name, math.inf)
+    return int(amount) if math.isfinite(amount) else None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from trainshed.data.plan import DatasetPlan, megabytes
+from trainshed.data.memory import kept_of
 from trainshed.data.split import training_split
 from trainshed_api.quantity import parse_cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from trainshed.data.plan import DatasetPlan
     from trainshed.preflight import Prepared
 
 
@@ -33,6 +34,8 @@ def explain_lines(prepared: Prepared) -> Iterator[str]:
         yield f"dataset {plan.name}:"
         for step in _steps(plan, spec.batch_size, workers.count):
             yield f"  {step}"
+    for note in prepared.notes:
+        yield f"note: {note}"
 
 
 def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str]:
@@ -45,8 +48,9 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str
         yield "shuffle   files, other in each epoch"
     for function in plan.transforms:
         yield f"transform {function.use} ({function.kind})"
-    size = f", about {megabytes(plan.num_bytes)} in all" if plan.num_bytes is not None else ""
+    size = f", {plan.size.say()} in all" if plan.size else ""
     yield f"cache     {plan.cache}: {plan.reason}{size}"
+    yield from _memory(plan, num_workers)
     if plan.shuffle.mode in ("blocks", "global"):
         yield f"shuffle   {plan.shuffle.mode}, other in each epoch"
     yield f"split     {'each worker its share' if plan.split else 'every worker all rows'}"
@@ -61,3 +65,18 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str
         yield f"batch     {steps} steps of {batch_size} rows over {num_workers} workers"
     dtypes = dict(plan.feed.dtypes) or "as they are"
     yield f"feed      {plan.feed.prefetch_batches} batches ahead, dtypes {dtypes}"
+
+
+def _memory(plan: DatasetPlan, num_workers: int) -> Iterator[str]:
+    """Yield what is kept where; several workers on a node share what lies in its object store."""
+    kept = kept_of(plan, num_workers)
+    if kept is None:
+        return
+    places = {
+        "in the object stores of the data's nodes": kept.store,
+        "at once in that of a node with a worker": kept.pinned(1),
+        "in each worker": kept.worker,
+    }
+    for place, size in places.items():
+        if size.most:
+            yield f"memory    {size.say()} {place}"

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trainshed.data.size import Room, WorkerNode
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.quantity import parse_bytes, parse_cores
 
@@ -64,8 +65,10 @@ def check_fits(spec: TrainingRunSpec, machine: Machine) -> None:
         raise SpecError(problems)
 
 
-def worker_memory(spec: TrainingRunSpec, machine: Machine) -> int:
-    """Return the bytes that one worker may count on."""
-    if spec.workers.resources.memory:
-        return parse_bytes(spec.workers.resources.memory)
-    return int(machine.memory * (1 - OBJECT_STORE_SHARE) / spec.workers.count)
+def machine_room(spec: TrainingRunSpec, machine: Machine) -> Room:
+    """Return the memory that caches may count on."""
+    store = int(machine.memory * OBJECT_STORE_SHARE)
+    rest, count = machine.memory - store, spec.workers.count
+    asked = spec.workers.resources.memory
+    worker = parse_bytes(asked) if asked else rest // count
+    return Room(worker, store, (WorkerNode(count, rest, store),))

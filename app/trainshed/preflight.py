@@ -15,18 +15,20 @@ from trainshed.command import find_command
 from trainshed.data.apply import augment, transform
 from trainshed.data.columns import Columns, nbytes, num_rows
 from trainshed.data.errors import DataError
-from trainshed.data.parquet import Source, open_source, read_sample
-from trainshed.data.plan import DatasetPlan, Measured, Room, plan_dataset
+from trainshed.data.memory import check_memory
+from trainshed.data.parquet import Fragment, Source, open_source, read_sample
+from trainshed.data.plan import DatasetPlan, plan_dataset
+from trainshed.data.size import Measured, Room
 from trainshed.folder import RunFolder
 from trainshed.functions import check_config, find, find_training_function
 from trainshed.identity import folder_of
-from trainshed.machine import OBJECT_STORE_SHARE, Machine, check_fits, this_machine, worker_memory
+from trainshed.machine import Machine, check_fits, machine_room, this_machine
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import ENV_HOME
 from trainshed_api.spechash import spec_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from trainshed.capacity import Cluster
     from trainshed.identity import Identity
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from trainshed_api.v1alpha1 import DatasetSpec, TrainingRun, TrainingRunSpec
 
 SAMPLE_ROWS = 32
+# Rows differ along a dataset: as many places are looked at, at all but the first with fewer rows.
+SAMPLE_PLACES = 8
+PLACE_ROWS = 8
 
 
 @dataclass(frozen=True)
@@ -104,13 +109,12 @@ def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepa
         find_training_function(spec.train, "spec.train")
         check_config(spec.train, spec.config)
     command = find_command(spec.entrypoint, beside or home) if spec.entrypoint else ()
-    if place.cluster:
-        room = memory_room(spec, place.cluster)
-    else:
-        room = Room(worker_memory(spec, machine), int(machine.memory * OBJECT_STORE_SHARE))
+    room = memory_room(spec, place.cluster) if place.cluster else machine_room(spec, machine)
     plans = {
         name: _plan(name, dataset, spec, home, room) for name, dataset in spec.data.datasets.items()
     }
+    if here or place.cluster:  # else nobody knows the machines yet
+        notes = [*notes, *check_memory(plans.values(), room, spec.workers.count)]
     _check_batch(spec, plans)
     storage = storage_path(spec, home)
     folder = RunFolder(folder_of(run.metadata.name, place.identity, storage))
@@ -188,20 +192,40 @@ def _plan(
 
 def _measure(draft: DatasetPlan, source: Source, seed: int) -> Measured:
     """Run a few rows through all functions: what fails here would fail later, on every worker."""
+    first, *others = _sample_places(source)
+    columns, keeps_rows, row_bytes = _transformed(draft, first, SAMPLE_ROWS)
+    seen = [_transformed(draft, fragment, PLACE_ROWS) for fragment in others]
+    rows = np.arange(num_rows(columns), dtype=np.int64)
+    columns = _sampled(draft, first, lambda: augment(columns, draft.augments, rows, seed, 0))
+    _check_tensors(draft, columns)
+    elsewhere = tuple(bytes_ for kept, _, bytes_ in seen if num_rows(kept))
+    return Measured(row_bytes, keeps_rows and all(keeps for _, keeps, _ in seen), elsewhere)
+
+
+def _sample_places(source: Source) -> list[Fragment]:
+    """Return fragments from the first to the last."""
+    last = len(source.fragments) - 1
+    places = sorted({round(place) for place in np.linspace(0, last, SAMPLE_PLACES)})
+    return [source.fragments[place] for place in places]
+
+
+def _transformed(draft: DatasetPlan, fragment: Fragment, rows: int) -> tuple[Columns, bool, float]:
+    """Return the first rows of a fragment, whether all of them are there, and the size of one."""
+    read = _sampled(draft, fragment, lambda: read_sample(fragment, draft.columns, rows))
+    columns = _sampled(draft, fragment, lambda: transform(read, draft.transforms))
+    kept = num_rows(columns)
+    return columns, kept == num_rows(read), nbytes(columns) / max(kept, 1)
+
+
+def _sampled(draft: DatasetPlan, fragment: Fragment, make: Callable[[], Columns]) -> Columns:
     try:
-        columns = read_sample(source, draft.columns, SAMPLE_ROWS)
-        rows = num_rows(columns)
-        columns = transform(columns, draft.transforms)
-        kept = num_rows(columns)
-        row_bytes = nbytes(columns) / max(kept, 1)
-        columns = augment(columns, draft.augments, np.arange(kept, dtype=np.int64), seed, 0)
+        return make()
     except (DataError, OSError, pa.ArrowException) as error:
         raise SpecError([_place(draft, str(error))]) from error
     except Exception as error:  # a function of the user's may raise anything
-        want = f"functions that take the first {SAMPLE_ROWS} rows ({type(error).__name__}: {error})"
+        told = f"({type(error).__name__}: {error})"
+        want = f"functions that take the first rows of {fragment.path} {told}"
         raise SpecError([Problem(draft.field, None, want)]) from error
-    _check_tensors(draft, columns)
-    return Measured(row_bytes, keeps_rows=kept == rows)
 
 
 def _place(draft: DatasetPlan, message: str) -> Problem:

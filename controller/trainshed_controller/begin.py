@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from trainshed_api.rayjob import Attempt
-from trainshed_api.spechash import spec_hash
+from trainshed_api.spechash import spec_hash, training_hash
 from trainshed_api.status import AttemptStatus, QueueStatus
 from trainshed_controller import status as states
 from trainshed_controller.model import Plan
@@ -149,6 +149,7 @@ def _begin_now(turn: Turn, status: TrainingRunStatus) -> Plan:
         number=number,
         generation=turn.view.generation,
         spec_hash=spec_hash(turn.run.spec),
+        training_hash=training_hash(turn.run.spec),
         ray_job=identity.ray_job,
         job_id=identity.job_id,
         ray_cluster=shared_cluster(turn.run, turn.settings),

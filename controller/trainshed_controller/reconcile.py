@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from trainshed_api.errors import SpecError
 from trainshed_api.job import encode_run
-from trainshed_api.spechash import spec_hash
+from trainshed_api.spechash import same_training
 from trainshed_controller import status as states
 from trainshed_controller.begin import begin
 from trainshed_controller.model import Note, Plan
@@ -86,7 +86,7 @@ def _refusal(
     if view.run is None or view.problem:
         return "Invalid", view.problem
     known = attempt or (view.status.attempts[-1] if view.status.attempts else None)
-    if known and known.spec_hash != spec_hash(view.run.spec):
+    if known and not same_training(view.run.spec, known.spec_hash, known.training_hash):
         message = (
             "the training was changed under the name of a run that began already; create it under "
             "another name, or delete it first"

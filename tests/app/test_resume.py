@@ -1,6 +1,6 @@
 """Which run a folder holds, whether it is over, and where the next attempt goes on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -8,13 +8,16 @@ import pytest
 from pydantic import JsonValue
 
 from tests.app.builders_checkpoint import write_checkpoint
-from tests.builders import make_run
+from tests.builders import make_data, make_dataset, make_run
+from tests.builders_later import make_later_spec
 from trainshed import resume
 from trainshed.preflight import Place, Prepared, prepare
 from trainshed.provenance import run_record
 from trainshed_api.errors import SpecError
 from trainshed_api.names import Outcome
 from trainshed_api.records import ResultRecord
+from trainshed_api.spechash import spec_hash
+from trainshed_api.v1alpha1 import TrainingRunSpec
 
 
 def make_prepared(home: Path, **changes: JsonValue) -> Prepared:
@@ -50,6 +53,12 @@ def write_result(
     prepared.folder.result.write_text(result.model_dump_json(by_alias=True))
 
 
+def with_spec(prepared: Prepared, spec: TrainingRunSpec) -> Prepared:
+    """Return a prepared run as it would be with another spec; no data is looked for."""
+    run = prepared.run.model_copy(update={"spec": spec})
+    return replace(prepared, run=run, spec_hash=spec_hash(spec))
+
+
 def cut(checkpoint: Path) -> Path:
     (checkpoint / "model.pt").write_bytes((checkpoint / "model.pt").read_bytes()[:-7])
     return checkpoint
@@ -77,6 +86,27 @@ def test_what_may_change_between_attempts_is_the_same_run(
     make_attempt(make_prepared(tmp_path), tmp_path)
 
     resume.check_same_run(make_prepared(tmp_path, **change))
+
+
+def test_what_only_sets_speed_may_change_between_attempts(tmp_path: Path) -> None:
+    prepared = make_prepared(tmp_path)
+    slow, fast = (
+        with_spec(
+            prepared,
+            make_run(data=make_data(make_dataset(feed={"prefetchBatches": batches}))).spec,
+        )
+        for batches in (0, 8)
+    )
+    make_attempt(slow, tmp_path)
+
+    resume.check_same_run(fast)
+
+
+def test_a_release_with_more_fields_goes_on_with_an_earlier_one_s_run(tmp_path: Path) -> None:
+    prepared = make_prepared(tmp_path)
+    make_attempt(with_spec(prepared, make_run(data=make_data()).spec), tmp_path)
+
+    resume.check_same_run(with_spec(prepared, make_later_spec(data=make_data())))
 
 
 def test_another_spec_is_refused_with_all_that_differs(tmp_path: Path) -> None:

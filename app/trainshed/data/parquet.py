@@ -118,21 +118,20 @@ def read_fragment(fragment: Fragment, columns: Sequence[str], chunk_rows: int) -
         raise DataError(f"{fragment.path}: row groups {groups} cannot be read: {error}") from error
 
 
-def read_sample(source: Source, columns: Sequence[str], rows: int) -> Columns:
-    """Return the first rows of the dataset without reading a whole row group where it is large.
+def read_sample(fragment: Fragment, columns: Sequence[str], rows: int) -> Columns:
+    """Return the first rows of a fragment without reading a whole row group where it is large.
 
     Raises:
         DataError: naming the file when its first rows cannot be decoded.
     """
-    first = source.fragments[0]
     try:
-        with pq.ParquetFile(first.path) as file:
+        with pq.ParquetFile(fragment.path) as file:
             batches = file.iter_batches(
-                rows, row_groups=list(first.row_groups), columns=list(columns) or None
+                rows, row_groups=list(fragment.row_groups), columns=list(columns) or None
             )
             return from_arrow(pa.Table.from_batches([next(batches)]))
     except (OSError, pa.ArrowException) as error:
-        raise DataError(f"{first.path}: its first rows cannot be read: {error}") from error
+        raise DataError(f"{fragment.path}: its first rows cannot be read: {error}") from error
 
 
 def _files(path: Path, field: str) -> list[Path]:

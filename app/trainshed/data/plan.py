@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from trainshed.data.apply import Function
+from trainshed.data.size import megabytes
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
     from trainshed.data.order import Indices
     from trainshed.data.parquet import Source
+    from trainshed.data.size import Measured, Room, Size
     from trainshed_api.v1alpha1 import DatasetSpec, FeedSpec, ShuffleSpec
 
 Cache = Literal["none", "objects", "workers"]
@@ -31,27 +33,6 @@ OBJECT_STORE_SHARE = 0.5
 BLOCK_BYTES = 8 * 2**20
 # Of a row where only running a function tells.
 ROW_BYTES = 4096.0
-
-
-@dataclass(frozen=True)
-class Room:
-    """Memory that caches may count on, in bytes."""
-
-    worker: int
-    object_store: int
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What a sample of the dataset showed.
-
-    Args:
-        row_bytes: mean size of a transformed row.
-        keeps_rows: whether the transforms returned as many rows as they got.
-    """
-
-    row_bytes: float
-    keeps_rows: bool
 
 
 @dataclass(frozen=True)
@@ -71,7 +52,9 @@ class DatasetPlan:
         shuffle: mode and buffer.
         split: whether each worker gets its share.
         feed: how batches reach the function.
-        num_bytes: estimated size of all transformed rows; None when unknown.
+        num_bytes: size of all transformed rows by the first ones alone; None when unknown. The
+            order of the rows hangs on it, so that it must stay what it was.
+        size: of all transformed rows, by rows of many places; None when unknown.
     """
 
     name: str
@@ -87,6 +70,7 @@ class DatasetPlan:
     split: bool
     feed: FeedSpec
     num_bytes: int | None
+    size: Size | None
 
     @property
     def field(self) -> str:
@@ -151,12 +135,13 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     """
     field = f"spec.data.datasets.{name}"
     num_bytes = int(measured.row_bytes * source.rows) if source and measured else None
-    if num_bytes is None:
+    size = measured.size(source.rows) if source and measured else None
+    if size is None:
         cache, reason = _functions_cache(spec, loader, field)
     elif spec.cache != "auto":
         cache, reason = spec.cache, "asked for"
     else:
-        cache, reason = _best_cache(spec, loader, num_bytes, room, num_workers)
+        cache, reason = _best_cache(spec, loader, size, room, num_workers)
     if measured and not measured.keeps_rows:
         _check_rows_may_change(cache, loader, spec, field)
     return DatasetPlan(
@@ -173,6 +158,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         split=spec.split,
         feed=spec.feed,
         num_bytes=num_bytes,
+        size=size,
     )
 
 
@@ -219,23 +205,28 @@ def _functions_cache(spec: DatasetSpec, loader: Loader, field: str) -> tuple[Cac
 
 
 def _best_cache(
-    spec: DatasetSpec, loader: Loader, num_bytes: int, room: Room, num_workers: int
+    spec: DatasetSpec, loader: Loader, size: Size, room: Room, num_workers: int
 ) -> tuple[Cache, str]:
     mode = spec.shuffle.mode
-    whole = mode == "global" or not spec.split
-    share = num_bytes if whole else num_bytes // num_workers
-    fits = share <= WORKER_SHARE * room.worker
+    share = size if mode == "global" or not spec.split else size.part(1 / num_workers)
+    fits = share.most <= WORKER_SHARE * room.worker
     # With the plain loader a worker may keep all rows, and find those of an epoch itself.
     stays = mode in ("none", "local") or (loader == "torch" and mode == "global")
-    if fits and stays:
-        return "workers", f"{megabytes(share)} a worker fit in its memory"
+    # Whatever is kept with Ray Data goes through the object store of the data's nodes first.
+    stored = loader == "torch" or size.most <= OBJECT_STORE_SHARE * room.object_store
+    if fits and stays and stored:
+        return "workers", f"{share.say()} a worker fit in its memory"
     if loader == "torch":
         if stays:
-            return "none", f"{megabytes(share)} a worker do not fit in its memory"
+            return "none", f"{share.say()} a worker do not fit in its memory"
         return "none", f"with shuffle {mode} a worker's rows change each epoch"
-    if num_bytes <= OBJECT_STORE_SHARE * room.object_store:
-        return "objects", f"{megabytes(num_bytes)} fit in the object store"
-    return "none", f"{megabytes(num_bytes)} fit neither in the workers nor in the object store"
+    if not stored:
+        return "none", f"{size.say()} do not fit in the object store of the data's nodes"
+    if mode == "global" and size.most > OBJECT_STORE_SHARE * room.node_store:
+        there = megabytes(room.node_store) if room.node_store else "not known yet"
+        where = f"the object store of each node with workers ({there})"
+        return "none", f"{size.say()} do not fit in {where}, where a global shuffle needs all rows"
+    return "objects", f"{size.say()} fit in the object store"
 
 
 def _check_rows_may_change(cache: Cache, loader: Loader, spec: DatasetSpec, field: str) -> None:
@@ -245,8 +236,3 @@ def _check_rows_may_change(cache: Cache, loader: Loader, spec: DatasetSpec, fiel
         raise SpecError([Problem(f"{field}.transforms", "with loader torch", want)])
     if cache == "none":
         raise SpecError([Problem(f"{field}.cache", spec.cache, f"objects: {why} it ends")])
-
-
-def megabytes(num_bytes: float) -> str:
-    """Return a size for people."""
-    return f"{num_bytes / 2**20:,.1f} MB"

@@ -11,13 +11,14 @@ from pydantic import JsonValue
 from trainshed.data.columns import Columns, cut_rows, join
 from trainshed.data.order import Indices, Piece
 from trainshed.data.parquet import open_source
-from trainshed.data.plan import DatasetPlan, Loader, Measured, Room, plan_dataset
+from trainshed.data.plan import DatasetPlan, Loader, plan_dataset
 from trainshed.data.schedule import Kind, Pass, rank_rows, shuffle_mode
+from trainshed.data.size import Measured, Room, WorkerNode
 from trainshed.data.source import augmented, first_rows, parts, read_parts, reading
 from trainshed_api.data import DatasetSpec
 
 FUNCTIONS = "tests.app.data.sample_functions"
-ROOM = Room(worker=2**30, object_store=2**30)
+ROOM = Room(2**30, 2**30, nodes=(WorkerNode(2, 2**31, 2**30),))
 
 
 def write_rows(folder: Path, groups: Sequence[Sequence[int]], width: int = 3) -> Path:

@@ -79,3 +79,15 @@ def no_dataset() -> list[int]:
 def words(batch: Batch) -> dict[str, NDArray[np.generic]]:
     """Add a column of strings."""
     return {**batch, "word": np.array(["a"] * len(batch["id"]), dtype=object)}
+
+
+def growing(batch: Batch) -> Batch:
+    """Return wide rows from id 500 on."""
+    wide = 64 if batch["id"][0] >= 500 else 1
+    return {"id": batch["id"], "x": np.tile(batch["x"], (1, wide))}
+
+
+def without_the_last(batch: Batch) -> Batch:
+    """Return the rows but that with the id 999 and those next to it."""
+    kept = batch["id"] < 900
+    return {name: array[kept] for name, array in batch.items()}
