@@ -147,6 +147,7 @@ WAITS: dict[str, Document] = {
     "the cluster": {"cluster": {"dedicated": {}}},
     "the data's CPUs": {"data": {"cpus": 3}},
     "the cache": dataset(cache="none"),
+    "the prefetch": dataset(feed={"prefetchBatches": 8}),
     "the code": {"code": {"pip": ["einops"]}},
     "checkpoints": {"checkpoint": {"keep": 5}},
 }
@@ -173,6 +174,9 @@ CHANGES: dict[str, Change] = {
     "a run may be suspended": Change({"suspend": True}),
     "the cluster may change in a pause": Change(
         {"cluster": {"shared": "other"}, "checkpoint": {"keep": 5}}, start={"suspend": True}
+    ),
+    "the prefetch may change in a pause": Change(
+        dataset(feed={"prefetchBatches": 8}), start={"suspend": True, **dataset()}
     ),
     "but the training not": Change({"seed": 4}, NEVER, {"suspend": True}),
 }
