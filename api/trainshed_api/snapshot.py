@@ -186,6 +186,10 @@ class StopOrder(Record):
     grace_seconds: float
 
 
+# As many names of Pods as an answer holds that a driver reads whole.
+MAX_GONE = 500
+
+
 class Answer(Record):
     """What the controller says to a snapshot.
 

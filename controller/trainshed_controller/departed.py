@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from trainshed_controller.model import PodView
 
 # Drivers are told of each several times, and nobody asks for those that went long ago.
-_MOST_PODS, _MOST_CLUSTERS = 50, 1_000
+_MOST_PODS, _MOST_CLUSTERS = 500, 1_000
 # By then Ray has seen it, too. Of who went earlier a driver cannot say that it lost it just now.
 _SECONDS = 300.0
 

@@ -15,7 +15,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import ValidationError
 
 from trainshed_api.names import MAX_SNAPSHOT_BYTES
-from trainshed_api.snapshot import Answer, Snapshot, StopOrder
+from trainshed_api.snapshot import MAX_GONE, Answer, Snapshot, StopOrder
 from trainshed_controller.clock import Clock
 from trainshed_controller.model import Key, cluster_of_attempt
 from trainshed_controller.render import progress_token
@@ -128,7 +128,7 @@ class ProgressServer:
         job = self._cache.jobs.get(view.namespace, attempt.ray_job)
         cluster = cluster_of_attempt(job, attempt)
         gone = self._cache.gone(view.namespace, cluster) if cluster else ()
-        return tuple(pod.name for pod in gone if not pod.is_head)
+        return tuple(pod.name for pod in gone if not pod.is_head)[-MAX_GONE:]
 
     def _refuse(self, status: int, text: str) -> web.Response:
         self._metrics.snapshots.labels(str(status)).inc()

@@ -65,6 +65,9 @@ class SnapshotStore:
                     driver.still_since = now
                 return False
         was_silent = now - driver.came > SILENT_SECONDS
+        if driver.newest is None and snapshot.progress is not None:
+            # It told of its first step before this process listened.
+            driver.step = "written"
         if driver.newest is None or was_silent or _place(driver.newest) != _place(snapshot):
             driver.still_since = now
         driver.newest, driver.came = snapshot, now

@@ -109,16 +109,40 @@ def test_workers_of_every_class_do_so_but_where_a_class_says_something_else(
     values = tmp_path / "values.yaml"
     values.write_text(json.dumps({"controller": {"classes": {"mine": mine}}}))
 
-    maps = of_kind(renderer.render(values), "ConfigMap")
-    (text_of_all,) = (m["data"]["classes.yaml"] for m in maps if at(m, "data", "classes.yaml"))  # type: ignore[call-overload,index]
-    classes = yaml.safe_load(str(text_of_all))
+    classes = classes_of(renderer, values)
 
     for group in rows(classes, "default", "workerGroupSpecs"):
         assert follows_its_head(table(group, "template", "spec"), "6379")
     silent, other = rows(classes, "mine", "workerGroupSpecs")
     assert follows_its_head(table(silent, "template", "spec"), "6380")
+    # What ends with its head and starts again in its Pod would wait for no head.
+    assert text(silent, "template", "spec", "restartPolicy") == "Never"
     (kept,) = rows(other, "template", "spec", "containers")
     assert {key: kept[key] for key in own} == own
+    assert at(other, "template", "spec", "restartPolicy") is None
+
+
+def test_workers_wait_for_a_head_that_comes_back_as_the_same(
+    renderer: Renderer, tmp_path: Path
+) -> None:
+    container: Object = {"name": "ray-worker", "image": "own/ray:1"}
+    group: Object = {"groupName": "a", "template": {"spec": {"containers": [container]}}}
+    lasting = {"gcsFaultToleranceOptions": {"redisAddress": "redis:6379"}}
+    mine = {"headGroupSpec": {}, "workerGroupSpecs": [group], **lasting}
+    values = tmp_path / "values.yaml"
+    values.write_text(json.dumps({"controller": {"classes": {"mine": mine}}}))
+
+    (kept,) = rows(classes_of(renderer, values), "mine", "workerGroupSpecs")
+
+    assert kept == group
+
+
+def classes_of(renderer: Renderer, values: Path) -> Object:
+    """Return the kinds of clusters that runs may have for themselves."""
+    maps = of_kind(renderer.render(values), "ConfigMap")
+    (found,) = (m["data"]["classes.yaml"] for m in maps if at(m, "data", "classes.yaml"))  # type: ignore[call-overload,index]
+    classes: Object = yaml.safe_load(str(found))
+    return classes
 
 
 def test_a_class_may_say_nothing_of_its_workers(renderer: Renderer, tmp_path: Path) -> None:

@@ -156,6 +156,17 @@ def test_a_worker_that_leaves_is_drained_by_the_head_that_knows_it() -> None:
     assert said[2] == "ended"
 
 
+def test_a_worker_has_its_time_where_only_new_connections_fail() -> None:
+    no_new = "nft add table t; nft add chain t c '{type filter hook input priority 0;}';"
+    no_syn = "nft add rule t c tcp flags syn / syn,ack drop;"
+    scene = f"head_at 127.0.0.1; connect 127.0.0.1; watch_head; {no_new} {no_syn}"
+    said = play(f'{scene} SECONDS=0; DRAIN_SECONDS=9 bash -c "$LEAVE"; echo $SECONDS; see 1')
+
+    assert said[0].startswith("ray drain-node")
+    assert int(said[1]) >= 9
+    assert said[2] == "ended"
+
+
 def test_a_worker_whose_head_is_gone_leaves_at_once() -> None:
     watch = "head_at 127.0.0.2; head_at 127.0.0.1; watch_head; kill $watch; end $head;"
     said = play(f'{watch} SECONDS=0; DRAIN_SECONDS=60 bash -c "$LEAVE"; echo $SECONDS; see 1')

@@ -55,11 +55,11 @@ def test_a_pod_that_failed_is_gone_before_it_is_deleted() -> None:
 
 
 def test_the_last_ones_of_a_cluster_are_known() -> None:
-    departed, pods = Departed(lambda: 0.0), [make_worker(index=number) for number in range(100)]
+    departed, pods = Departed(lambda: 0.0), [make_worker(index=number) for number in range(1_000)]
     for one in pods:
         departed.note(one)
 
-    assert departed.of("team", "trainshed") == tuple(pods[50:])
+    assert departed.of("team", "trainshed") == tuple(pods[500:])
 
 
 def test_who_went_long_ago_is_nobody_that_was_lost_just_now() -> None:

@@ -127,7 +127,7 @@ def test_time_stands_still_between_snapshots_of_the_same_step() -> None:
 
     heard = listener.store.heard(UID, 1)
 
-    assert heard == Heard(5, still_seconds=15.0, silent_seconds=100.0, first_step=True)
+    assert heard == Heard(5, still_seconds=15.0, silent_seconds=100.0)
 
 
 def test_the_first_step_of_each_attempt_is_one_until_it_is_written() -> None:
@@ -143,9 +143,16 @@ def test_the_first_step_of_each_attempt_is_one_until_it_is_written() -> None:
     assert seen == [False, True, True, False, False] * 2
 
 
+def test_what_was_under_way_before_anybody_listened_has_no_first_step() -> None:
+    listener = Listener()
+    listener.hear(make_snapshot(step=6), make_snapshot(step=7))
+
+    assert not listener.store.heard(UID, 1).first_step
+
+
 def test_a_step_that_nobody_has_seen_is_not_taken_for_written() -> None:
     listener = Listener()
-    listener.hear(make_snapshot())
+    listener.hear(make_snapshot(progress=None), make_snapshot())
 
     listener.store.written(UID)
 

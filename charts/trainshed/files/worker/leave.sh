@@ -3,8 +3,10 @@
 # nothing to wait for. Who has no watch does not know which head that was, and takes the one there is.
 is_there() {
   local try
+  # Where no new connection can be made for some seconds the raylet's own is as good.
+  is_connected && return
   for try in 1 2 3; do
-    timeout 2 bash -c "</dev/tcp/$head/$HEAD_PORT" 2>/dev/null && return
+    BASH_ENV='' timeout 2 bash -c "</dev/tcp/$head/$HEAD_PORT" 2>/dev/null && return
     sleep 0.5
   done
   return 1
@@ -12,9 +14,8 @@ is_there() {
 
 read -r head 2>/dev/null </tmp/trainshed-head || head=$FQ_RAY_IP
 if is_there; then
-  # A head that is too slow to answer does not cost this worker its time.
   [[ $head == *:* ]] && address="[$head]" || address=$head
-  timeout 15 ray drain-node --address "$address:$HEAD_PORT" --reason DRAIN_NODE_REASON_PREEMPTION \
+  timeout "$DRAIN_SECONDS" ray drain-node --address "$address:$HEAD_PORT" --reason DRAIN_NODE_REASON_PREEMPTION \
     --reason-message "the Pod is being deleted" --deadline-remaining-seconds "$DRAIN_SECONDS"
   left=$((DRAIN_SECONDS - SECONDS))
   while ((left-- > 0)) && [[ $(raylets) ]] && is_there; do sleep 1; done

@@ -7,3 +7,22 @@ raylets() {
       echo "${process#/proc/}"
   done
 }
+
+# Whether a raylet of this container has a connection to a head that is acknowledged.
+is_connected() {
+  local port raylet sockets='' remote state retransmits inode
+  printf -v port '%04X' "$HEAD_PORT"
+  # Who cannot look does not say that nobody is connected.
+  [[ -r /proc/net/tcp ]] || return 0
+  for raylet in $(raylets); do
+    sockets+=$(ls -l "/proc/$raylet/fd" 2>/dev/null)
+    (($? < 2)) || return 0 # 1 is a descriptor that was closed meanwhile
+  done
+  # A connection to a node that went dark stays established; what was sent there is sent again after 0.2 s,
+  # 0.4 s and so on (proc(5): retrnsmt), 8 times in 51 s. Ray itself gives a node up after less.
+  while read -r _ _ remote state _ _ retransmits _ _ inode _; do
+    [[ $remote == *:$port && $state == 01 && $sockets == *"socket:[$inode]"* ]] &&
+      ((16#$retransmits < 8)) && return 0
+  done < <(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null)
+  return 1
+}

@@ -65,8 +65,11 @@ nothing itself, and where a head that comes back is another one. Takes (list $ S
 {{- $is_own := eq "true" (toString (get $annotations "ray.io/overwrite-container-cmd")) -}}
 {{- if not (or $container.command $container.args $is_own $spec.gcsFaultToleranceOptions) -}}
 {{- $_ := set $container "args" $follows.args -}}
+{{- /* An ended worker that starts again in its Pod waits for no head, in longer and longer pauses. */ -}}
+{{- $_ := set $pod "restartPolicy" (default "Never" $pod.restartPolicy) -}}
 {{- end -}}
-{{- if not $container.lifecycle -}}
+{{- /* Where a head comes back as the same one its workers wait for it. */ -}}
+{{- if not (or $container.lifecycle $spec.gcsFaultToleranceOptions) -}}
 {{- $_ := set $container "lifecycle" $follows.lifecycle -}}
 {{- end -}}
 {{- end -}}
