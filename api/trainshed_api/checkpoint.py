@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from trainshed_api.schema import MOST_COUNT, Integer, NonEmpty, SpecModel, annotate
+from trainshed_api.schema import MOST_COUNT, Boolean, Integer, NonEmpty, SpecModel, annotate
 
 
 class BestSpec(SpecModel):
@@ -49,6 +49,12 @@ class CheckpointSpec(SpecModel):
     best: BestSpec | None = Field(
         default=None,
         description="Which checkpoint is the best one; without it only the latest count.",
+        json_schema_extra=annotate("app", "suspended"),
+    )
+    trust_objects: Boolean = Field(
+        default=False,
+        description="true: what is tracked may hold objects of any class, which run code when a "
+        "checkpoint is loaded. false: plain values and tensors only.",
         json_schema_extra=annotate("app", "suspended"),
     )
     resume: NonEmpty = Field(

@@ -53,7 +53,8 @@ class StoredFile(Record):
 class Manifest(Record):
     """What a checkpoint says about itself.
 
-    `workers` is the number of ranks whose random state is in it, `metrics` the last known ones.
+    `workers` is the number of ranks whose random state is in it, `metrics` the last known ones,
+    `scored` the names of those that are of these very weights; None where an earlier release wrote.
     """
 
     format: int = FORMAT
@@ -62,7 +63,14 @@ class Manifest(Record):
     spec_hash: str
     attempt: int
     metrics: dict[str, float]
+    scored: frozenset[str] | None = None
     files: dict[str, StoredFile] = Field(default_factory=dict)
+
+    def own_metrics(self) -> dict[str, float]:
+        """Return the metrics of these very weights, as far as it is known which are."""
+        if self.scored is None:
+            return self.metrics
+        return {name: value for name, value in self.metrics.items() if name in self.scored}
 
 
 class BadCheckpointError(Exception):
@@ -79,11 +87,14 @@ def is_ours(name: str) -> bool:
     return bool(_OURS.fullmatch(name))
 
 
-def write(parent: Path, model: object, state: object, manifest: Manifest) -> Path:
+def write(
+    parent: Path, model: object, state: object, manifest: Manifest, *, trust_objects: bool
+) -> Path:
     """Write a checkpoint below `parent` and return its folder.
 
     Raises:
         OSError: when the storage takes no more; nothing is left behind then.
+        SpecError: when the state could not be loaded again as the spec is.
     """
     aside = Path(tempfile.mkdtemp(prefix=".writing-", dir=parent))
     try:
@@ -91,6 +102,10 @@ def write(parent: Path, model: object, state: object, manifest: Manifest) -> Pat
         for name, content in ((MODEL, model), (STATE, state)):
             _save(content, aside / name)
             files[name] = StoredFile(bytes=_size(aside / name), crc32=_crc(aside / name))
+        if not trust_objects:
+            from trainshed.runtime import trust
+
+            trust.check_plain(aside / STATE)
         whole = manifest.model_copy(update={"files": files})
         text = whole.model_dump_json(by_alias=True, indent=1)
         (aside / MANIFEST).write_text(text, encoding="utf-8")
@@ -157,7 +172,8 @@ def newest(
 
 
 def best(parents: Iterable[Path], metric: str, mode: str) -> tuple[Path, Manifest] | None:
-    """Return the checkpoint with the highest or lowest metric; the later one where two are equal.
+    """Return the checkpoint whose own weights have the highest or lowest metric; of equal ones the
+    first.
 
     Only manifests are read: which one is best is asked for at the end of a run, not loaded.
     """
@@ -168,22 +184,33 @@ def best(parents: Iterable[Path], metric: str, mode: str) -> tuple[Path, Manifes
             manifest = Manifest.model_validate_json(text)
         except (OSError, ValueError):
             continue
-        if metric in manifest.metrics:
-            value = manifest.metrics[metric]
-            scored.append((value if mode == "max" else -value, place, folder, manifest))
+        own = manifest.own_metrics()
+        if metric in own:
+            value = own[metric] if mode == "max" else -own[metric]
+            scored.append((value, -place, folder, manifest))
     if not scored:
         return None
     _, _, folder, manifest = max(scored, key=lambda entry: entry[:2])
     return folder, manifest
 
 
-def load(folder: Path) -> tuple[Mapping[str, torch.Tensor], Mapping[str, object]]:
-    """Return (model, state) of a verified checkpoint, on the CPU."""
+def load(
+    folder: Path, *, trust_objects: bool
+) -> tuple[Mapping[str, torch.Tensor], Mapping[str, object]]:
+    """Return (model, state) of a verified checkpoint, on the CPU.
+
+    Raises:
+        SpecError: when the state holds objects, and nobody said that they are trusted.
+    """
     import torch
 
+    from trainshed.runtime import trust
+
     model = torch.load(folder / MODEL, map_location="cpu", weights_only=True)
-    # Our own file, checked against its manifest: schedulers and users keep plain objects in it.
-    state = torch.load(folder / STATE, map_location="cpu", weights_only=False)
+    if not trust_objects:
+        trust.check_plain(folder / STATE)
+    with trust.plain_values():
+        state = torch.load(folder / STATE, map_location="cpu", weights_only=not trust_objects)
     return model, state
 
 

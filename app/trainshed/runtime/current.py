@@ -208,7 +208,7 @@ class Run:
         if self.rank:
             return
         for name, value in scalars.items():
-            self._loop.board.logged.add(name, value)
+            self._loop.board.logged.add(name, value, self.step + self._in_step)
 
     def evaluate(self, score: Score, dataset: str = "valid") -> dict[str, float]:
         """Return exact means over all rows of a dataset, as `<dataset>.<name>`. A collective.
@@ -241,7 +241,8 @@ class Run:
                 set_random_state(random_before)
                 loop.stop_here()
         metrics = {f"{dataset}.{name}": value for name, value in means.items()}
-        loop.metrics.update(metrics)
+        # Inside a step the weights have it behind them once backward_step was called.
+        loop.measure(metrics, self.step + (self._in_step and self._weighted))
         evaluated = Evaluated(
             time=time.time(), epoch=loop.board.epoch, step=self.step, metrics={**metrics}
         )

@@ -59,17 +59,23 @@ class Logged:
         self._on_device: dict[torch.device, dict[str, _OnDevice]] = {}
         self._coming: dict[torch.device, _Coming] = {}
         self._means: dict[str, float] = {}
+        self._steps: dict[str, int] = {}
 
-    def add(self, name: str, value: float | torch.Tensor) -> None:
+    def add(self, name: str, value: float | torch.Tensor, step: int) -> None:
         """Take a number in.
+
+        Args:
+            step: number of the steps that the weights have behind them which it is of.
 
         Raises:
             ValueError: for what is no single number; names it.
         """
         if not isinstance(value, torch.Tensor):
             self._count(name, _as_float(name, value))
+            self._steps[name] = step
             return
         tensor = _scalar(name, value)
+        self._steps[name] = step
         if is_here(tensor):
             self._count(name, float(tensor))
             return
@@ -100,6 +106,10 @@ class Logged:
         """Return the last mean of all that was logged and settled."""
         with self._lock:
             return dict(self._means)
+
+    def steps(self) -> dict[str, int]:
+        """Return of which step each was logged last; for the thread that trains."""
+        return dict(self._steps)
 
     def _bring(self, device: torch.device) -> None:
         there, self._on_device[device] = self._on_device[device], {}

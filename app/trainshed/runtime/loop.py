@@ -17,7 +17,7 @@ from trainshed.runtime.reporter import Reporter, Scoreboard
 from trainshed.runtime.saver import Saver, check_best_metric
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from trainshed.runtime.client import Client
     from trainshed.runtime.job import Job
@@ -55,6 +55,8 @@ class Loop:
         self._pace = Pace()
         self.board = Scoreboard(job.epochs, epoch=self.position.epoch + 1, step=self.position.step)
         self.metrics = dict(self.saver.manifest.metrics if self.saver.manifest else {})
+        # At which step each was measured here; what was measured before is of other weights.
+        self._measured: dict[str, int] = {}
         self.tracked: Tracked | None = None
         self._losses: list[tuple[int, torch.Tensor]] = []
         self._next_agreement = self.position.step + 1
@@ -71,6 +73,11 @@ class Loop:
         self.say(events)
         if self._reporter:
             self._reporter.send()
+
+    def measure(self, metrics: Mapping[str, float], at_step: int) -> None:
+        """Take in what the weights of a step score."""
+        self.metrics.update(metrics)
+        self._measured.update(dict.fromkeys(metrics, at_step))
 
     def watch_loss(self, loss: torch.Tensor) -> None:
         """Remember the loss of the step under way; it is looked at when ranks agree next."""
@@ -176,11 +183,18 @@ class Loop:
     def _save_if(self, is_due: bool) -> None:
         if is_due:
             with self.meter.inside(CHECKPOINTING):
-                self.saver.begin(self.tracked, self.position, self._reported(), self._mark)
+                self.saver.begin(
+                    self.tracked, self.position, self._reported(), self._scored(), self._mark
+                )
 
     def _reported(self) -> dict[str, float]:
         """Return the last known metrics; what was logged is known on rank 0 only."""
         return {**self.metrics, **self.board.logged.means()}
+
+    def _scored(self) -> list[str]:
+        """Return which metrics are of the weights as they are now."""
+        measured = {**self._measured, **self.board.logged.steps()}
+        return [name for name, step in measured.items() if step == self.position.step]
 
     def _register(self, written: int) -> None:
         with self.meter.inside(CHECKPOINTING):

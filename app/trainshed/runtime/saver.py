@@ -24,7 +24,7 @@ from trainshed_api.errors import SpecError
 from trainshed_api.progress import CheckpointSaved, Event, WarningEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     from trainshed.runtime.control import Control
@@ -51,7 +51,8 @@ class Saver:
         self._rank = rank
         self._num_ranks = num_ranks
         self._buffers = Buffers()
-        self._writer = Writer(job.checkpoints)
+        self._trust_objects = job.checkpoint.trust_objects
+        self._writer = Writer(job.checkpoints, trust_objects=self._trust_objects)
         self._registered = 0
         self._blocked: dict[int, float] = {}
         self._last: Position | None = None
@@ -87,9 +88,15 @@ class Saver:
         tracked: Tracked | None,
         position: Position,
         metrics: Mapping[str, float],
+        scored: Collection[str],
         mark: Callable[[], None],
     ) -> None:
-        """Copy the state and start to write it; a collective. Twice at one step is once."""
+        """Copy the state and start to write it; a collective. Twice at one step is once.
+
+        Args:
+            metrics: the last known ones.
+            scored: names of those that are of the weights as they are now.
+        """
         if tracked is None or position == self._last:
             return
         began = time.perf_counter()
@@ -106,6 +113,7 @@ class Saver:
             spec_hash=self._job.spec_hash,
             attempt=self._job.attempt,
             metrics={name: value for name, value in metrics.items() if math.isfinite(value)},
+            scored=frozenset(scored),
         )
         self._writer.begin(model, {**state, "random": states}, manifest)
         self._blocked[position.step] = time.perf_counter() - began
@@ -148,7 +156,7 @@ class Saver:
         """Load the checkpoint that this group starts from, random state included."""
         if self.start is None or self.manifest is None:
             return
-        model, state = checkpoint.load(self.start)
+        model, state = checkpoint.load(self.start, trust_objects=self._trust_objects)
         tracked.load(model, state)
         states = state["random"]
         assert isinstance(states, Sequence)
@@ -164,11 +172,13 @@ class Saver:
             why = f"{type(done.error).__name__}: {done.error}"
             message = f"no checkpoint at step {position.step}: {why}; training goes on"
             return WarningEvent(time=time.time(), message=message)
+        if isinstance(done.error, SpecError):
+            raise done.error
         if done.folder is None:
             raise UnsavableStateError(f"what run.track names cannot be saved: {done.error}")
         filesystem = ray.train.get_context().get_storage().storage_filesystem
         ray.train.report(
-            self._scored(done.manifest.metrics),
+            self._scored(done.manifest),
             checkpoint=ray.train.Checkpoint(str(done.folder), filesystem),
             checkpoint_upload_mode=ray.train.CheckpointUploadMode.NO_UPLOAD,
         )
@@ -181,12 +191,13 @@ class Saver:
             blocked_seconds=self._blocked[position.step],
         )
 
-    def _scored(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Return the metrics; the one that decides is the worst there is until it is measured."""
-        best = self._job.checkpoint.best
-        if best is None:
+    def _scored(self, manifest: Manifest) -> dict[str, float]:
+        """Return the metrics; the one that decides is the worst there is unless it is of these
+        weights."""
+        best, metrics = self._job.checkpoint.best, manifest.metrics
+        if best is None or best.metric in manifest.own_metrics():
             return dict(metrics)
-        return {best.metric: -math.inf if best.mode == "max" else math.inf} | dict(metrics)
+        return metrics | {best.metric: -math.inf if best.mode == "max" else math.inf}
 
     def _choose(self) -> tuple[Path | None, Manifest | None, list[str]]:
         """Return the checkpoint to start from: rank 0 looks, all take what it found."""

@@ -24,8 +24,9 @@ class Written:
 class Writer:
     """At most one checkpoint is under way; the next waits for it, because it reuses its memory."""
 
-    def __init__(self, parent: Path) -> None:
+    def __init__(self, parent: Path, *, trust_objects: bool) -> None:
         self._parent = parent
+        self._trust_objects = trust_objects
         self._thread: threading.Thread | None = None
         self._done: list[Written] = []
 
@@ -49,7 +50,8 @@ class Writer:
 
     def _write(self, model: object, state: object, manifest: Manifest) -> None:
         try:
-            written = Written(manifest, write(self._parent, model, state, manifest), None)
+            folder = write(self._parent, model, state, manifest, trust_objects=self._trust_objects)
+            written = Written(manifest, folder, None)
         except Exception as error:  # a thread must not keep it: the ranks judge it together
             written = Written(manifest, None, error)
         self._done.append(written)

@@ -1,20 +1,23 @@
 """A checkpoint is whole or it is not there; else it is refused and the one before taken."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from tests.app.builders_checkpoint import Bomb, files_of_at_most, make_manifest, write_checkpoint
 from trainshed.runtime import checkpoint
 from trainshed.runtime.checkpoint import BadCheckpointError
+from trainshed_api.errors import SpecError
 
 
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path, step=42)
-    model, state = checkpoint.load(folder)
+    model, state = checkpoint.load(folder, trust_objects=False)
 
     manifest = checkpoint.verify(folder)
     assert manifest.model_copy(update={"files": {}}) == make_manifest(step=42)
@@ -155,12 +158,12 @@ def test_a_full_disk_is_said_as_such_and_leaves_nothing(tmp_path: Path, size: in
 def test_a_crash_while_writing_leaves_nothing(tmp_path: Path) -> None:
     model = {"weight": torch.zeros(3)}
     with pytest.raises(ArithmeticError):
-        checkpoint.write(tmp_path, model, {"state": Bomb()}, make_manifest())
+        checkpoint.write(tmp_path, model, {"state": Bomb()}, make_manifest(), trust_objects=True)
 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("mode", "want_step"), [("max", 30), ("min", 10)])
+@pytest.mark.parametrize(("mode", "want_step"), [("max", 20), ("min", 10)])
 def test_the_best_checkpoint_is_found_among_all_attempts(
     tmp_path: Path, mode: str, want_step: int
 ) -> None:
@@ -168,9 +171,96 @@ def test_the_best_checkpoint_is_found_among_all_attempts(
     for parent, step, accuracy in ((0, 10, 0.5), (0, 20, 0.9), (1, 30, 0.9), (1, 40, 0.7)):
         parents[parent].mkdir(exist_ok=True)
         manifest = make_manifest(step=step).model_copy(update={"metrics": {"accuracy": accuracy}})
-        checkpoint.write(parents[parent], {}, {}, manifest)
+        checkpoint.write(parents[parent], {}, {}, manifest, trust_objects=False)
 
     found = checkpoint.best(parents, "accuracy", mode)
     assert found
     assert found[1].position.step == want_step
     assert checkpoint.best(parents, "loss", mode) is None
+
+
+def test_a_checkpoint_that_only_inherits_a_metric_is_not_the_best(tmp_path: Path) -> None:
+    for step, scored in ((10, {"accuracy"}), (20, frozenset[str]())):
+        known = {"metrics": {"accuracy": 0.9}, "scored": frozenset(scored)}
+        manifest = make_manifest(step=step).model_copy(update=known)
+        checkpoint.write(tmp_path, {}, {}, manifest, trust_objects=False)
+
+    found = checkpoint.best([tmp_path], "accuracy", "max")
+
+    assert found
+    assert found[1].position.step == 10
+
+
+# ---------------------------------------------------------------- trust
+
+
+class Schedule:
+    """A class of a user's."""
+
+    warmup = 3
+
+
+class Intruder:
+    """Writes a file when it is loaded."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return Path.touch, (self.file,)  # type: ignore[return-value]  # pickle calls it
+
+
+PLAIN = {
+    "numbers of NumPy": {"best": np.float64(0.5), "order": np.arange(3)},
+    "a generator of NumPy": np.random.RandomState(3).get_state(),
+    "containers": {"seen": {1, 2}, "counts": Counter("ab")},
+    "schedulers": [
+        scheduler.state_dict()
+        for scheduler in (
+            torch.optim.lr_scheduler.OneCycleLR(
+                torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))]), 0.1, 10
+            ),
+            torch.optim.lr_scheduler.MultiStepLR(
+                torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))]), [2, 5]
+            ),
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("case", PLAIN)
+def test_plain_values_need_no_trust(tmp_path: Path, case: str) -> None:
+    manifest = make_manifest()
+    folder = checkpoint.write(tmp_path, {}, {"it": PLAIN[case]}, manifest, trust_objects=False)
+
+    _, state = checkpoint.load(folder, trust_objects=False)
+
+    assert repr(state["it"]) == repr(PLAIN[case])
+
+
+def test_objects_are_refused_when_they_are_saved_and_name_the_field(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"spec\.checkpoint\.trustObjects.*Schedule"):
+        checkpoint.write(
+            tmp_path, {}, {"schedule": Schedule()}, make_manifest(), trust_objects=False
+        )
+    assert list(tmp_path.iterdir()) == []
+
+    folder = checkpoint.write(
+        tmp_path, {}, {"schedule": Schedule()}, make_manifest(), trust_objects=True
+    )
+    _, state = checkpoint.load(folder, trust_objects=True)
+    assert isinstance(state["schedule"], Schedule)
+
+
+def test_a_crafted_checkpoint_runs_nothing(tmp_path: Path) -> None:
+    sign = tmp_path / "was-here"
+    crafted = {"schedule": Intruder(sign)}
+    folder = checkpoint.write(tmp_path, {}, crafted, make_manifest(), trust_objects=True)
+    sign.unlink(missing_ok=True)
+
+    with pytest.raises(SpecError, match=r"trustObjects"):
+        checkpoint.load(folder, trust_objects=False)
+    assert not sign.exists()
+
+    checkpoint.load(folder, trust_objects=True)
+    assert sign.exists(), "it would run, were it trusted"

@@ -19,11 +19,11 @@ def known(logged: Logged) -> dict[str, float]:
 def test_what_was_logged_becomes_means_and_the_last_ones_are_kept() -> None:
     logged = Logged()
     for loss in (1.0, 2.0, 6.0):
-        logged.add("loss", loss)
-    logged.add("rate", 0.5)
+        logged.add("loss", loss, 1)
+    logged.add("rate", 0.5, 1)
     assert known(logged) == {"loss": 3.0, "rate": 0.5}
 
-    logged.add("loss", 1.0)
+    logged.add("loss", 1.0, 1)
     assert known(logged) == {"loss": 1.0, "rate": 0.5}
 
 
@@ -42,8 +42,8 @@ NUMBERS: dict[str, float | torch.Tensor] = {
 @pytest.mark.parametrize("case", NUMBERS)
 def test_any_number_is_one(case: str) -> None:
     logged = Logged()
-    logged.add("n", NUMBERS[case])
-    logged.add("n", 4.0)
+    logged.add("n", NUMBERS[case], 1)
+    logged.add("n", 4.0, 1)
 
     assert known(logged) == {"n": 3.0}
 
@@ -64,7 +64,7 @@ def test_what_is_no_number_is_refused_where_it_is_logged(case: str) -> None:
     logged = Logged()
 
     with pytest.raises(ValueError, match=said):
-        logged.add("n", value)  # type: ignore[arg-type]  # on purpose
+        logged.add("n", value, 1)  # type: ignore[arg-type]  # on purpose
     assert known(logged) == {}
 
 
@@ -104,13 +104,13 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
 def test_numbers_of_a_device_are_waited_for_by_nobody(device: Device) -> None:
     logged = Logged(device.fetch)
     for loss in (1.0, 2.0, 3.0):
-        logged.add("loss", torch.tensor(loss))
+        logged.add("loss", torch.tensor(loss), 1)
     assert known(logged) == {}
 
     # Of what came after the first one nothing is on its way before that is here.
     device.fetched[0].has_come = True
     assert known(logged) == {"loss": 1.0}
-    logged.add("loss", torch.tensor(4.0))
+    logged.add("loss", torch.tensor(4.0), 1)
     device.fetched[1].has_come = True
 
     assert known(logged) == {"loss": 3.0}
@@ -119,8 +119,8 @@ def test_numbers_of_a_device_are_waited_for_by_nobody(device: Device) -> None:
 
 def test_a_number_here_and_one_of_a_device_have_one_mean(device: Device) -> None:
     logged = Logged(device.fetch)
-    logged.add("loss", torch.tensor(1.0))
-    logged.add("loss", 4.0)
+    logged.add("loss", torch.tensor(1.0), 1)
+    logged.add("loss", 4.0, 1)
     device.fetched[0].has_come = True
 
     assert known(logged) == {"loss": 2.5}
@@ -129,8 +129,8 @@ def test_a_number_here_and_one_of_a_device_have_one_mean(device: Device) -> None
 def test_at_the_end_all_is_waited_for(device: Device) -> None:
     logged = Logged(device.fetch)
     for loss in (1.0, 2.0, 6.0):
-        logged.add("loss", torch.tensor(loss))
-    logged.add("other", torch.tensor(5.0))
+        logged.add("loss", torch.tensor(loss), 1)
+    logged.add("other", torch.tensor(5.0), 1)
 
     logged.flush()
 
@@ -141,7 +141,7 @@ def test_at_the_end_all_is_waited_for(device: Device) -> None:
 def test_memory_does_not_grow_while_nobody_looks(device: Device) -> None:
     logged = Logged(device.fetch)
     for number in range(10_000):
-        logged.add("n", torch.tensor(float(number)))
+        logged.add("n", torch.tensor(float(number)), 1)
 
     (there,) = logged._on_device.values()
     assert len(there["n"].kept) < 300
@@ -151,10 +151,10 @@ def test_memory_does_not_grow_while_nobody_looks(device: Device) -> None:
 
 def test_a_number_that_is_written_over_later_was_what_it_was(device: Device) -> None:
     logged, total = Logged(device.fetch), torch.tensor(0.0)
-    logged.add("first", torch.tensor(0.0))  # on its way: what follows is kept
+    logged.add("first", torch.tensor(0.0), 1)  # on its way: what follows is kept
     for number in (1.0, 2.0):
         total += number
-        logged.add("total", total)
+        logged.add("total", total, 1)
 
     logged.flush()
 
@@ -175,7 +175,7 @@ def test_numbers_of_a_gpu_come_without_a_wait() -> None:
     torch.cuda.set_sync_debug_mode("error")
     try:
         for number in range(100):
-            logged.add("n", torch.tensor(float(number), device="cpu").pin_memory().cuda())
+            logged.add("n", torch.tensor(float(number), device="cpu").pin_memory().cuda(), 1)
             logged.settle()
     finally:
         torch.cuda.set_sync_debug_mode("default")

@@ -42,7 +42,7 @@ def test_an_end_sends_all_that_is_left() -> None:
     board, coordinator = Scoreboard(epochs=2, steps=8), Coordinator()
     reporter = make_reporter(board, coordinator)
     board.epoch, board.step, board.seconds = 1, 4, {"training": 2.0}
-    board.logged.add("loss", 1.0)
+    board.logged.add("loss", 1.0, 4)
     with board.lock:
         board.events.append(WarningEvent(time=1.0, message="look"))
     reporter.close()

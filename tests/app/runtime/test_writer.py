@@ -15,7 +15,7 @@ def write(writer: Writer, step: int, state: object = None) -> None:
 
 
 def test_checkpoints_are_finished_in_order(tmp_path: Path) -> None:
-    writer = Writer(tmp_path)
+    writer = Writer(tmp_path, trust_objects=False)
     write(writer, 10)
     write(writer, 20)
     writer.wait()
@@ -27,11 +27,11 @@ def test_checkpoints_are_finished_in_order(tmp_path: Path) -> None:
 
 
 def test_waiting_for_nothing_is_no_wait(tmp_path: Path) -> None:
-    Writer(tmp_path).wait()
+    Writer(tmp_path, trust_objects=False).wait()
 
 
 def test_a_full_disk_is_a_result_and_the_next_checkpoint_may_succeed(tmp_path: Path) -> None:
-    writer = Writer(tmp_path)
+    writer = Writer(tmp_path, trust_objects=False)
     with files_of_at_most(10_000):
         write(writer, 10)
         writer.wait()
@@ -46,7 +46,7 @@ def test_a_full_disk_is_a_result_and_the_next_checkpoint_may_succeed(tmp_path: P
 
 
 def test_what_cannot_be_written_at_all_is_a_result_too(tmp_path: Path) -> None:
-    writer = Writer(tmp_path)
+    writer = Writer(tmp_path, trust_objects=False)
     write(writer, 10, Bomb())
     writer.wait()
 
