@@ -84,7 +84,13 @@ def test_defaults_make_a_whole_run() -> None:
         },
         "workers": {"count": 1, "resources": {"cpu": "1", "gpu": 0}, "group": ""},
         "storage": "runs",
-        "checkpoint": {"everyEpochs": 1, "everySteps": 0, "keep": 3, "resume": "latest"},
+        "checkpoint": {
+            "everyEpochs": 1,
+            "everySteps": 0,
+            "keep": 3,
+            "trustObjects": False,
+            "resume": "latest",
+        },
         "failurePolicy": {
             "maxApplicationFailures": 0,
             "maxInfrastructureFailures": 10,

@@ -182,6 +182,7 @@ class Loop:
 
     def _save_if(self, is_due: bool) -> None:
         if is_due:
+            self.board.logged.settle()
             with self.meter.inside(CHECKPOINTING):
                 self.saver.begin(
                     self.tracked, self.position, self._reported(), self._scored(), self._mark
