@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import ray.train.torch
@@ -15,6 +16,7 @@ from trainshed.runtime.evaluation import (
     Tensors,
     evaluating,
     exact_means,
+    in_step,
     same_buffers,
     until_stopped,
 )
@@ -24,8 +26,9 @@ from trainshed.runtime.loop import Loop
 from trainshed.runtime.meter import CHECKPOINTING, EVALUATING, WAITING
 from trainshed.runtime.own_loop import OwnLoop
 from trainshed.runtime.reproducible import sum_in_rank_order
-from trainshed.runtime.state import Stateful, random_state, set_random_state, unwrapped
+from trainshed.runtime.state import Stateful, random_state, set_random_state
 from trainshed.runtime.tracked import Scheduler, Tracked
+from trainshed.runtime.wrapping import check_wrapping, inside, make_scaler, sharded, unwrapped
 from trainshed_api.progress import Evaluated, ResumePoint, Started, WarningEvent
 
 if TYPE_CHECKING:
@@ -109,20 +112,25 @@ class Run:
         """Name what must survive, and load the checkpoint that this attempt goes on from.
 
         Args:
-            model: may be wrapped by `ray.train.torch.prepare_model`.
+            model: may be wrapped by `ray.train.torch.prepare_model`, and by torch.compile.
             optimizer: stepped by `backward_step`.
             scheduler: stepped after each step of the optimizer.
             **others: anything with state_dict and load_state_dict.
+
+        Raises:
+            UnsupportedWrapperError: for a model that no checkpoint can hold as it is wrapped.
         """
-        scaler = torch.amp.GradScaler(self.device.type, enabled=self._job.precision == "float16")
+        check_wrapping(model)
+        is_half = self._job.precision == "float16"
+        scaler = make_scaler(model, self.device.type, enabled=is_half)
         tracked = Tracked(model, optimizer, scheduler, others, scaler)
         self._loop.tracked = tracked
         if self._job.reproducible:
             sum_in_rank_order(model)
-        if self.world_size > 1 and unwrapped(model) is model:
+        if self.world_size > 1 and unwrapped(model) is model and not sharded(model):
             self.warn(
-                f"{type(model).__name__} is not wrapped for {self.world_size} workers: each trains "
-                "alone; pass it through ray.train.torch.prepare_model first"
+                f"{type(inside(model)).__name__} is not wrapped for {self.world_size} workers: "
+                "each trains alone; pass it through ray.train.torch.prepare_model first"
             )
         with self._loop.meter.inside(CHECKPOINTING):
             self._loop.saver.restore(tracked)
@@ -214,7 +222,9 @@ class Run:
         """Return exact means over all rows of a dataset, as `<dataset>.<name>`. A collective.
 
         Args:
-            score: called as score(module, batch); gives a value for each row, shape (rows,).
+            score: called as score(module, batch); gives a value for each row, shape (rows,). With
+                FSDP a worker that is through calls it on its last batch again, for nothing but to
+                keep the others company.
             dataset: its name.
 
         Raises:
@@ -233,7 +243,11 @@ class Run:
             try:
                 with contextlib.closing(feed.batches(at)) as fed, evaluating(module):
                     there = ((self._on_device(batch), batch.rows) for batch in fed)
-                    batches = until_stopped(there, loop.control, self._may_cut)
+                    batches = (
+                        in_step(there, loop.control, self._may_cut, partial(score, module))
+                        if sharded(module)
+                        else until_stopped(there, loop.control, self._may_cut)
+                    )
                     with torch.no_grad(), self.autocast():
                         means = exact_means(batches, score, module, loop.control)
             except EvaluationStoppedError:

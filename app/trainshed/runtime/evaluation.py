@@ -73,6 +73,52 @@ def until_stopped(
         pass
 
 
+def in_step(
+    batches: Iterable[tuple[Tensors, int]],
+    control: Control,
+    wants_stop: Callable[[], bool],
+    keep_company: Callable[[Tensors], object],
+) -> Iterator[tuple[Tensors, int]]:
+    """Yield the batches of this rank that have rows, while each rank has as many forward passes.
+
+    For a module that ranks hold in parts: a forward pass of one is one of all. Who is through goes
+    on with its last batch until all are.
+
+    Args:
+        batches: (tensors, rows) of this rank.
+        control: of the ranks.
+        wants_stop: whether this rank heard of a stop.
+        keep_company: makes the forward pass of a batch, for the others.
+
+    Raises:
+        EvaluationStoppedError: at the same batch on all ranks.
+        ValueError: on all ranks when one has no row at all.
+    """
+    there = ((tensors, rows) for tensors, rows in batches if rows)
+    last: Tensors | None = None
+    while True:
+        batch = next(there, None)
+        if _meet(control, wants_stop, is_through=batch is None):
+            return
+        if last is None:
+            _check_rows(control, batch is not None)
+        if batch is not None:
+            last, _ = batch
+            yield batch
+        elif last is not None:
+            keep_company(last)
+
+
+def _check_rows(control: Control, has_rows: bool) -> None:
+    lacking = torch.tensor([int(not has_rows)], dtype=torch.int64)
+    control.sum(lacking)
+    if int(lacking):
+        raise ValueError(
+            f"evaluate: {int(lacking)} workers have no row of the dataset, and FSDP needs one on "
+            "each: use a dataset with more rows, or fewer workers"
+        )
+
+
 def _meet(control: Control, wants_stop: Callable[[], bool], *, is_through: bool) -> bool:
     """Return whether all ranks are through. A collective."""
     # numbers has shape (2,)
@@ -95,7 +141,7 @@ def exact_means(
     Args:
         batches: (tensors, rows) of this rank; those without rows are skipped.
         score: gives a value for each row, shape (rows,).
-        module: without DDP around it: ranks may have different numbers of batches.
+        module: without DDP around it: ranks may have different numbers of batches, but for FSDP.
         control: of the ranks.
 
     Raises:

@@ -8,6 +8,8 @@ import os
 import torch
 import torch.distributed as dist
 
+from trainshed.runtime.wrapping import inside
+
 
 def prepare() -> None:
     """Make kernels deterministic or fail, before any tensor exists."""
@@ -23,8 +25,9 @@ def sum_in_rank_order(model: torch.nn.Module) -> None:
     depends on the place within the bucket: from three ranks on, a resumed run would differ in its
     first step. Adding all ranks' gradients in rank order does not depend on the place.
     """
-    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
-        model.register_comm_hook(None, _mean_in_rank_order)
+    wrapper = inside(model)
+    if isinstance(wrapper, torch.nn.parallel.DistributedDataParallel):
+        wrapper.register_comm_hook(None, _mean_in_rank_order)
 
 
 def _mean_in_rank_order(

@@ -12,13 +12,7 @@ import ray.train
 from trainshed.runtime import checkpoint
 from trainshed.runtime.checkpoint import Manifest, Position
 from trainshed.runtime.reports import missing_best
-from trainshed.runtime.state import (
-    Buffers,
-    random_state,
-    seed_everything,
-    set_random_state,
-    unwrapped,
-)
+from trainshed.runtime.state import Buffers, random_state, seed_everything, set_random_state
 from trainshed.runtime.writer import Writer, Written
 from trainshed_api.errors import SpecError
 from trainshed_api.progress import CheckpointSaved, Event, WarningEvent
@@ -103,9 +97,10 @@ class Saver:
         states = self._control.gather(random_state())
         self._last = position
         if self._rank:
+            tracked.help_gather()
             return
         self._writer.wait()
-        model = self._buffers.copy(unwrapped(tracked.model).state_dict(), "model")
+        model = self._buffers.copy(tracked.weights(), "model")
         state = self._buffers.copy(tracked.state(), "state")
         manifest = Manifest(
             position=position,

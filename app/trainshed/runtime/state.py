@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import torch
@@ -32,13 +32,6 @@ class Stateful(Protocol):
     def load_state_dict(self, state_dict: dict[str, object], /) -> object:
         """Take the state over."""
         ...
-
-
-def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
-    """Return the module itself, without DistributedDataParallel around it."""
-    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
-        return cast("torch.nn.Module", model.module)
-    return model
 
 
 class Buffers:

@@ -10,13 +10,15 @@ import torch.distributed as dist
 Result = TypeVar("Result")
 
 
-def on_ranks(ranks: int, folder: Path, function: Callable[[int], Result]) -> list[Result]:
+def on_ranks(
+    ranks: int, folder: Path, function: Callable[[int], Result], within_seconds: float = 90
+) -> list[Result]:
     """Return what the function, of a module, returns on each rank; `folder` is a meeting place."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(ranks) as pool:
         meeting = str(folder / "meeting")
         work = [pool.apply_async(_run, (rank, ranks, meeting, function)) for rank in range(ranks)]
-        return [done.get(timeout=90) for done in work]
+        return [done.get(timeout=within_seconds) for done in work]
 
 
 def _run(rank: int, ranks: int, meeting: str, function: Callable[[int], Result]) -> Result:

@@ -9,13 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from trainshed.runtime.state import (
-    Buffers,
-    random_state,
-    seed_everything,
-    set_random_state,
-    unwrapped,
-)
+from trainshed.runtime.state import Buffers, random_state, seed_everything, set_random_state
 
 
 def make_training() -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -132,11 +126,6 @@ def test_copies_under_two_names_do_not_share_memory() -> None:
     buffers.copy({"t": torch.zeros(2)}, "second")
 
     assert same(first, {"t": torch.ones(2)})
-
-
-def test_a_module_without_wrapping_is_itself() -> None:
-    model = nn.Linear(1, 1)
-    assert unwrapped(model) is model
 
 
 # ------------------------------------------------------------- random numbers

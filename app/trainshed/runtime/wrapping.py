@@ -1,0 +1,107 @@
+"""What a model is wrapped in: which module is scored, by which names it is kept, what is refused.
+
+FSDP, DTensor and torch.compile are asked for only where they are loaded: each takes seconds of a
+start to import, and what nobody has imported wraps nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, TypeGuard, cast
+
+import torch
+
+if TYPE_CHECKING:
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+# The name that torch.compile gives to the module in it (torch/_dynamo/eval_frame.py).
+_COMPILED = "_orig_mod"
+
+
+class UnsupportedWrapperError(TypeError):
+    """A model whose state no checkpoint could hold as it is wrapped; says how to wrap it."""
+
+
+def inside(model: torch.nn.Module) -> torch.nn.Module:
+    """Return what torch.compile was given, or the model itself."""
+    while (given := model._modules.get(_COMPILED)) is not None:
+        model = given
+    return model
+
+
+def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
+    """Return the module without DistributedDataParallel, nor what was compiled around that."""
+    wrapper = inside(model)
+    if isinstance(wrapper, torch.nn.parallel.DistributedDataParallel):
+        return unwrapped(cast("torch.nn.Module", wrapper.module))
+    return model
+
+
+def sharded(model: torch.nn.Module) -> FullyShardedDataParallel | None:
+    """Return the FSDP that holds the model, whose state all ranks have to gather together."""
+    wrapper = inside(model)
+    return wrapper if _is_fsdp(wrapper) else None
+
+
+def plain_name(name: str) -> str:
+    """Return the name that a tensor of a state has where nothing is compiled."""
+    return ".".join(part for part in name.split(".") if part != _COMPILED)
+
+
+def check_wrapping(model: torch.nn.Module) -> None:
+    """Refuse a model whose state would hang a checkpoint, or come out wrong.
+
+    Raises:
+        UnsupportedWrapperError: naming what would be right.
+    """
+    for name, parameter in model.named_parameters():
+        if _is_dtensor(parameter):
+            raise UnsupportedWrapperError(
+                f"track: parameter {name} is a DTensor, as fully_shard (FSDP2) and tensor "
+                "parallelism make them, which checkpoints cannot hold; shard the model by "
+                'ray.train.torch.prepare_model(model, parallel_strategy="fsdp") instead'
+            )
+    outer = inside(model)
+    if _is_fsdp(outer) and outer.compute_device == torch.device("cpu") and outer._use_orig_params:
+        # _allgather_orig_param_states of torch 2.15 gathers each kind of state into one tensor and
+        # keeps views of it, which only a copy from a device parts.
+        raise UnsupportedWrapperError(
+            "track: FSDP with use_orig_params=True on CPUs, where torch mixes up what it gathers "
+            "of the optimizer; leave use_orig_params out, or use GPUs"
+        )
+    for name, part in outer.named_modules():
+        if part is not outer and _is_fsdp(part) and not _is_fsdp(outer):
+            raise UnsupportedWrapperError(
+                f"track: FSDP holds only the part {name} of the model; wrap the whole model in "
+                "FSDP, parts of it by an auto_wrap_policy"
+            )
+        if _is_fsdp(outer) and _COMPILED in part._modules:
+            raise UnsupportedWrapperError(
+                f"track: FSDP holds the part {name} that torch.compile was given before; compile "
+                "what FSDP returns, or the part by its own method compile()"
+            )
+
+
+def make_scaler(model: torch.nn.Module, device: str, *, enabled: bool) -> torch.amp.GradScaler:
+    """Return the scaler of gradients; of a sharded model one that skips a step on all ranks."""
+    if sharded(model):
+        from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+
+        return ShardedGradScaler(device, enabled=enabled)
+    return torch.amp.GradScaler(device, enabled=enabled)
+
+
+def _is_fsdp(module: torch.nn.Module) -> TypeGuard[FullyShardedDataParallel]:
+    if "torch.distributed.fsdp" not in sys.modules:
+        return False
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    return isinstance(module, FullyShardedDataParallel)
+
+
+def _is_dtensor(parameter: torch.nn.Parameter) -> bool:
+    if "torch.distributed.tensor" not in sys.modules:
+        return False
+    from torch.distributed.tensor import DTensor
+
+    return isinstance(parameter, DTensor)
