@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import NamedTuple
+from unittest.mock import Mock
 
 from aiohttp import streams, web
 from aiohttp.base_protocol import BaseProtocol
@@ -47,5 +48,9 @@ class Port:
             client_max_size=self._application._client_max_size,
         )  # fmt: skip
         answer = await self._application._handle(request)
+        # They remember each call, and an hour of simulation makes a hundred thousand.
+        for mock in (first.protocol, first.transport, first._payload_writer):
+            assert isinstance(mock, Mock)
+            mock.reset_mock()
         assert isinstance(answer, web.Response)
         return Said(answer.status, answer.text or "")
