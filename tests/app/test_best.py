@@ -1,13 +1,15 @@
 """The best checkpoint of a run is one whose weights were scored."""
 
 from pathlib import Path
-
-from pydantic import JsonValue
+from typing import TYPE_CHECKING
 
 from tests.app.alone import train_alone
 from tests.app.failing_runs import make_data, make_spec, write_numbers
 from trainshed.runtime import checkpoint
 from trainshed_api.progress import CheckpointSaved, Evaluated
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 
 def test_the_best_checkpoint_is_one_that_was_scored(tmp_path: Path) -> None:

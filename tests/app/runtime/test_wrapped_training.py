@@ -19,7 +19,7 @@ def train_all(home: Path, num_ranks: int, runs: list[Attempts]) -> dict[str, tup
         folder, _, refused = checkpoint.newest([job.folder / attempts.name / "ray"])
         assert folder
         assert not refused
-        found[attempts.name] = checkpoint.load(folder)
+        found[attempts.name] = checkpoint.load(folder, trust_objects=False)
     return found
 
 
