@@ -102,7 +102,10 @@ CASES: dict[str, tuple[Exception, Kind | None]] = {
     ),
     "an array that is too large": (MemoryError(), "memory"),
     "no memory for a call": (failed(errno.ENOMEM), "memory"),
-    "the monitor ended it": (ray.exceptions.OutOfMemoryError("node is low"), "killed"),
+    "the monitor ended it": (
+        ray.exceptions.OutOfMemoryError("node is low"),  # type: ignore[no-untyped-call]
+        "killed",
+    ),
     "the monitor ended an actor": (
         ray.exceptions.RayActorError(error_msg="killed: the node running low on memory"),
         "killed",
@@ -123,7 +126,10 @@ CASES: dict[str, tuple[Exception, Kind | None]] = {
         ray.exceptions.ObjectLostError("0" * 56, None, ""),
         "node",
     ),
-    "a node that died": (ray.exceptions.NodeDiedError("lost"), "node"),
+    "a node that died": (
+        ray.exceptions.NodeDiedError("lost"),  # type: ignore[no-untyped-call]
+        "node",
+    ),
     "a check of a worker's health": (
         WorkerHealthCheckFailedError("no answer", ray.exceptions.RayActorError()),
         "node",

@@ -7,16 +7,19 @@ state.pt (everything else), manifest.json (what must be there, and where trainin
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import shutil
 import tempfile
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pydantic import Field
 
+from trainshed.faults import WorldError, is_passing
+from trainshed.patience import READS, Patience
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
@@ -101,21 +104,23 @@ def write(parent: Path, model: object, state: object, manifest: Manifest) -> Pat
         raise
 
 
-def verify(folder: Path) -> Manifest:
+def verify(folder: Path, patience: Patience = READS) -> Manifest:
     """Return the manifest of a checkpoint after checking every file.
 
     Raises:
         BadCheckpointError: when something is missing, short or altered.
+        WorldError: when the storage does not give it, which says nothing about it.
     """
     try:
-        manifest = Manifest.model_validate_json((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = _manifest(folder, patience)
     except (OSError, ValueError) as error:
-        raise BadCheckpointError(f"{folder}: no readable {MANIFEST} ({error})") from error
+        raise _refusal(f"{folder}: no readable {MANIFEST} ({error})", error) from error
     for name in {MODEL: 0, STATE: 0} | manifest.files:
         try:
-            _check_file(folder / name, manifest.files[name])
+            want = manifest.files[name]
+            patience.read(functools.partial(_check_file, folder / name, want))
         except (OSError, KeyError) as error:
-            raise BadCheckpointError(f"{folder}: {name} is missing ({error})") from error
+            raise _refusal(f"{folder}: {name} is missing ({error})", error) from error
     return manifest
 
 
@@ -144,13 +149,17 @@ def find(parent: Path, position: Position) -> tuple[Path, Manifest]:
 
 
 def newest(
-    parents: Iterable[Path],
+    parents: Iterable[Path], patience: Patience = READS
 ) -> tuple[Path, Manifest, list[str]] | tuple[None, None, list[str]]:
-    """Return the newest whole checkpoint, its manifest, and one line for each refused newer one."""
+    """Return the newest whole checkpoint, its manifest, and one line for each refused newer one.
+
+    Raises:
+        WorldError: when the storage does not give one: an older one would lose what was trained.
+    """
     refused: list[str] = []
     for folder in candidates(parents):
         try:
-            return folder, verify(folder), refused
+            return folder, verify(folder, patience), refused
         except BadCheckpointError as error:
             refused.append(f"checkpoint refused, taking the one before: {error}")
     return None, None, refused
@@ -164,8 +173,7 @@ def best(parents: Iterable[Path], metric: str, mode: str) -> tuple[Path, Manifes
     scored = []
     for place, folder in enumerate(reversed(candidates(parents))):
         try:
-            text = (folder / MANIFEST).read_text(encoding="utf-8")
-            manifest = Manifest.model_validate_json(text)
+            manifest = _manifest(folder, READS)
         except (OSError, ValueError):
             continue
         if metric in manifest.metrics:
@@ -177,14 +185,31 @@ def best(parents: Iterable[Path], metric: str, mode: str) -> tuple[Path, Manifes
     return folder, manifest
 
 
-def load(folder: Path) -> tuple[Mapping[str, torch.Tensor], Mapping[str, object]]:
+def load(
+    folder: Path, patience: Patience = READS
+) -> tuple[Mapping[str, torch.Tensor], Mapping[str, object]]:
     """Return (model, state) of a verified checkpoint, on the CPU."""
+    model = patience.read(functools.partial(_load, folder / MODEL, weights_only=True))
+    # Our own file, checked against its manifest: schedulers and users keep plain objects in it.
+    state = patience.read(functools.partial(_load, folder / STATE, weights_only=False))
+    return cast("Mapping[str, torch.Tensor]", model), cast("Mapping[str, object]", state)
+
+
+def _load(file: Path, *, weights_only: bool) -> object:
     import torch
 
-    model = torch.load(folder / MODEL, map_location="cpu", weights_only=True)
-    # Our own file, checked against its manifest: schedulers and users keep plain objects in it.
-    state = torch.load(folder / STATE, map_location="cpu", weights_only=False)
-    return model, state
+    with file.open("rb") as opened:
+        return torch.load(opened, map_location="cpu", weights_only=weights_only)
+
+
+def _manifest(folder: Path, patience: Patience) -> Manifest:
+    text = patience.read(lambda: (folder / MANIFEST).read_text(encoding="utf-8"))
+    return Manifest.model_validate_json(text)
+
+
+def _refusal(message: str, error: Exception) -> Exception:
+    """Return what a failed read says: nothing of a checkpoint where it is the storage's fault."""
+    return WorldError(message, "storage") if is_passing(error) else BadCheckpointError(message)
 
 
 def _save(content: object, target: Path) -> None:
