@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainshed.faults import WorldError
 from trainshed.identity import read_identity
 from trainshed.jobs.errors import ClusterError
 from trainshed.preflight import Place, prepare
@@ -114,7 +115,7 @@ def begin_job(settings: Sequence[str], wish: Wish) -> int:
         pusher.refused(str(error), EXIT_INVALID)
         print(pusher.deliver(), flush=True)
         raise
-    except OSError as error:  # the storage, or the cluster
+    except (OSError, WorldError) as error:  # the storage, or the cluster
         pusher.end(Verdict.crashed(error), EXIT_TRY_AGAIN, None)
         print(pusher.deliver(), flush=True)
         raise ClusterError(str(error), EXIT_TRY_AGAIN) from error

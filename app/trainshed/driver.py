@@ -149,7 +149,7 @@ class Driver:
         failure, ending = self.view.failure, self.view.ending
         if failure:
             message = f"{failure.summary} (worker {failure.rank}, step {failure.step})"
-            return Verdict(FAILED, message, failure.traceback, APPLICATION)
+            return Verdict(FAILED, message, failure.traceback, failure.cause)
         if error:
             return Verdict.crashed(error)
         if ending and ending.stopped:

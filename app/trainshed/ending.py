@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from trainshed import atomic
+from trainshed.faults import RULES, as_world_error, classify, most_telling, told
 from trainshed.runtime import checkpoint
 from trainshed.runtime.hub import Reported
 from trainshed_api.names import (
     FAILED,
-    INFRASTRUCTURE,
-    OUT_OF_MEMORY,
     FailureCause,
     Outcome,
 )
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
     from trainshed.driver import Driver
     from trainshed.folder import Attempt
     from trainshed.preflight import Prepared
-
-
-# What Ray calls the end of a process that its node had no memory left for.
-_NO_MEMORY = ("OutOfMemoryError", "running low on memory")
 
 
 @dataclass(frozen=True)
@@ -41,12 +36,15 @@ class Verdict:
 
     @staticmethod
     def crashed(error: Exception) -> Verdict:
-        """Return the verdict on an error that is not the user's."""
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        said = f"{type(error).__name__}: {lines[0] if lines else ''}"
-        no_memory = any(words in f"{said} {error}" for words in _NO_MEMORY)
-        cause: FailureCause = OUT_OF_MEMORY if no_memory else INFRASTRUCTURE
-        return Verdict(FAILED, said, str(error), cause)
+        """Return the verdict on an error that no worker told as its function's."""
+        # What is known of nothing came from our own driver, or from Ray: not from the program.
+        kind = classify(error) or "node"
+        first = most_telling(error)
+        lines = [line.strip() for line in str(first).splitlines() if line.strip()]
+        said = f"{type(first).__name__}: {lines[0] if lines else ''}"
+        if world := as_world_error(first):
+            said = told(world.kind, str(world))
+        return Verdict(FAILED, said, str(error), RULES[kind].cause)
 
 
 def write_ending(

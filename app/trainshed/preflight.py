@@ -19,6 +19,7 @@ from trainshed.data.memory import check_memory
 from trainshed.data.parquet import Fragment, Source, open_source, read_sample
 from trainshed.data.plan import DatasetPlan, plan_dataset
 from trainshed.data.size import Measured, Room
+from trainshed.faults import WorldError
 from trainshed.folder import RunFolder
 from trainshed.functions import check_config, find, find_training_function
 from trainshed.identity import folder_of
@@ -220,6 +221,8 @@ def _transformed(draft: DatasetPlan, fragment: Fragment, rows: int) -> tuple[Col
 def _sampled(draft: DatasetPlan, fragment: Fragment, make: Callable[[], Columns]) -> Columns:
     try:
         return make()
+    except WorldError:
+        raise
     except (DataError, OSError, pa.ArrowException) as error:
         raise SpecError([_place(draft, str(error))]) from error
     except Exception as error:  # a function of the user's may raise anything

@@ -1,5 +1,6 @@
 """Training functions that go wrong, or that can be watched while they are stopped."""
 
+import errno
 import json
 import os
 import resource
@@ -67,6 +68,9 @@ def go_wrong(how: str) -> None:
             look_up({"label": 1}, "lable")
         case "exit":
             sys.exit(3)
+        case "EIO" | "ENOMEM" | "ENOSPC":
+            number = getattr(errno, how)
+            raise OSError(number, os.strerror(number), "/data/pictures")
         case "fill the disk" | "fill the disk for a while":
             limit_files(100_000)
 

@@ -23,7 +23,7 @@ from tests.app.failing_runs import (
     write_numbers,
 )
 from trainshed.runtime.failures import is_users_failure
-from trainshed_api.names import APPLICATION, FAILED, SUCCEEDED
+from trainshed_api.names import APPLICATION, FAILED, INFRASTRUCTURE, OUT_OF_MEMORY, SUCCEEDED
 from trainshed_api.progress import Evaluated, Started, WorkersLost
 
 if TYPE_CHECKING:
@@ -64,6 +64,27 @@ def test_a_run_that_fails_says_why_and_is_not_tried_again(tmp_path: Path, case: 
     assert left.folder.attempts() == [1]
     assert (left.folder.path / "report.html").exists()
     assert_finite_checkpoints(left.folder.path)
+
+
+# What the world does to the user's function: the cause, whether workers start again, the message.
+FAULTS = {
+    "EIO": (INFRASTRUCTURE, True, "the storage failed: OSError: [Errno 5] Input/output error: "),
+    "ENOSPC": (INFRASTRUCTURE, False, "the storage is full: OSError: [Errno 28] No space left on "),
+    "ENOMEM": (OUT_OF_MEMORY, False, "OSError: [Errno 12] Cannot allocate memory: "),
+}
+
+
+@pytest.mark.parametrize("how", FAULTS)
+def test_a_fault_of_the_world_is_not_booked_as_the_programs(tmp_path: Path, how: str) -> None:
+    cause, starts_again, message = FAULTS[how]
+    write_numbers(tmp_path)
+    left = train_alone(tmp_path, read_by_torch(make_spec(how)))
+
+    assert (left.verdict.outcome, left.verdict.cause) == (FAILED, cause)
+    assert left.verdict.message.startswith(message)
+    assert "'/data/pictures'" in left.verdict.message
+    assert left.error
+    assert is_users_failure(left.error) is not starts_again
 
 
 # ----------------------------------------------------- what does not end a run

@@ -14,7 +14,9 @@ import numpy as np
 from trainshed.data.columns import Array, Columns, cut_rows, join, num_rows, writable
 from trainshed.data.errors import DataError, FunctionError
 from trainshed.data.randomness import RowRandom
+from trainshed.faults import RULES, WorldError, classify
 from trainshed.functions import find
+from trainshed_api.names import APPLICATION
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -139,7 +141,10 @@ def _called(function: Function, given: Mapping[str, object], **extra: object) ->
         return _load(function.use, function.field).call(given, **dict(function.options), **extra)
     except Exception as error:
         message = f"{function.field}: {function.use} raised {type(error).__name__}: {error}"
-        raise FunctionError(" ".join(message.split()), _users_traceback(error)) from error
+        line, kind = " ".join(message.split()), classify(error)
+        if kind and RULES[kind].cause != APPLICATION:
+            raise WorldError(line, kind) from error
+        raise FunctionError(line, _users_traceback(error)) from error
 
 
 def _users_traceback(error: Exception) -> str:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
 import ray
 import torch.utils.data
-from ray.exceptions import RayTaskError
+from ray.exceptions import ObjectLostError, RayTaskError
 
 from trainshed.data.columns import Columns, cut_rows
 from trainshed.data.datasets import from_block
 from trainshed.data.errors import DataError, FunctionError, RemoteTracebackError
 from trainshed.data.source import Part, Reading, parts, read_parts, reading
+from trainshed.faults import WorldError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ray.actor import ActorHandle
 
-    from trainshed.data.feeder import CachedBlocks, Slice
+    from trainshed.data.cache import CachedBlocks
+    from trainshed.data.feeder import Slice
     from trainshed.data.order import Indices, Piece
     from trainshed.data.plan import DatasetPlan
     from trainshed.data.schedule import Pass
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
 Actor = TypeVar("Actor")
 Answer = TypeVar("Answer")
 Item = TypeVar("Item")
+
+# Fillings of a cache that may be lost while a worker reads one block.
+MOST_FILLINGS = 3
 
 
 class FedBlocks:
@@ -40,7 +46,7 @@ class FedBlocks:
     def __init__(self, plan: DatasetPlan, coordinator: ActorHandle[Actor], rank: int) -> None:
         self._plan = plan
         self._rank = rank
-        self._remote_cached: Callable[[str], ray.ObjectRef[CachedBlocks]]
+        self._remote_cached: Callable[[str, int], ray.ObjectRef[CachedBlocks]]
         self._remote_take: Callable[[Pass, int], ray.ObjectRef[Slice | None]]
         self._remote_cached = coordinator.cached.remote
         self._remote_take = coordinator.take.remote
@@ -52,11 +58,10 @@ class FedBlocks:
 
     def read(self, pieces: list[Piece]) -> Iterator[Columns]:
         """Yield the pieces' rows from the cache."""
-        blocks = self._cache().blocks
         last, columns = -1, Columns()
         for piece in pieces:
             if piece.fragment != last:
-                last, columns = piece.fragment, from_block(ray.get(blocks[piece.fragment]))
+                last, columns = piece.fragment, self._block(piece.fragment)
             yield cut_rows(columns, piece.start, piece.stop)
 
     def stream(self, at: Pass, pieces: list[Piece]) -> Iterator[Columns]:
@@ -76,8 +81,21 @@ class FedBlocks:
 
     def _cache(self) -> CachedBlocks:
         if self._cached is None:
-            self._cached = _answer(self._remote_cached(self._plan.name))
+            self._cached = _answer(self._remote_cached(self._plan.name, 0))
         return self._cached
+
+    def _block(self, number: int) -> Columns:
+        """Return a cached block; where it is lost all of them are made anew."""
+        for _ in range(MOST_FILLINGS):
+            held = self._cache()
+            try:
+                return from_block(ray.get(held.blocks[number]))
+            except ObjectLostError:  # by its node; Ray has tried to make it again
+                self._cached = _answer(self._remote_cached(self._plan.name, held.filling))
+            if not np.array_equal(self._cached.counts, held.counts):
+                words = "has blocks of other sizes now that lost ones were made again"
+                raise WorldError(f"{self._plan.field}: {words}", "node")
+        raise WorldError(f"{self._plan.field}: block {number} of the cache was lost again", "node")
 
 
 def _answer(coming: ray.ObjectRef[Answer]) -> Answer:
@@ -87,7 +105,7 @@ def _answer(coming: ray.ObjectRef[Answer]) -> Answer:
         cause = error.cause
         if isinstance(cause, FunctionError) and cause.trace:
             raise cause from RemoteTracebackError(cause.trace)
-        if isinstance(cause, DataError):
+        if isinstance(cause, (DataError, WorldError)):
             raise cause from None
         raise
 

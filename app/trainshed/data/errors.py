@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from trainshed.faults import RULES, WorldError, causes, classify
+from trainshed_api.names import APPLICATION
+
 
 class DataError(Exception):
     """Data that cannot be read or used; the message names the file, column or function."""
@@ -35,21 +38,20 @@ class RemoteTracebackError(Exception):
         return f"\n{self.args[0]}"
 
 
-def as_data_error(error: BaseException, field: str) -> DataError:
+def as_fault(error: BaseException, field: str) -> DataError | WorldError:
     """Return what went wrong with a dataset, without the layers that Ray puts around it.
 
     Args:
         error: as it was raised.
         field: of the dataset, for errors that do not name anything of the user's.
     """
-    inner: BaseException | None = error
-    while inner is not None:
-        # Ray's own error for a task has the original as its cause, and a class made of both.
-        cause = getattr(inner, "cause", None)
-        for found in (cause, inner):
-            if isinstance(found, DataError):
-                found.__dict__.pop("__notes__", None)  # Ray's, on how often it would try again
-                return found
-        inner = cause or inner.__cause__ or inner.__context__
+    for found in causes(error):
+        if isinstance(found, (DataError, WorldError)):
+            found.__dict__.pop("__notes__", None)  # Ray's, on how often it would try again
+            return found
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return DataError(f"{field}: {type(error).__name__}: {lines[-1] if lines else ''}")
+    message = f"{field}: {type(error).__name__}: {lines[-1] if lines else ''}"
+    kind = classify(error)
+    if kind and RULES[kind].cause != APPLICATION:
+        return WorldError(message, kind)
+    return DataError(message)

@@ -5,6 +5,8 @@ Lives in the coordinator actor, so that it outlives a worker group that is resta
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import logging
 import threading
 import time
@@ -12,12 +14,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from ray.exceptions import ObjectLostError
 
 from trainshed.data import datasets, execution
-from trainshed.data.errors import as_data_error
+from trainshed.data.cache import Cache, CachedBlocks
+from trainshed.data.errors import DataError, as_fault
 from trainshed.data.schedule import Pass, delivery, shuffle_mode
 from trainshed.data.source import reading
 from trainshed.data.streams import Stream
+from trainshed.faults import WorldError, causes
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -26,8 +31,6 @@ if TYPE_CHECKING:
     from ray.data import Dataset
     from ray.data.block import Block
 
-    from trainshed.data.errors import DataError
-    from trainshed.data.order import Indices
     from trainshed.data.plan import DatasetPlan
 
 logger = logging.getLogger(__name__)
@@ -53,28 +56,18 @@ class Slice:
     stop: int
 
 
-@dataclass(frozen=True)
-class CachedBlocks:
-    """All blocks of a dataset in the object store, one for each fragment; some may be empty.
-
-    Args:
-        blocks: in the order of the dataset.
-        counts: (blocks,) rows of each.
-    """
-
-    blocks: tuple[ray.ObjectRef[Block], ...]
-    counts: Indices
-
-
 class Feeder:
     """Reads, transforms and deals out the datasets of one run."""
 
     def __init__(self, plans: Mapping[str, DatasetPlan], limits: Limits) -> None:
         self._plans = plans
         self._cpus = limits.cpus
-        self._cached: dict[str, CachedBlocks] = {}
-        self._cache_error: DataError | None = None
-        self._cache_changed = threading.Condition()
+        turn = threading.Lock()
+        self._caches = {
+            plan.name: Cache(plan.field, functools.partial(_fill, plan), turn)
+            for plan in plans.values()
+            if plan.loader == "ray-data" and plan.cache != "none"
+        }
         # A pass stays here a while after its end: a late word of it must not begin it anew.
         self._streams: dict[Pass, Stream[Slice]] = {}
         self._lock = threading.Lock()
@@ -84,23 +77,25 @@ class Feeder:
         """Begin to fill the caches in the background, while the workers start."""
         threading.Thread(target=self._prepare, name="fill-caches", daemon=True).start()
 
-    def cached(self, name: str) -> CachedBlocks:
+    def cached(self, name: str, lost: int = 0) -> CachedBlocks:
         """Return the blocks of a cached dataset; waits until they are all there.
 
+        Args:
+            name: of the dataset.
+            lost: the filling of which blocks are lost: a later one is wanted.
+
         Raises:
-            DataError: when they could not be made.
+            DataError: when they cannot be made.
+            WorldError: when they could not be made this time.
         """
-        with self._cache_changed:
-            self._cache_changed.wait_for(lambda: name in self._cached or self._cache_error)
-            if name not in self._cached and self._cache_error:
-                raise self._cache_error
-            return self._cached[name]
+        return self._caches[name].get(lost)
 
     def take(self, at: Pass, rank: int) -> Slice | None:
         """Return the next slice of a rank in a pass, None at its end; waits for it.
 
         Raises:
-            DataError: when the rows could not be read or transformed.
+            DataError: when the rows cannot be read or transformed.
+            WorldError: when they could not be this time.
         """
         stream = self._open(at)
         self._leave_earlier(at, rank)
@@ -135,23 +130,9 @@ class Feeder:
                 del self._streams[other]
 
     def _prepare(self) -> None:
-        plans = [plan for plan in self._plans.values() if plan.loader == "ray-data"]
-        for plan in plans:
-            if plan.cache == "none":
-                continue
-            started = time.perf_counter()
-            try:
-                filled = _fill(plan)
-            except Exception as error:
-                with self._cache_changed:
-                    self._cache_error = as_data_error(error, plan.field)
-                    self._cache_changed.notify_all()
-                return
-            seconds = time.perf_counter() - started
-            logger.info("%s: %d rows cached in %.2f s", plan.name, filled.counts.sum(), seconds)
-            with self._cache_changed:
-                self._cached[plan.name] = filled
-                self._cache_changed.notify_all()
+        with contextlib.suppress(DataError, WorldError):  # who asks for the blocks is told
+            for cache in self._caches.values():
+                cache.get()
 
     def _run(self, at: Pass) -> None:
         stream, plan = self._streams[at], self._plans[at.dataset]
@@ -162,7 +143,7 @@ class Feeder:
                 if not stream.put([rank] if plan.split else everybody, piece):
                     break
         except Exception as error:
-            stream.end(as_data_error(error, plan.field))
+            stream.end(as_fault(error, plan.field))
             return
         finally:
             slices.close()  # frees Ray Data's executor where the pass was given up
@@ -181,10 +162,16 @@ class Feeder:
             dataset = datasets.cached_dataset(plan, how, cached.blocks, cached.counts, deal.pieces)
         else:
             dataset = datasets.streamed_dataset(plan, how, deal.pieces, self._cpus)
-        yield from _deal(deal.turns, dataset)
+        try:
+            yield from _deal(deal.turns, dataset)
+        except Exception as error:
+            if cached and any(isinstance(each, ObjectLostError) for each in causes(error)):
+                self._caches[at.dataset].lose(cached.filling)
+            raise
 
 
 def _fill(plan: DatasetPlan) -> CachedBlocks:
+    started = time.perf_counter()
     dataset = datasets.function_dataset(plan) if plan.use else datasets.fragments_dataset(plan)
     entries = [
         entry
@@ -192,6 +179,8 @@ def _fill(plan: DatasetPlan) -> CachedBlocks:
         for entry in bundle.blocks
     ]
     counts = np.asarray([entry.metadata.num_rows for entry in entries], dtype=np.int64)
+    seconds = time.perf_counter() - started
+    logger.info("%s: %d rows cached in %.2f s", plan.name, counts.sum(), seconds)
     return CachedBlocks(tuple(entry.ref for entry in entries), counts)
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trainshed.data.arrow import from_arrow
-from trainshed.data.errors import DataError
+from trainshed.data.rereading import Trouble
+from trainshed.faults import WorldError, is_passing
+from trainshed.patience import READS, Patience
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trainshed.data.columns import Columns
+    from trainshed.data.rereading import Opener
 
 # Neighbouring row groups of a file are one fragment up to this size: what the shuffle of blocks
 # moves, and large enough that reading it takes longer than finding it.
@@ -66,20 +69,29 @@ class Source:
         return sum(fragment.rows for fragment in self.fragments)
 
 
-def open_source(path: Path, columns: Sequence[str], field: str) -> Source:
+def open_source(
+    path: Path,
+    columns: Sequence[str],
+    field: str,
+    patience: Patience = READS,
+    opened: Opener = pa.OSFile,
+) -> Source:
     """Read the footers of a file or of all `*.parquet` files of a folder.
 
     Args:
         path: a file or a folder.
         columns: the columns that must be there; empty for all.
         field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
+        patience: with the storage.
+        opened: opens a file.
 
     Raises:
+        WorldError: when the storage does not give a footer.
         SpecError: when the path, a file or a column is missing, a file is no parquet, or the files
             do not fit together.
     """
-    files = _files(path, field)
-    footers = [(file, _footer(file, field)) for file in files]
+    files = patience.read(lambda: _files(path, field))
+    footers = [(file, _footer(file, field, patience, opened)) for file in files]
     schemas = [(file, footer.schema.to_arrow_schema()) for file, footer in footers]
     for file, schema in schemas:
         for column in columns:
@@ -98,40 +110,74 @@ def open_source(path: Path, columns: Sequence[str], field: str) -> Source:
     return Source(tuple(fragments), len(files), schemas[0][1], digest.hexdigest())
 
 
-def read_fragment(fragment: Fragment, columns: Sequence[str], chunk_rows: int) -> Iterator[Columns]:
+def read_fragment(
+    fragment: Fragment,
+    columns: Sequence[str],
+    chunk_rows: int,
+    patience: Patience = READS,
+    opened: Opener = pa.OSFile,
+) -> Iterator[Columns]:
     """Yield the rows of a fragment in tables of `chunk_rows` rows; the last may be smaller.
+
+    Args:
+        fragment: to read.
+        columns: to read; empty for all.
+        chunk_rows: most rows of a table.
+        patience: with the storage.
+        opened: opens a file.
 
     Raises:
         DataError: naming the file and row groups when they cannot be decoded.
+        WorldError: naming them when the storage does not give them.
     """
-    groups, wanted = list(fragment.row_groups), list(columns) or None
-    try:
-        with pq.ParquetFile(fragment.path) as file:
-            if fragment.rows <= chunk_rows:
-                yield from_arrow(file.read_row_groups(groups, columns=wanted, use_threads=False))
-                return
-            for batch in file.iter_batches(
-                chunk_rows, row_groups=groups, columns=wanted, use_threads=False
-            ):
-                yield from_arrow(pa.Table.from_batches([batch]))
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(f"{fragment.path}: row groups {groups} cannot be read: {error}") from error
+    trouble, done = Trouble(fragment, patience, opened), 0
+    while True:
+        try:
+            for chunk in islice(_chunks(fragment, columns, chunk_rows, opened), done, None):
+                yield chunk
+                done += 1
+        except (OSError, pa.ArrowException) as error:
+            trouble.take(error)
+        else:
+            return
 
 
-def read_sample(fragment: Fragment, columns: Sequence[str], rows: int) -> Columns:
+def read_sample(
+    fragment: Fragment,
+    columns: Sequence[str],
+    rows: int,
+    patience: Patience = READS,
+    opened: Opener = pa.OSFile,
+) -> Columns:
     """Return the first rows of a fragment without reading a whole row group where it is large.
 
     Raises:
-        DataError: naming the file when its first rows cannot be decoded.
+        DataError: naming the file and row groups when they cannot be decoded.
+        WorldError: naming them when the storage does not give them.
     """
-    try:
-        with pq.ParquetFile(fragment.path) as file:
-            batches = file.iter_batches(
-                rows, row_groups=list(fragment.row_groups), columns=list(columns) or None
-            )
-            return from_arrow(pa.Table.from_batches([next(batches)]))
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(f"{fragment.path}: its first rows cannot be read: {error}") from error
+    groups, wanted = list(fragment.row_groups), list(columns) or None
+    trouble = Trouble(fragment, patience, opened)
+    while True:
+        try:
+            with opened(fragment.path) as raw, pq.ParquetFile(raw) as file:
+                first = next(file.iter_batches(rows, row_groups=groups, columns=wanted))
+                return from_arrow(pa.Table.from_batches([first]))
+        except (OSError, pa.ArrowException) as error:
+            trouble.take(error)
+
+
+def _chunks(
+    fragment: Fragment, columns: Sequence[str], chunk_rows: int, opened: Opener
+) -> Iterator[Columns]:
+    groups, wanted = list(fragment.row_groups), list(columns) or None
+    with opened(fragment.path) as raw, pq.ParquetFile(raw) as file:
+        if fragment.rows <= chunk_rows:
+            yield from_arrow(file.read_row_groups(groups, columns=wanted, use_threads=False))
+            return
+        for batch in file.iter_batches(
+            chunk_rows, row_groups=groups, columns=wanted, use_threads=False
+        ):
+            yield from_arrow(pa.Table.from_batches([batch]))
 
 
 def _files(path: Path, field: str) -> list[Path]:
@@ -154,10 +200,16 @@ def _is_data(file: Path, root: Path) -> bool:
     )
 
 
-def _footer(file: Path, field: str) -> pq.FileMetaData:
+def _footer(file: Path, field: str, patience: Patience, opened: Opener) -> pq.FileMetaData:
+    def read() -> pq.FileMetaData:
+        with opened(str(file)) as raw:
+            return pq.read_metadata(raw)
+
     try:
-        return pq.read_metadata(file)
+        return patience.read(read)
     except (OSError, pa.ArrowException) as error:
+        if is_passing(error):
+            raise WorldError(f"{field}.path: {file}: {error}", "storage") from error
         raise SpecError(
             [Problem(f"{field}.path", str(file), f"a parquet file ({error})")]
         ) from error

@@ -7,16 +7,19 @@ state.pt (everything else), manifest.json (what must be there, and where trainin
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import shutil
 import tempfile
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pydantic import Field
 
+from trainshed.faults import WorldError, is_passing
+from trainshed.patience import READS, Patience
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
@@ -116,21 +119,23 @@ def write(
         raise
 
 
-def verify(folder: Path) -> Manifest:
+def verify(folder: Path, patience: Patience = READS) -> Manifest:
     """Return the manifest of a checkpoint after checking every file.
 
     Raises:
         BadCheckpointError: when something is missing, short or altered.
+        WorldError: when the storage does not give it, which says nothing about it.
     """
     try:
-        manifest = Manifest.model_validate_json((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = _manifest(folder, patience)
     except (OSError, ValueError) as error:
-        raise BadCheckpointError(f"{folder}: no readable {MANIFEST} ({error})") from error
+        raise _refusal(f"{folder}: no readable {MANIFEST} ({error})", error) from error
     for name in {MODEL: 0, STATE: 0} | manifest.files:
         try:
-            _check_file(folder / name, manifest.files[name])
+            want = manifest.files[name]
+            patience.read(functools.partial(_check_file, folder / name, want))
         except (OSError, KeyError) as error:
-            raise BadCheckpointError(f"{folder}: {name} is missing ({error})") from error
+            raise _refusal(f"{folder}: {name} is missing ({error})", error) from error
     return manifest
 
 
@@ -159,13 +164,17 @@ def find(parent: Path, position: Position) -> tuple[Path, Manifest]:
 
 
 def newest(
-    parents: Iterable[Path],
+    parents: Iterable[Path], patience: Patience = READS
 ) -> tuple[Path, Manifest, list[str]] | tuple[None, None, list[str]]:
-    """Return the newest whole checkpoint, its manifest, and one line for each refused newer one."""
+    """Return the newest whole checkpoint, its manifest, and one line for each refused newer one.
+
+    Raises:
+        WorldError: when the storage does not give one: an older one would lose what was trained.
+    """
     refused: list[str] = []
     for folder in candidates(parents):
         try:
-            return folder, verify(folder), refused
+            return folder, verify(folder, patience), refused
         except BadCheckpointError as error:
             refused.append(f"checkpoint refused, taking the one before: {error}")
     return None, None, refused
@@ -180,8 +189,7 @@ def best(parents: Iterable[Path], metric: str, mode: str) -> tuple[Path, Manifes
     scored = []
     for place, folder in enumerate(reversed(candidates(parents))):
         try:
-            text = (folder / MANIFEST).read_text(encoding="utf-8")
-            manifest = Manifest.model_validate_json(text)
+            manifest = _manifest(folder, READS)
         except (OSError, ValueError):
             continue
         own = manifest.own_metrics()
@@ -195,23 +203,39 @@ def best(parents: Iterable[Path], metric: str, mode: str) -> tuple[Path, Manifes
 
 
 def load(
-    folder: Path, *, trust_objects: bool
+    folder: Path, patience: Patience = READS, *, trust_objects: bool
 ) -> tuple[Mapping[str, torch.Tensor], Mapping[str, object]]:
     """Return (model, state) of a verified checkpoint, on the CPU.
 
     Raises:
         SpecError: when the state holds objects, and nobody said that they are trusted.
     """
+    from trainshed.runtime import trust
+
+    model = patience.read(functools.partial(_load, folder / MODEL, weights_only=True))
+    if not trust_objects:
+        patience.read(functools.partial(trust.check_plain, folder / STATE))
+    state = patience.read(functools.partial(_load, folder / STATE, weights_only=not trust_objects))
+    return cast("Mapping[str, torch.Tensor]", model), cast("Mapping[str, object]", state)
+
+
+def _load(file: Path, *, weights_only: bool) -> object:
     import torch
 
     from trainshed.runtime import trust
 
-    model = torch.load(folder / MODEL, map_location="cpu", weights_only=True)
-    if not trust_objects:
-        trust.check_plain(folder / STATE)
-    with trust.plain_values():
-        state = torch.load(folder / STATE, map_location="cpu", weights_only=not trust_objects)
-    return model, state
+    with file.open("rb") as opened, trust.plain_values():
+        return torch.load(opened, map_location="cpu", weights_only=weights_only)
+
+
+def _manifest(folder: Path, patience: Patience) -> Manifest:
+    text = patience.read(lambda: (folder / MANIFEST).read_text(encoding="utf-8"))
+    return Manifest.model_validate_json(text)
+
+
+def _refusal(message: str, error: Exception) -> Exception:
+    """Return what a failed read says: nothing of a checkpoint where it is the storage's fault."""
+    return WorldError(message, "storage") if is_passing(error) else BadCheckpointError(message)
 
 
 def _save(content: object, target: Path) -> None:

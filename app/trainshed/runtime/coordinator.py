@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from ray.train import Result
     from ray.train.v2.api.reported_checkpoint import ReportedCheckpoint
 
-    from trainshed.data.feeder import CachedBlocks, Feeder, Limits, Slice
+    from trainshed.data.cache import CachedBlocks
+    from trainshed.data.feeder import Feeder, Limits, Slice
     from trainshed.data.plan import DatasetPlan
     from trainshed.data.schedule import Pass
     from trainshed.runtime.controller import Controller
@@ -98,10 +99,10 @@ class Coordinator:
         assert self._controller
         return self._controller.get_all_reported_checkpoints(*arguments)
 
-    def cached(self, name: str) -> CachedBlocks:
-        """Return a cached dataset's blocks; waits for them."""
+    def cached(self, name: str, lost: int = 0) -> CachedBlocks:
+        """Return a cached dataset's blocks of a filling after a lost one; waits for them."""
         assert self._feeder
-        return self._feeder.cached(name)
+        return self._feeder.cached(name, lost)
 
     def take(self, at: Pass, rank: int) -> Slice | None:
         """Return the rank's next slice of a pass; waits for it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from trainshed_api.names import APPLICATION, FailureCause
 from trainshed_api.progress import CheckpointSaved, ResumePoint, WorkersLost, WorkersReady
 
 if TYPE_CHECKING:
@@ -27,12 +28,14 @@ class Failure:
         step: steps done before.
         summary: type and message, one line.
         traceback: with the user's frames only.
+        cause: by which the controller decides what follows.
     """
 
     rank: int
     step: int
     summary: str
     traceback: str
+    cause: FailureCause = APPLICATION
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,11 @@ import torch
 
 import trainshed
 from trainshed.data.errors import RemoteTracebackError
+from trainshed.faults import RULES, WorldError, classify, told
 from trainshed.functions import find_training_function, takes_config
 from trainshed.runtime import reproducible
 from trainshed.runtime.current import Run, activate
-from trainshed.runtime.failures import PeerLostError, UserFailureError
+from trainshed.runtime.failures import UserFailureError
 from trainshed.runtime.hub import Failure
 from trainshed.runtime.loop import StopTraining
 from trainshed.runtime.quiet import quiet
@@ -51,7 +52,7 @@ class Worker:
 
         Raises:
             UserFailureError: with what the function raised.
-            PeerLostError: when a collective failed because another worker is gone.
+            WorldError: with what is no fault of the function's.
         """
         job = self._job
         torch.set_num_threads(job.threads)
@@ -71,9 +72,12 @@ class Worker:
         except (Exception, SystemExit) as error:
             # What follows is said by the run's own events; Ray Train would print it once more.
             quiet("ray.train", logging.CRITICAL)
-            if is_lost_peer(error):
-                raise PeerLostError(summary(error)) from None
-            failure = Failure(rank, run.step, summary(error), users_traceback(error))
+            kind = classify(error) or "code"
+            rule = RULES[kind]
+            if rule.restarts != 0:
+                raise WorldError(summary(error), kind) from None
+            said = told(kind, summary(error))
+            failure = Failure(rank, run.step, said, users_traceback(error), rule.cause)
             run.fail(failure)
             raise UserFailureError(failure.summary) from None
         finally:
@@ -93,17 +97,6 @@ class Worker:
             if error.code:
                 raise
         return False
-
-
-def is_lost_peer(error: BaseException) -> bool:
-    """Say whether a collective failed because its other end went away.
-
-    Gloo raises a plain RuntimeError that begins with the C++ file it comes from.
-    """
-    if isinstance(error, (torch.distributed.DistBackendError, torch.distributed.DistNetworkError)):
-        return True
-    text = str(error)
-    return isinstance(error, RuntimeError) and "gloo" in text and "Connection" in text
 
 
 def summary(error: BaseException) -> str:

@@ -1,15 +1,20 @@
 """A checkpoint is whole or it is not there; else it is refused and the one before taken."""
 
+import errno
+import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any, cast
 
 import numpy as np
 import pytest
 import torch
 
 from tests.app.builders_checkpoint import Bomb, files_of_at_most, make_manifest, write_checkpoint
+from trainshed.faults import WorldError
+from trainshed.patience import Patience
 from trainshed.runtime import checkpoint
 from trainshed.runtime.checkpoint import BadCheckpointError
 from trainshed_api.errors import SpecError
@@ -264,3 +269,49 @@ def test_a_crafted_checkpoint_runs_nothing(tmp_path: Path) -> None:
 
     checkpoint.load(folder, trust_objects=True)
     assert sign.exists(), "it would run, were it trusted"
+
+
+# -------------------------------------------------- what storage does not give
+
+
+def fail_to_open(monkeypatch: pytest.MonkeyPatch, name: str, times: int) -> None:
+    """Let the storage fail so often when a file of this name is opened."""
+    left, whole = [times], cast("Callable[..., IO[Any]]", Path.open)
+
+    def opened(path: Path, *arguments: object, **options: object) -> IO[Any]:
+        if path.name == name and left[0]:
+            left[0] -= 1
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
+        return whole(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", opened)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "model.pt", "state.pt"])
+def test_a_checkpoint_that_storage_does_not_give_at_once_is_waited_for(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_checkpoint(tmp_path, 10)
+    newest = write_checkpoint(tmp_path, 20)
+    waited: list[float] = []
+    patience = Patience((1.0, 4.0), waited.append)
+    fail_to_open(monkeypatch, name, times=2)
+    found, _, refused = checkpoint.newest([tmp_path], patience)
+
+    assert (found, refused, waited) == (newest, [], [1.0, 4.0])
+    if name != "manifest.json":
+        fail_to_open(monkeypatch, name, times=1)
+        model, _ = checkpoint.load(newest, patience, trust_objects=False)
+        assert (model["weight"].tolist()[0], waited) == (20.0, [1.0, 4.0, 1.0])
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "model.pt"])
+def test_a_checkpoint_that_storage_keeps_is_not_passed_over_for_an_older_one(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in (10, 20):
+        write_checkpoint(tmp_path, step)
+    fail_to_open(monkeypatch, name, times=10**9)
+    with pytest.raises(WorldError, match=f"checkpoint_000000020_epoch0001: .*{name}") as caught:
+        checkpoint.newest([tmp_path], Patience((1.0,), lambda _: None))
+    assert caught.value.kind == "storage"

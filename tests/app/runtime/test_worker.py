@@ -9,7 +9,7 @@ import torch
 
 from trainshed.data.errors import DataError, RemoteTracebackError
 from trainshed.programs.vision import build_model
-from trainshed.runtime.worker import is_lost_peer, summary, users_traceback
+from trainshed.runtime.worker import summary, users_traceback
 
 USERS_CODE = """
 import ray
@@ -138,22 +138,3 @@ def test_a_summary_leaves_notes_out() -> None:
     error.add_note("a note")
 
     assert summary(error) == "ValueError: the cause"
-
-
-GLOO = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:525] Connection closed by peer [::1]"
-
-
-@pytest.mark.parametrize(
-    ("error", "lost"),
-    [
-        (RuntimeError(GLOO), True),
-        (torch.distributed.DistBackendError("NCCL communicator was aborted on rank 1."), True),
-        (torch.distributed.DistNetworkError("Failed to recv, got 0 bytes."), True),
-        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
-        (RuntimeError("[/pytorch/third_party/gloo/gloo/allreduce.cc:30] op.preamble"), False),
-        (ConnectionError("Connection refused"), False),
-        (ValueError(GLOO), False),
-    ],
-)
-def test_a_lost_peer_is_told_from_a_mistake(error: Exception, lost: bool) -> None:
-    assert is_lost_peer(error) is lost
