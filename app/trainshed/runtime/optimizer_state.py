@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 Names = list[list[str]]
+_KEYS = frozenset({"state", "param_groups"})
 
 
 class _State(TypedDict):
@@ -38,8 +39,11 @@ def names_of(optimizer: torch.optim.Optimizer, model: torch.nn.Module) -> Names 
 
 
 def by_name(state: Mapping[str, object], names: Names | None) -> dict[str, object]:
-    """Return the state that an optimizer gives, with names for its parameters' numbers."""
-    if names is None:
+    """Return the state that an optimizer gives, with names for its parameters' numbers.
+
+    One of another form than torch.optim's, as an optimizer around others may give, stays as it is.
+    """
+    if names is None or not state.keys() >= _KEYS:
         return dict(state)
     told = cast("_State", state)
     flat = [name for group in names for name in group]
@@ -60,6 +64,8 @@ def by_number(state: Mapping[str, object], names: Names | None) -> dict[str, obj
     Raises:
         OtherParametersError: naming what only one of the two has.
     """
+    if not state.keys() >= _KEYS:
+        return dict(state)
     told = cast("_State", state)
     saved = [cast("Sequence[object]", group["params"]) for group in told["param_groups"]]
     if all(isinstance(param, int) for group in saved for param in group):

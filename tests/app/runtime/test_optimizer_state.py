@@ -42,6 +42,15 @@ def test_a_state_by_numbers_is_taken_as_it_is() -> None:
     assert by_number(saved, names_of(optimizer, model)) == saved
 
 
+def test_a_state_of_an_own_form_stays_as_it_is() -> None:
+    model, optimizer = make_training("weight", "bias")
+    names = names_of(optimizer, model)
+    own = {"slow": {0: 1.0}, "param_groups": [{"params": [0, 1]}]}
+
+    assert by_name(own, names) == own
+    assert by_number(own, names) == own
+
+
 def test_parameters_beside_the_model_keep_their_numbers() -> None:
     model, _ = make_training("weight")
     optimizer = torch.optim.SGD([model.weight, nn.Parameter(torch.zeros(1))])
