@@ -24,6 +24,7 @@ PRIVATE = ("ray.train.v2", "ray.core.generated")
 OURS = {
     "LateStateManager": {"begin"},
     "PlannedShard": {"_bundles", "world_size"},
+    "UsersErrorsAreFinal": {"_is_spent"},
 }
 
 
