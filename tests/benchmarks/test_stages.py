@@ -1,0 +1,29 @@
+"""What the watches of a loss say of its stages."""
+
+from benchmarks.stages import Stages
+from tests.e2e.runs import Watch
+
+LINES = [
+    (1.0, "ADDED head True"),
+    (1.0, "ADDED old True"),
+    (3.0, "MODIFIED old False"),
+    (4.0, "ADDED new"),  # no condition yet, and the space after the name is gone
+    (4.5, "error: unable to decode an event from the watch stream: http2: client connection lost"),
+    (5.0, "DELETED old True"),
+    (8.0, "MODIFIED new True"),
+]
+
+
+def test_stages_of_a_lost_pod_are_read_off_the_watch() -> None:
+    stages = Stages(Watch(LINES), Watch())
+    assert stages.ready() == {"head", "new"}
+    assert stages.gone_at(frozenset({"old"})) == 5.0
+    assert stages.gone_at(frozenset({"old", "head"})) is None
+    assert stages.ready_at(1, frozenset({"head", "old"})) == 8.0
+    assert stages.ready_at(2, frozenset({"head", "old"})) is None
+
+
+def test_a_phase_counts_from_the_loss_on() -> None:
+    stages = Stages(Watch(), Watch([(1.0, "Restarting"), (6.0, "Restarting")]))
+    assert stages.phase_at("Restarting", 2.0) == 6.0
+    assert stages.phase_at("Failed", 2.0) is None
