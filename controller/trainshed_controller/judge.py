@@ -149,12 +149,12 @@ def program_failed(case: Case) -> Ending | None:
     word = case.last_word
     text, logs = _failure_text(case), word.traceback if word else case.job.message
     code = case.exit_code
+    if word and word.cause == names.INFRASTRUCTURE:
+        return Ending("Infrastructure", "InfrastructureFailed", text, code, logs=logs)
     if code == names.EXIT_TRY_AGAIN:
         return Ending("Infrastructure", "AttemptTaken", text, code, logs=logs)
     if code == names.EXIT_INVALID or (word and word.cause == names.INVALID):
         return Ending("Invalid", "Invalid", text, code, logs=logs)
-    if word and word.cause == names.INFRASTRUCTURE:
-        return Ending("Infrastructure", "InfrastructureFailed", text, code, logs=logs)
     if code == names.EXIT_TERMINATED or code is None:
         # Nothing of the program's ends it so: its node was drained, or its process was killed.
         return Ending("Infrastructure", "DriverKilled", text, code, logs=logs)

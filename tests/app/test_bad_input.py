@@ -24,6 +24,8 @@ def train(config):
     raise AssertionError("nothing may start")
 def fail(batch):
     return batch["z"]
+def read_more(batch):
+    raise OSError(116, "Stale file handle", "/data/more")
 """
 
 
@@ -114,6 +116,18 @@ def test_a_run_that_another_driver_is_at_work_on_is_left_alone(folder: Path) -> 
         assert said.code == EXIT_TRY_AGAIN
         assert f"attempt 1 is held by process {os.getpid()} on" in said.stderr
         assert content(folder).keys() == before.keys()  # of whom only the heartbeat goes on
+
+
+def test_a_storage_that_fails_is_no_mistake_in_the_spec(folder: Path) -> None:
+    data = make_data(transforms=[{"use": "users_module:read_more"}])
+    file = write_run(folder, "test", **make_spec(data=data))
+
+    said = trainshed_here("run", str(file))
+    assert said.code == EXIT_TRY_AGAIN
+    assert said.stderr == (
+        "error: spec.data.datasets.train.transforms[0].use: users_module:read_more raised OSError: "
+        "[Errno 116] Stale file handle: '/data/more'\n"
+    )
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,11 @@ ROWS = {
     "the driver blames what it ran on": Row(
         failed(), ("Infrastructure", "InfrastructureFailed"), word(1, "Infrastructure")
     ),
+    "the driver could not begin for what it ran on": Row(
+        failed("failed with exit code 75"),
+        ("Infrastructure", "InfrastructureFailed"),
+        word(75, "Infrastructure"),
+    ),
     "the driver was killed": Row(
         failed("failed with exit code 143"), ("Infrastructure", "DriverKilled")
     ),

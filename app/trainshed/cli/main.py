@@ -15,6 +15,7 @@ from trainshed.cli.report import report
 from trainshed.cli.run import run
 from trainshed.cli.submit import submit
 from trainshed.cli.validate import validate
+from trainshed.faults import WorldError
 from trainshed.folder import AttemptHeldError
 from trainshed.jobs.errors import ClusterError
 from trainshed_api.errors import SpecError
@@ -41,7 +42,7 @@ def main() -> None:
         for problem in error.problems:
             click.echo(f"error: {problem}", err=True)
         sys.exit(EXIT_INVALID)
-    except AttemptHeldError as error:
+    except (AttemptHeldError, WorldError) as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(EXIT_TRY_AGAIN)
     except ClusterError as error:
