@@ -45,6 +45,7 @@ class Bundle:
     chart: Path
     namespace: str
     times: Times
+    values: Path = VALUES
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Return what kubectl printed about the namespace."""
@@ -57,7 +58,7 @@ class Bundle:
     def install(self, release: str, *arguments: str) -> None:
         """Install the chart and wait until it is ready."""
         wait = ("--wait", "--timeout=10m")
-        self.helm("install", release, str(self.chart), f"--values={VALUES}", *wait, *arguments)
+        self.helm("install", release, str(self.chart), f"--values={self.values}", *wait, *arguments)
 
     def uninstall(self, release: str) -> None:
         """Uninstall a release if it is there, and wait until its last Pod is gone."""
@@ -184,9 +185,9 @@ def prepare_bundle(cluster: RunningCluster, name: str, folder: Path, times: Time
     return Bundle(cluster, chart, NAMESPACE, times)
 
 
-def prepare_chart(folder: Path) -> Path:
-    """Return a copy of the chart with KubeRay's own beside it, or the stand-in's."""
-    chart = shutil.copytree(CHART, folder / CHART.name, ignore=shutil.ignore_patterns("charts"))
+def prepare_chart(folder: Path, source: Path = CHART) -> Path:
+    """Return a copy of a chart with KubeRay's own beside it, or the stand-in's."""
+    chart = shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("charts"))
     if uses_real_operator():
         (chart / "charts").mkdir()
         shutil.copy(OPERATOR_CHART, chart / "charts")

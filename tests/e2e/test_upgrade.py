@@ -1,0 +1,125 @@
+"""Runs that an earlier release began end as if nobody had upgraded it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.bundle import RELEASE, prepare_chart
+from tests.e2e.earlier import VERSION, release_of
+from tests.e2e.running import NAME, wait_for
+from tests.e2e.runs import STEPS_IN_EPOCH, USER_CODE, Runs, make_counting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic import JsonValue
+
+    from tests.e2e.bundle import Bundle
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+# The last one whose runs were known by a hash of all fields (docs/decisions/0018).
+COMMIT = "422d315"
+EPOCHS = 4
+# Of the names and the numbers of a model, whatever else is in the file.
+DIGEST = """
+import hashlib, sys, torch
+state = torch.load(sys.argv[1], map_location="cpu", weights_only=True)
+whole = hashlib.sha256()
+for name, value in sorted(state.items()):
+    whole.update(name.encode() + value.contiguous().numpy().tobytes())
+print(whole.hexdigest())
+"""
+
+
+@pytest.fixture(scope="module")
+def runs(bundle: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    """The earlier release installed, with the user's code on its storage."""
+    bundle.uninstall(RELEASE)
+    with bundle.times.measure("images of the earlier release built and given to the node"):
+        earlier = release_of(COMMIT, tmp_path_factory.mktemp("earlier"), NAME)
+    chart = prepare_chart(tmp_path_factory.mktemp("earlier-chart"), earlier.chart)
+    before = replace(bundle, chart=chart, values=earlier.values)
+    try:
+        before.install(RELEASE)
+        before.wait_for_ray(RELEASE)
+        before.wait_for_digits()
+        made = Runs(bundle, RELEASE)
+        made.forget_all()
+        made.give_code(USER_CODE, USER_CODE.glob("*.py"))
+        yield made
+    finally:
+        bundle.uninstall(RELEASE)
+
+
+def test_runs_begun_before_an_upgrade_end_bit_equal_to_one_without_it(runs: Runs) -> None:
+    bundle = runs.bundle
+    assert images_of_ray(runs) == {VERSION}
+    runs.apply(make_shuffled("plain", seconds_per_step=0.0))
+    runs.wait_for("Complete", "plain")
+    expected = digest(runs, "plain")
+
+    runs.apply(make_shuffled("suspended", seconds_per_step=0.3))
+    runs.wait_for_step("suspended", 10)
+    runs.patch("suspended", suspend=True)
+    runs.wait_for("Suspended", "suspended")
+    kept = runs.status("suspended").checkpoint
+    assert kept
+    runs.apply(make_shuffled("live", seconds_per_step=0.6))
+    runs.wait_for_step("live", 10)
+
+    with bundle.times.measure("helm upgrade from the earlier release"):
+        words = ("--reset-then-reuse-values", "--wait", "--timeout=10m")
+        bundle.helm("upgrade", RELEASE, str(bundle.chart), *words)
+    assert runs.status("live").phase == "Running", "it outlived the upgrade, or nothing was shown"
+    runs.wait_for("Complete", "live")
+    assert runs.starts("live") == [0], "its workers were left alone"
+
+    bundle.kubectl("delete", "pod", f"-lray.io/cluster={RELEASE}", "--timeout=3m")
+    assert wait_for(lambda: VERSION not in images_of_ray(runs), 300)
+    bundle.wait_for_ray(RELEASE)
+    runs.patch("suspended", suspend=False)
+    runs.wait_for("Complete", "suspended")
+    first, second = runs.status("suspended").attempts
+    assert (first.outcome, second.outcome) == ("Stopped", "Succeeded")
+    assert second.resumed_from
+    assert second.resumed_from.step == kept.step
+    assert runs.result("suspended").step == EPOCHS * STEPS_IN_EPOCH
+    assert {name: digest(runs, name) for name in ("live", "suspended")} == {
+        "live": expected,
+        "suspended": expected,
+    }
+
+
+def make_shuffled(name: str, *, seconds_per_step: float) -> dict[str, JsonValue]:
+    """Return a run whose weights hang on the order of its rows."""
+    read: JsonValue = {"format": "parquet", "path": "digits/train", "columns": ["label"]}
+    train: JsonValue = {"read": read, "shuffle": {"mode": "local", "bufferSize": 500}}
+    return make_counting(
+        name,
+        epochs=EPOCHS,
+        seconds_per_step=seconds_per_step,
+        reproducible=True,
+        data={"cpus": 1, "datasets": {"train": train}},
+        workers={"count": 2, "resources": {"cpu": 1}},
+    )
+
+
+def digest(runs: Runs, name: str) -> str:
+    """Return a digest of the last weights of a finished run."""
+    last = runs.status(name).checkpoint
+    assert last
+    return runs.in_head("python", "-c", DIGEST, f"{last.path}/model.pt").strip()
+
+
+def images_of_ray(runs: Runs) -> set[str]:
+    """Return the tags of the images that the Pods of the shared cluster run."""
+    found = runs.bundle.kubectl("get", "pods", f"-lray.io/cluster={RELEASE}", "-ojson")
+    return {
+        container["image"].rpartition(":")[2]
+        for pod in json.loads(found)["items"]
+        for container in pod["spec"]["containers"]
+    }
