@@ -89,6 +89,8 @@ def wait_for(is_so: Callable[[], bool], seconds: float = 60, *, pause_seconds: f
     Asking kubectl costs a fifth of a second of a core, which what is waited for may need.
     """
     deadline = time.monotonic() + seconds
-    while not is_so() and time.monotonic() < deadline:
+    while not is_so():
+        if time.monotonic() >= deadline:
+            return False
         time.sleep(pause_seconds)
-    return is_so()
+    return True
