@@ -201,7 +201,7 @@ def measure(side: Side, runs: Runs, _: Path) -> Sample:
     before = wait_for_step(runs, name, STEPS_BEFORE_A_LOSS, after=applied)
     sample |= lose(runs, name, before.process.partition("/")[0], "worker")
     for what in ("head", "container"):
-        resumed = read_steps(runs, name)[-1]
+        resumed = steps_until_now(runs, name)[-1]
         further = resumed.number + STEPS_BEFORE_A_LOSS
         wait_for_step(runs, name, further, after=resumed.at)
         sample |= lose(runs, name, runs.head(), what)
@@ -224,12 +224,14 @@ def measure_own(side: Side, runs: Runs, _: Path) -> Sample:
 def lose(runs: Runs, name: str, pod: str, what: str) -> Sample:
     """Kill a Pod or its container; return the seconds to the next step of new processes, those to
     each stage before it, and the steps redone."""
-    known = {step.process for step in read_steps(runs, name)}
+    known = {step.process for step in steps_until_now(runs, name)}
     with watch_stages(runs, name) as stages:
         pods = stages.ready()
         killed = time.time()
         if what == "container":
-            runs.bundle.kubectl("exec", pod, "-c", "ray-head", "--", *KILL_ALL)
+            # The command may go with all others.
+            with contextlib.suppress(ClusterError):
+                runs.bundle.kubectl("exec", pod, "-c", "ray-head", "--", *KILL_ALL)
         else:
             runs.bundle.kubectl("delete", "pod", pod, *NOW)
         following = wait_for_step(runs, name, 1, after=killed, besides=known)
@@ -243,7 +245,8 @@ def lose(runs: Runs, name: str, pod: str, what: str) -> Sample:
         wait_for(lambda: told["Ready"]() is not None, PATIENCE_SECONDS)
         found = {key: told[key]() for key in STAGES}
         at = {f"{what}{key}": seen - killed for key, seen in found.items() if seen is not None}
-    last = max(step.number for step in read_steps(runs, name) if step.at < following.at)
+    noted = steps_until_now(runs, name)
+    last = max(step.number for step in noted if step.at < following.at)
     redone = float(last - following.number + 1)
     return at | {what: following.at - killed, f"{what}Redone": redone}
 
@@ -268,12 +271,29 @@ def wait_for_step(
     )
 
 
+def steps_until_now(runs: Runs, name: str) -> list[Step]:
+    """Return all that the program has noted; it has noted something, whatever happens just now."""
+    found: list[Step] = []
+
+    def is_read() -> bool:
+        found[:] = read_steps(runs, name)
+        return bool(found)
+
+    assert wait_for(is_read, PATIENCE_SECONDS, pause_seconds=POLL_SECONDS), name
+    return found
+
+
 def read_steps(runs: Runs, name: str) -> list[Step]:
     """Return all that the program has noted; nothing while there is no head to read it."""
-    # The head may be gone or not there yet.
-    with contextlib.suppress(ClusterError, ValueError):
-        text = runs.in_head("sh", "-c", f"cat {notes_of(name)}/steps.jsonl 2>/dev/null || true")
-        lines = [json.loads(line) for line in text.splitlines()]
+    heads = runs.bundle.ready_pods("headgroup", runs.release)
+    if not heads:
+        return []
+    show = ("sh", "-c", f"cat {notes_of(name)}/steps.jsonl 2>/dev/null || true")
+    # The head may go while it reads.
+    with contextlib.suppress(ClusterError):
+        text = runs.bundle.kubectl("exec", heads[0], "-c", "ray-head", "--", *show)
+        whole, _, _ = text.rpartition("\n")  # the last line may be half written
+        lines = [json.loads(line) for line in whole.splitlines()]
         return [Step(line["step"], line["time"], line["process"]) for line in lines]
     return []
 
