@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -57,6 +58,8 @@ class Coordinator:
 
     def __init__(self, started: float) -> None:
         self._hub = Hub(started)
+        # Calls come in threads of their own: one that takes events must not lose another's.
+        self._lock = threading.Lock()
         self._passes: Mapping[str, int] = {}
         self._feeder: Feeder | None = None
         self._controller: Controller | None = None
@@ -116,32 +119,39 @@ class Coordinator:
 
     def join(self, step: int) -> int:
         """Take in a worker group; return its number."""
-        return self._hub.join(time.time(), step)
+        with self._lock:
+            return self._hub.join(time.time(), step)
 
     def push(self, group: int, seconds: Mapping[str, float], events: Sequence[Event]) -> str | None:
         """Take in what rank 0 says; return why to stop, if so."""
-        self._hub.update(group, seconds, events)
-        return self._hub.stop_reason
+        with self._lock:
+            self._hub.update(group, seconds, events)
+            return self._hub.stop_reason
 
     def mark(self, group: int, step: int, at: float, seconds: Mapping[str, float]) -> None:
         """Remember the time spent up to a checkpoint."""
-        self._hub.mark(group, at, step, seconds)
+        with self._lock:
+            self._hub.mark(group, at, step, seconds)
 
     def leave(self, group: int, seconds: Mapping[str, float], ending: Ending) -> None:
         """Take in the end of the training function."""
-        self._hub.leave(group, time.time(), seconds, ending)
+        with self._lock:
+            self._hub.leave(group, time.time(), seconds, ending)
 
     def fail(self, group: int, seconds: Mapping[str, float], failure: Failure) -> None:
         """Take in an exception of the user's; the first one is the cause."""
-        self._hub.fail(group, time.time(), seconds, failure)
+        with self._lock:
+            self._hub.fail(group, time.time(), seconds, failure)
 
     def report(self, reported: Reported, events: Sequence[Event]) -> None:
         """Take in what the user's code reported."""
-        self._hub.report(time.time(), reported, events)
+        with self._lock:
+            self._hub.report(time.time(), reported, events)
 
     def hold(self, bucket: str, seconds: float) -> None:
         """Take in how long a user's own loop was held up by something."""
-        self._hub.hold(bucket, seconds)
+        with self._lock:
+            self._hub.hold(bucket, seconds)
 
     def keep_passes(self, done: Mapping[str, int]) -> None:
         """Take in the passes that lie behind the report that rank 0 is about to make."""
@@ -157,15 +167,18 @@ class Coordinator:
 
     def lose(self, message: str) -> None:
         """Take in that workers were lost, which start again."""
-        self._hub.lose(time.time(), message)
+        with self._lock:
+            self._hub.lose(time.time(), message)
 
     def end(self) -> None:
         """Take in the end of a program's training."""
-        self._hub.end(time.time())
+        with self._lock:
+            self._hub.end(time.time())
 
     def tell(self, event: Event) -> None:
         """Take in an event of somebody who is no worker."""
-        self._hub.add([event])
+        with self._lock:
+            self._hub.add([event])
 
     def stop(self, reason: str) -> None:
         """Ask the run to stop."""
@@ -173,17 +186,18 @@ class Coordinator:
 
     def look(self) -> View:
         """Return the state and the events since the last look; one driver looks."""
-        hub, now = self._hub, time.time()
-        return View(
-            now,
-            hub.take(),
-            hub.groups,
-            hub.failure,
-            hub.ending,
-            hub.reported,
-            hub.seconds(now),
-            hub.hosts,
-        )
+        with self._lock:
+            hub, now = self._hub, time.time()
+            return View(
+                now,
+                hub.take(),
+                hub.groups,
+                hub.failure,
+                hub.ending,
+                hub.reported,
+                hub.seconds(now),
+                hub.hosts,
+            )
 
 
 def start(spec: TrainingRunSpec, started: float, name: str | None = None) -> Client:
