@@ -74,7 +74,10 @@ def run(
     """Run one claimed attempt and return the exit code."""
     prepared = launch.prepared
     record = run_record(prepared, launch.place.home)
-    atomic.write_text(prepared.folder.record, record.model_dump_json(by_alias=True, indent=1))
+    text = record.model_dump_json(by_alias=True, indent=1)
+    # The run's is that of its last attempt; what an earlier one ran with stays with that.
+    for file in (prepared.folder.record, attempt.folder / prepared.folder.record.name):
+        atomic.write_text(file, text)
     with on_stop(stop), output.kept(attempt.folder / "driver.log"):
         driver = Driver(launch.prepared, attempt, display, stop, pusher)
         try:
