@@ -171,6 +171,16 @@ def test_a_head_at_which_nobody_answers_is_lost_after_ten_seconds() -> None:
     assert [said[0], said[-1]] == ["lives", "ended"]
 
 
+def test_a_head_at_which_nobody_answers_is_lost_at_once_where_its_name_has_moved() -> None:
+    name = "printf '#!/bin/bash\\ncat /tmp/name\\n' >/tmp/getent; chmod +x /tmp/getent;"
+    at = "echo '{}  STREAM head' >/tmp/name;"
+    lose = "kill -STOP $watch; end $head; ip address del 10.9.0.1/32 dev lo; kill -CONT $watch;"
+    scene = f"{name} {at.format('10.9.0.1')} head_at 10.9.0.1; watch_head;"
+    said = play(f"{scene} {lose} {at.format('127.0.0.2')} see 7")
+
+    assert said[-1] == "ended"
+
+
 def test_a_worker_that_leaves_is_drained_by_the_head_that_knows_it() -> None:
     said = play('head_at 127.0.0.1; watch_head; bash -c "$LEAVE"; echo $SECONDS; see 1')
 

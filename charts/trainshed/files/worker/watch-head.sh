@@ -2,10 +2,10 @@
 # which no raylet of the old one can join; Ray itself finds that out up to a minute late, because gRPC looks
 # for the name's new address every 30 s at most and what is still connecting does not count as lost.
 #
-# Lost is a head whose port is closed at the address that this worker joined, three times in a row, or that
-# nobody has answered at for ten looks, while no raylet here has a connection to it that is acknowledged. DNS is
-# asked at the beginning alone, and a head that is only slow keeps its connections. One connection is held: it
-# ends when the head's process does.
+# Lost is a head whose port is closed at the address that this worker joined, three times in a row, or where
+# nobody has answered for ten looks, or once while the name says another address; in all cases while no raylet
+# here has a connection to it that is acknowledged. DNS that knows nothing says nothing, and a head that is only
+# slow keeps its connections. One connection is held: it ends when the head's process does.
 export LC_ALL=C
 head_file=/tmp/trainshed-head head='' peer='' refusals=0 looks=0
 
@@ -19,6 +19,13 @@ peer_of_3() {
   while read -r _ _ remote _ _ _ _ _ _ inode _; do
     [[ $socket == "socket:[$inode]" ]] && echo "$remote"
   done < <(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null)
+}
+
+# Whether the name says that the head is somewhere else now.
+has_moved() {
+  local found
+  found=$(timeout 2 getent ahosts "$FQ_RAY_IP")
+  [[ $found && $'\n'$found != *$'\n'"$head "* ]]
 }
 
 end_raylet() {
@@ -42,7 +49,7 @@ while sleep 0.2; do
   if [[ $head ]] && ! is_connected; then
     # Counted in looks, a second apart: the clock of a shell may be set.
     [[ $reason == *refused* ]] && ((refusals++))
-    if ((refusals >= 3 || ++looks >= 10)); then
+    if has_moved || ((refusals >= 3 || ++looks >= 10)); then
       if end_raylet; then
         said="The head at $head is lost: this worker ends, for it cannot join another one."
         echo "$said"
