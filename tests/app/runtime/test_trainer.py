@@ -21,12 +21,13 @@ from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 from ray.train.v2.api.exceptions import WorkerGroupError
 
 from trainshed.faults import WorldError
-from trainshed.runtime.failures import UserFailureError, UsersErrorsAreFinal
+from trainshed.runtime.failures import UsersErrorsAreFinal
 from trainshed.runtime.later import LateState, LateWatcher
 from trainshed.runtime.lost import FunctionByValue, LeaveTheLost
 from trainshed.runtime.process_group import GlooConfig
 from trainshed.runtime.shards import Shards
 from trainshed.runtime.trainer import FOR_THE_CONTROLLER, PlainEnvironment, Trainer
+from trainshed.runtime.user_failure import UserFailureError
 
 if TYPE_CHECKING:
     from ray.train.v2._internal.execution.worker_group import WorkerGroupContext
