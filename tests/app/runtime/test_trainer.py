@@ -210,19 +210,15 @@ def test_workers_are_told_no_settings_but_what_they_read_and_do_not_inherit(
 
 def test_what_ray_trains_controller_imports_of_ours_leaves_torch_out() -> None:
     modules = (
-        "controller",
-        "coordinator",
-        "failures",
-        "process_group",
-        "relay",
-        "shards",
-        "trainer",
+        "trainshed.runtime.controller",
+        "trainshed.runtime.coordinator",
+        "trainshed.runtime.failures",
+        "trainshed.runtime.process_group",
+        "trainshed.runtime.relay",
+        "trainshed.runtime.shards",
+        "trainshed.runtime.trainer",
     )
-    script = (
-        "import sys; "
-        + "; ".join(f"import trainshed.runtime.{name}" for name in modules)
-        + "; sys.exit('torch' in sys.modules)"
-    )
+    script = f"import sys, {', '.join(modules)}; sys.exit('torch' in sys.modules)"
     path = f"{ROOT / 'api'}:{ROOT / 'app'}"
     done = subprocess.run([sys.executable, "-c", script], env={"PYTHONPATH": path}, check=False)
     assert done.returncode == 0
