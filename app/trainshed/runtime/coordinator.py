@@ -10,18 +10,16 @@ import os
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import ray
 
-from trainshed.runtime.client import Client
 from trainshed.runtime.hub import Ending, Failure, Hub, Reported, Seconds
 from trainshed.runtime.quiet import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ray.actor import ActorHandle
     from ray.train import Result
     from ray.train.v2.api.reported_checkpoint import ReportedCheckpoint
 
@@ -31,10 +29,7 @@ if TYPE_CHECKING:
     from trainshed.data.schedule import Pass
     from trainshed.runtime.controller import Controller
     from trainshed_api.progress import Event
-    from trainshed_api.v1alpha1 import TrainingRunSpec
 
-# Programs of the user's find the actor of their run by its name, in a namespace of our own.
-NAMESPACE = "trainshed"
 # Threads of its own for a call that may wait long, and after the loss of its worker longer.
 REPORTED_CHECKPOINTS = "reported_checkpoints"
 
@@ -198,28 +193,3 @@ class Coordinator:
                 hub.seconds(now),
                 hub.hosts,
             )
-
-
-def start(spec: TrainingRunSpec, started: float, name: str | None = None) -> Client:
-    """Start the actor on this node and return its client; the caller keeps it alive.
-
-    Args:
-        spec: of the run.
-        started: when the driver's process began, seconds since 1970.
-        name: under which other programs find it in NAMESPACE; None for nobody else.
-    """
-    node = ray.get_runtime_context().get_node_id()
-    # Every rank may wait in a call for each dataset, while pushes and looks must still get through;
-    # one call trains.
-    concurrency = spec.workers.count * (len(spec.data.datasets) + 1) + 9
-    groups = {REPORTED_CHECKPOINTS: 2 * spec.workers.count}
-    # Ray documents the argument and leaves it out of its types.
-    actor = ray.remote(concurrency_groups=groups)(Coordinator).options(  # type: ignore[call-overload]
-        num_cpus=0,
-        max_concurrency=concurrency,
-        label_selector={"ray.io/node-id": node},
-        name=name,
-        namespace=NAMESPACE if name else None,
-    )
-    handle = actor.remote(started)
-    return Client(cast("ActorHandle[Coordinator]", handle))
