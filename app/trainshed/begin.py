@@ -127,7 +127,7 @@ def begin_job(settings: Sequence[str], wish: Wish) -> int:
 def _join(settings: Sequence[str], wish: Wish) -> tuple[TrainingRun, Place]:
     """Return the run of this job, and its cluster, which is joined."""
     from trainshed import ray_cluster
-    from trainshed.runtime import start as actor
+    from trainshed.runtime import start_coordinator as actor
 
     identity = read_identity(os.environ)
     home = os.environ.get(ENV_HOME)

@@ -39,7 +39,7 @@ RAY_FOLDER = "ray"
 
 def follow(launch: Launch, attempt: Attempt, driver: Driver, stop: Stop) -> Verdict:
     """Run the command of an attempt to its end and return how it ended."""
-    from trainshed.runtime import start as actor
+    from trainshed.runtime import start_coordinator as actor
 
     prepared = launch.prepared
     spec = prepared.spec
@@ -84,7 +84,7 @@ def environment_of(prepared: Prepared, attempt: Attempt, address: str, name: str
         name: of the coordinator.
     """
     from trainshed.runtime import relay
-    from trainshed.runtime.start import NAMESPACE
+    from trainshed.runtime.start_coordinator import NAMESPACE
 
     spec = prepared.spec
     environment = dict(os.environ) | dict(spec.env)

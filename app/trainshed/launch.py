@@ -89,7 +89,7 @@ def _exit_code(verdict: Verdict, stop: Stop) -> int:
 
 def _fit(launch: Launch, attempt: Attempt, driver: Driver) -> Verdict:
     from trainshed.data.feeder import Limits
-    from trainshed.runtime import start as actor
+    from trainshed.runtime import start_coordinator as actor
 
     prepared = launch.prepared
     spec = prepared.spec
