@@ -20,6 +20,7 @@ from trainshed.runtime.current import Run, activate
 from trainshed.runtime.failures import UserFailureError
 from trainshed.runtime.hub import Failure
 from trainshed.runtime.loop import StopTraining
+from trainshed.runtime.precision import set_float32_products
 from trainshed.runtime.quiet import quiet
 from trainshed.runtime.state import seed_everything
 
@@ -63,6 +64,7 @@ class Worker:
         rank = ray.train.get_context().get_world_rank()
         seed_everything(job.seed, rank)
         run = Run(job, self._coordinator)
+        set_float32_products(job.precision, run.device)
         activate(run)
         run.announce()
         try:
