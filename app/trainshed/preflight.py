@@ -106,7 +106,10 @@ def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepa
     machine = this_machine(wants_gpus=here and spec.workers.resources.gpu > 0)
     if here:
         check_fits(spec, machine)
-    notes = check_capacity(spec, place.cluster) if place.cluster else ()
+    notes = [
+        *_precision_notes(spec),
+        *(check_capacity(spec, place.cluster) if place.cluster else ()),
+    ]
     if spec.train is not None:
         find_training_function(spec.train, "spec.train")
         check_config(spec.train, spec.config)
@@ -254,6 +257,12 @@ def _check_tensors(draft: DatasetPlan, columns: Columns) -> None:
             problems.append(Problem(field, "no such column", f"one of: {known}"))
     if problems:
         raise SpecError(problems)
+
+
+def _precision_notes(spec: TrainingRunSpec) -> Sequence[str]:
+    if spec.precision != "tensorfloat32" or spec.workers.resources.gpu:
+        return []
+    return ["spec.precision: tensorfloat32 is float32 here, as these workers have no GPU"]
 
 
 def _check_batch(spec: TrainingRunSpec, plans: Mapping[str, DatasetPlan]) -> None:

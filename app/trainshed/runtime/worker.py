@@ -19,6 +19,7 @@ from trainshed.runtime import reproducible
 from trainshed.runtime.current import Run, activate
 from trainshed.runtime.hub import Failure
 from trainshed.runtime.loop import StopTraining
+from trainshed.runtime.precision import set_float32_products
 from trainshed.runtime.quiet import quiet
 from trainshed.runtime.state import seed_everything
 from trainshed.runtime.user_failure import UserFailureError
@@ -63,6 +64,7 @@ class Worker:
         rank = ray.train.get_context().get_world_rank()
         seed_everything(job.seed, rank)
         run = Run(job, self._coordinator)
+        set_float32_products(job.precision, run.device)
         activate(run)
         run.announce()
         try:
