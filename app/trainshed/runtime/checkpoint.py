@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import re
 import shutil
 import tempfile
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 from pydantic import Field
 
+from trainshed import durable
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS, Patience
 from trainshed_api.progress import Record
@@ -103,17 +103,19 @@ def write(
     try:
         files = {}
         for name, content in ((MODEL, model), (STATE, state)):
-            _save(content, aside / name)
-            files[name] = StoredFile(bytes=_size(aside / name), crc32=_crc(aside / name))
+            files[name] = _save(content, aside / name)
         if not trust_objects:
             from trainshed.runtime import trust
 
             trust.check_plain(aside / STATE)
         whole = manifest.model_copy(update={"files": files})
         text = whole.model_dump_json(by_alias=True, indent=1)
-        (aside / MANIFEST).write_text(text, encoding="utf-8")
+        durable.write_bytes(aside / MANIFEST, text.encode())
         aside.chmod(0o755)  # mkdtemp's 0700 would keep everybody else out
-        return aside.rename(_free_name(parent / folder_name(manifest.position)))
+        durable.sync_folder(aside)
+        folder = aside.rename(_free_name(parent / folder_name(manifest.position)))
+        durable.sync_folder(parent)
+        return folder
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
@@ -238,10 +240,10 @@ def _refusal(message: str, error: Exception) -> Exception:
     return WorldError(message, "storage") if is_passing(error) else BadCheckpointError(message)
 
 
-def _save(content: object, target: Path) -> None:
+def _save(content: object, target: Path) -> StoredFile:
     import torch  # not at the top: Ray Train's controller imports this module
 
-    with target.open("wb") as file:
+    with durable.Summed(target.open("wb", buffering=0)) as file:
         try:
             torch.save(content, file)
         except RuntimeError as error:
@@ -249,8 +251,8 @@ def _save(content: object, target: Path) -> None:
             if isinstance(error.__context__, OSError):
                 raise error.__context__ from None
             raise
-        file.flush()
-        os.fsync(file.fileno())
+        durable.sync(file)
+    return StoredFile(bytes=file.bytes, crc32=file.crc32)
 
 
 def _free_name(target: Path) -> Path:
