@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 MODEL, STATE, MANIFEST = "model.pt", "state.pt", "manifest.json"
 FORMAT = 1
 PREFIX = "checkpoint_"
+# What is under way.
+ASIDE = ".writing-"
 _OURS = re.compile(PREFIX + r"\d{9,}_epoch\d{4,}(-\d+)?")
 
 
@@ -99,7 +101,7 @@ def write(
         OSError: when the storage takes no more; nothing is left behind then.
         SpecError: when the state could not be loaded again as the spec is.
     """
-    aside = Path(tempfile.mkdtemp(prefix=".writing-", dir=parent))
+    aside = Path(tempfile.mkdtemp(prefix=ASIDE, dir=parent))
     try:
         files = {}
         for name, content in ((MODEL, model), (STATE, state)):
@@ -185,6 +187,14 @@ def newest(
 def best(parents: Iterable[Path], metric: str, mode: str) -> tuple[Path, Manifest] | None:
     """Return the checkpoint whose own weights have the highest or lowest metric; of equal ones the
     first.
+    """
+    found = ranked(parents, metric, mode)
+    return found[0] if found else None
+
+
+def ranked(parents: Iterable[Path], metric: str, mode: str) -> list[tuple[Path, Manifest]]:
+    """Return the checkpoints whose own weights have a metric, the best first; of equal ones the
+    earlier.
 
     Only manifests are read: which one is best is asked for at the end of a run, not loaded.
     """
@@ -196,12 +206,10 @@ def best(parents: Iterable[Path], metric: str, mode: str) -> tuple[Path, Manifes
             continue
         own = manifest.own_metrics()
         if metric in own:
-            value = own[metric] if mode == "max" else -own[metric]
-            scored.append((value, -place, folder, manifest))
-    if not scored:
-        return None
-    _, _, folder, manifest = max(scored, key=lambda entry: entry[:2])
-    return folder, manifest
+            value = -own[metric] if mode == "max" else own[metric]
+            scored.append((value, place, folder, manifest))
+    scored.sort(key=lambda entry: entry[:2])
+    return [(folder, manifest) for _, _, folder, manifest in scored]
 
 
 def load(
