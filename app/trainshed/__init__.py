@@ -21,6 +21,6 @@ def current() -> Run:
     Raises:
         RuntimeError: outside a training function that Trainshed started.
     """
-    from trainshed.runtime import current as runtime
+    from trainshed.runtime.active import active
 
-    return runtime.active()
+    return active()

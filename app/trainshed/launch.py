@@ -136,9 +136,9 @@ def _backend(framework: Literal["torch"], gpus: int) -> BackendConfig:
     """Return how the workers of a framework come together."""
     assert framework == "torch"  # the contract knows no other yet
     if gpus:
-        from ray.train.torch import TorchConfig
+        from trainshed.runtime.nccl import NcclConfig
 
-        return TorchConfig()
+        return NcclConfig()
     from trainshed.runtime.process_group import GlooConfig
 
     return GlooConfig()

@@ -12,7 +12,7 @@ import torch
 from trainshed.data.columns import Columns, num_rows
 from trainshed.data.errors import DataError
 from trainshed.data.order import Indices, Piece, cut, local_order, window_order
-from trainshed.data.prefetch import prefetched
+from trainshed.data.prefetch import Prefetched
 from trainshed.data.rows import Rows
 from trainshed.data.schedule import (
     Pass,
@@ -26,7 +26,7 @@ from trainshed.data.source import Table, augmented, piece_ids, reading
 from trainshed.data.tables import recut, shuffled
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from trainshed.data.plan import DatasetPlan
     from trainshed.data.split import Split
@@ -56,7 +56,7 @@ class Batch:
     """One rank batch.
 
     Args:
-        tensors: by column; the first axis is the row. They lie on the CPU.
+        tensors: by column; the first axis is the row. They lie on the CPU until they are carried.
         rows: of this rank.
         total: of all ranks in this step.
     """
@@ -105,9 +105,15 @@ class Feed:
             )
         return split
 
-    def batches(self, at: Pass) -> Generator[Batch, None, None]:
-        """Yield the batches from `at.first_step` to the end of the pass, made ready in a thread."""
-        return prefetched(self._batches(self._numbered(at)), self.plan.feed.prefetch_batches)
+    def batches(
+        self, at: Pass, stage: Callable[[Batch], Batch] = lambda batch: batch
+    ) -> Prefetched[Batch]:
+        """Return the batches from `at.first_step` to the end of the pass, made ready in a thread.
+
+        stage: called there with each of them; returns what is given.
+        """
+        depth = self.plan.feed.prefetch_batches
+        return Prefetched(self._batches(self._numbered(at)), depth, finish=stage)
 
     def columns(self, at: Pass) -> Iterator[Columns]:
         """Yield the columns of each step from `at.first_step` to the end of the pass."""

@@ -4,58 +4,92 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 Item = TypeVar("Item")
 
 
-def prefetched(
-    items: Iterator[Item], depth: int, weigh: Callable[[Item], int] = lambda _: 1
-) -> Generator[Item, None, None]:
-    """Yield the items; a thread makes more ahead while those that wait weigh less than `depth`.
+class Prefetched(Iterator[Item]):
+    """Gives the items; a thread makes more ahead while those that wait weigh less than `depth`.
 
-    With depth 0 there is no thread. Closing the generator ends the thread and closes the items; an
-    error of theirs is raised here.
+    The thread begins with the first item that is asked for; with depth 0 there is none. Closing
+    this, or letting go of it, ends the thread and closes the items; an error of theirs is raised
+    here.
+
+    Args:
+        items: made in the thread.
+        depth: what may wait.
+        weigh: what an item counts.
+        finish: called with each item, in the thread too; returns what is given.
     """
-    if not depth:
-        yield from items
-        return
-    ahead = _Ahead(items, depth, weigh)
-    try:
-        yield from ahead.items()
-    finally:
-        ahead.close()
+
+    def __init__(
+        self,
+        items: Iterator[Item],
+        depth: int,
+        weigh: Callable[[Item], int] = lambda _: 1,
+        finish: Callable[[Item], Item] = lambda item: item,
+    ) -> None:
+        self._items = items
+        self._finish = finish
+        self._ahead = _Ahead(items, depth, weigh, finish) if depth else None
+
+    def __next__(self) -> Item:
+        return self._ahead.take() if self._ahead else self._finish(next(self._items))
+
+    def has_next(self) -> bool:
+        """Say whether an item is there for which nobody has to wait."""
+        return self._ahead is not None and self._ahead.has_item()
+
+    def close(self) -> None:
+        """Give no more items."""
+        if self._ahead:
+            self._ahead.close()
+        elif isinstance(self._items, Generator):
+            self._items.close()
+
+    def __del__(self) -> None:
+        self.close()
 
 
 class _Ahead(Generic[Item]):
-    def __init__(self, items: Iterator[Item], depth: int, weigh: Callable[[Item], int]) -> None:
+    def __init__(
+        self,
+        items: Iterator[Item],
+        depth: int,
+        weigh: Callable[[Item], int],
+        finish: Callable[[Item], Item],
+    ) -> None:
         self._source = items
         self._depth = depth
         self._weigh = weigh
+        self._finish = finish
         self._ready: deque[tuple[Item, int]] = deque()
         self._weight = 0
         self._changed = threading.Condition()
-        self._ended = self._closed = False
+        self._begun = self._ended = self._closed = False
         self._error: BaseException | None = None
-        threading.Thread(target=self._fill, name="prefetch", daemon=True).start()
 
-    def items(self) -> Iterator[Item]:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._ready or self._ended)
-                if not self._ready:
-                    break
+    def take(self) -> Item:
+        with self._changed:
+            self._begin()
+            self._changed.wait_for(lambda: self._ready or self._ended or self._closed)
+            if self._ready:
                 item, weight = self._ready.popleft()
                 self._weight -= weight
                 self._changed.notify_all()
-            yield item
-            del item  # or it would live on here while the next one is made
-        if self._error:
+                return item
+        if self._error and not self._closed:
             raise self._error
+        raise StopIteration
+
+    def has_item(self) -> bool:
+        with self._changed:
+            return bool(self._ready)
 
     def close(self) -> None:
         with self._changed:
@@ -63,12 +97,17 @@ class _Ahead(Generic[Item]):
             self._ready.clear()
             self._changed.notify_all()
 
+    def _begin(self) -> None:
+        if not (self._begun or self._closed):
+            self._begun = True
+            threading.Thread(target=self._fill, name="prefetch", daemon=True).start()
+
     def _fill(self) -> None:
         try:
             for item in self._source:
-                if not self._put(item):
+                if not self._put(self._finish(item)):
                     break
-                del item
+                del item  # or it would live on here while the next one is made
         # Whatever ends the items must reach who waits for them.
         except BaseException as error:
             self._error = error

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainshed.data.columns import cut_rows, join, writable
-from trainshed.data.prefetch import prefetched
+from trainshed.data.prefetch import Prefetched
 from trainshed.data.rows import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from trainshed.data.order import Indices
     from trainshed.data.source import Table
@@ -59,7 +59,7 @@ def shuffled(
     """
     # What lies in Ray's object store would fill it: a window may be large.
     owned = ((writable(columns), ids) for columns, ids in tables)
-    coming = prefetched(owned, window, lambda table: len(table[1]))
+    coming = Prefetched(owned, window, lambda table: len(table[1]))
     try:
         for number, rows in enumerate(_windows(coming, window)):
             places = order(number, len(rows))[skip:]
@@ -71,7 +71,7 @@ def shuffled(
         coming.close()
 
 
-def _windows(tables: Generator[Table, None, None], window: int) -> Iterator[Rows]:
+def _windows(tables: Iterator[Table], window: int) -> Iterator[Rows]:
     held: list[Table] = []
     have = 0
     for table in tables:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import ray.train.torch
 import torch
 
+from trainshed.runtime.carrier import Carrier, streams_of
 from trainshed.runtime.evaluation import (
     EvaluationStoppedError,
     Score,
@@ -31,46 +32,26 @@ from trainshed.runtime.start import announce
 from trainshed.runtime.state import Stateful, random_state, set_random_state
 from trainshed.runtime.step import Step
 from trainshed.runtime.tracked import Scheduler, Tracked
-from trainshed.runtime.wrapping import check_wrapping, inside, make_scaler, sharded, unwrapped
+from trainshed.runtime.wrapping import (
+    check_wrapping,
+    make_scaler,
+    sharded,
+    trains_alone,
+    unwrapped,
+)
 from trainshed_api.progress import Evaluated, WarningEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from trainshed.data.batches import Batch
+    from trainshed.data.schedule import Pass
     from trainshed.runtime.client import Client
     from trainshed.runtime.hub import Failure
     from trainshed.runtime.job import Job
-
-_active: Run | None = None
-
-
-def active() -> Run:
-    """Return the run of this worker.
-
-    Raises:
-        RuntimeError: outside a training function that Trainshed started.
-    """
-    if _active is None:
-        raise RuntimeError(
-            "trainshed.current() works inside a training function that `trainshed run` started"
-        )
-    _active.own_loop.asked_for_run = True
-    return _active
-
-
-def running() -> Run | None:
-    """Return the run of this worker, if there is one, for what works beside its function."""
-    return _active
-
-
-def activate(run: Run | None) -> None:
-    """Make a run the one that `trainshed.current()` returns in this process."""
-    global _active  # noqa: PLW0603 - one worker process trains one run
-    _active = run
 
 
 class Run:
@@ -88,6 +69,7 @@ class Run:
         self.device: torch.device = ray.train.torch.get_device()
         self._job = job
         self._loop = Loop(job, coordinator, self.rank, self.world_size)
+        self._carrier = Carrier(streams_of(self.device))
         self._feeds = Feeds(job, coordinator, self.rank, self.world_size, self._loop.group)
         self.own_loop = OwnLoop(job, coordinator, self._feeds, self.warn)
         self._step = Step(self.world_size)
@@ -127,11 +109,8 @@ class Run:
         self._loop.tracked = tracked
         if self._job.reproducible:
             sum_in_rank_order(model)
-        if self.world_size > 1 and unwrapped(model) is model and not sharded(model):
-            self.warn(
-                f"{type(inside(model)).__name__} is not wrapped for {self.world_size} workers: "
-                "each trains alone; pass it through ray.train.torch.prepare_model first"
-            )
+        if lonely := trains_alone(model, self.world_size):
+            self.warn(lonely)
         with self._loop.meter.inside(CHECKPOINTING):
             self._loop.saver.restore(tracked)
 
@@ -162,17 +141,17 @@ class Run:
             split = feed.split(at)
         if steps and self._job.epochs is not None:
             self._loop.board.steps = split.steps * self._job.epochs
-        batches = self._feeds.batches(name, at)
+        batches = self._brought(name, at)
         try:
             while True:
                 with meter.inside(WAITING):
                     batch = next(batches, None)
-                    tensors = self._on_device(batch) if batch else {}
                 if batch is None:
                     return
                 self._step.begin(batch, counts=steps)
-                yield tensors
+                yield batch.tensors
                 self._step.end()
+                self._carrier.hold_back()
                 if steps:
                     self._step.check_weights()
                     self._loop.end_step(batch.total)
@@ -233,10 +212,10 @@ class Run:
         with loop.meter.inside(EVALUATING):
             same_buffers(module)
             at = self._feeds.passing(dataset, "exact", loop.position)
-            feed = self._feeds.feed(dataset)
             try:
-                with contextlib.closing(feed.batches(at)) as fed, evaluating(module):
-                    there = ((self._on_device(batch), batch.rows) for batch in fed)
+                with contextlib.closing(self._brought(dataset, at)) as fed, evaluating(module):
+                    seen = self._carrier.held_back(fed)
+                    there = ((batch.tensors, batch.rows) for batch in seen)
                     batches = (
                         in_step(there, loop.control, self._may_cut, partial(score, module))
                         if sharded(module)
@@ -292,14 +271,10 @@ class Run:
         self.own_loop.finish()
         self._loop.finish(stopped)
 
+    def _brought(self, name: str, at: Pass) -> Generator[Batch, None, None]:
+        """Yield the batches of a pass on this worker's device."""
+        return self._carrier.carried(self._feeds.batches(name, at, self._carrier.stage))
+
     def _may_cut(self) -> bool:
         """Say whether to stop here: in the middle of a step what follows it would be lost."""
         return self._loop.wants_stop and not self._step.is_under_way
-
-    def _on_device(self, batch: Batch) -> Tensors:
-        if self.device.type == "cpu":
-            return batch.tensors
-        return {
-            name: tensor.pin_memory().to(self.device, non_blocking=True)
-            for name, tensor in batch.tensors.items()
-        }

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 import torch
 import torch.distributed as dist
 
+from trainshed.runtime.fetch import fetch
+
 if TYPE_CHECKING:
     from trainshed.runtime.control import Control
 
@@ -165,11 +167,26 @@ def exact_means(
     control.sum(counts)
     if not int(counts):
         raise ValueError("evaluate: the dataset has no rows")
+    here = _brought(sums)
     # totals has shape (names,)
-    none = torch.zeros((), dtype=torch.float64)
-    totals = torch.stack([sums.get(name, none).cpu() for name in names])
+    totals = torch.tensor([here.get(name, 0.0) for name in names], dtype=torch.float64)
     control.sum(totals)
     return {name: float(total) / int(counts) for name, total in zip(names, totals, strict=True)}
+
+
+def _brought(sums: Mapping[str, torch.Tensor]) -> dict[str, float]:
+    """Return the sums; each device that some lie on is waited for once."""
+    by_device: dict[torch.device, list[str]] = {}
+    for name, total in sums.items():
+        by_device.setdefault(total.device, []).append(name)
+    coming = [
+        (names, fetch(torch.stack([sums[name] for name in names]))) for names in by_device.values()
+    ]
+    return {
+        name: total
+        for names, fetched in coming
+        for name, total in zip(names, fetched.values(), strict=True)
+    }
 
 
 def _leader_names(control: Control, names: list[str]) -> list[str]:

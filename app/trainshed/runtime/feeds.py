@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from trainshed.data.batches import Feed
 from trainshed.data.blocks import FedBlocks, OwnBlocks
-from trainshed.data.prefetch import prefetched
+from trainshed.data.prefetch import Prefetched
 from trainshed.data.regroup import can_regroup, regrouped
 from trainshed.data.schedule import Kind, Pass, split_for
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable
 
     from trainshed.data.batches import Batch, Blocks
     from trainshed.data.plan import DatasetPlan
@@ -64,13 +64,13 @@ class Feeds:
         own = plan.loader == "torch" or plan.cache == "none"
         return OwnBlocks(plan) if own else self._fed(plan)
 
-    def batches(self, name: str, at: Pass) -> Generator[Batch, None, None]:
-        """Return this rank's batches of a pass, made ready in a thread."""
+    def batches(self, name: str, at: Pass, stage: Callable[[Batch], Batch]) -> Prefetched[Batch]:
+        """Return this rank's batches of a pass, made ready in a thread and staged there."""
         feed = self.feed(name)
         if at.num_ranks == self.num_ranks:
-            return feed.batches(at)
+            return feed.batches(at, stage)
         rest = regrouped(feed.plan, self._readable(feed.plan), at, self.rank, self.num_ranks)
-        return prefetched(rest, feed.plan.feed.prefetch_batches)
+        return Prefetched(rest, feed.plan.feed.prefetch_batches, finish=stage)
 
     def passing(self, name: str, kind: Kind, position: Position) -> Pass:
         """Return the pass over a dataset in the present epoch; of those who began its steps."""
@@ -85,6 +85,9 @@ class Feeds:
             batch_size=self._job.batch_size,
             seed=self._job.seed,
             group=self.group,
+            # While the last steps of an epoch train, the first rows of the next one are read; not
+            # for those who make the rest of another number of workers' epoch.
+            epochs=None if begun_by or not steps else self._job.epochs,
         )
 
     def misses_rows(self, position: Position) -> bool:

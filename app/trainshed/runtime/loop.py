@@ -6,11 +6,10 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, NoReturn
 
-import torch
-
 from trainshed.runtime.checkpoint import Position
 from trainshed.runtime.control import Agreement, Control, Proposal, next_agreement
 from trainshed.runtime.hub import Ending, Failure
+from trainshed.runtime.losses import Losses
 from trainshed.runtime.meter import CHECKPOINTING, WAITING, Meter
 from trainshed.runtime.pace import Pace
 from trainshed.runtime.reporter import Reporter, Scoreboard
@@ -18,6 +17,8 @@ from trainshed.runtime.saver import Saver, check_best_metric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import torch
 
     from trainshed.runtime.client import Client
     from trainshed.runtime.job import Job
@@ -58,7 +59,7 @@ class Loop:
         # At which step each was measured here; what was measured before is of other weights.
         self._measured: dict[str, int] = {}
         self.tracked: Tracked | None = None
-        self._losses: list[tuple[int, torch.Tensor]] = []
+        self._losses = Losses()
         self._next_agreement = self.position.step + 1
         self._reporter = Reporter(coordinator, self.group, self.board) if rank == 0 else None
 
@@ -80,8 +81,11 @@ class Loop:
         self._measured.update(dict.fromkeys(metrics, at_step))
 
     def watch_loss(self, loss: torch.Tensor) -> None:
-        """Remember the loss of the step under way; it is looked at when ranks agree next."""
-        self._losses.append((self.position.step + 1, loss))
+        """Remember the loss of the step under way; ranks look at it when they agree.
+
+        One of a device is known at the agreement after that, or before anything is written.
+        """
+        self._losses.add(self.position.step + 1, loss)
 
     def end_step(self, rows: int) -> None:
         """Count a step of so many rows over all ranks. A collective now and then.
@@ -123,7 +127,7 @@ class Loop:
             StopTraining: always.
             NonFiniteLossError: when a rank's loss was no finite number.
         """
-        agreed = self._agree()
+        agreed = self._agree(knows_losses=True)
         if agreed.bad_step is not None:
             raise NonFiniteLossError(f"the loss is NaN or infinite at step {agreed.bad_step}")
         self._save_if(self.job.writes_checkpoints)
@@ -146,7 +150,7 @@ class Loop:
         """
         with self.meter.inside(CHECKPOINTING):
             self.saver.wait()
-            agreed = self._agree()
+            agreed = self._agree(knows_losses=True)
             self._register(agreed.written)
         if agreed.bad_step is not None and not stopped:
             raise NonFiniteLossError(f"the loss is NaN or infinite at step {agreed.bad_step}")
@@ -172,7 +176,10 @@ class Loop:
         due = self.saver.due(self.position, epoch_ended)
         if not (due or epoch_ended or self.position.step >= self._next_agreement):
             return
-        agreed = self._agree()
+        agreed = self._agree(knows_losses=due)
+        if not due and (agreed.stop or agreed.bad_step is not None):
+            # Before the last checkpoint is written, or another rank's first bad step is missed.
+            agreed = self._agree(knows_losses=True)
         if agreed.bad_step is not None:
             raise NonFiniteLossError(f"the loss is NaN or infinite at step {agreed.bad_step}")
         self._save_if(due or (agreed.stop and self.job.writes_checkpoints))
@@ -201,7 +208,8 @@ class Loop:
         with self.meter.inside(CHECKPOINTING):
             self.say(self.saver.register(written))
 
-    def _agree(self) -> Agreement:
+    def _agree(self, *, knows_losses: bool) -> Agreement:
+        """Agree with all ranks; knows_losses: wait for those that are not known yet."""
         pace = self._pace.seconds_per_step()
         agreed = self.control.agree(
             Proposal(
@@ -209,7 +217,7 @@ class Loop:
                 stop=self.wants_stop,
                 written=self.saver.num_written,
                 seconds=self.meter.seconds(),
-                bad_step=self._bad_step(),
+                bad_step=self._losses.first_bad(waits=knows_losses),
             )
         )
         self._next_agreement = agreed.next_step
@@ -224,16 +232,6 @@ class Loop:
         board.data_wait_percent = 100 * agreed.seconds[WAITING] / loop if loop > 0 else None
         if board.steps:
             board.eta_seconds = max(0, board.steps - board.step) * seconds_per_step
-
-    def _bad_step(self) -> int | None:
-        losses, self._losses = self._losses, []
-        if not losses:
-            return None
-        # finite has shape (steps since the last look,)
-        finite = torch.isfinite(torch.stack([loss.float() for _, loss in losses])).tolist()
-        return next(
-            (step for (step, _), fine in zip(losses, finite, strict=True) if not fine), None
-        )
 
     def _mark(self) -> None:
         seconds = self.meter.seconds()

@@ -1,7 +1,7 @@
 """The workers' process group on CPUs, set up without torch in Ray Train's controller.
 
 Ray's own TorchConfig makes the controller import torch, two seconds of a core at each start, only
-to send functions to the workers. On GPUs Ray's is used: there NCCL wants what Ray knows about it.
+to send functions to the workers. On GPUs Ray's is used (nccl.py): NCCL wants what Ray knows of it.
 """
 
 from __future__ import annotations

@@ -39,9 +39,9 @@ class ShardProvider:
         Raises:
             KeyError: when the spec has no such dataset.
         """
-        from trainshed.runtime import current
+        from trainshed.runtime.active import running
 
-        run = current.running()
+        run = running()
         assert run
         return run.own_loop.shard(dataset_info.dataset_name)
 
@@ -59,9 +59,9 @@ class PassKeeper(TrainContextCallback):
     @contextlib.contextmanager
     def on_report(self) -> Iterator[None]:
         """Say it before the report goes out: the controller asks when the report arrives."""
-        from trainshed.runtime import current
+        from trainshed.runtime.active import running
 
-        run = current.running()
+        run = running()
         if run and run.rank == 0 and run.own_loop.passes.done:
             done = dict(run.own_loop.passes.done)
             self._line.call(lambda coordinator: coordinator.keep_passes(done))

@@ -16,7 +16,8 @@ from trainshed.data.errors import RemoteTracebackError
 from trainshed.faults import RULES, WorldError, classify, told
 from trainshed.functions import find_training_function, takes_config
 from trainshed.runtime import reproducible
-from trainshed.runtime.current import Run, activate
+from trainshed.runtime.active import activate
+from trainshed.runtime.current import Run
 from trainshed.runtime.hub import Failure
 from trainshed.runtime.loop import StopTraining
 from trainshed.runtime.precision import set_float32_products

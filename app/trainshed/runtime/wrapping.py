@@ -82,6 +82,16 @@ def check_wrapping(model: torch.nn.Module) -> None:
             )
 
 
+def trains_alone(model: torch.nn.Module, num_ranks: int) -> str | None:
+    """Return what to say of a model that no wrapper trains on all ranks together."""
+    if num_ranks == 1 or unwrapped(model) is not model or sharded(model):
+        return None
+    return (
+        f"{type(inside(model)).__name__} is not wrapped for {num_ranks} workers: each trains "
+        "alone; pass it through ray.train.torch.prepare_model first"
+    )
+
+
 def make_scaler(model: torch.nn.Module, device: str, *, enabled: bool) -> torch.amp.GradScaler:
     """Return the scaler of gradients; of a sharded model one that skips a step on all ranks."""
     if sharded(model):

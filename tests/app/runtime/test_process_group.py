@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 import ray
+from ray.train.backend import BackendConfig
 
 from tests.app.ray_head import start_here
-from trainshed.runtime.process_group import GlooBackend, GlooConfig
+from trainshed.runtime.nccl import NcclConfig
+from trainshed.runtime.process_group import GlooConfig
 
 if TYPE_CHECKING:
     from ray.train._internal.base_worker_group import BaseWorkerGroup
@@ -36,15 +38,22 @@ class Group:
     def __init__(self) -> None:
         self.lost = answer_late.remote()
 
-    def execute_async(self, _: Callable[[], None]) -> list[object]:
+    def __len__(self) -> int:
+        """Return the number of workers."""
+        return 2
+
+    def execute_async(self, _: Callable[[], None], **__: object) -> list[object]:
         """Return the answers to come."""
         return [ray.put(None), self.lost]
 
 
-def test_a_lost_worker_s_goodbye_is_not_waited_for() -> None:
-    group = Group()
+@pytest.mark.parametrize("make_config", [GlooConfig, NcclConfig])
+def test_a_lost_worker_s_goodbye_is_not_waited_for(
+    make_config: Callable[[], BackendConfig],
+) -> None:
+    group, config = Group(), make_config()
 
-    GlooBackend().on_shutdown(cast("BaseWorkerGroup", group), GlooConfig())
+    config.backend_cls().on_shutdown(cast("BaseWorkerGroup", group), config)
 
     answered, _ = ray.wait([group.lost], timeout=0)
     assert not answered
