@@ -89,6 +89,7 @@ class Run:
         self._job = job
         self._loop = Loop(job, coordinator, self.rank, self.world_size)
         self._feeds = Feeds(job, coordinator, self.rank, self.world_size, self._loop.group)
+        self._loop.saver.describe_data = self._feeds.describe
         self.own_loop = OwnLoop(job, coordinator, self._feeds, self.warn)
         self._step = Step(self.world_size)
 

@@ -29,6 +29,11 @@ def odd_rows(batch: Batch) -> Batch:
     return {name: array[kept] for name, array in batch.items()}
 
 
+def counted(*, rows: int, blocks: int) -> Dataset:
+    """Return numbered rows in as many blocks as a cluster of another size would make."""
+    return ray.data.range(rows, override_num_blocks=blocks)
+
+
 def broken(batch: Batch, *, at: int = 0) -> Batch:
     """Raise where a row has the id `at`."""
     if at in batch["id"]:
