@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainshed.data.plan import main_dataset
+from trainshed.folder import RAY_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +60,7 @@ class Job:
     @property
     def checkpoints(self) -> Path:
         """Return the folder below which this attempt's checkpoints lie: Ray Train's own."""
-        return self.folder / "ray"
+        return self.folder / RAY_FOLDER
 
     @property
     def main_dataset(self) -> str | None:
