@@ -33,7 +33,7 @@ def odd_rows(batch: Batch) -> Batch:
 
 def as_many_as(file: str) -> Dataset:
     """Return as many numbered rows as a file says now, in 4 blocks for each CPU."""
-    blocks = 4 * int(ray.cluster_resources()["CPU"])
+    blocks = 4 * int(ray.cluster_resources()["CPU"])  # type: ignore[no-untyped-call]
     return ray.data.range(int(Path(file).read_text("utf-8")), override_num_blocks=blocks)
 
 
