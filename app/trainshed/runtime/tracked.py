@@ -86,9 +86,11 @@ class Tracked:
             load_weights(self._sharded, model)
         else:
             module = unwrapped(self.model)
-            # What is compiled may have been no more so when the checkpoint was written, or not yet.
+            # What is compiled may have been no more so when the checkpoint was written, or not yet;
+            # earlier releases kept the names that torch.compile gives.
             own = {plain_name(name): name for name in module.state_dict()}
-            module.load_state_dict({own.get(name, name): value for name, value in model.items()})
+            names = {name: own.get(plain_name(name), name) for name in model}
+            module.load_state_dict({names[name]: value for name, value in model.items()})
         saved = cast("Mapping[str, dict[str, object]]", state)
         if self.optimizer is not None and saved.get("optimizer"):
             self._load_optimizer(self.optimizer, saved["optimizer"])

@@ -67,6 +67,17 @@ def test_weights_come_back_whatever_was_compiled(
     assert same(after.weights(), weights)
 
 
+@pytest.mark.parametrize("saved", COMPILED.values(), ids=COMPILED)
+@pytest.mark.parametrize("loaded", COMPILED.values(), ids=COMPILED)
+def test_weights_of_a_release_that_kept_the_compiler_s_names_come_back(
+    saved: Callable[[], nn.Module], loaded: Callable[[], nn.Module]
+) -> None:
+    before, after = track(saved()), track(loaded())
+    after.load(before.model.state_dict(), before.state())
+
+    assert same(after.weights(), before.weights())
+
+
 def test_a_module_that_nothing_distributes_is_scored_as_it_is() -> None:
     model = make_model()
     assert unwrapped(model) is model
