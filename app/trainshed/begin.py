@@ -74,13 +74,14 @@ def begin(
                 pusher.finished_before(done, str(prepared.folder.result))
             return EXIT_SUCCEEDED
     found, refused = resume.choose(prepared, place.home, wish.fresh)
+    prepared, changed = resume.keep_order(prepared, found)
     number = place.identity.attempt if place.identity else None
     attempt = prepared.folder.claim(prepared.spec_hash, wish.fresh, number)
     display = choose_display(sys.stdout)
     if pusher:  # not before: a driver that comes too late has nothing to say
         pusher.start()
     try:
-        notes = [*refused, *prepared.notes]
+        notes = [*refused, *changed, *prepared.notes]
         plan = Launch(prepared, place, found, notes, wish.started)
         return launch.run(plan, attempt, display, wish.stop, pusher)
     finally:

@@ -55,7 +55,7 @@ def explain_lines(
 
 def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str]:
     if plan.source:
-        files = f"{plan.source.num_files} files, {len(plan.source.fragments)} fragments"
+        files = f"{len(plan.source.files)} files, {len(plan.source.fragments)} fragments"
         yield f"read      {plan.source.rows} rows from {files}"
     elif plan.use:
         yield f"read      {plan.use.use}"

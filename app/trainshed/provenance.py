@@ -36,7 +36,7 @@ def run_record(prepared: Prepared, home: Path) -> RunRecord:
             name: DataRecord(
                 rows=plan.source.rows,
                 bytes=sum(fragment.num_bytes for fragment in plan.source.fragments),
-                files=plan.source.num_files,
+                files=len(plan.source.files),
                 fingerprint=plan.source.fingerprint,
             )
             for name, plan in prepared.plans.items()

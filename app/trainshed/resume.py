@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from trainshed.data import description
 from trainshed.preflight import Prepared, local_path
 from trainshed.runtime import checkpoint, ray_snapshot
 from trainshed_api.errors import Problem, SpecError
@@ -78,6 +80,20 @@ def choose(prepared: Prepared, home: Path, fresh: bool) -> tuple[Path | None, Se
         registered = (ray_snapshot.latest(folder) for folder in reversed(folders))
         found = next((path for path in registered if path), None)
     return found, refused
+
+
+def keep_order(prepared: Prepared, found: Path | None) -> tuple[Prepared, Sequence[str]]:
+    """Return the run with rows ordered as its checkpoint had them, and what is said of others.
+
+    Raises:
+        SpecError: when its rows are others now, and an epoch is under way; it names --fresh.
+    """
+    manifest = checkpoint.read_manifest(found) if found else None
+    if manifest is None or manifest.data is None:  # a function's own kind, an earlier release's
+        return prepared, ()
+    mid_epoch = manifest.position.step_in_epoch > 0
+    plans, notes = description.keep_order(prepared.plans, manifest.data, mid_epoch=mid_epoch)
+    return replace(prepared, plans=plans), notes
 
 
 def _named(path: Path) -> Path:

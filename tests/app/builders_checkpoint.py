@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from trainshed.data.description import Described
 from trainshed.runtime import checkpoint
 from trainshed.runtime.checkpoint import Manifest, Position
 
@@ -22,12 +23,19 @@ def make_manifest(step: int = 10, epoch: int = 1, loss: float = 0.5) -> Manifest
     )
 
 
-def write_checkpoint(parent: Path, step: int = 10, epoch: int = 1, size: int = 1000) -> Path:
+def write_checkpoint(
+    parent: Path,
+    step: int = 10,
+    epoch: int = 1,
+    size: int = 1000,
+    data: dict[str, Described] | None = None,
+) -> Path:
     """Write a checkpoint whose weights are its step; return its folder."""
     parent.mkdir(parents=True, exist_ok=True)
     model = {"weight": torch.full((size,), float(step))}
     state = {"optimizer": {"step": step}}
-    return checkpoint.write(parent, model, state, make_manifest(step, epoch), trust_objects=False)
+    manifest = make_manifest(step, epoch).model_copy(update={"data": data})
+    return checkpoint.write(parent, model, state, manifest, trust_objects=False)
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """Which run a folder holds, whether it is over, and where the next attempt goes on."""
 
+import json
+import shutil
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,9 +10,12 @@ import pytest
 from pydantic import JsonValue
 
 from tests.app.builders_checkpoint import write_checkpoint
+from tests.app.builders_rows import write_rows
 from tests.builders import make_data, make_dataset, make_run
 from tests.builders_later import make_later_spec
 from trainshed import resume
+from trainshed.data.description import describe
+from trainshed.data.plan import Kept
 from trainshed.preflight import Place, Prepared, prepare
 from trainshed.provenance import run_record
 from trainshed_api.errors import SpecError
@@ -224,3 +229,60 @@ def test_a_checkpoint_that_is_named_is_taken(tmp_path: Path, fresh: bool) -> Non
         write_checkpoint(make_attempt(prepared, tmp_path), 90)
 
         assert resume.choose(prepared, tmp_path, fresh) == (named, ())
+
+
+# ------------------------------------------------------------------- same data
+
+
+def make_with_rows(home: Path, *, files: int = 3) -> Prepared:
+    """Return a run of so many files of rows."""
+    write_rows(home / "rows", 90, files=files)
+    return make_prepared(home, batchSize=8, data=make_data())
+
+
+def write_begun(prepared: Prepared, home: Path) -> Path:
+    """Leave a checkpoint in the middle of an epoch of the run's data."""
+    data = {name: describe(plan, None) for name, plan in prepared.plans.items()}
+    known = {name: each for name, each in data.items() if each}
+    return write_checkpoint(make_attempt(prepared, home), data=known)
+
+
+def test_a_file_that_was_added_in_the_middle_of_an_epoch_is_refused_with_what_to_do(
+    tmp_path: Path,
+) -> None:
+    found = write_begun(make_with_rows(tmp_path), tmp_path)
+    shutil.copy(tmp_path / "rows" / "part-0.parquet", tmp_path / "rows" / "part-3.parquet")
+    with pytest.raises(SpecError) as caught:
+        resume.keep_order(make_with_rows(tmp_path), found)
+
+    said = str(caught.value)
+    assert said.startswith("spec.data.datasets.train.read: got part-3.parquet with 30 rows in ")
+    assert "no such file, as when the epoch under way began" in said
+    assert "start anew by --fresh" in said
+
+
+def test_data_that_were_copied_go_on_in_the_order_that_they_had(tmp_path: Path) -> None:
+    begun = make_with_rows(tmp_path / "here")
+    found = write_begun(begun, tmp_path / "here")
+    shutil.copytree(tmp_path / "here" / "rows", tmp_path / "there" / "rows")  # with other times
+    there = make_prepared(tmp_path / "there", batchSize=8, data=make_data())
+    going_on, notes = resume.keep_order(there, found)
+
+    assert not notes
+    assert going_on.plans["train"].kept == Kept(begun.plans["train"].block_rows, None, True)
+
+
+@pytest.mark.parametrize("wrote", ["an earlier release", "the function", "nobody"])
+def test_where_nothing_is_known_of_the_data_a_run_goes_on(tmp_path: Path, wrote: str) -> None:
+    prepared = make_with_rows(tmp_path)
+    found = None
+    if wrote == "an earlier release":
+        found = write_checkpoint(make_attempt(prepared, tmp_path))
+        manifest = json.loads((found / "manifest.json").read_text())
+        del manifest["data"]
+        (found / "manifest.json").write_text(json.dumps(manifest))
+    elif wrote == "the function":
+        found = tmp_path / "its-own"
+        found.mkdir()
+
+    assert resume.keep_order(prepared, found) == (prepared, ())

@@ -89,6 +89,11 @@ class Feed:
             self._counts = self._blocks.counts()
         return self._counts
 
+    @property
+    def counted(self) -> Indices | None:
+        """Return the rows of each fragment where somebody asked for them already."""
+        return self._counts
+
     def split(self, at: Pass) -> Split:
         """Return the steps of a pass.
 

@@ -11,10 +11,10 @@ from ray.data import Dataset
 from ray.data.block import BlockAccessor
 
 from trainshed.data.apply import transform
-from trainshed.data.columns import Columns, cut_rows
+from trainshed.data.columns import Columns, cut_rows, join
 from trainshed.data.errors import DataError
 from trainshed.data.execution import Task, block_by_block, dataset_of
-from trainshed.data.order import Indices, Piece
+from trainshed.data.order import Indices, Piece, cut
 from trainshed.data.source import (
     Part,
     Reading,
@@ -105,6 +105,28 @@ def sorted_dataset(plan: DatasetPlan, how: Reading, positions: Indices) -> Datas
     return _dataset(plan, tasks).sort(POSITION)
 
 
+def recut_dataset(
+    plan: DatasetPlan, blocks: Sequence[ray.ObjectRef[Block]], counts: Indices, wanted: Indices
+) -> Dataset:
+    """Return a Ray dataset of the rows of blocks in their order, cut into blocks of other sizes.
+
+    Args:
+        plan: of the dataset.
+        blocks: at least one.
+        counts: (blocks,) rows of each.
+        wanted: rows that each is to have; as many in all.
+    """
+    ends = np.cumsum(wanted)
+    in_order = np.arange(len(counts), dtype=np.int64)
+    tasks = []
+    for span in np.stack([ends - wanted, ends], axis=1):
+        # A block without rows has the columns of the others.
+        pieces = cut(in_order, counts, span[None]) or [Piece(0, 0, 0)]
+        cuts = [([blocks[piece.fragment]], piece) for piece in pieces]
+        tasks.append(Task(functools.partial(_joined_block, cuts), int(span[1] - span[0])))
+    return _dataset(plan, tasks)
+
+
 def function_dataset(plan: DatasetPlan) -> Dataset:
     """Return the dataset that `read.use` makes, after the transforms.
 
@@ -157,6 +179,15 @@ def _cached_block(
     columns = cut_rows(from_block(ray.get(block[0])), piece.start, piece.stop)
     ids = np.arange(piece.start, piece.stop, dtype=np.int64) + first
     yield to_block(augmented(how, columns, ids))
+
+
+def _joined_block(
+    wanted: Sequence[tuple[Sequence[ray.ObjectRef[Block]], Piece]],
+) -> Iterator[Block]:
+    tables = [
+        cut_rows(from_block(ray.get(block[0])), piece.start, piece.stop) for block, piece in wanted
+    ]
+    yield to_block(join(tables))
 
 
 def _placed_block(

@@ -6,34 +6,29 @@ Lives in the coordinator actor, so that it outlives a worker group that is resta
 from __future__ import annotations
 
 import contextlib
-import functools
-import logging
 import threading
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 from ray.exceptions import ObjectLostError
 
 from trainshed.data import datasets, execution
 from trainshed.data.cache import Cache, CachedBlocks
 from trainshed.data.errors import DataError, as_fault
+from trainshed.data.filling import Filling
 from trainshed.data.schedule import Pass, delivery, shuffle_mode
 from trainshed.data.source import reading
 from trainshed.data.streams import Stream
 from trainshed.faults import WorldError, causes
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     import ray
     from ray.data import Dataset
     from ray.data.block import Block
 
     from trainshed.data.plan import DatasetPlan
-
-logger = logging.getLogger(__name__)
 
 # Slices a rank may be behind the stream; a slice has at most the rows of one block.
 QUEUE_SLICES = 8
@@ -57,16 +52,24 @@ class Slice:
 
 
 class Feeder:
-    """Reads, transforms and deals out the datasets of one run."""
+    """Reads, transforms and deals out the datasets of one run.
 
-    def __init__(self, plans: Mapping[str, DatasetPlan], limits: Limits) -> None:
+    Args:
+        plans: by dataset.
+        limits: of Ray Data.
+        warn: says what does not end the run.
+    """
+
+    def __init__(
+        self, plans: Mapping[str, DatasetPlan], limits: Limits, warn: Callable[[str], None]
+    ) -> None:
         self._plans = plans
         self._cpus = limits.cpus
         turn = threading.Lock()
         self._caches = {
-            plan.name: Cache(plan.field, functools.partial(_fill, plan), turn)
+            plan.name: Cache(plan.field, Filling(plan, warn), turn)
             for plan in plans.values()
-            if plan.loader == "ray-data" and plan.cache != "none"
+            if plan.is_filled
         }
         # A pass stays here a while after its end: a late word of it must not begin it anew.
         self._streams: dict[Pass, Stream[Slice]] = {}
@@ -168,20 +171,6 @@ class Feeder:
             if cached and any(isinstance(each, ObjectLostError) for each in causes(error)):
                 self._caches[at.dataset].lose(cached.filling)
             raise
-
-
-def _fill(plan: DatasetPlan) -> CachedBlocks:
-    started = time.perf_counter()
-    dataset = datasets.function_dataset(plan) if plan.use else datasets.fragments_dataset(plan)
-    entries = [
-        entry
-        for bundle in dataset.materialize().iter_internal_ref_bundles()
-        for entry in bundle.blocks
-    ]
-    counts = np.asarray([entry.metadata.num_rows for entry in entries], dtype=np.int64)
-    seconds = time.perf_counter() - started
-    logger.info("%s: %d rows cached in %.2f s", plan.name, counts.sum(), seconds)
-    return CachedBlocks(tuple(entry.ref for entry in entries), counts)
 
 
 def _deal(turns: Sequence[tuple[int, int]], dataset: Dataset) -> Iterator[tuple[int, Slice]]:

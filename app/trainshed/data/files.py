@@ -5,8 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trainshed_api.progress import Record
+
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+class File(Record):
+    """What tells a file of a dataset from another one; not when it was written: copies differ.
+
+    `path` is below the dataset's, `groups` a CRC-32 of the rows and sizes of its row groups.
+    """
+
+    path: str
+    bytes: int
+    rows: int
+    groups: int
 
 
 @dataclass(frozen=True)
@@ -34,13 +48,13 @@ class Source:
 
     Args:
         fragments: in the order of the files' names.
-        num_files: number of files.
+        files: in the order of their names.
         schema: of the first file; the others have the same needed columns.
         fingerprint: sha256 over names, sizes and row counts.
     """
 
     fragments: tuple[Fragment, ...]
-    num_files: int
+    files: tuple[File, ...]
     schema: pa.Schema
     fingerprint: str
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trainshed.data.arrow import from_arrow
-from trainshed.data.files import Fragment, Source
+from trainshed.data.files import File, Fragment, Source
 from trainshed.data.rereading import Trouble
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS, Patience
@@ -60,13 +61,15 @@ def open_source(
     for (file, schema), (other, other_schema) in pairwise(schemas):
         _check_alike(file, schema, other, other_schema, columns, field)
     digest = hashlib.sha256()
+    described: list[File] = []
     fragments: list[Fragment] = []
     for number, (file, footer) in enumerate(footers):
-        digest.update(f"{file.name} {file.stat().st_size} {footer.num_rows}\n".encode())
+        described.append(_file(file, path, footer))
+        digest.update(f"{file.name} {described[-1].bytes} {footer.num_rows}\n".encode())
         fragments.extend(_fragments(str(file), number, footer))
     if not fragments:
         raise SpecError([Problem(f"{field}.path", str(path), "files with at least one row")])
-    return Source(tuple(fragments), len(files), schemas[0][1], digest.hexdigest())
+    return Source(tuple(fragments), tuple(described), schemas[0][1], digest.hexdigest())
 
 
 def read_fragment(
@@ -172,6 +175,15 @@ def _footer(file: Path, field: str, patience: Patience, opened: Opener) -> pq.Fi
         raise SpecError(
             [Problem(f"{field}.path", str(file), f"a parquet file ({error})")]
         ) from error
+
+
+def _file(file: Path, root: Path, footer: pq.FileMetaData) -> File:
+    groups = 0
+    for number in range(footer.num_row_groups):
+        info = footer.row_group(number)
+        groups = zlib.crc32(f"{info.num_rows} {info.total_byte_size}\n".encode(), groups)
+    name = file.name if file == root else file.relative_to(root).as_posix()
+    return File(path=name, bytes=file.stat().st_size, rows=footer.num_rows, groups=groups)
 
 
 def _check_alike(  # noqa: PLR0913, PLR0917 - two files and what to say of them

@@ -16,6 +16,8 @@ from trainshed.data.size import megabytes
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from trainshed.data.files import Source
     from trainshed.data.order import Indices
     from trainshed.data.size import Measured, Room, Size
@@ -33,6 +35,21 @@ OBJECT_STORE_SHARE = 0.5
 BLOCK_BYTES = 8 * 2**20
 # Of a row where only running a function tells.
 ROW_BYTES = 4096.0
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What the order of a dataset's rows hung on when a checkpoint was written, and hangs on still.
+
+    Args:
+        block_rows: of the plan then.
+        counts: rows of each block, where the files do not tell; else None.
+        under_way: whether an epoch goes on in its middle, which other rows would tear apart.
+    """
+
+    block_rows: int
+    counts: tuple[int, ...] | None
+    under_way: bool
 
 
 @dataclass(frozen=True)
@@ -55,6 +72,7 @@ class DatasetPlan:
         num_bytes: size of all transformed rows by the first ones alone; None when unknown. The
             order of the rows hangs on it, so that it must stay what it was.
         size: of all transformed rows, by rows of many places; None when unknown.
+        kept: from the checkpoint that the attempt goes on from; None where nothing is.
     """
 
     name: str
@@ -71,6 +89,7 @@ class DatasetPlan:
     feed: FeedSpec
     num_bytes: int | None
     size: Size | None
+    kept: Kept | None = None
 
     @property
     def field(self) -> str:
@@ -97,9 +116,17 @@ class DatasetPlan:
     def block_rows(self) -> int:
         """Return the rows that travel together, and that a rank gets in one turn: a power of 2.
 
-        It is part of the order of the rows, so it hangs on the data alone.
+        It is part of the order of the rows, so it hangs on the data alone, and an attempt that goes
+        on keeps it: what a sample weighs may change with the user's code.
         """
+        if self.kept:
+            return self.kept.block_rows
         return 1 << max(0, math.floor(math.log2(BLOCK_BYTES / self.row_bytes)))
+
+    @property
+    def is_filled(self) -> bool:
+        """Say whether Ray Data makes all rows before the first is used, which counts them."""
+        return self.loader == "ray-data" and self.cache != "none"
 
     @property
     def augments_in_worker(self) -> bool:
@@ -108,6 +135,11 @@ class DatasetPlan:
             self.cache == "objects" and self.shuffle.mode == "global"
         )
         return self.loader == "torch" or in_memory
+
+
+def main_dataset(names: Collection[str]) -> str | None:
+    """Return the dataset whose batches are the steps: `train`, else the first."""
+    return "train" if "train" in names else next(iter(names), None)
 
 
 def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from five sides

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, cast
 from pydantic import Field
 
 from trainshed import durable
+from trainshed.data.description import Described
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS, Patience
 from trainshed_api.progress import Record
@@ -59,7 +60,7 @@ class Manifest(Record):
     """What a checkpoint says about itself.
 
     `workers` is the number of ranks whose random state is in it, `metrics` the last known ones,
-    `scored` the names of those that are of these very weights; None where an earlier release wrote.
+    `scored` those of these very weights, `data` what rows hang on; None: an earlier release wrote.
     """
 
     format: int = FORMAT
@@ -69,6 +70,7 @@ class Manifest(Record):
     attempt: int
     metrics: dict[str, float]
     scored: frozenset[str] | None = None
+    data: dict[str, Described] | None = None
     files: dict[str, StoredFile] = Field(default_factory=dict)
 
     def own_metrics(self) -> dict[str, float]:
@@ -141,6 +143,11 @@ def verify(folder: Path, patience: Patience = READS) -> Manifest:
         except (OSError, KeyError) as error:
             raise _refusal(f"{folder}: {name} is missing ({error})", error) from error
     return manifest
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """Return the manifest of a checkpoint that was verified; None for a function's own kind."""
+    return _manifest(folder, READS) if (folder / MANIFEST).exists() else None
 
 
 def candidates(parents: Iterable[Path]) -> list[Path]:

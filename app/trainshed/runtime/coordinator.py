@@ -16,6 +16,7 @@ import ray
 
 from trainshed.runtime.hub import Ending, Failure, Hub, Reported, Seconds
 from trainshed.runtime.quiet import quiet
+from trainshed_api.progress import WarningEvent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,7 +75,7 @@ class Coordinator:
 
         # Ray Data tells of each execution, and warns of CPUs that the next second are free again.
         quiet("ray.data", logging.CRITICAL)
-        self._feeder = Feeder(plans, limits)
+        self._feeder = Feeder(plans, limits, self._warn)
         self._feeder.start()
 
     def fit(self, arguments: Mapping[str, Any], environment: Mapping[str, str]) -> Result:
@@ -174,6 +175,9 @@ class Coordinator:
         """Take in an event of somebody who is no worker."""
         with self._lock:
             self._hub.add([event])
+
+    def _warn(self, message: str) -> None:
+        self.tell(WarningEvent(time=time.time(), message=message))
 
     def stop(self, reason: str) -> None:
         """Ask the run to stop."""

@@ -71,6 +71,7 @@ class Run:
         self._loop = Loop(job, coordinator, self.rank, self.world_size)
         self._carrier = Carrier(streams_of(self.device))
         self._feeds = Feeds(job, coordinator, self.rank, self.world_size, self._loop.group)
+        self._loop.saver.describe_data = self._feeds.describe
         self.own_loop = OwnLoop(job, coordinator, self._feeds, self.warn)
         self._step = Step(self.world_size)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainshed.data.batches import Feed
 from trainshed.data.blocks import FedBlocks, OwnBlocks
+from trainshed.data.description import describe
 from trainshed.data.prefetch import Prefetched
 from trainshed.data.regroup import can_regroup, regrouped
 from trainshed.data.schedule import Kind, Pass, split_for
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trainshed.data.batches import Batch, Blocks
+    from trainshed.data.description import Described
     from trainshed.data.plan import DatasetPlan
     from trainshed.runtime.checkpoint import Position
     from trainshed.runtime.client import Client
@@ -55,6 +57,14 @@ class Feeds:
             own = plan.loader == "torch"
             self._made[name] = Feed(plan, OwnBlocks(plan) if own else self._fed(plan), self.rank)
         return self._made[name]
+
+    def describe(self) -> dict[str, Described]:
+        """Return what the order of the rows hangs on, by dataset, as far as it is known."""
+        counted = {name: feed.counted for name, feed in self._made.items()}
+        described = (
+            (plan, describe(plan, counted.get(name))) for name, plan in self._job.plans.items()
+        )
+        return {plan.name: known for plan, known in described if known}
 
     def _fed(self, plan: DatasetPlan) -> FedBlocks:
         return FedBlocks(plan, self._coordinator.handle, self.rank)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trainshed.data.plan import main_dataset
 from trainshed.folder import RAY_FOLDER
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Job:
     @property
     def main_dataset(self) -> str | None:
         """Return the dataset whose batches are the steps: `train`, else the first."""
-        return "train" if "train" in self.plans else next(iter(self.plans), None)
+        return main_dataset(self.plans)
 
     @property
     def writes_checkpoints(self) -> bool:

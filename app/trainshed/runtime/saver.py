@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
+    from trainshed.data.description import Described
     from trainshed.runtime.control import Control
     from trainshed.runtime.job import Job
     from trainshed.runtime.tracked import Tracked
@@ -51,6 +52,7 @@ class Saver:
         self._blocked: dict[int, float] = {}
         self._last: Position | None = None
         self.latest: tuple[str, int, int] | None = None
+        self.describe_data: Callable[[], dict[str, Described]] = dict
         self.start, self.manifest, self.refused = self._choose()
 
     @property
@@ -109,6 +111,7 @@ class Saver:
             attempt=self._job.attempt,
             metrics={name: value for name, value in metrics.items() if math.isfinite(value)},
             scored=frozenset(scored),
+            data=self.describe_data(),
         )
         self._writer.begin(model, {**state, "random": states}, manifest)
         self._blocked[position.step] = time.perf_counter() - began

@@ -1,5 +1,7 @@
 """Functions that the TrainingRuns of these tests name."""
 
+from pathlib import Path
+
 import numpy as np
 import ray.data
 from numpy.typing import NDArray
@@ -27,6 +29,12 @@ def odd_rows(batch: Batch) -> Batch:
     """Return the rows with an odd id."""
     kept = batch["id"] % 2 == 1
     return {name: array[kept] for name, array in batch.items()}
+
+
+def as_many_as(file: str) -> Dataset:
+    """Return as many numbered rows as a file says now, in 4 blocks for each CPU."""
+    blocks = 4 * int(ray.cluster_resources()["CPU"])  # type: ignore[no-untyped-call]
+    return ray.data.range(int(Path(file).read_text("utf-8")), override_num_blocks=blocks)
 
 
 def broken(batch: Batch, *, at: int = 0) -> Batch:

@@ -51,7 +51,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def start(*plans: DatasetPlan) -> ActorHandle[Feeder]:
     actor = ray.remote(Feeder).options(num_cpus=0, max_concurrency=16)
     named = {plan.name: plan for plan in plans}
-    handle = cast("ActorHandle[Feeder]", actor.remote(named, Limits(2)))
+    handle = cast("ActorHandle[Feeder]", actor.remote(named, Limits(2), print))
     cast("Any", handle).start.remote()  # Ray's types say that this never returns
     return handle
 

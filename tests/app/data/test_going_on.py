@@ -14,8 +14,9 @@ from pydantic import JsonValue
 
 from tests.app.data.builders_plan import MemoryBlocks, make_pass, make_plan, write_rows
 from trainshed.data.batches import Feed
+from trainshed.data.description import Described, describe, keep_order
 from trainshed.data.order import Piece
-from trainshed.data.plan import DatasetPlan
+from trainshed.data.plan import BLOCK_BYTES, DatasetPlan
 from trainshed.data.regroup import regrouped
 from trainshed.data.schedule import Pass, delivery, rank_pieces, rank_rows, split_for
 from trainshed.data.source import first_rows
@@ -72,6 +73,14 @@ def make(begun: Begun, paths: pytest.TempPathFactory, loader: str) -> tuple[Data
     return plan, at
 
 
+def weighing(plan: DatasetPlan, block_rows: int) -> DatasetPlan:
+    """Return the plan as it is where a sample's rows are so large that as many are a block."""
+    assert plan.rows
+    weighed = replace(plan, num_bytes=plan.rows * BLOCK_BYTES // block_rows)
+    assert weighed.block_rows == block_rows
+    return weighed
+
+
 def steps_of(plan: DatasetPlan, at: Pass, rank: int) -> Steps:
     """Return a rank's rows, step by step."""
     batches = Feed(plan, MemoryBlocks(plan, rank), rank).batches(at)
@@ -115,6 +124,24 @@ def test_what_streams_is_dealt_to_each_rank_as_it_would_read_it(
         dealt[rank] += [next(stream) for _ in range(rows)]
     assert dealt == want
     assert list(stream) == []
+
+
+@settings(max_examples=60)
+@given(begun=BEGUN, blocks=st.tuples(st.integers(0, 5), st.integers(0, 5)))
+def test_rows_that_weigh_something_else_now_are_the_same_rows_in_the_same_steps(
+    begun: Begun, blocks: tuple[int, int], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    plan, at = make(begun, tmp_path_factory, "ray-data")
+    before, now = (weighing(plan, 2**power) for power in blocks)
+    told = describe(before, None)
+    assert told
+    stored = {"train": Described.model_validate_json(told.to_line())}
+    going_on, notes = keep_order({"train": now}, stored, mid_epoch=True)
+
+    assert notes == []
+    for rank in range(begun.ranks):
+        rest = steps_of(going_on["train"], replace(at, first_step=begun.done), rank)
+        assert rest == steps_of(before, at, rank)[begun.done :]
 
 
 @settings(max_examples=60)

@@ -1,0 +1,156 @@
+"""Data that are other than a checkpoint says: refused in an epoch's middle, said at its end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.app.data.builders_plan import FUNCTIONS, make_plan, write_rows
+from trainshed.data.description import MOST_FILES, Described, describe, keep_order
+from trainshed.data.plan import DatasetPlan
+from trainshed_api.errors import SpecError
+
+GROUPS = ([5, 11], [1, 30, 8], [26])
+
+
+def described(plan: DatasetPlan, counts: list[int] | None = None) -> dict[str, Described]:
+    """Return what a checkpoint says of a plan's dataset."""
+    told = describe(plan, None if counts is None else np.asarray(counts))
+    assert told
+    return {plan.name: told}
+
+
+def write_file(folder: Path, name: str, sizes: list[int]) -> None:
+    """Write one more file, or another one in its place."""
+    (written,) = write_rows(folder / "_aside", [sizes]).iterdir()
+    (folder / name).parent.mkdir(exist_ok=True)
+    written.rename(folder / name)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A change of files, what there is now, and what there was."""
+
+    change: Callable[[Path], object]
+    want_got: str
+    want_was: str
+
+
+CASES: dict[str, Case] = {
+    "a file more": Case(
+        lambda rows: write_file(rows, "part-003.parquet", [64]),
+        "part-003.parquet with 64 rows in ",
+        "no such file",
+    ),
+    "a file that comes first": Case(
+        lambda rows: write_file(rows, "a/new.parquet", [64]),
+        "a/new.parquet with 64 rows in ",
+        "no such file",
+    ),
+    "a file less": Case(
+        lambda rows: (rows / "part-001.parquet").unlink(),
+        "no file part-001.parquet",
+        "one with 39 rows in ",
+    ),
+    "other rows": Case(
+        lambda rows: write_file(rows, "part-001.parquet", [1, 30, 9]),
+        "part-001.parquet with 40 rows in ",
+        "39 rows in ",
+    ),
+    "rows in other groups": Case(
+        lambda rows: write_file(rows, "part-001.parquet", [30, 1, 8]),
+        "part-001.parquet with 39 rows in ",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_other_files_are_refused_in_the_middle_of_an_epoch(tmp_path: Path, case: Case) -> None:
+    rows = write_rows(tmp_path / "rows", GROUPS)
+    was = described(make_plan(rows))
+    case.change(rows)
+    with pytest.raises(SpecError) as caught:
+        keep_order({"train": make_plan(rows)}, was, mid_epoch=True)
+
+    said = str(caught.value)
+    assert said.startswith(f"spec.data.datasets.train.read: got {case.want_got}")
+    assert f", want {case.want_was}" in said
+    assert "--fresh" in said
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_other_files_are_said_at_the_end_of_an_epoch_and_read(tmp_path: Path, case: Case) -> None:
+    rows = write_rows(tmp_path / "rows", GROUPS)
+    was = described(make_plan(rows))
+    case.change(rows)
+    now = {"train": make_plan(rows)}
+    going_on, notes = keep_order(now, was, mid_epoch=False)
+
+    assert going_on == now
+    (note,) = notes
+    assert note.startswith(f"spec.data.datasets.train.read: {case.want_got}")
+    assert f"where the checkpoint had {case.want_was}" in note
+
+
+def test_rows_are_told_apart_where_neither_number_nor_size_does(tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "rows", GROUPS)
+    plan = make_plan(rows)
+    assert plan.source
+    first, *others = plan.source.files
+    moved = (first.model_copy(update={"groups": first.groups + 1}), *others)
+    now = replace(plan, source=replace(plan.source, files=moved))
+    with pytest.raises(SpecError, match=r"part-000.parquet with 16 rows in .* in other row groups"):
+        keep_order({"train": now}, described(plan), mid_epoch=True)
+
+
+def test_other_rows_to_score_do_not_stop_an_epoch_of_training(tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "rows", GROUPS)
+    train, valid = make_plan(rows), replace(make_plan(rows), name="valid")
+    was = described(train) | described(valid)
+    write_file(rows, "part-003.parquet", [64])
+    now = {"train": train, "valid": replace(make_plan(rows), name="valid")}
+    going_on, notes = keep_order(now, was, mid_epoch=True)
+
+    assert going_on["train"].kept
+    assert going_on["valid"] == now["valid"]
+    assert [note.partition(":")[0] for note in notes] == ["spec.data.datasets.valid.read"]
+
+
+def test_of_many_files_the_number_and_a_digest_are_kept(tmp_path: Path) -> None:
+    plan = make_plan(write_rows(tmp_path / "rows", GROUPS))
+    assert plan.source
+    first = plan.source.files[0]
+    many = tuple(
+        first.model_copy(update={"path": f"{number}.parquet"}) for number in range(MOST_FILES + 1)
+    )
+    plan = replace(plan, source=replace(plan.source, files=many))
+    was = described(plan)
+    assert was["train"].files == ()
+
+    _, notes = keep_order({"train": plan}, was, mid_epoch=True)
+    assert notes == []
+    assert plan.source
+    fewer = replace(plan, source=replace(plan.source, files=many[1:]))
+    with pytest.raises(SpecError, match=f"got {MOST_FILES} files .* want {MOST_FILES + 1} files"):
+        keep_order({"train": fewer}, was, mid_epoch=True)
+
+
+def test_rows_that_only_transforms_left_out_are_refused_where_they_come_again(
+    tmp_path: Path,
+) -> None:
+    rows = write_rows(tmp_path / "rows", [[4], [6]])
+    odd = make_plan(
+        rows, cache="objects", transforms=[{"use": f"{FUNCTIONS}:odd_rows"}], keeps_rows=False
+    )
+    was = described(odd, [2, 3])
+    assert was["train"].counts == (2, 3)
+    with pytest.raises(SpecError, match=r"transforms: got 10 rows after them, want 5 rows"):
+        keep_order({"train": make_plan(rows, cache="none")}, was, mid_epoch=True)
+
+
+def test_a_function_s_rows_that_nobody_counted_are_not_described() -> None:
+    plan = make_plan(None, read={"use": f"{FUNCTIONS}:odd_rows"})
+    assert describe(plan, None) is None
