@@ -33,9 +33,7 @@ def main() -> None:
     """Measure all sides."""
     given = options(__doc__)
     count = 3 if given.quick else 5
-    # Some steps more, so that the last checkpoint is not that of the run's end too.
-    steps = count * STEPS_BETWEEN + STEPS_BETWEEN // 2
-    data = rows.make(rows.Shape("small", steps * BATCH_SIZE, 64), given.cache)
+    data = rows_for(count, given.cache)
     sides = {
         "torch.save": partial(torch_save, count),
         "Ray": partial(ray_reports, count),
@@ -52,6 +50,13 @@ def main() -> None:
         ),
     ]
     publish("checkpoint", figures, samples, given)
+
+
+def rows_for(count: int, cache: Path) -> Path:
+    """Return the rows of as many checkpoints."""
+    # Some steps more, so that the last checkpoint is not that of the run's end too.
+    steps = count * STEPS_BETWEEN + STEPS_BETWEEN // 2
+    return rows.make(rows.Shape("small", steps * BATCH_SIZE, 64), cache)
 
 
 def compare(megabytes: int, samples: Samples) -> list[Figure]:
@@ -98,18 +103,27 @@ def ours(data: Path, folder: Path) -> Sample:
     """Write the same checkpoints with us."""
     sample: Sample = {}
     for size in MEGABYTES:
-        out = folder / f"{size}.json"
-        run = trainingrun.train(_made(folder / str(size)), spec(data, size, out))
-        found = json.loads(out.read_text(encoding="utf-8"))
-        copies = [
-            float(str(event["blockedSeconds"]))
-            for event in run.events
-            if event["event"] == "checkpoint" and int(str(event["step"])) % STEPS_BETWEEN == 0
-        ]
-        sample[f"copy {size} MB"] = _milliseconds(copies)
-        sample[f"report {size} MB"] = _milliseconds(found["checkpoints"])
-        sample["metrics"] = _rate(found["metrics"])
+        place = folder / str(size)
+        place.mkdir()
+        sample |= ours_of(size, data, place)
     return sample
+
+
+def ours_of(megabytes: int, data: Path, folder: Path) -> Sample:
+    """Write those of one size."""
+    out = folder / "reports.json"
+    run = trainingrun.train(folder, spec(data, megabytes, out))
+    found = json.loads(out.read_text(encoding="utf-8"))
+    copies = [
+        float(str(event["blockedSeconds"]))
+        for event in run.events
+        if event["event"] == "checkpoint" and int(str(event["step"])) % STEPS_BETWEEN == 0
+    ]
+    return {
+        f"copy {megabytes} MB": _milliseconds(copies),
+        f"report {megabytes} MB": _milliseconds(found["checkpoints"]),
+        "metrics": _rate(found["metrics"]),
+    }
 
 
 def spec(data: Path, megabytes: int, out: Path) -> dict[str, JsonValue]:
@@ -133,11 +147,6 @@ def spec(data: Path, megabytes: int, out: Path) -> dict[str, JsonValue]:
 def _words(folder: Path, out: Path, count: int) -> list[str]:
     sizes = ["--megabytes", *map(str, MEGABYTES), "--count", str(count)]
     return ["--out", str(out), "--storage", str(folder), "--pause", str(PAUSE_SECONDS), *sizes]
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir()
-    return folder
 
 
 def _milliseconds(seconds: list[float]) -> float:

@@ -129,14 +129,19 @@ def options(about: str | None) -> Options:
     return Options(given.repeats, given.quick, given.cache)
 
 
-def in_turn(sides: Mapping[str, Callable[[Path], Sample]], given: Options) -> Samples:
+def in_turn(
+    sides: Mapping[str, Callable[[Path], Sample]], given: Options, *, is_mirrored: bool = False
+) -> Samples:
     """Run all sides one after the other, again and again: ABAB, so that what drifts hits all.
+
+    Mirrored: ABBA, for differences as small as what the first of two leaves to the second.
 
     Each side gets an empty folder of its own that is removed afterwards.
     """
     samples = Samples({side: [] for side in sides})
     for repeat in range(given.repeats):
-        for side, run in sides.items():
+        order = list(sides.items())
+        for side, run in reversed(order) if is_mirrored and repeat % 2 else order:
             busy = 0.0 if given.quick else wait_until_idle()
             folder = Path(tempfile.mkdtemp(prefix="trainshed-benchmark-"))
             try:

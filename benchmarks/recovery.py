@@ -27,8 +27,8 @@ PAUSE_SECONDS = 0.02
 def main() -> None:
     """Measure both sides."""
     given = options(__doc__)
-    data = rows.make(rows.Shape("small", 6_400, 64), given.cache)
-    samples = in_turn({"Ray": partial(plain, data), "ours": partial(ours, data)}, given)
+    small = make_rows(given.cache)
+    samples = in_turn({"Ray": partial(plain, small), "ours": partial(ours, small)}, given)
     figures: list[Figure] = []
     for name, unit, target in (
         ("seconds", "s", Target("value", "<=", 3.5)),
@@ -40,6 +40,11 @@ def main() -> None:
             Figure(f"ours: {name}", unit, mine, ("Ray Train", theirs), target),
         ]
     publish("recovery", figures, samples, given)
+
+
+def make_rows(cache: Path) -> Path:
+    """Return the rows."""
+    return rows.make(rows.Shape("small", 6_400, 64), cache)
 
 
 def plain(data: Path, folder: Path) -> Sample:

@@ -150,7 +150,8 @@ class DataSpec(SpecModel):
         default=2,
         ge=1,
         le=MOST_COUNT,
-        description="CPUs for reading and transforming, all datasets together.",
+        description="CPUs for reading and transforming; "
+        "of each, where two datasets are read at once.",
         json_schema_extra=annotate("both", "suspended"),
     )
     datasets: dict[str, DatasetSpec] = Field(

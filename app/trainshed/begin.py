@@ -62,7 +62,8 @@ def begin(
     prepared = prepare(run, place, beside)
     # Not before: these import Ray, and whoever has a mistake to mend should not wait for it.
     from trainshed import launch, resume
-    from trainshed.display import choose_display
+    from trainshed.display.choice import choose_display
+    from trainshed.outset import Launch
 
     if not wish.fresh:
         resume.check_same_run(prepared)
@@ -80,7 +81,7 @@ def begin(
         pusher.start()
     try:
         notes = [*refused, *prepared.notes]
-        plan = launch.Launch(prepared, place, found, notes, wish.started)
+        plan = Launch(prepared, place, found, notes, wish.started)
         return launch.run(plan, attempt, display, wish.stop, pusher)
     finally:
         attempt.close()
@@ -98,9 +99,9 @@ def begin_job(settings: Sequence[str], wish: Wish) -> int:
         SpecError: when it cannot be accepted; no attempt was claimed.
         AttemptHeldError: when another driver is at work; then nobody was told anything.
     """
-    from trainshed.ending import Verdict
     from trainshed.lost_nodes import LostNodes
     from trainshed.push import Pusher, read_target
+    from trainshed.verdict import Verdict
 
     identity = read_identity(os.environ)
     if identity is None:
@@ -126,7 +127,7 @@ def begin_job(settings: Sequence[str], wish: Wish) -> int:
 def _join(settings: Sequence[str], wish: Wish) -> tuple[TrainingRun, Place]:
     """Return the run of this job, and its cluster, which is joined."""
     from trainshed import ray_cluster
-    from trainshed.runtime import coordinator as actor
+    from trainshed.runtime import start_coordinator as actor
 
     identity = read_identity(os.environ)
     home = os.environ.get(ENV_HOME)

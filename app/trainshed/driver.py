@@ -6,15 +6,15 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from trainshed.ending import Verdict
 from trainshed.runtime.hub import Reported
 from trainshed.runtime.reports import missing_best, told_by
 from trainshed.signals import FENCED
+from trainshed.verdict import Verdict
 from trainshed_api.names import APPLICATION, FAILED, STOPPED, SUCCEEDED
 from trainshed_api.progress import AnyEvent, CheckpointSaved, Event, Stopping, WarningEvent
 
 if TYPE_CHECKING:
-    from trainshed.display import Display
+    from trainshed.display.choice import Display
     from trainshed.folder import Attempt
     from trainshed.preflight import Prepared
     from trainshed.push import Pusher

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from trainshed import atomic
-from trainshed.faults import RULES, as_world_error, classify, most_telling, told
 from trainshed.runtime import checkpoint
 from trainshed.runtime.hub import Reported
-from trainshed_api.names import (
-    FAILED,
-    FailureCause,
-    Outcome,
-)
 from trainshed_api.progress import Finished, Seconds
 from trainshed_api.records import CheckpointRecord, ResultRecord
 
@@ -23,28 +16,7 @@ if TYPE_CHECKING:
     from trainshed.driver import Driver
     from trainshed.folder import Attempt
     from trainshed.preflight import Prepared
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """How it ended; if it failed, whose fault that was, and the user's traceback if theirs."""
-
-    outcome: Outcome
-    message: str
-    traceback: str | None = None
-    cause: FailureCause | None = None
-
-    @staticmethod
-    def crashed(error: Exception) -> Verdict:
-        """Return the verdict on an error that no worker told as its function's."""
-        # What is known of nothing came from our own driver, or from Ray: not from the program.
-        kind = classify(error) or "node"
-        first = most_telling(error)
-        lines = [line.strip() for line in str(first).splitlines() if line.strip()]
-        said = f"{type(first).__name__}: {lines[0] if lines else ''}"
-        if world := as_world_error(first):
-            said = told(world.kind, str(world))
-        return Verdict(FAILED, said, str(error), RULES[kind].cause)
+    from trainshed.verdict import Verdict
 
 
 def write_ending(

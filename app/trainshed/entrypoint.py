@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from trainshed import ray_cluster
 from trainshed.command import Command
-from trainshed.ending import Verdict
 from trainshed.job_config import for_workers
 from trainshed.runtime import ray_snapshot
+from trainshed.verdict import Verdict
 from trainshed_api.names import (
     APPLICATION,
     ENV_NUM_WORKERS,
@@ -29,7 +29,7 @@ from trainshed_api.progress import Started, WarningEvent
 if TYPE_CHECKING:
     from trainshed.driver import Driver
     from trainshed.folder import Attempt
-    from trainshed.launch import Launch
+    from trainshed.outset import Launch
     from trainshed.preflight import Prepared
     from trainshed.signals import Stop
 
@@ -39,7 +39,7 @@ RAY_FOLDER = "ray"
 
 def follow(launch: Launch, attempt: Attempt, driver: Driver, stop: Stop) -> Verdict:
     """Run the command of an attempt to its end and return how it ended."""
-    from trainshed.runtime import coordinator as actor
+    from trainshed.runtime import start_coordinator as actor
 
     prepared = launch.prepared
     spec = prepared.spec
@@ -84,7 +84,7 @@ def environment_of(prepared: Prepared, attempt: Attempt, address: str, name: str
         name: of the coordinator.
     """
     from trainshed.runtime import relay
-    from trainshed.runtime.coordinator import NAMESPACE
+    from trainshed.runtime.start_coordinator import NAMESPACE
 
     spec = prepared.spec
     environment = dict(os.environ) | dict(spec.env)

@@ -9,15 +9,25 @@ from trainshed.data.memory import kept_of
 from trainshed.data.split import training_split
 from trainshed_api.quantity import parse_cores
 
+# The compute capability from which on GPUs have TensorFloat32.
+AMPERE = (8, 0)
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from trainshed.data.plan import DatasetPlan
     from trainshed.preflight import Prepared
 
 
-def explain_lines(prepared: Prepared) -> Iterator[str]:
-    """Yield the lines of the explanation."""
+def explain_lines(
+    prepared: Prepared, capabilities: Sequence[tuple[int, int]] = ()
+) -> Iterator[str]:
+    """Yield the lines of the explanation.
+
+    Args:
+        prepared: the run.
+        capabilities: compute capability of each GPU of this machine, if the run is to use them.
+    """
     spec = prepared.spec
     workers = spec.workers
     yield f"{prepared.run.metadata.name}: {spec.train or ' '.join(spec.entrypoint or ())}"
@@ -36,6 +46,11 @@ def explain_lines(prepared: Prepared) -> Iterator[str]:
             yield f"  {step}"
     for note in prepared.notes:
         yield f"note: {note}"
+    if spec.precision == "float32" and capabilities and min(capabilities) >= AMPERE:
+        yield (
+            "recommended: precision: tensorfloat32, which these GPUs multiply several times as "
+            "fast as float32; or bfloat16"
+        )
 
 
 def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str]:

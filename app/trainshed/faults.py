@@ -147,7 +147,7 @@ _TYPES: Mapping[str, Kind] = {
     "torch.distributed.DistStoreError": "timeout",
     "trainshed.data.errors.FunctionError": "code",
     "trainshed.data.errors.DataError": "data",
-    "trainshed.runtime.failures.UserFailureError": "code",
+    "trainshed.runtime.user_failure.UserFailureError": "code",
     "ray.exceptions.OutOfMemoryError": "killed",
     "ray.exceptions.ObjectStoreFullError": "memory",
     "ray.exceptions.OutOfDiskError": "full",

@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from trainshed import atomic, entrypoint, output, ray_cluster
 from trainshed.capacity import group_label, worker_label, worker_resources
 from trainshed.driver import Driver
-from trainshed.ending import Verdict, write_ending
+from trainshed.ending import write_ending
 from trainshed.provenance import run_record
 from trainshed.runtime import ray_snapshot
 from trainshed.signals import FENCED, Stop, on_stop
 from trainshed.unheeded import find_unheeded
+from trainshed.verdict import Verdict
 from trainshed_api.names import (
     EXIT_APPLICATION,
     EXIT_INTERRUPTED,
@@ -27,15 +27,15 @@ from trainshed_api.progress import WarningEvent
 from trainshed_api.quantity import parse_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Mapping
 
     import ray
     from ray.train.backend import BackendConfig
 
-    from trainshed.display import Display
+    from trainshed.display.choice import Display
     from trainshed.folder import Attempt
-    from trainshed.preflight import Place, Prepared
+    from trainshed.outset import Launch
+    from trainshed.preflight import Prepared
     from trainshed.push import Pusher
     from trainshed.runtime.client import Client
     from trainshed.runtime.job import Job
@@ -43,25 +43,6 @@ if TYPE_CHECKING:
 
 # Worker groups that may be lost in one attempt before it counts as failed.
 MAX_WORKER_LOSSES = 10
-
-
-@dataclass(frozen=True)
-class Launch:
-    """What one attempt needs beside the prepared run.
-
-    Args:
-        prepared: the run.
-        place: where it runs.
-        resume_from: checkpoint of an earlier attempt, or None.
-        notes: lines to show first.
-        started: when this process began, seconds since 1970.
-    """
-
-    prepared: Prepared
-    place: Place
-    resume_from: Path | None
-    notes: Sequence[str]
-    started: float
 
 
 def run(
@@ -74,7 +55,10 @@ def run(
     """Run one claimed attempt and return the exit code."""
     prepared = launch.prepared
     record = run_record(prepared, launch.place.home)
-    atomic.write_text(prepared.folder.record, record.model_dump_json(by_alias=True, indent=1))
+    text = record.model_dump_json(by_alias=True, indent=1)
+    # The run's is that of its last attempt; what an earlier one ran with stays with that.
+    for file in (prepared.folder.record, attempt.folder / prepared.folder.record.name):
+        atomic.write_text(file, text)
     with on_stop(stop), output.kept(attempt.folder / "driver.log"):
         driver = Driver(launch.prepared, attempt, display, stop, pusher)
         try:
@@ -105,7 +89,7 @@ def _exit_code(verdict: Verdict, stop: Stop) -> int:
 
 def _fit(launch: Launch, attempt: Attempt, driver: Driver) -> Verdict:
     from trainshed.data.feeder import Limits
-    from trainshed.runtime import coordinator as actor
+    from trainshed.runtime import start_coordinator as actor
 
     prepared = launch.prepared
     spec = prepared.spec

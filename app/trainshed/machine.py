@@ -37,6 +37,13 @@ def this_machine(wants_gpus: bool) -> Machine:
     return Machine(len(os.sched_getaffinity(0)), pages, gpus)
 
 
+def gpu_capabilities() -> list[tuple[int, int]]:
+    """Return the compute capability of each of this machine's GPUs; takes a second of a start."""
+    import torch
+
+    return [torch.cuda.get_device_capability(gpu) for gpu in range(torch.cuda.device_count())]
+
+
 def check_fits(spec: TrainingRunSpec, machine: Machine) -> None:
     """Refuse workers that this machine cannot hold.
 

@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from trainshed.capacity import check_capacity, memory_room
-from trainshed.command import find_command
 from trainshed.data.apply import augment, transform
 from trainshed.data.columns import Columns, nbytes, num_rows
 from trainshed.data.errors import DataError
 from trainshed.data.memory import check_memory
-from trainshed.data.parquet import Fragment, Source, open_source, read_sample
+from trainshed.data.parquet import open_source, read_sample
 from trainshed.data.plan import DatasetPlan, plan_dataset
 from trainshed.data.size import Measured, Room
+from trainshed.executable import find_command
 from trainshed.faults import WorldError
 from trainshed.folder import RunFolder
 from trainshed.functions import check_config, find, find_training_function
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from trainshed.capacity import Cluster
+    from trainshed.data.files import Fragment, Source
     from trainshed.identity import Identity
     from trainshed.runtime.client import Client
     from trainshed_api.v1alpha1 import DatasetSpec, TrainingRun, TrainingRunSpec
@@ -105,7 +106,10 @@ def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepa
     machine = this_machine(wants_gpus=here and spec.workers.resources.gpu > 0)
     if here:
         check_fits(spec, machine)
-    notes = check_capacity(spec, place.cluster) if place.cluster else ()
+    notes = [
+        *_precision_notes(spec),
+        *(check_capacity(spec, place.cluster) if place.cluster else ()),
+    ]
     if spec.train is not None:
         find_training_function(spec.train, "spec.train")
         check_config(spec.train, spec.config)
@@ -253,6 +257,12 @@ def _check_tensors(draft: DatasetPlan, columns: Columns) -> None:
             problems.append(Problem(field, "no such column", f"one of: {known}"))
     if problems:
         raise SpecError(problems)
+
+
+def _precision_notes(spec: TrainingRunSpec) -> Sequence[str]:
+    if spec.precision != "tensorfloat32" or spec.workers.resources.gpu:
+        return []
+    return ["spec.precision: tensorfloat32 is float32 here, as these workers have no GPU"]
 
 
 def _check_batch(spec: TrainingRunSpec, plans: Mapping[str, DatasetPlan]) -> None:

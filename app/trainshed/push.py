@@ -29,8 +29,8 @@ from trainshed_api.snapshot import MAX_TRACEBACK, Answer, Snapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from trainshed.ending import Verdict
     from trainshed.signals import Stop
+    from trainshed.verdict import Verdict
     from trainshed_api.progress import AnyEvent
     from trainshed_api.records import ResultRecord
 

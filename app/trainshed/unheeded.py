@@ -45,7 +45,7 @@ def find_unheeded(spec: TrainingRunSpec) -> Unheeded:
     )
     return Unheeded(
         loop=(
-            *_set_paths(spec, "spec", LOOP_FIELDS),
+            *_set_paths(spec, "spec", _loop_fields(spec)),
             *_set_paths(spec.checkpoint, "spec.checkpoint", CHECKPOINT_FIELDS),
         ),
         batches=(*_set_paths(spec, "spec", BATCH_FIELDS), *feeds),
@@ -78,6 +78,12 @@ def warning_for_loops(unheeded: Unheeded) -> str | None:
         "the training function called neither trainshed.current() nor "
         f"ray.train.get_dataset_shard(): {', '.join(fields)} did not act"
     )
+
+
+def _loop_fields(spec: TrainingRunSpec) -> tuple[str, ...]:
+    # TensorFloat32 is set for the whole process, whoever makes the loop.
+    acts_anywhere = "precision" if spec.precision == "tensorfloat32" else None
+    return tuple(field for field in LOOP_FIELDS if field != acts_anywhere)
 
 
 def _set_paths(model: BaseModel, prefix: str, names: tuple[str, ...] | None = None) -> list[str]:

@@ -27,7 +27,6 @@ _SOON_SECONDS = 2.0
 
 def begin(turn: Turn, status: TrainingRunStatus) -> Plan:
     """Begin the next attempt when nothing of the one before is left and there is room."""
-    status = _with_late_start(turn, status)
     if turn.run.spec.suspend:
         return Plan(suspended(turn, status), delete_jobs=_leftovers(turn))
     if status.holds("Suspended"):
@@ -46,20 +45,6 @@ def begin(turn: Turn, status: TrainingRunStatus) -> Plan:
         status = turn.say(status, "Progressing", "RayJobNameTaken", message, holds=False)
         return Plan(status, again_after=30.0)
     return _begin_now(turn, status)
-
-
-def _with_late_start(turn: Turn, status: TrainingRunStatus) -> TrainingRunStatus:
-    """Note that a job was started after its attempt was given up before its start.
-
-    Its RayJob could not be deleted in time. Whether its driver still runs is a question then.
-    """
-    last, job = status.attempts[-1] if status.attempts else None, turn.seen.ray_job
-    if last is None or last.end_time is None or last.start_time is not None or job is None:
-        return status
-    if not job.job_status:
-        return status
-    late = {"start_time": last.end_time, "ray_cluster": job.cluster or last.ray_cluster}
-    return states.with_attempt(status, last.model_copy(update=late))
 
 
 def _leftovers(turn: Turn) -> tuple[RayJobView, ...]:
@@ -83,8 +68,12 @@ def _remains(turn: Turn, status: TrainingRunStatus) -> float | None:
 
 
 def _is_over(turn: Turn, last: AttemptStatus) -> bool:
-    """Say whether the driver of an attempt on a shared cluster runs no more, for sure."""
-    if last.start_time is None or turn.seen.over:
+    """Say whether the driver of an attempt on a shared cluster runs no more, for sure.
+
+    One that nobody saw start may have: its RayJob may be started and deleted while the controller
+    is away, or after the attempt was given up, and its driver outlives it where the head is silent.
+    """
+    if turn.seen.over:
         return True
     head = turn.seen.head
     if last.head_identity and (head is None or head.identity != last.head_identity):
@@ -176,6 +165,6 @@ def must_ask_ray(view: RunView, seen: Observed) -> bool:
     last = view.status.attempts[-1] if view.status.attempts else None
     if last is None or last.end_time is None or view.status.completion_time is not None:
         return False
-    if last.exit_code is not None or last.start_time is None or seen.ray_job is not None:
+    if last.exit_code is not None or seen.ray_job is not None:
         return False
     return seen.cluster is not None and seen.cluster.name == last.ray_cluster

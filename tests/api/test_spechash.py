@@ -46,6 +46,7 @@ OTHER: dict[str, Document] = {
     "another config": {"config": {"a": 1}},
     "another batch": {"batchSize": 32},
     "another precision": {"precision": "bfloat16"},
+    "products that are rounded": {"precision": "tensorfloat32"},
     "another seed": {"seed": 1},
     "another loader": {"data": make_data(loader="torch")},
     "other data": {"data": make_data(make_dataset(read={"format": "parquet", "path": "b"}))},

@@ -22,14 +22,16 @@ from tests.app.builders_checkpoint import files_of_at_most
 from tests.builders import make_run
 from trainshed import atomic, resume
 from trainshed.driver import Driver
-from trainshed.ending import Verdict, write_ending
+from trainshed.ending import write_ending
 from trainshed.folder import RunFolder
-from trainshed.launch import Launch, make_job
+from trainshed.launch import make_job
+from trainshed.outset import Launch
 from trainshed.preflight import Place, prepare
 from trainshed.provenance import run_record
 from trainshed.runtime.coordinator import Coordinator
 from trainshed.runtime.worker import Worker
 from trainshed.signals import Stop
+from trainshed.verdict import Verdict
 from trainshed_api.progress import AnyEvent, Finished, Started
 
 if TYPE_CHECKING:

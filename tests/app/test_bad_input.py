@@ -101,7 +101,8 @@ def test_every_mistake_is_said_at_once(folder: Path) -> None:
     assert said.code == EXIT_INVALID
     assert sorted(said.stderr.splitlines()) == [
         "error: spec.epochs: got 0, want an integer >= 1 and <= 2147483647",
-        'error: spec.precision: got "double", want one of float32, bfloat16, float16',
+        'error: spec.precision: got "double", want one of float32, tensorfloat32, bfloat16, '
+        "float16",
         'error: spec.sead: unknown field; did you mean "seed"?',
     ]
 

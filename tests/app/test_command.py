@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.command import Command, find_command
+from trainshed.command import Command
+from trainshed.executable import find_command
 from trainshed.signals import Stop
 from trainshed_api.errors import SpecError
 

@@ -16,7 +16,9 @@ from tests.builders_run import (
     make_resume_point,
     make_started,
 )
-from trainshed.display import LineDisplay, TerminalDisplay, choose_display
+from trainshed.display.choice import choose_display
+from trainshed.display.lines import LineDisplay
+from trainshed.display.terminal import TerminalDisplay
 from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,

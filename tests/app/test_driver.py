@@ -16,7 +16,7 @@ from tests.builders import make_run
 from tests.builders_run import make_checkpoint, make_finished, make_progress
 from trainshed import atomic
 from trainshed.driver import Driver
-from trainshed.ending import Verdict, write_ending
+from trainshed.ending import write_ending
 from trainshed.folder import Attempt
 from trainshed.output import kept
 from trainshed.preflight import Place, Prepared, prepare
@@ -26,6 +26,7 @@ from trainshed.runtime.coordinator import View
 from trainshed.runtime.hub import Ending, Failure, Reported
 from trainshed.runtime.relay import ReportRelay
 from trainshed.signals import FENCED, Stop
+from trainshed.verdict import Verdict
 from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,

@@ -21,7 +21,7 @@ from torch import distributed
 
 from trainshed.data.errors import DataError, FunctionError
 from trainshed.faults import RULES, Kind, WorldError, classify, is_passing, most_telling
-from trainshed.runtime.failures import UserFailureError
+from trainshed.runtime.user_failure import UserFailureError
 
 DOCS = Path(__file__).parents[2] / "docs" / "controller.md"
 PAIR = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:545] "

@@ -10,9 +10,9 @@ import pytest
 from hack.cluster.ports import pick_ports
 from tests.app.jobs.server import Reply, Server, serve
 from tests.builders_run import make_checkpoint, make_finished, make_progress, make_started
-from trainshed.ending import Verdict
 from trainshed.push import Pusher, Target, Timing, read_target
 from trainshed.signals import FENCED, Stop
+from trainshed.verdict import Verdict
 from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED, EXIT_TERMINATED
 from trainshed_api.progress import WorkersLost
 from trainshed_api.snapshot import Snapshot, final_snapshot

@@ -59,6 +59,7 @@ def test_a_run_leaves_what_the_readme_says(quick_start: Output, home: Path) -> N
     assert quick_start.finished.report == str(folder / "report.html")
     assert "<svg" in (folder / "report.html").read_text(encoding="utf-8")
     assert record.data["train"].rows == 1437
+    assert (folder / "attempts" / "1" / "run.json").read_text() == (folder / "run.json").read_text()
     assert result.checkpoint
     assert result.checkpoint.step == result.step == 8 * 22
     weights = torch.load(Path(result.checkpoint.path) / "model.pt", weights_only=True)

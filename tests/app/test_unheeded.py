@@ -43,6 +43,9 @@ CASES = {
     "a value that is the default counts when it was set": Case(
         {"precision": "float32", "data": make_data()}, False, ["spec.precision"]
     ),
+    "TensorFloat32 acts in any loop": Case(
+        {"precision": "tensorfloat32", "data": make_data()}, False, []
+    ),
 }
 
 

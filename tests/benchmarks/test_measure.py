@@ -81,3 +81,17 @@ def test_sides_run_in_turn_each_in_an_empty_folder_of_its_own(tmp_path: Path) ->
     assert samples.of("b", "count") == [2, 4]
     assert len(folders) == 4
     assert not any(folder.exists() for folder in folders)
+
+
+def test_mirrored_sides_take_turns_in_being_first(tmp_path: Path) -> None:
+    order: list[str] = []
+
+    def side(name: str) -> Callable[[Path], Sample]:
+        def run(_: Path) -> Sample:
+            order.append(name)
+            return {}
+
+        return run
+
+    in_turn({"a": side("a"), "b": side("b")}, Options(3, True, tmp_path), is_mirrored=True)
+    assert order == ["a", "b", "b", "a", "a", "b"]

@@ -10,7 +10,8 @@ import pytest
 from hack.chart.helm import CHART
 
 SCRIPTS = CHART / "files" / "worker"
-# Listens, takes connections and never answers; drops each after so many seconds.
+# Listens, takes connections and never answers; drops each after so many seconds, but for the first
+# ones: of who looks whether it listens, and so many more.
 LISTEN = """
 import socket, sys, threading
 taken = []
@@ -18,9 +19,14 @@ with socket.create_server((sys.argv[1], 6379), backlog=100) as server:
     while True:
         connection, _ = server.accept()
         taken.append(connection)
-        if len(sys.argv) > 2:
+        if len(sys.argv) > 2 and len(taken) > 1 + int(sys.argv[3]):
             threading.Timer(float(sys.argv[2]), connection.close).start()
 """
+# No new connection is taken; those there are stay.
+REFUSE = (
+    "nft add table t; nft add chain t c '{type filter hook input priority 0;}';"
+    "nft add rule t c tcp flags syn / syn,ack reject with tcp reset;"
+)
 STAGE = """
 ip link set lo up && ip address add 10.9.0.1/32 dev lo && mount -t tmpfs tmpfs /tmp || exit 99
 export FQ_RAY_IP=127.0.0.1 HEAD_PORT=6379 DRAIN_SECONDS=3 PATH="/tmp:$PATH"
@@ -85,6 +91,25 @@ def test_a_worker_ends_with_its_head_though_there_is_another_one() -> None:
     assert "The head at 127.0.0.1 is lost" in said[0]
 
 
+def test_a_worker_ends_with_its_head_though_it_is_connected_to_the_next_one() -> None:
+    said = play(
+        "head_at 127.0.0.2; head_at 127.0.0.1; watch_head; connect 127.0.0.2; end $head; see 20"
+    )
+
+    assert said[-1] == "ended"
+
+
+def test_a_worker_knows_its_head_by_a_connection_over_ipv6_too() -> None:
+    over = (
+        "import socket, subprocess; to = socket.socket(socket.AF_INET6); "
+        "to.connect(('::ffff:127.0.0.1', 6379)); to.set_inheritable(True); "
+        "subprocess.Popen(['/tmp/raylet', '600'], close_fds=False)"
+    )
+    connect = f'end $raylet; "$PYTHON" -c "{over}"; raylet=$(pidof raylet);'
+
+    assert play(f"head_at 127.0.0.1 0.5 1; {connect} watch_head; {REFUSE} see 7") == ["lives"]
+
+
 def test_a_worker_ends_with_its_head_though_another_one_has_its_address() -> None:
     again = "end $head; sleep 6; head_at 127.0.0.1;"
 
@@ -92,11 +117,11 @@ def test_a_worker_ends_with_its_head_though_another_one_has_its_address() -> Non
 
 
 def test_a_worker_outlives_connections_that_its_head_drops() -> None:
-    assert play("head_at 127.0.0.1 0.5; watch_head; see 4") == ["lives"]
+    assert play("head_at 127.0.0.1 0.5 0; watch_head; see 4") == ["lives"]
 
 
 def test_a_worker_outlives_a_head_that_does_nothing_for_a_while() -> None:
-    scene = "head_at 127.0.0.1 0.5; watch_head; kill -STOP $head; see 4"
+    scene = "head_at 127.0.0.1 0.5 0; watch_head; kill -STOP $head; see 4"
 
     assert play(scene) == ["lives"]
 
@@ -104,18 +129,18 @@ def test_a_worker_outlives_a_head_that_does_nothing_for_a_while() -> None:
 def test_a_worker_outlives_names_that_nobody_knows() -> None:
     no_names = "printf '#!/bin/bash\\nexit 2\\n' >/tmp/getent; chmod +x /tmp/getent;"
 
-    assert play(f"head_at 127.0.0.1 0.5; watch_head; {no_names} see 4") == ["lives"]
+    assert play(f"head_at 127.0.0.1 0.5 0; watch_head; {no_names} see 4") == ["lives"]
 
 
 def test_a_closed_port_ends_no_worker_that_is_connected_to_a_head() -> None:
-    scene = "head_at 127.0.0.2; connect 127.0.0.2; head_at 127.0.0.1; watch_head; end $head; see 7"
+    scene = f"head_at 127.0.0.1 0.5 1; connect 127.0.0.1; watch_head; {REFUSE} see 7"
 
     assert play(scene) == ["lives"]
 
 
 def test_a_connection_of_another_program_keeps_no_worker() -> None:
-    other = "(exec 3<>/dev/tcp/127.0.0.2/6379; sleep 60) & sleep 0.2;"
-    scene = f"head_at 127.0.0.2; {other} head_at 127.0.0.1; watch_head; end $head; see 20"
+    other = "(exec 3<>/dev/tcp/127.0.0.1/6379; sleep 60) & sleep 0.2;"
+    scene = f"head_at 127.0.0.1 0.5 1; {other} watch_head; {REFUSE} see 20"
 
     assert play(scene)[-1] == "ended"
 
@@ -123,11 +148,10 @@ def test_a_connection_of_another_program_keeps_no_worker() -> None:
 def test_a_worker_whose_heads_node_goes_dark_ends_though_its_connection_stays() -> None:
     # What is sent again is so after 5 ms first, not after 0.2 s.
     fast = "ip route change local 10.9.0.1 dev lo table local rto_min 5ms;"
-    dark = "nft add table t; nft add chain t c '{type filter hook input priority 0;}';"
-    drop = "nft add rule t c ip daddr 10.9.0.1 drop; echo >&3;"
-    scene = f"{fast} head_at 10.9.0.1; connect 10.9.0.1; head_at 127.0.0.1; watch_head;"
+    joined = "FQ_RAY_IP=10.9.0.1; head_at 10.9.0.1 0.5 1; connect 10.9.0.1; watch_head;"
+    drop = "nft add rule t c tcp dport 6379 drop; echo >&3;"
 
-    assert play(f"{scene} {dark} {drop} end $head; see 20")[-1] == "ended"
+    assert play(f"{fast} {joined} {REFUSE} {drop} see 20")[-1] == "ended"
 
 
 def test_the_raylet_of_another_container_is_left_alone() -> None:
@@ -145,6 +169,16 @@ def test_a_head_at_which_nobody_answers_is_lost_after_ten_seconds() -> None:
     said = play(scene)
 
     assert [said[0], said[-1]] == ["lives", "ended"]
+
+
+def test_a_head_at_which_nobody_answers_is_lost_at_once_where_its_name_has_moved() -> None:
+    name = "printf '#!/bin/bash\\ncat /tmp/name\\n' >/tmp/getent; chmod +x /tmp/getent;"
+    at = "echo '{}  STREAM head' >/tmp/name;"
+    lose = "kill -STOP $watch; end $head; ip address del 10.9.0.1/32 dev lo; kill -CONT $watch;"
+    scene = f"{name} {at.format('10.9.0.1')} head_at 10.9.0.1; watch_head;"
+    said = play(f"{scene} {lose} {at.format('127.0.0.2')} see 7")
+
+    assert said[-1] == "ended"
 
 
 def test_a_worker_that_leaves_is_drained_by_the_head_that_knows_it() -> None:

@@ -16,6 +16,7 @@ from tests.controller.builders_view import (
 from trainshed_api.records import CheckpointRecord
 from trainshed_api.snapshot import Snapshot
 from trainshed_api.status import TrainingRunStatus
+from trainshed_controller.begin import must_ask_ray
 from trainshed_controller.model import Heard, Observed, Place, Plan, RunView
 from trainshed_controller.reconcile import reconcile
 
@@ -230,6 +231,18 @@ def test_a_job_that_started_after_its_attempt_was_given_up_is_waited_for() -> No
     _, over = look(view, make_seen(over=True), 145)
 
     assert (alive.begin, over.begin) == (None, 2)
+
+
+def test_a_job_that_came_and_went_unseen_is_asked_after() -> None:
+    view = begun(provisioningDeadlineSeconds=60)
+    view, _ = look(view, make_seen(), 2000)
+    assert view.status.attempts[0].reason == "ProvisioningDeadlineExceeded"
+
+    assert must_ask_ray(view, make_seen())
+    _, alive = look(view, make_seen(over=False), 2005)
+    _, never_there = look(view, make_seen(over=True), 2005)
+
+    assert (alive.begin, never_there.begin) == (None, 2)
 
 
 def test_suspend_asks_the_driver_then_waits_its_grace_then_deletes() -> None:

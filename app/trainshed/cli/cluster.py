@@ -58,7 +58,7 @@ def connect(access: Access) -> Jobs:
 
 def follow_run(jobs: Jobs, job: Job) -> int:
     """Show a run's progress to its end and return the exit code of its driver."""
-    from trainshed.display import choose_display
+    from trainshed.display.choice import choose_display
     from trainshed.jobs.follow import LogReader, follow
 
     display = choose_display(sys.stdout)

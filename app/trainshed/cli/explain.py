@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 def explain(file: Path, settings: tuple[str, ...]) -> None:
     """Say what running FILE would read, keep and ask of Ray."""
     from trainshed.explanation import explain_lines
+    from trainshed.machine import gpu_capabilities
 
-    for line in explain_lines(check(file, load_file(file, settings))):
+    prepared = check(file, load_file(file, settings))
+    wants_gpus = prepared.spec.workers.resources.gpu > 0
+    for line in explain_lines(prepared, gpu_capabilities() if wants_gpus else ()):
         click.echo(line)

@@ -7,7 +7,7 @@ import inspect
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,29 +21,7 @@ from trainshed_api.names import APPLICATION
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
-@dataclass(frozen=True)
-class Function:
-    """A function that a TrainingRun names, and how to call it.
-
-    Args:
-        use: `module:function`.
-        field: the spec's field that names it, for errors.
-        kind: `batches` gets columns, `rows` one row as a dict.
-        options: keyword arguments, as sorted pairs.
-        batch_size: most rows a call; None for all rows of the table.
-    """
-
-    use: str
-    field: str
-    kind: Literal["batches", "rows"] = "batches"
-    options: tuple[tuple[str, object], ...] = ()
-    batch_size: int | None = None
-
-    @property
-    def name(self) -> str:
-        """Return the bare name of the function."""
-        return self.use.partition(":")[2]
+    from trainshed.data.function import Function
 
 
 @dataclass(frozen=True)

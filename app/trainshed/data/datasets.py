@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from ray.data.block import Block
 
-    from trainshed.data.apply import Function
-    from trainshed.data.parquet import Fragment
+    from trainshed.data.files import Fragment
+    from trainshed.data.function import Function
     from trainshed.data.plan import DatasetPlan
 
 # Column that carries a row's place through a global shuffle.

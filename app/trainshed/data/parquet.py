@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trainshed.data.arrow import from_arrow
+from trainshed.data.files import Fragment, Source
 from trainshed.data.rereading import Trouble
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS, Patience
@@ -26,47 +26,6 @@ if TYPE_CHECKING:
 # Neighbouring row groups of a file are one fragment up to this size: what the shuffle of blocks
 # moves, and large enough that reading it takes longer than finding it.
 FRAGMENT_BYTES = 16 * 2**20
-
-
-@dataclass(frozen=True)
-class Fragment:
-    """Neighbouring row groups of one file.
-
-    Args:
-        path: the file.
-        file: its position in the sorted list of files.
-        row_groups: which of its row groups.
-        rows: how many rows they hold.
-        num_bytes: their size when decoded, by the file's footer.
-    """
-
-    path: str
-    file: int
-    row_groups: tuple[int, ...]
-    rows: int
-    num_bytes: int
-
-
-@dataclass(frozen=True)
-class Source:
-    """The files of a dataset, by their footers.
-
-    Args:
-        fragments: in the order of the files' names.
-        num_files: number of files.
-        schema: of the first file; the others have the same needed columns.
-        fingerprint: sha256 over names, sizes and row counts.
-    """
-
-    fragments: tuple[Fragment, ...]
-    num_files: int
-    schema: pa.Schema
-    fingerprint: str
-
-    @property
-    def rows(self) -> int:
-        """Return the rows of all fragments."""
-        return sum(fragment.rows for fragment in self.fragments)
 
 
 def open_source(

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from trainshed.data.apply import Function
+from trainshed.data.function import Function
 from trainshed.data.size import megabytes
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
+    from trainshed.data.files import Source
     from trainshed.data.order import Indices
-    from trainshed.data.parquet import Source
     from trainshed.data.size import Measured, Room, Size
     from trainshed_api.v1alpha1 import DatasetSpec, FeedSpec, ShuffleSpec
 

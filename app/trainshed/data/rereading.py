@@ -14,7 +14,7 @@ from trainshed.faults import WorldError, is_passing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from trainshed.data.parquet import Fragment
+    from trainshed.data.files import Fragment
     from trainshed.patience import Patience
 
     Opener = Callable[[str], pa.NativeFile]

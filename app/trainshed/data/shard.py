@@ -1,7 +1,8 @@
-"""A worker's share of a dataset for functions that use Ray Data's own iterator."""
+"""Ray Data's own iterator over blocks that are made in the process that iterates."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import ray
@@ -12,17 +13,27 @@ from ray.data._internal.stats import DatasetStats
 from ray.data.block import BlockAccessor
 from ray.data.context import DataContext
 
-from trainshed.data.datasets import to_block
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pyarrow as pa
     from ray.data._internal.execution.streaming_executor import StreamingExecutor
+    from ray.data.block import Block
 
-    from trainshed.data.batches import Feed
-    from trainshed.data.plan import DatasetPlan
-    from trainshed.data.schedule import Pass
+
+@dataclass(frozen=True)
+class Facts:
+    """What an iterator says of its dataset.
+
+    Args:
+        name: of the dataset.
+        statistics: what Ray Data would say of an execution.
+        schema: of the files; None when only running the function tells.
+    """
+
+    name: str
+    statistics: str
+    schema: pa.Schema | None
 
 
 class PlannedShard(DataIterator):
@@ -31,20 +42,20 @@ class PlannedShard(DataIterator):
     What a batch is, in which types and how many are made ahead, the function says itself.
 
     Args:
-        feed: of the dataset, for this rank.
+        facts: of the dataset.
         num_ranks: number of workers.
-        begin: called when an iteration begins; returns its pass.
+        begin: called when an iteration begins; returns its blocks.
         end: called when an iteration is over, with the seconds that it made the function wait.
     """
 
     def __init__(
         self,
-        feed: Feed,
+        facts: Facts,
         num_ranks: int,
-        begin: Callable[[], Pass],
+        begin: Callable[[], Iterator[Block]],
         end: Callable[[float], None],
     ) -> None:
-        self._feed = feed
+        self._facts = facts
         self._num_ranks = num_ranks
         self._begin = begin
         self._end = end
@@ -56,9 +67,8 @@ class PlannedShard(DataIterator):
         self._stats = DatasetStats(metadata={}, parent=None)
         return self._bundles(self._begin()), self._stats, None
 
-    def _bundles(self, at: Pass) -> Iterator[RefBundle]:
-        for columns in self._feed.columns(at):
-            block = to_block(columns)
+    def _bundles(self, blocks: Iterator[Block]) -> Iterator[RefBundle]:
+        for block in blocks:
             accessor = BlockAccessor.for_block(block)
             ref = ray.put(block)
             # Ray has one class of references for checkers and another one that it uses.
@@ -71,12 +81,11 @@ class PlannedShard(DataIterator):
 
     def stats(self) -> str:
         """Return what Ray Data would say of an execution; the report says where the time went."""
-        return f"{self._feed.plan.name}: cache {self._feed.plan.cache}"
+        return self._facts.statistics
 
     def schema(self) -> pa.Schema | None:
         """Return the files' schema; None when only running the function tells."""
-        source = self._feed.plan.source
-        return source.schema if source else None
+        return self._facts.schema
 
     def get_context(self) -> DataContext:
         """Return this process's context."""
@@ -87,9 +96,4 @@ class PlannedShard(DataIterator):
         return self._num_ranks
 
     def _get_dataset_tag(self) -> dict[str, str | None]:
-        return {"dataset": self._feed.plan.name, "split_index": None}
-
-
-def rows_a_block(plan: DatasetPlan) -> int:
-    """Return how many rows of a dataset make a block of moderate size."""
-    return plan.block_rows
+        return {"dataset": self._facts.name, "split_index": None}

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.apply import Function, augment, transform
+from trainshed.data.apply import augment, transform
 from trainshed.data.columns import Columns, cut_rows, join, num_rows
 from trainshed.data.errors import DataError
 from trainshed.data.order import Indices, Piece
-from trainshed.data.parquet import Fragment, read_fragment
+from trainshed.data.parquet import read_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from trainshed.data.files import Fragment
+    from trainshed.data.function import Function
     from trainshed.data.plan import DatasetPlan
 
 

@@ -14,7 +14,7 @@ from trainshed_api.progress import parse_event
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trainshed.display import Display
+    from trainshed.display.choice import Display
     from trainshed.jobs.client import Job, Jobs
 
 # A port-forward breaks now and then; a cluster that stays away for a minute is gone.

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import ray
 
-from trainshed.runtime.client import Client
 from trainshed.runtime.hub import Ending, Failure, Hub, Reported, Seconds
 from trainshed.runtime.quiet import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ray.actor import ActorHandle
     from ray.train import Result
     from ray.train.v2.api.reported_checkpoint import ReportedCheckpoint
 
@@ -30,10 +29,7 @@ if TYPE_CHECKING:
     from trainshed.data.schedule import Pass
     from trainshed.runtime.controller import Controller
     from trainshed_api.progress import Event
-    from trainshed_api.v1alpha1 import TrainingRunSpec
 
-# Programs of the user's find the actor of their run by its name, in a namespace of our own.
-NAMESPACE = "trainshed"
 # Threads of its own for a call that may wait long, and after the loss of its worker longer.
 REPORTED_CHECKPOINTS = "reported_checkpoints"
 
@@ -57,6 +53,8 @@ class Coordinator:
 
     def __init__(self, started: float) -> None:
         self._hub = Hub(started)
+        # Calls come in threads of their own: one that takes events must not lose another's.
+        self._lock = threading.Lock()
         self._passes: Mapping[str, int] = {}
         self._feeder: Feeder | None = None
         self._controller: Controller | None = None
@@ -116,32 +114,39 @@ class Coordinator:
 
     def join(self, step: int) -> int:
         """Take in a worker group; return its number."""
-        return self._hub.join(time.time(), step)
+        with self._lock:
+            return self._hub.join(time.time(), step)
 
     def push(self, group: int, seconds: Mapping[str, float], events: Sequence[Event]) -> str | None:
         """Take in what rank 0 says; return why to stop, if so."""
-        self._hub.update(group, seconds, events)
-        return self._hub.stop_reason
+        with self._lock:
+            self._hub.update(group, seconds, events)
+            return self._hub.stop_reason
 
     def mark(self, group: int, step: int, at: float, seconds: Mapping[str, float]) -> None:
         """Remember the time spent up to a checkpoint."""
-        self._hub.mark(group, at, step, seconds)
+        with self._lock:
+            self._hub.mark(group, at, step, seconds)
 
     def leave(self, group: int, seconds: Mapping[str, float], ending: Ending) -> None:
         """Take in the end of the training function."""
-        self._hub.leave(group, time.time(), seconds, ending)
+        with self._lock:
+            self._hub.leave(group, time.time(), seconds, ending)
 
     def fail(self, group: int, seconds: Mapping[str, float], failure: Failure) -> None:
         """Take in an exception of the user's; the first one is the cause."""
-        self._hub.fail(group, time.time(), seconds, failure)
+        with self._lock:
+            self._hub.fail(group, time.time(), seconds, failure)
 
     def report(self, reported: Reported, events: Sequence[Event]) -> None:
         """Take in what the user's code reported."""
-        self._hub.report(time.time(), reported, events)
+        with self._lock:
+            self._hub.report(time.time(), reported, events)
 
     def hold(self, bucket: str, seconds: float) -> None:
         """Take in how long a user's own loop was held up by something."""
-        self._hub.hold(bucket, seconds)
+        with self._lock:
+            self._hub.hold(bucket, seconds)
 
     def keep_passes(self, done: Mapping[str, int]) -> None:
         """Take in the passes that lie behind the report that rank 0 is about to make."""
@@ -157,15 +162,18 @@ class Coordinator:
 
     def lose(self, message: str) -> None:
         """Take in that workers were lost, which start again."""
-        self._hub.lose(time.time(), message)
+        with self._lock:
+            self._hub.lose(time.time(), message)
 
     def end(self) -> None:
         """Take in the end of a program's training."""
-        self._hub.end(time.time())
+        with self._lock:
+            self._hub.end(time.time())
 
     def tell(self, event: Event) -> None:
         """Take in an event of somebody who is no worker."""
-        self._hub.add([event])
+        with self._lock:
+            self._hub.add([event])
 
     def stop(self, reason: str) -> None:
         """Ask the run to stop."""
@@ -173,39 +181,15 @@ class Coordinator:
 
     def look(self) -> View:
         """Return the state and the events since the last look; one driver looks."""
-        hub, now = self._hub, time.time()
-        return View(
-            now,
-            hub.take(),
-            hub.groups,
-            hub.failure,
-            hub.ending,
-            hub.reported,
-            hub.seconds(now),
-            hub.hosts,
-        )
-
-
-def start(spec: TrainingRunSpec, started: float, name: str | None = None) -> Client:
-    """Start the actor on this node and return its client; the caller keeps it alive.
-
-    Args:
-        spec: of the run.
-        started: when the driver's process began, seconds since 1970.
-        name: under which other programs find it in NAMESPACE; None for nobody else.
-    """
-    node = ray.get_runtime_context().get_node_id()
-    # Every rank may wait in a call for each dataset, while pushes and looks must still get through;
-    # one call trains.
-    concurrency = spec.workers.count * (len(spec.data.datasets) + 1) + 9
-    groups = {REPORTED_CHECKPOINTS: 2 * spec.workers.count}
-    # Ray documents the argument and leaves it out of its types.
-    actor = ray.remote(concurrency_groups=groups)(Coordinator).options(  # type: ignore[call-overload]
-        num_cpus=0,
-        max_concurrency=concurrency,
-        label_selector={"ray.io/node-id": node},
-        name=name,
-        namespace=NAMESPACE if name else None,
-    )
-    handle = actor.remote(started)
-    return Client(cast("ActorHandle[Coordinator]", handle))
+        with self._lock:
+            hub, now = self._hub, time.time()
+            return View(
+                now,
+                hub.take(),
+                hub.groups,
+                hub.failure,
+                hub.ending,
+                hub.reported,
+                hub.seconds(now),
+                hub.hosts,
+            )

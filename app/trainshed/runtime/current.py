@@ -25,11 +25,14 @@ from trainshed.runtime.feeds import Feeds
 from trainshed.runtime.loop import Loop
 from trainshed.runtime.meter import CHECKPOINTING, EVALUATING, WAITING
 from trainshed.runtime.own_loop import OwnLoop
+from trainshed.runtime.precision import autocast_dtype
 from trainshed.runtime.reproducible import sum_in_rank_order
+from trainshed.runtime.start import announce
 from trainshed.runtime.state import Stateful, random_state, set_random_state
+from trainshed.runtime.step import Step
 from trainshed.runtime.tracked import Scheduler, Tracked
 from trainshed.runtime.wrapping import check_wrapping, inside, make_scaler, sharded, unwrapped
-from trainshed_api.progress import Evaluated, ResumePoint, Started, WarningEvent
+from trainshed_api.progress import Evaluated, WarningEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,7 +45,6 @@ if TYPE_CHECKING:
     from trainshed.runtime.hub import Failure
     from trainshed.runtime.job import Job
 
-DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 _active: Run | None = None
 
 
@@ -88,9 +90,7 @@ class Run:
         self._loop = Loop(job, coordinator, self.rank, self.world_size)
         self._feeds = Feeds(job, coordinator, self.rank, self.world_size, self._loop.group)
         self.own_loop = OwnLoop(job, coordinator, self._feeds, self.warn)
-        self._batch: Batch | None = None
-        self._weighted = False
-        self._in_step = False
+        self._step = Step(self.world_size)
 
     @property
     def step(self) -> int:
@@ -170,12 +170,11 @@ class Run:
                     tensors = self._on_device(batch) if batch else {}
                 if batch is None:
                     return
-                self._batch, self._weighted = batch, False
-                self._in_step = steps
+                self._step.begin(batch, counts=steps)
                 yield tensors
-                self._in_step = False
+                self._step.end()
                 if steps:
-                    self._check_weights(batch)
+                    self._step.check_weights()
                     self._loop.end_step(batch.total)
         finally:
             batches.close()
@@ -183,7 +182,7 @@ class Run:
     @contextlib.contextmanager
     def autocast(self) -> Iterator[None]:
         """Compute the forward pass in the run's precision."""
-        dtype = DTYPES.get(self._job.precision)
+        dtype = autocast_dtype(self._job.precision)
         with torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None):
             yield
 
@@ -200,12 +199,7 @@ class Run:
         if tracked is None or tracked.optimizer is None:
             raise RuntimeError("backward_step needs track(model, optimizer) before")
         self._loop.watch_loss(loss.detach())
-        tracked.scaler.scale(self._weigh(loss)).backward()  # type: ignore[no-untyped-call]
-        tracked.scaler.step(tracked.optimizer)
-        tracked.scaler.update()
-        tracked.optimizer.zero_grad(set_to_none=True)
-        if tracked.scheduler is not None:
-            tracked.scheduler.step()
+        tracked.step(self._step.weigh(loss))
 
     def log(self, **scalars: float | torch.Tensor) -> None:
         """Show scalars as progress: rank 0's means since the last look. No device is waited for.
@@ -216,7 +210,7 @@ class Run:
         if self.rank:
             return
         for name, value in scalars.items():
-            self._loop.board.logged.add(name, value, self.step + self._in_step)
+            self._loop.board.logged.add(name, value, self.step + self._step.is_under_way)
 
     def evaluate(self, score: Score, dataset: str = "valid") -> dict[str, float]:
         """Return exact means over all rows of a dataset, as `<dataset>.<name>`. A collective.
@@ -256,7 +250,7 @@ class Run:
                 loop.stop_here()
         metrics = {f"{dataset}.{name}": value for name, value in means.items()}
         # Inside a step the weights have it behind them once backward_step was called.
-        loop.measure(metrics, self.step + (self._in_step and self._weighted))
+        loop.measure(metrics, self.step + self._step.is_in_weights)
         evaluated = Evaluated(
             time=time.time(), epoch=loop.board.epoch, step=self.step, metrics={**metrics}
         )
@@ -287,28 +281,7 @@ class Run:
 
     def announce(self) -> None:
         """Say that training begins, from where, and on how many rows as far as is known."""
-        for refused in self._loop.saver.refused:
-            self.warn(refused)
-        position = self._loop.position
-        if self._feeds.misses_rows(position):
-            self.warn(
-                f"{self.world_size} workers go on in the middle of epoch {position.epoch + 1}, "
-                f"which {position.begun_by} began: of a global shuffle that streams some rows come "
-                "twice and others not at all until the next epoch"
-            )
-        plans = self._job.plans.items()
-        started = Started(
-            time=time.time(),
-            run=self._job.name,
-            attempt=self._job.attempt,
-            workers=self.world_size,
-            rows={name: plan.rows for name, plan in plans if plan.rows is not None},
-            epochs=self._job.epochs,
-            steps=self._feeds.planned_steps(self._loop.position),
-            folder=str(self._job.folder.parent.parent),
-            resumed_from=self._resume_point(),
-        )
-        self._loop.say_now([started])
+        announce(self._job, self._loop, self._feeds, self.own_loop, self.warn)
 
     def fail(self, failure: Failure) -> None:
         """Say that the training function raised; no collective: others may be anywhere."""
@@ -321,28 +294,7 @@ class Run:
 
     def _may_cut(self) -> bool:
         """Say whether to stop here: in the middle of a step what follows it would be lost."""
-        return self._loop.wants_stop and not self._in_step
-
-    def _resume_point(self) -> ResumePoint | None:
-        start, position = self._loop.saver.start, self._loop.saver.position
-        if start is None:
-            return self.own_loop.resume_point
-        return ResumePoint(checkpoint=str(start), epoch=position.epoch, step=position.step)
-
-    def _weigh(self, loss: torch.Tensor) -> torch.Tensor:
-        """Return the loss so that the mean over ranks of its gradients is the mean over rows."""
-        self._weighted = True
-        batch = self._batch
-        if batch is None or batch.rows * self.world_size == batch.total:
-            return loss
-        return loss * (batch.rows * self.world_size / batch.total)
-
-    def _check_weights(self, batch: Batch) -> None:
-        if not self._weighted and batch.total % self.world_size:
-            raise RuntimeError(
-                f"spec.batchSize: {batch.total} rows do not split evenly over {self.world_size} "
-                "workers; use backward_step, which weighs them, or an even batch size"
-            )
+        return self._loop.wants_stop and not self._step.is_under_way
 
     def _on_device(self, batch: Batch) -> Tensors:
         if self.device.type == "cpu":

@@ -13,6 +13,7 @@ from ray.train.v2._internal.execution.failure_handling.default import DefaultFai
 
 from trainshed.faults import RULES, as_world_error, classify, told
 from trainshed.runtime.relay import first_line
+from trainshed.runtime.user_failure import UserFailureError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 
     from trainshed.faults import Kind
     from trainshed.runtime.client import Client
-
-
-class UserFailureError(Exception):
-    """The user's function failed: never tried again. The message has its error's type and text."""
 
 
 class UsersErrorsAreFinal(DefaultFailurePolicy):

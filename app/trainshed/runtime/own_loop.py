@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import ray.train
 
-from trainshed.data.shard import PlannedShard, rows_a_block
+from trainshed.data.share import share_of
 from trainshed.runtime import passes, ray_snapshot
 from trainshed.runtime.checkpoint import is_ours
 from trainshed.runtime.meter import WAITING
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trainshed.data.schedule import Pass
+    from trainshed.data.shard import PlannedShard
     from trainshed.runtime.client import Client
     from trainshed.runtime.feeds import Feeds
     from trainshed.runtime.job import Job
@@ -63,7 +64,7 @@ class OwnLoop:
         """
         if name not in self._shards:
             feed = self._feeds.feed(name)
-            rows = rows_a_block(feed.plan) * self._feeds.num_ranks
+            rows = feed.plan.block_rows * self._feeds.num_ranks
 
             def begin() -> Pass:
                 number = self.passes.begin(name) if self.epoch is None else self.epoch
@@ -76,7 +77,7 @@ class OwnLoop:
                     self._coordinator.hold(WAITING, waited)
 
             first = not self._shards
-            self._shards[name] = PlannedShard(feed, self._feeds.num_ranks, begin, end)
+            self._shards[name] = share_of(feed, self._feeds.num_ranks, begin, end)
             message = warning_for_shards(self._job.unheeded, self.asked_for_run)
             if first and message and self._feeds.group == 1:
                 self._warn(message)

@@ -19,6 +19,8 @@ Keys: TypeAlias = tuple[object, ...]
 
 # 64-bit words of Python's generator, 32-bit ones of NumPy's, and the numbers beside them.
 _PYTHON_WORDS, _NUMPY_KEYS, _EXTRAS = 625, 624, 5
+# Seed and offset of torch's CUDAGeneratorImpl, 8 bytes each.
+_CUDA_BYTES = 16
 
 
 @runtime_checkable
@@ -75,9 +77,7 @@ def random_state() -> torch.Tensor:
         _bytes(np.asarray(keys, dtype=np.uint32)),
         _bytes(np.asarray(extras, dtype=np.float64)),
     ]
-    if torch.cuda.is_available():
-        parts.append(torch.cuda.get_rng_state())
-    return torch.cat(parts)
+    return torch.cat([*parts, _cuda_state()])
 
 
 def set_random_state(state: torch.Tensor) -> None:
@@ -91,8 +91,20 @@ def set_random_state(state: torch.Tensor) -> None:
     random.setstate((3, words, next_gauss if has_next else None))
     numpy_keys = keys.numpy().view(np.uint32)
     np.random.set_state(("MT19937", numpy_keys, int(position), int(has_gauss), gauss))
-    if rest and torch.cuda.is_available():
+    # Earlier releases wrote nothing where no GPU was seen.
+    if rest and cuda.any() and torch.cuda.is_available():
         torch.cuda.set_rng_state(cuda)
+
+
+def _cuda_state() -> torch.Tensor:
+    """Return the state of this process's GPU, zeros where it uses none.
+
+    To ask for it would begin to use one, with some 500 MB of its memory, and Ray leaves GPUs in
+    sight of workers that asked for none.
+    """
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return torch.zeros(_CUDA_BYTES, dtype=torch.uint8)
+    return torch.cuda.get_rng_state()
 
 
 def _bytes(array: NDArray[np.generic]) -> torch.Tensor:

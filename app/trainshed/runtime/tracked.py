@@ -42,6 +42,16 @@ class Tracked:
         if scheduler is not None:
             self._parts["scheduler"] = scheduler
 
+    def step(self, loss: torch.Tensor) -> None:
+        """Go backward and make one step of the optimizer, which is there, and of the scheduler."""
+        assert self.optimizer is not None
+        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.scheduler is not None:
+            self.scheduler.step()
+
     def weights(self) -> Mapping[str, object]:
         """Return the model's state, by the names that it has without any wrapper.
 

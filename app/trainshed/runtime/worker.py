@@ -17,11 +17,12 @@ from trainshed.faults import RULES, WorldError, classify, told
 from trainshed.functions import find_training_function, takes_config
 from trainshed.runtime import reproducible
 from trainshed.runtime.current import Run, activate
-from trainshed.runtime.failures import UserFailureError
 from trainshed.runtime.hub import Failure
 from trainshed.runtime.loop import StopTraining
+from trainshed.runtime.precision import set_float32_products
 from trainshed.runtime.quiet import quiet
 from trainshed.runtime.state import seed_everything
+from trainshed.runtime.user_failure import UserFailureError
 
 if TYPE_CHECKING:
     from trainshed.runtime.client import Client
@@ -63,6 +64,7 @@ class Worker:
         rank = ray.train.get_context().get_world_rank()
         seed_everything(job.seed, rank)
         run = Run(job, self._coordinator)
+        set_float32_products(job.precision, run.device)
         activate(run)
         run.announce()
         try:

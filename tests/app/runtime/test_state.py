@@ -172,3 +172,37 @@ def test_seeds_and_ranks_give_numbers_of_their_own() -> None:
 
     assert drawn[0] == drawn[3]
     assert len(set(drawn)) == 3
+
+
+def test_a_gpu_that_is_only_in_sight_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def begin_to_use() -> torch.Tensor:
+        raise AssertionError("torch makes a context on the GPU")
+
+    without = random_state()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", begin_to_use)
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda _: begin_to_use())
+    assert torch.equal(random_state(), without)
+    set_random_state(without)
+
+
+def test_the_state_of_a_gpu_in_use_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = torch.arange(16, dtype=torch.uint8)
+    put_back: list[torch.Tensor] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda: used)
+    monkeypatch.setattr(torch.cuda, "set_rng_state", put_back.append)
+    state = random_state()
+    set_random_state(state)
+    assert [kept.tolist() for kept in put_back] == [used.tolist()]
+    # All ranks' states are gathered as one tensor, those of ranks without a GPU too.
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    assert len(random_state()) == len(state)
+
+
+def test_a_state_of_an_earlier_release_without_gpus_comes_back() -> None:
+    state = random_state()
+    wanted = torch.rand(3)
+    set_random_state(state[:-16])
+    assert torch.equal(torch.rand(3), wanted)

@@ -21,12 +21,13 @@ from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 from ray.train.v2.api.exceptions import WorkerGroupError
 
 from trainshed.faults import WorldError
-from trainshed.runtime.failures import UserFailureError, UsersErrorsAreFinal
+from trainshed.runtime.failures import UsersErrorsAreFinal
 from trainshed.runtime.later import LateState, LateWatcher
 from trainshed.runtime.lost import FunctionByValue, LeaveTheLost
 from trainshed.runtime.process_group import GlooConfig
 from trainshed.runtime.shards import Shards
 from trainshed.runtime.trainer import FOR_THE_CONTROLLER, PlainEnvironment, Trainer
+from trainshed.runtime.user_failure import UserFailureError
 
 if TYPE_CHECKING:
     from ray.train.v2._internal.execution.worker_group import WorkerGroupContext
@@ -209,19 +210,15 @@ def test_workers_are_told_no_settings_but_what_they_read_and_do_not_inherit(
 
 def test_what_ray_trains_controller_imports_of_ours_leaves_torch_out() -> None:
     modules = (
-        "controller",
-        "coordinator",
-        "failures",
-        "process_group",
-        "relay",
-        "shards",
-        "trainer",
+        "trainshed.runtime.controller",
+        "trainshed.runtime.coordinator",
+        "trainshed.runtime.failures",
+        "trainshed.runtime.process_group",
+        "trainshed.runtime.relay",
+        "trainshed.runtime.shards",
+        "trainshed.runtime.trainer",
     )
-    script = (
-        "import sys; "
-        + "; ".join(f"import trainshed.runtime.{name}" for name in modules)
-        + "; sys.exit('torch' in sys.modules)"
-    )
+    script = f"import sys, {', '.join(modules)}; sys.exit('torch' in sys.modules)"
     path = f"{ROOT / 'api'}:{ROOT / 'app'}"
     done = subprocess.run([sys.executable, "-c", script], env={"PYTHONPATH": path}, check=False)
     assert done.returncode == 0

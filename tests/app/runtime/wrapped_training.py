@@ -19,7 +19,8 @@ import trainshed
 from tests.app.builders_rows import write_rows
 from tests.app.failing_runs import make_data, make_spec
 from tests.builders import make_run
-from trainshed.launch import Launch, make_job
+from trainshed.launch import make_job
+from trainshed.outset import Launch
 from trainshed.preflight import Place, prepare
 from trainshed.runtime.coordinator import Coordinator
 from trainshed.runtime.job import Job

@@ -12,7 +12,7 @@ is_there() {
   return 1
 }
 
-read -r head 2>/dev/null </tmp/trainshed-head || head=$FQ_RAY_IP
+read -r head peer 2>/dev/null </tmp/trainshed-head || head=$FQ_RAY_IP peer=''
 if is_there; then
   [[ $head == *:* ]] && address="[$head]" || address=$head
   timeout "$DRAIN_SECONDS" ray drain-node --address "$address:$HEAD_PORT" --reason DRAIN_NODE_REASON_PREEMPTION \

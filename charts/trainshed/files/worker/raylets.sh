@@ -8,10 +8,12 @@ raylets() {
   done
 }
 
-# Whether a raylet of this container has a connection to a head that is acknowledged.
+# Whether a raylet of this container has a connection to its head that is acknowledged. One to the next head
+# under the same name is none: it comes within seconds, and a raylet clings to it for up to a minute.
 is_connected() {
-  local port raylet sockets='' remote state retransmits inode
-  printf -v port '%04X' "$HEAD_PORT"
+  local raylet sockets='' remote state retransmits inode
+  # Who has no watch does not know its head, and takes any.
+  [[ $peer ]] || printf -v peer ':%04X' "$HEAD_PORT"
   # Who cannot look does not say that nobody is connected.
   [[ -r /proc/net/tcp ]] || return 0
   for raylet in $(raylets); do
@@ -21,7 +23,7 @@ is_connected() {
   # A connection to a node that went dark stays established; what was sent there is sent again after 0.2 s,
   # 0.4 s and so on (proc(5): retrnsmt), 8 times in 51 s. Ray itself gives a node up after less.
   while read -r _ _ remote state _ _ retransmits _ _ inode _; do
-    [[ $remote == *:$port && $state == 01 && $sockets == *"socket:[$inode]"* ]] &&
+    [[ $remote == *"$peer" && $state == 01 && $sockets == *"socket:[$inode]"* ]] &&
       ((16#$retransmits < 8)) && return 0
   done < <(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null)
   return 1

@@ -1,0 +1,57 @@
+"""Kubernetes object metadata, as far as a file sets it; what the API server adds is dropped."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from trainshed_api.schema import NonEmpty, SpecModel, annotate
+
+# What the API server writes into an object that it hands back; it says nothing about the run.
+_SERVER_METADATA = frozenset(
+    {
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "finalizers",
+        "managedFields",
+        "ownerReferences",
+        "selfLink",
+    }
+)
+
+
+class Metadata(SpecModel):
+    """Kubernetes object metadata, as far as a file sets it."""
+
+    name: str = Field(
+        pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$",
+        max_length=40,
+        description="Name of the run.",
+        json_schema_extra=annotate("both", "never")
+        | {"want": "at most 40 of a-z, 0-9 and -, a letter first and no - last"},
+    )
+    namespace: NonEmpty | None = Field(
+        default=None,
+        description="Namespace in a cluster; without a cluster it does nothing.",
+        json_schema_extra=annotate("controller", "never"),
+    )
+    labels: dict[str, str] = Field(
+        default_factory=dict,
+        description="Kubernetes labels; they do nothing to the run.",
+        json_schema_extra=annotate("controller", "live"),
+    )
+    annotations: dict[str, str] = Field(
+        default_factory=dict,
+        description="Kubernetes annotations; they do nothing to the run.",
+        json_schema_extra=annotate("controller", "live"),
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_what_the_server_writes(cls, value: object) -> object:
+        if isinstance(value, dict):
+            return {key: item for key, item in value.items() if key not in _SERVER_METADATA}
+        return value
