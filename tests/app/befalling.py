@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import torch.distributed as dist
 
 from tests.app.failing_runs import damage_last_row_group
@@ -89,6 +90,15 @@ def take_a_file_away(_: Run, scene: Scene) -> None:
 def damage_a_file(_: Run, scene: Scene) -> None:
     shutil.copy(scene.file, scene.aside)
     damage_last_row_group(scene.file)
+
+
+def append_to_a_file(_: Run, scene: Scene) -> None:
+    """Let a file have a row group more, all at once, as who adds rows should."""
+    rows, grown = pq.read_table(scene.file), scene.file.with_name(".grown")
+    with pq.ParquetWriter(grown, rows.schema) as writer:
+        writer.write_table(rows)
+        writer.write_table(rows.slice(0, 5))
+    grown.replace(scene.file)
 
 
 def bring_the_file_back(scene: Scene) -> None:

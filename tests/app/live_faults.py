@@ -92,6 +92,9 @@ FAULTS: dict[str, Fault] = {
         lost=r"the storage failed: .*rows/part-7\.parquet: row groups \[0.*\] cannot be read: .*"
         "No such file or directory",
     ),
+    "a data file that somebody adds rows to": Fault(
+        befalling.append_to_a_file, at=10, place="evaluation", starts=((0,),)
+    ),
     "a damaged row group": Fault(
         befalling.damage_a_file,
         at=10,

@@ -193,6 +193,7 @@ def test_what_befalls_a_run_changes_no_bit(
     assert_same_weights(undisturbed.weights, last_weights(file))
 
 
+# The last of this file: the stage has no node for data afterwards.
 def test_a_lost_node_with_cached_blocks_changes_no_bit(
     tmp_path: Path, stage: Stage, undisturbed: Left
 ) -> None:
