@@ -18,15 +18,7 @@ import torch
 from tests.app.befalling import Scene, wait_for
 from tests.app.builders_rows import write_rows
 from tests.app.failing_runs import warnings_of
-from tests.app.live_faults import (
-    BATCH,
-    FAULTS,
-    FILES,
-    NODE_LOST,
-    ROWS,
-    WIDTH,
-    Fault,
-)
+from tests.app.live_faults import BATCH, FAULTS, FILES, NODE_LOST, ROWS, WIDTH, Fault
 from tests.app.mounts import mount_disk, own_mounts
 from tests.app.processes import Mark, end_with_us
 from tests.app.ray_head import Head, start_cluster, start_node, words_of
@@ -62,11 +54,11 @@ class Stage:
     world: Path
     disk: Path | None
 
-    def start_data_node(self, mark: Mark) -> None:
-        """Add a node for data, whose processes have a mark of their own."""
+    def start_data_node(self) -> None:
+        """Add the node for data, whose processes have a mark of their own."""
         own = tempfile.mkdtemp(dir=self.folder)
         words = ("--address", self.head.gcs, "--temp-dir", own, *words_of("cpu", 2))
-        start_node(replace(self.head, mark=mark), *words)
+        start_node(replace(self.head, mark=self.data), *words)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +87,7 @@ def stage(disk: Path | None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         end_with_us(data),
     ):
         made = Stage(head, data, Path(folder), world, disk)
-        made.start_data_node(data)
+        made.start_data_node()
         yield made
 
 
@@ -193,7 +185,6 @@ def test_what_befalls_a_run_changes_no_bit(
     assert_same_weights(undisturbed.weights, last_weights(file))
 
 
-# The last of this file: the stage has no node for data afterwards.
 def test_a_lost_node_with_cached_blocks_changes_no_bit(
     tmp_path: Path, stage: Stage, undisturbed: Left
 ) -> None:
@@ -204,11 +195,9 @@ def test_a_lost_node_with_cached_blocks_changes_no_bit(
     wait_for(lambda: next(stage.world.glob("holds"), None))
     opened = (stage.world / "opened").read_text(encoding="utf-8").count("/rows/")
     stage.data.kill()
-    other = Mark()
-    with end_with_us(other):
-        stage.start_data_node(other)
-        (stage.world / "goes-on").touch()
-        output = finish(process)
+    stage.start_data_node()
+    (stage.world / "goes-on").touch()
+    output = finish(process)
 
     assert output.code == EXIT_SUCCEEDED, output.stderr
     assert starts_of(output) == (0,)
