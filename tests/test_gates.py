@@ -92,7 +92,7 @@ def test_who_shares_a_server_or_a_ray_runs_in_one_process(project: pytest.Pytest
     ("nodeid", "room"),
     [
         ("tests/api/test_crd.py::test_a", "tests/api"),
-        ("tests/app/test_code.py::test_a[x/y]", "tests/app"),
+        ("tests/app/test_recovery.py::test_a[x/y]", "tests/app"),
         ("tests/app/data/test_feeder.py::test_a", "tests/app/data"),
     ],
 )

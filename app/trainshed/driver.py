@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from trainshed.runtime.hub import Reported
 from trainshed.runtime.reports import missing_best, told_by
 from trainshed.signals import FENCED
+from trainshed.sweep import Sweeper
 from trainshed.verdict import Verdict
 from trainshed_api.names import APPLICATION, FAILED, STOPPED, SUCCEEDED
 from trainshed_api.progress import AnyEvent, CheckpointSaved, Event, Stopping, WarningEvent
@@ -56,6 +57,7 @@ class Driver:
         self._stop = stop
         self._events = (attempt.folder / "metrics.jsonl").open("a", encoding="utf-8")
         self._misses_events = False
+        self._sweeper = Sweeper(prepared.folder, attempt.number, prepared.spec.checkpoint)
         self.view: View | None = None
         # How far the run came as far as events tell: all that is known when it does not say itself.
         self.told = Reported()
@@ -122,6 +124,8 @@ class Driver:
         for event in self.view.events:
             self.told = self.told.then(told_by(event))
             self.show(_known(event))
+        if any(isinstance(event, CheckpointSaved) for event in self.view.events):
+            self._sweeper.begin()
 
     def _unranked(self) -> Verdict | None:
         """Return the end of a run whose function reports checkpoints without the best's metric."""
@@ -155,6 +159,12 @@ class Driver:
         if ending and ending.stopped:
             return Verdict(STOPPED, f"{self._stop.reason}: stopped after step {ending.step}")
         return Verdict(SUCCEEDED, "")
+
+    def sweep(self) -> None:
+        """Delete what nobody needs any more; the workers have ended."""
+        self._sweeper.finish()
+        if self._sweeper.problem:
+            self.warn(self._sweeper.problem)
 
     def close(self, last: AnyEvent) -> None:
         """Show the last event, which is kept already."""

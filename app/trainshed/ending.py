@@ -51,6 +51,8 @@ def write_ending(
     except OSError as error:
         driver.warn(f"no {result.report}: {error}")
         finished = finished.model_copy(update={"report": None})
+    if not superseded:
+        driver.sweep()
     driver.close(finished)
 
 
@@ -93,7 +95,7 @@ def _best(prepared: Prepared) -> CheckpointRecord | None:
     if wanted is None:
         return None
     folder = prepared.folder
-    parents = [folder.attempt(number) / "ray" for number in folder.lineage()]
+    parents = [folder.checkpoints(number) for number in folder.lineage()]
     found = checkpoint.best(parents, wanted.metric, wanted.mode)
     if found is None:
         return None

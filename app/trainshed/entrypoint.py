@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from trainshed import ray_cluster
 from trainshed.command import Command
+from trainshed.folder import RAY_FOLDER
 from trainshed.job_config import for_workers
 from trainshed.runtime import ray_snapshot
 from trainshed.verdict import Verdict
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from trainshed.outset import Launch
     from trainshed.preflight import Prepared
     from trainshed.signals import Stop
-
-# Ray Train's folder in an attempt, as for training functions.
-RAY_FOLDER = "ray"
 
 
 def follow(launch: Launch, attempt: Attempt, driver: Driver, stop: Stop) -> Verdict:

@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 HEARTBEAT = "heartbeat"
+# Ray Train's own folder below an attempt's, where checkpoints lie.
+RAY_FOLDER = "ray"
 # The heartbeat's file is touched this often; storage clocks and slow writes get ten times as long.
 HEARTBEAT_SECONDS = 2.0
 DEAD_AFTER_SECONDS = 20.0
@@ -91,6 +93,10 @@ class RunFolder:
     def attempt(self, number: int) -> Path:
         """Return the folder of an attempt."""
         return self.path / "attempts" / str(number)
+
+    def checkpoints(self, number: int) -> Path:
+        """Return the folder of an attempt's checkpoints."""
+        return self.attempt(number) / RAY_FOLDER
 
     def attempts(self) -> list[int]:
         """Return the numbers of all attempts, in order."""

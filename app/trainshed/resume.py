@@ -72,7 +72,7 @@ def choose(prepared: Prepared, home: Path, fresh: bool) -> tuple[Path | None, Se
         return _named(local_path(wanted, home, "spec.checkpoint.resume")), ()
     if fresh or wanted == "never":
         return None, ()
-    folders = [prepared.folder.attempt(n) / "ray" for n in prepared.folder.lineage()]
+    folders = [prepared.folder.checkpoints(n) for n in prepared.folder.lineage()]
     found, _, refused = checkpoint.newest(folders)
     if found is None:  # a plain Ray Train function writes checkpoints of its own kind
         registered = (ray_snapshot.latest(folder) for folder in reversed(folders))

@@ -11,14 +11,14 @@ from trainshed.runtime import checkpoint
 from trainshed.runtime.checkpoint import Manifest, Position
 
 
-def make_manifest(step: int = 10, epoch: int = 1) -> Manifest:
+def make_manifest(step: int = 10, epoch: int = 1, loss: float = 0.5) -> Manifest:
     """The manifest to be of a checkpoint that two workers write."""
     return Manifest(
         position=Position(epoch=epoch, step_in_epoch=2, step=step),
         workers=2,
         spec_hash="abc",
         attempt=1,
-        metrics={"valid.loss": 0.5},
+        metrics={"valid.loss": loss},
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from tests.controller.api_server import ApiServer, Change
+from tests.simulation.book import owner_of
 from tests.simulation.clock import monotonic
 from tests.simulation.heads import OVER, Head, Heads, Program
 from tests.simulation.story import Story
@@ -17,6 +18,7 @@ _FINALIZER = "ray.io/rayjob-finalizer"
 _POLL_SECONDS = 3.0
 _GIVES_UP_SECONDS = 300.0
 GRACE_SECONDS = 30.0
+_LATE_SECONDS = 5.0
 
 
 @dataclass
@@ -40,6 +42,7 @@ class KubeRay:
     def _hear(self, change: Change) -> None:
         if change.plural == "rayjobs" and change.type == "ADDED":
             self._start(self._keep(change.raw))
+            self._start(self._collect_late(as_object(change.raw["metadata"])))
         if change.plural == "trainingruns" and change.type == "DELETED":
             self._start(self._collect(str(as_object(change.raw["metadata"])["uid"])))
 
@@ -56,6 +59,18 @@ class KubeRay:
             owners = metadata.get("ownerReferences")
             if isinstance(owners, list) and any(as_object(o).get("uid") == owner for o in owners):
                 self.server.delete("rayjobs", str(metadata["name"]))
+
+    async def _collect_late(self, metadata: JsonObject) -> None:
+        """Delete what was made for an object that was gone by then, as the garbage collector does:
+        it looks an owner up that it has not seen.
+        """
+        await asyncio.sleep(_LATE_SECONDS)
+        owner, name = owner_of(metadata), str(metadata["name"])
+        now = as_object((self.server.peek("rayjobs", name) or {}).get("metadata"))
+        runs = self.server.peek_all("trainingruns")
+        known = {str(as_object(run["metadata"])["uid"]) for run in runs}
+        if owner and owner not in known and now.get("uid") == metadata["uid"]:
+            self.server.delete("rayjobs", name)
 
     async def _keep(self, made: JsonObject) -> None:
         """Look at a RayJob again and again, until it is gone."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import re
 import shutil
 import tempfile
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 from pydantic import Field
 
+from trainshed import durable
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS, Patience
 from trainshed_api.progress import Record
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 MODEL, STATE, MANIFEST = "model.pt", "state.pt", "manifest.json"
 FORMAT = 1
 PREFIX = "checkpoint_"
+# What is under way.
+ASIDE = ".writing-"
 _OURS = re.compile(PREFIX + r"\d{9,}_epoch\d{4,}(-\d+)?")
 
 
@@ -99,21 +101,23 @@ def write(
         OSError: when the storage takes no more; nothing is left behind then.
         SpecError: when the state could not be loaded again as the spec is.
     """
-    aside = Path(tempfile.mkdtemp(prefix=".writing-", dir=parent))
+    aside = Path(tempfile.mkdtemp(prefix=ASIDE, dir=parent))
     try:
         files = {}
         for name, content in ((MODEL, model), (STATE, state)):
-            _save(content, aside / name)
-            files[name] = StoredFile(bytes=_size(aside / name), crc32=_crc(aside / name))
+            files[name] = _save(content, aside / name)
         if not trust_objects:
             from trainshed.runtime import trust
 
             trust.check_plain(aside / STATE)
         whole = manifest.model_copy(update={"files": files})
         text = whole.model_dump_json(by_alias=True, indent=1)
-        (aside / MANIFEST).write_text(text, encoding="utf-8")
+        durable.write_bytes(aside / MANIFEST, text.encode())
         aside.chmod(0o755)  # mkdtemp's 0700 would keep everybody else out
-        return aside.rename(_free_name(parent / folder_name(manifest.position)))
+        durable.sync_folder(aside)
+        folder = aside.rename(_free_name(parent / folder_name(manifest.position)))
+        durable.sync_folder(parent)
+        return folder
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
@@ -183,6 +187,14 @@ def newest(
 def best(parents: Iterable[Path], metric: str, mode: str) -> tuple[Path, Manifest] | None:
     """Return the checkpoint whose own weights have the highest or lowest metric; of equal ones the
     first.
+    """
+    found = ranked(parents, metric, mode)
+    return found[0] if found else None
+
+
+def ranked(parents: Iterable[Path], metric: str, mode: str) -> list[tuple[Path, Manifest]]:
+    """Return the checkpoints whose own weights have a metric, the best first; of equal ones the
+    earlier.
 
     Only manifests are read: which one is best is asked for at the end of a run, not loaded.
     """
@@ -194,12 +206,10 @@ def best(parents: Iterable[Path], metric: str, mode: str) -> tuple[Path, Manifes
             continue
         own = manifest.own_metrics()
         if metric in own:
-            value = own[metric] if mode == "max" else -own[metric]
-            scored.append((value, -place, folder, manifest))
-    if not scored:
-        return None
-    _, _, folder, manifest = max(scored, key=lambda entry: entry[:2])
-    return folder, manifest
+            value = -own[metric] if mode == "max" else own[metric]
+            scored.append((value, place, folder, manifest))
+    scored.sort(key=lambda entry: entry[:2])
+    return [(folder, manifest) for _, _, folder, manifest in scored]
 
 
 def load(
@@ -238,10 +248,10 @@ def _refusal(message: str, error: Exception) -> Exception:
     return WorldError(message, "storage") if is_passing(error) else BadCheckpointError(message)
 
 
-def _save(content: object, target: Path) -> None:
+def _save(content: object, target: Path) -> StoredFile:
     import torch  # not at the top: Ray Train's controller imports this module
 
-    with target.open("wb") as file:
+    with durable.Summed(target.open("wb", buffering=0)) as file:
         try:
             torch.save(content, file)
         except RuntimeError as error:
@@ -249,8 +259,8 @@ def _save(content: object, target: Path) -> None:
             if isinstance(error.__context__, OSError):
                 raise error.__context__ from None
             raise
-        file.flush()
-        os.fsync(file.fileno())
+        durable.sync(file)
+    return StoredFile(bytes=file.bytes, crc32=file.crc32)
 
 
 def _free_name(target: Path) -> Path:

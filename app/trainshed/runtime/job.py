@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trainshed.folder import RAY_FOLDER
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -57,7 +59,7 @@ class Job:
     @property
     def checkpoints(self) -> Path:
         """Return the folder below which this attempt's checkpoints lie: Ray Train's own."""
-        return self.folder / "ray"
+        return self.folder / RAY_FOLDER
 
     @property
     def main_dataset(self) -> str | None:
