@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(2700)]
 
-# Seconds that a run may take on a busy machine; alone it takes half a minute.
+# Seconds that a run may take on a busy machine; most take less than a minute.
 PATIENCE = 800
 DISK_BYTES = 32 * 2**20
 TABLE = {name: fault for name, fault in FAULTS.items() if name != NODE_LOST}
