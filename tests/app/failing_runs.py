@@ -54,9 +54,13 @@ def write_numbers(folder: Path) -> None:
 
 
 def write_corrupt_numbers(folder: Path) -> None:
-    """Damage the last file's last row group; its footer stays as it was."""
+    """Damage the last file's last row group."""
     write_numbers(folder)
-    file = folder / "rows" / "part-2.parquet"
+    damage_last_row_group(folder / "rows" / "part-2.parquet")
+
+
+def damage_last_row_group(file: Path) -> None:
+    """Overwrite a column of a file's last row group; its footer stays as it was."""
     footer = pq.read_metadata(file)
     column = footer.row_group(footer.num_row_groups - 1).column(0)
     content = bytearray(file.read_bytes())

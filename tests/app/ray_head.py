@@ -33,11 +33,13 @@ class Head:
         address: of its dashboard.
         gcs: what drivers join.
         home: TRAINSHED_HOME of its processes.
+        environment: of its processes and of who joins it, beside what a cluster needs.
     """
 
     address: str
     gcs: str
     home: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
     mark: Mark = field(default_factory=Mark)
 
     @property
@@ -53,6 +55,7 @@ class Head:
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": TOKEN,
             "TRAINSHED_HOME": str(self.home),
+            **self.environment,
         }
 
     @property
@@ -62,20 +65,21 @@ class Head:
 
 
 @contextmanager
-def start_cluster(home: Path, groups: Mapping[str, int]) -> Iterator[Head]:
+def start_cluster(
+    home: Path, groups: Mapping[str, int], environment: Mapping[str, str] | None = None
+) -> Iterator[Head]:
     """Run a cluster with a node for each group, the head the first; all is gone afterwards.
 
     Args:
         home: TRAINSHED_HOME of its processes.
         groups: CPUs of the node by its group.
+        environment: of its processes and of who joins it.
     """
     gcs, dashboard, clients = pick_ports(3)
-    head = Head(f"http://127.0.0.1:{dashboard}", f"127.0.0.1:{gcs}", home)
+    address = f"http://127.0.0.1:{dashboard}"
+    head = Head(address, f"127.0.0.1:{gcs}", home, environment or {})
     sessions = kept_folder()
-    resources = [
-        ("--num-cpus", str(cpus), "--labels", f"{NODE_GROUP_LABEL}={group}")
-        for group, cpus in groups.items()
-    ]
+    resources = [words_of(group, cpus) for group, cpus in groups.items()]
     with end_with_us(head.mark), noted(sessions):
         # Not --block: that ends it all when one of its processes does not start in time.
         start_node(
@@ -91,6 +95,11 @@ def start_cluster(home: Path, groups: Mapping[str, int]) -> Iterator[Head]:
             start_node(head, "--address", head.gcs, *own, *words)
         wait_for_dashboard(head)
         yield head
+
+
+def words_of(group: str, cpus: int) -> tuple[str, ...]:
+    """Return the words of `ray start` for a node of a group."""
+    return ("--num-cpus", str(cpus), "--labels", f"{NODE_GROUP_LABEL}={group}")
 
 
 @contextmanager
@@ -151,7 +160,7 @@ def start_node(head: Head, *words: str, pod: str = "") -> None:
     memory = ["--object-store-memory", str(STORE_BYTES)]
     started = subprocess.run(
         ["ray", "start", *words, *common, *memory],
-        env=outside | inside,
+        env=outside | inside | dict(head.environment),
         check=False,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

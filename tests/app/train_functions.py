@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import ray.train.torch
@@ -12,11 +13,18 @@ from torch import nn
 from torch.nn import functional as F
 
 import trainshed
+from trainshed.runtime.current import Run
 
 
-def make_network() -> nn.Module:
+def make_network(width: int = 4) -> nn.Module:
     """Return what `regress` trains: its dropout draws, and its statistics differ between ranks."""
-    layers = (nn.Linear(4, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Dropout(0.2), nn.Linear(64, 1))
+    layers = (
+        nn.Linear(width, 64),
+        nn.BatchNorm1d(64),
+        nn.ReLU(),
+        nn.Dropout(0.2),
+        nn.Linear(64, 1),
+    )
     return nn.Sequential(*layers)
 
 
@@ -27,17 +35,28 @@ def regress(config: dict[str, object]) -> None:
     folder `run`.
     """
     run = trainshed.current()
-    model = ray.train.torch.prepare_model(make_network())
+    regress_as(run, make_network(), lambda: _die(config, run.step, run.rank))
+
+
+def regress_as(
+    run: Run,
+    network: nn.Module,
+    before_step: Callable[[], None],
+    before_score: Callable[[], None] = lambda: None,
+) -> None:
+    """Train a network on columns x and y and score it; something is done before each batch."""
+    model = ray.train.torch.prepare_model(network)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.99)
     run.track(model, optimizer, scheduler)
 
     def score(module: nn.Module, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        before_score()
         return {"loss": (module(batch["x"]).squeeze(1) - batch["y"]) ** 2}
 
     for _ in run.epochs():
         for batch in run.batches("train"):
-            _die(config, run.step, run.rank)
+            before_step()
             loss = F.mse_loss(model(batch["x"]).squeeze(1), batch["y"])
             run.backward_step(loss)
             run.log(loss=loss)
