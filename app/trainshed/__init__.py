@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trainshed.runtime.current import Run
+    from trainshed.worker.current import Run
 
 __version__ = "0.1.0"
 __all__ = ["current"]
@@ -21,6 +21,6 @@ def current() -> Run:
     Raises:
         RuntimeError: outside a training function that Trainshed started.
     """
-    from trainshed.runtime.active import active
+    from trainshed.worker.active import active
 
     return active()

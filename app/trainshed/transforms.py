@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 if TYPE_CHECKING:
-    from trainshed.data.randomness import RowRandom
+    from trainshed.data.order.randomness import RowRandom
 
 Array = NDArray[np.generic]
 Batch = dict[str, Array]

@@ -20,22 +20,23 @@ from ray.train.v2.api.context import LocalTrainContext
 
 from tests.app.builders_checkpoint import files_of_at_most
 from tests.builders import make_run
-from trainshed import atomic, resume
-from trainshed.driver import Driver
-from trainshed.ending import write_ending
-from trainshed.folder import RunFolder
-from trainshed.launch import make_job
-from trainshed.outset import Launch
-from trainshed.preflight import Place, prepare
-from trainshed.provenance import run_record
-from trainshed.runtime.coordinator import Coordinator
-from trainshed.runtime.worker import Worker
-from trainshed.signals import Stop
-from trainshed.verdict import Verdict
+from trainshed.coordinator.actor import Coordinator
+from trainshed.driver import resume
+from trainshed.driver.ending import write_ending
+from trainshed.driver.launch import make_job
+from trainshed.driver.outset import Launch
+from trainshed.driver.provenance import run_record
+from trainshed.driver.signals import Stop
+from trainshed.driver.verdict import Verdict
+from trainshed.driver.watch import Driver
+from trainshed.plan.preflight import Place, prepare
+from trainshed.records import atomic
+from trainshed.records.folder import RunFolder
+from trainshed.worker.process import Worker
 from trainshed_api.progress import AnyEvent, Finished, Started
 
 if TYPE_CHECKING:
-    from trainshed.runtime.client import Client
+    from trainshed.coordinator.client import Client
 
 UNLIMITED = 2**40
 

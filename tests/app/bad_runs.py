@@ -11,8 +11,8 @@ from pydantic import JsonValue
 
 from tests.app.builders_checkpoint import write_checkpoint
 from tests.app.ray_run import write_run
-from trainshed.preflight import Place, prepare
-from trainshed.provenance import run_record
+from trainshed.driver.provenance import run_record
+from trainshed.plan.preflight import Place, prepare
 from trainshed_api.loading import load_file
 
 Spec = dict[str, JsonValue]

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import torch.distributed as dist
 
 from tests.app.failing_runs import damage_last_row_group
-from trainshed.runtime.current import Run
-from trainshed.runtime.evaluation import SECONDS_BETWEEN_MEETINGS
+from trainshed.worker.current import Run
+from trainshed.worker.evaluation import SECONDS_BETWEEN_MEETINGS
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import torch
 
-from trainshed.data.description import Described
-from trainshed.runtime import checkpoint
-from trainshed.runtime.checkpoint import Manifest, Position
+from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint.files import Manifest, Position
+from trainshed.data.order.description import Described
 
 
 def make_manifest(step: int = 10, epoch: int = 1, loss: float = 0.5) -> Manifest:

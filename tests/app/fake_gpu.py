@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from trainshed.runtime.carrier import Mark
+from trainshed.worker.carrier import Mark
 
 Tensors = dict[str, torch.Tensor]
 

@@ -10,7 +10,7 @@ import trainshed
 from tests.app import befalling
 from tests.app.befalling import Scene
 from tests.app.train_functions import make_network, regress_as
-from trainshed.runtime.current import Run
+from trainshed.worker.current import Run
 from trainshed_api.names import EXIT_APPLICATION, EXIT_SUCCEEDED, EXIT_TERMINATED
 
 # Blocks of fewer bytes than 100 kB Ray would keep where no node can lose them.

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import trainshed
-from trainshed.runtime.current import Run
+from trainshed.worker.current import Run
 
 # The step under way when a function goes wrong: one that no checkpoint precedes or follows; and
 # the step at which there is room again on a disk that was full.

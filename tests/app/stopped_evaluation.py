@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import trainshed
-from trainshed.runtime.current import Run
-from trainshed.signals import Stop
+from trainshed.driver.signals import Stop
+from trainshed.worker.current import Run
 
 # Asked in the evaluation after this epoch, at this batch of it; None: it is not asked.
 EPOCH, BATCH = 1, 2

@@ -19,9 +19,9 @@ from ray.train.v2._internal.util import construct_user_exception_with_traceback
 from ray.train.v2.api.exceptions import ControllerError, WorkerGroupError
 from torch import distributed
 
-from trainshed.data.errors import DataError, FunctionError
+from trainshed.data.read.errors import DataError, FunctionError
 from trainshed.faults import RULES, Kind, WorldError, classify, is_passing, most_telling
-from trainshed.runtime.user_failure import UserFailureError
+from trainshed.worker.user_failure import UserFailureError
 
 DOCS = Path(__file__).parents[2] / "docs" / "controller.md"
 PAIR = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:545] "

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import trainshed
-from trainshed.runtime.current import Run
+from trainshed.worker.current import Run
 
 
 def make_network(width: int = 4) -> nn.Module:

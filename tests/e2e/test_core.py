@@ -164,7 +164,7 @@ def test_an_exception_is_told_with_the_user_s_own_traceback(runs: Runs) -> None:
     said = runs.bundle.kubectl("describe", "trun", "raises")
     assert "ValueError: no such colour: green" in said
     assert "counting.py" in said
-    assert "trainshed/runtime" not in said
+    assert "trainshed/worker" not in said
     listed = runs.bundle.kubectl("get", "trun", "raises")
     assert "Failed" in listed
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 @file_options
 def explain(file: Path, settings: tuple[str, ...]) -> None:
     """Say what running FILE would read, keep and ask of Ray."""
-    from trainshed.explanation import explain_lines
-    from trainshed.machine import gpu_capabilities
+    from trainshed.plan.explanation import explain_lines
+    from trainshed.plan.machine import gpu_capabilities
 
     prepared = check(file, load_file(file, settings))
     wants_gpus = prepared.spec.workers.resources.gpu > 0

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainshed import code
-from trainshed.preflight import Place, Prepared, home_of, prepare
-from trainshed.ray_cluster import in_cluster
+from trainshed.on_ray.ray_cluster import in_cluster
+from trainshed.plan import code
+from trainshed.plan.preflight import Place, Prepared, home_of, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trainshed.cli.cluster import access_options, connect
-from trainshed.wording import say_duration
+from trainshed.display.wording import say_duration
 from trainshed_api.names import EXIT_INVALID
 
 if TYPE_CHECKING:

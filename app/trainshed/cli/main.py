@@ -16,8 +16,8 @@ from trainshed.cli.run import run
 from trainshed.cli.submit import submit
 from trainshed.cli.validate import validate
 from trainshed.faults import WorldError
-from trainshed.folder import AttemptHeldError
 from trainshed.jobs.errors import ClusterError
+from trainshed.records.folder import AttemptHeldError
 from trainshed_api.errors import SpecError
 from trainshed_api.names import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_TRY_AGAIN
 

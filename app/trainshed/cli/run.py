@@ -8,9 +8,10 @@ from pathlib import Path
 
 import click
 
-from trainshed import begin, code
 from trainshed.cli.files import place_of, spec_options
-from trainshed.folder import process_age_seconds
+from trainshed.driver import begin
+from trainshed.plan import code
+from trainshed.records.folder import process_age_seconds
 from trainshed_api.loading import load_file
 from trainshed_api.names import ENV_SPEC
 
@@ -25,8 +26,8 @@ def run(file: Path | None, settings: tuple[str, ...], fresh: bool) -> None:
     Without FILE, as in a job that `trainshed submit` sent: what TRAINSHED_SPEC holds, on the Ray
     cluster around.
     """
-    from trainshed.ray_cluster import leave
-    from trainshed.signals import Stop
+    from trainshed.driver.signals import Stop
+    from trainshed.on_ray.ray_cluster import leave
 
     wish = begin.Wish(fresh, time.time() - process_age_seconds(), Stop())
     if file is None and ENV_SPEC not in os.environ:

@@ -1,6 +1,4 @@
-"""From files to batches: a pure plan, one reader, one feeder, one iterator a rank.
+"""From files to batches: `order` plans, `read` reads, `feed` brings rows to a device.
 
-Pure (no I/O, clock or randomness of their own): order, randomness, rows, schedule, split, plan.
-Ray Data is imported by datasets, execution, feeder and shard alone. Nothing here knows models or
-checkpoints.
+Nothing here knows models or checkpoints.
 """

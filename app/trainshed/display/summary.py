@@ -4,8 +4,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trainshed.budget import split_time
-from trainshed.wording import say_duration, say_number, say_percent
+from trainshed.display.budget import split_time
+from trainshed.display.wording import say_duration, say_number, say_percent
 from trainshed_api.progress import Finished
 
 OUTCOME_STYLES = {"Succeeded": "bold green", "Failed": "bold red"}

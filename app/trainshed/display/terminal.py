@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainshed.display.summary import summarise
-from trainshed.wording import (
+from trainshed.display.wording import (
     say_count,
     say_duration,
     say_metrics,

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainshed.display.wording import MISSING, say_count, say_duration, say_moment, say_resume
 from trainshed.report.metrics import find_best
 from trainshed.report.read import Attempt, RunFolder
-from trainshed.wording import MISSING, say_count, say_duration, say_moment, say_resume
 from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,

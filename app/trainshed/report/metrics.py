@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from trainshed.display.wording import say_number, say_place
 from trainshed.report.read import RunFolder
-from trainshed.wording import say_number, say_place
 from trainshed_api.progress import Evaluated, Progress
 
 Mode = Literal["min", "max"]

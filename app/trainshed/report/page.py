@@ -11,7 +11,15 @@ from itertools import islice
 import yaml
 
 from trainshed import __version__
-from trainshed.budget import split_time
+from trainshed.display.budget import split_time
+from trainshed.display.wording import (
+    MISSING,
+    say_count,
+    say_duration,
+    say_moment,
+    say_number,
+    say_percent,
+)
 from trainshed.report.curves import Curves, collect_curves
 from trainshed.report.history import (
     MAX_NOTES,
@@ -27,7 +35,6 @@ from trainshed.report.metrics import MetricRow, find_best, list_metrics
 from trainshed.report.plots import Drawing, draw_chart
 from trainshed.report.provenance import FactGroup, list_provenance
 from trainshed.report.read import Gallery, Picture, RunFolder
-from trainshed.wording import MISSING, say_count, say_duration, say_moment, say_number, say_percent
 from trainshed_api.progress import Progress
 from trainshed_api.records import ResultRecord
 

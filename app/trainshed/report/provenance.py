@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from trainshed.display.wording import say_bytes, say_moment
 from trainshed.report.read import RunFolder
-from trainshed.wording import say_bytes, say_moment
 from trainshed_api.records import DataRecord, GitState, MachineRecord
 
 Fact = tuple[str, str]

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from trainshed import folder as folders
+from trainshed.records import folder as folders
 from trainshed_api.progress import AnyEvent, Finished, Record, Started, parse_event
 from trainshed_api.records import ResultRecord, RunRecord
 

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import JsonValue
 
-from trainshed.data.columns import Columns, cut_rows, join
-from trainshed.data.order import Indices, Piece
-from trainshed.data.parquet import open_source
-from trainshed.data.plan import DatasetPlan, Loader, plan_dataset
-from trainshed.data.schedule import Kind, Pass, rank_rows, shuffle_mode
-from trainshed.data.size import Measured, Room, WorkerNode
-from trainshed.data.source import augmented, first_rows, parts, read_parts, reading
+from trainshed.data.order.permutation import Indices, Piece
+from trainshed.data.order.plan import DatasetPlan, Loader, plan_dataset
+from trainshed.data.order.schedule import Kind, Pass, rank_rows, shuffle_mode
+from trainshed.data.order.size import Measured, Room, WorkerNode
+from trainshed.data.read.columns import Columns, cut_rows, join
+from trainshed.data.read.parquet import open_source
+from trainshed.data.read.source import augmented, first_rows, parts, read_parts, reading
 from trainshed_api.data import DatasetSpec
 
 FUNCTIONS = "tests.app.data.sample_functions"

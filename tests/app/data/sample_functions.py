@@ -7,7 +7,7 @@ import ray.data
 from numpy.typing import NDArray
 from ray.data import Dataset
 
-from trainshed.data.randomness import RowRandom
+from trainshed.data.order.randomness import RowRandom
 
 # Whatever the columns hold, these functions treat it as numbers.
 Numbers = NDArray[np.float32]

@@ -8,10 +8,10 @@ import pytest
 from pydantic import JsonValue
 
 from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, make_plan, write_rows
-from trainshed.data.batches import Batch, Feed
-from trainshed.data.errors import DataError
-from trainshed.data.plan import DatasetPlan
-from trainshed.data.schedule import Pass
+from trainshed.data.feed.batches import Batch, Feed
+from trainshed.data.order.plan import DatasetPlan
+from trainshed.data.order.schedule import Pass
+from trainshed.data.read.errors import DataError
 
 # Two files and a third one, row groups of every size, none of them a multiple of a batch.
 GROUPS = ([5, 11], [1, 30, 8], [26])

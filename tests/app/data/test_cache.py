@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from ray.exceptions import ObjectLostError
 
-from trainshed.data.cache import Cache, CachedBlocks
-from trainshed.data.errors import DataError
+from trainshed.data.feed.cache import Cache, CachedBlocks
+from trainshed.data.read.errors import DataError
 from trainshed.faults import WorldError
 
 FIELD = "spec.data.datasets.train"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.app.data.builders_plan import FUNCTIONS, make_plan, write_rows
-from trainshed.data.description import MOST_FILES, Described, describe, keep_order
-from trainshed.data.plan import DatasetPlan
+from trainshed.data.order.description import MOST_FILES, Described, describe, keep_order
+from trainshed.data.order.plan import DatasetPlan
 from trainshed_api.errors import SpecError
 
 GROUPS = ([5, 11], [1, 30, 8], [26])

@@ -13,13 +13,13 @@ from ray.actor import ActorHandle
 from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, make_plan, write_rows
 from tests.app.failing_runs import FRAME, write_corrupt_numbers, write_numbers
 from tests.app.ray_head import start_here
-from trainshed.data.batches import Blocks, Feed
-from trainshed.data.blocks import FedBlocks
-from trainshed.data.errors import DataError
-from trainshed.data.feeder import Feeder, Limits
-from trainshed.data.plan import DatasetPlan
-from trainshed.data.schedule import Pass
-from trainshed.runtime.worker import summary, users_traceback
+from trainshed.data.feed.batches import Blocks, Feed
+from trainshed.data.feed.blocks import FedBlocks
+from trainshed.data.feed.feeder import Feeder, Limits
+from trainshed.data.order.plan import DatasetPlan
+from trainshed.data.order.schedule import Pass
+from trainshed.data.read.errors import DataError
+from trainshed.worker.process import summary, users_traceback
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 

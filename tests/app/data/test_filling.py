@@ -9,13 +9,13 @@ import ray
 
 from tests.app.data.builders_plan import FUNCTIONS, make_plan, write_rows
 from tests.app.ray_head import start_here
-from trainshed.data import execution
-from trainshed.data.cache import CachedBlocks
-from trainshed.data.datasets import from_block
-from trainshed.data.description import Described, describe, keep_order
-from trainshed.data.errors import DataError
-from trainshed.data.filling import Filling
-from trainshed.data.plan import DatasetPlan
+from trainshed.data.feed.cache import CachedBlocks
+from trainshed.data.feed.datasets import from_block
+from trainshed.data.feed.filling import Filling
+from trainshed.data.order.description import Described, describe, keep_order
+from trainshed.data.order.plan import DatasetPlan
+from trainshed.data.read.errors import DataError
+from trainshed.ray_seams import execution
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 

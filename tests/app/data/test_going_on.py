@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from tests.app.data.builders_plan import MemoryBlocks, make_pass, make_plan, write_rows
-from trainshed.data.batches import Feed
-from trainshed.data.description import Described, describe, keep_order
-from trainshed.data.order import Piece
-from trainshed.data.plan import BLOCK_BYTES, DatasetPlan
-from trainshed.data.regroup import regrouped
-from trainshed.data.schedule import Pass, delivery, rank_pieces, rank_rows, split_for
-from trainshed.data.source import first_rows
+from trainshed.data.feed.batches import Feed
+from trainshed.data.feed.regroup import regrouped
+from trainshed.data.order.description import Described, describe, keep_order
+from trainshed.data.order.permutation import Piece
+from trainshed.data.order.plan import BLOCK_BYTES, DatasetPlan
+from trainshed.data.order.schedule import Pass, delivery, rank_pieces, rank_rows, split_for
+from trainshed.data.read.source import first_rows
 
 SHUFFLES: dict[str, JsonValue] = {
     "none": {"mode": "none"},

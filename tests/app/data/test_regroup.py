@@ -9,10 +9,10 @@ import pytest
 from pydantic import JsonValue
 
 from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, make_plan, write_rows
-from trainshed.data.batches import Batch, Feed
-from trainshed.data.plan import DatasetPlan
-from trainshed.data.regroup import can_regroup, regrouped
-from trainshed.data.schedule import Pass
+from trainshed.data.feed.batches import Batch, Feed
+from trainshed.data.feed.regroup import can_regroup, regrouped
+from trainshed.data.order.plan import DatasetPlan
+from trainshed.data.order.schedule import Pass
 
 GROUPS = ([5, 11], [1, 30, 8], [26])
 ROWS, BATCH = 81, 8

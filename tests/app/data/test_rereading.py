@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.app.data.builders_plan import write_rows
-from trainshed.data.apply import transform
-from trainshed.data.columns import Columns, join
-from trainshed.data.errors import DataError, FunctionError
-from trainshed.data.files import Fragment, Source
-from trainshed.data.function import Function
-from trainshed.data.parquet import open_source, read_fragment, read_sample
+from trainshed.data.order.files import Fragment, Source
+from trainshed.data.order.function import Function
+from trainshed.data.read.apply import transform
+from trainshed.data.read.columns import Columns, join
+from trainshed.data.read.errors import DataError, FunctionError
+from trainshed.data.read.parquet import open_source, read_fragment, read_sample
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
 from trainshed_api.errors import SpecError

@@ -15,7 +15,7 @@ from tests.app.jobs.server import Reply, serve
 from tests.app.ray_head import Head, ask
 from tests.app.ray_run import ROOT, Output, finish, start, trainshed, write_run
 from tests.builders import make_run
-from trainshed.capacity import Cluster, Node, check_capacity
+from trainshed.plan.capacity import Cluster, Node, check_capacity
 from trainshed_api.errors import SpecError
 from trainshed_api.job import encode_run
 from trainshed_api.loading import load_file

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from tests.app.report.pages import ParsedPage
 from tests.builders_run import RunFolderBuilder, make_finished, make_progress, make_started
+from trainshed.display.wording import MISSING
 from trainshed.report.losses import LossRow, list_losses
 from trainshed.report.read import read_run
 from trainshed.report.write import write_report
-from trainshed.wording import MISSING
 from trainshed_api.progress import AnyEvent, WorkersLost, WorkersReady
 
 BEGAN = make_started().time

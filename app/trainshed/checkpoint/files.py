@@ -1,0 +1,300 @@
+"""Checkpoints on storage: written aside, verified, then renamed into place; never half there.
+
+A checkpoint is a folder: model.pt (a plain state_dict that torch.load(weights_only=True) reads),
+state.pt (everything else), manifest.json (what must be there, and where training stood).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+import shutil
+import tempfile
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from pydantic import Field
+
+from trainshed.data.order.description import Described
+from trainshed.faults import WorldError, is_passing
+from trainshed.patience import READS, Patience
+from trainshed.records import durable
+from trainshed_api.progress import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import torch
+
+MODEL, STATE, MANIFEST = "model.pt", "state.pt", "manifest.json"
+FORMAT = 1
+PREFIX = "checkpoint_"
+# What is under way.
+ASIDE = ".writing-"
+_OURS = re.compile(PREFIX + r"\d{9,}_epoch\d{4,}(-\d+)?")
+
+
+class Position(Record):
+    """Where training stands: finished epochs, steps done of the next one, steps done in all.
+
+    `begun_by` is the number of workers that began the epoch under way, where that is another than
+    goes on with it, else 0.
+    """
+
+    epoch: int = 0
+    step_in_epoch: int = 0
+    step: int = 0
+    begun_by: int = 0
+
+
+class StoredFile(Record):
+    """What a file of a checkpoint must be."""
+
+    bytes: int
+    crc32: int
+
+
+class Manifest(Record):
+    """What a checkpoint says about itself.
+
+    `workers` is the number of ranks whose random state is in it, `metrics` the last known ones,
+    `scored` those of these very weights, `data` what rows hang on; None: an earlier release wrote.
+    """
+
+    format: int = FORMAT
+    position: Position
+    workers: int
+    spec_hash: str
+    attempt: int
+    metrics: dict[str, float]
+    scored: frozenset[str] | None = None
+    data: dict[str, Described] | None = None
+    files: dict[str, StoredFile] = Field(default_factory=dict)
+
+    def own_metrics(self) -> dict[str, float]:
+        """Return the metrics of these very weights, as far as it is known which are."""
+        if self.scored is None:
+            return self.metrics
+        return {name: value for name, value in self.metrics.items() if name in self.scored}
+
+
+class BadCheckpointError(Exception):
+    """A checkpoint that is not whole; the message names the folder and what is missing."""
+
+
+def folder_name(position: Position) -> str:
+    """Return the name of a checkpoint's folder; names sort by step."""
+    return f"{PREFIX}{position.step:09d}_epoch{position.epoch:04d}"
+
+
+def is_ours(name: str) -> bool:
+    """Say whether a folder's name is one of `folder_name`; Ray Train's functions write others."""
+    return bool(_OURS.fullmatch(name))
+
+
+def write(
+    parent: Path, model: object, state: object, manifest: Manifest, *, trust_objects: bool
+) -> Path:
+    """Write a checkpoint below `parent` and return its folder.
+
+    Raises:
+        OSError: when the storage takes no more; nothing is left behind then.
+        SpecError: when the state could not be loaded again as the spec is.
+    """
+    aside = Path(tempfile.mkdtemp(prefix=ASIDE, dir=parent))
+    try:
+        files = {}
+        for name, content in ((MODEL, model), (STATE, state)):
+            files[name] = _save(content, aside / name)
+        if not trust_objects:
+            from trainshed.checkpoint import trust
+
+            trust.check_plain(aside / STATE)
+        whole = manifest.model_copy(update={"files": files})
+        text = whole.model_dump_json(by_alias=True, indent=1)
+        durable.write_bytes(aside / MANIFEST, text.encode())
+        aside.chmod(0o755)  # mkdtemp's 0700 would keep everybody else out
+        durable.sync_folder(aside)
+        folder = aside.rename(_free_name(parent / folder_name(manifest.position)))
+        durable.sync_folder(parent)
+        return folder
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
+def verify(folder: Path, patience: Patience = READS) -> Manifest:
+    """Return the manifest of a checkpoint after checking every file.
+
+    Raises:
+        BadCheckpointError: when something is missing, short or altered.
+        WorldError: when the storage does not give it, which says nothing about it.
+    """
+    try:
+        manifest = _manifest(folder, patience)
+    except (OSError, ValueError) as error:
+        raise _refusal(f"{folder}: no readable {MANIFEST} ({error})", error) from error
+    for name in {MODEL: 0, STATE: 0} | manifest.files:
+        try:
+            want = manifest.files[name]
+            patience.read(functools.partial(_check_file, folder / name, want))
+        except (OSError, KeyError) as error:
+            raise _refusal(f"{folder}: {name} is missing ({error})", error) from error
+    return manifest
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """Return the manifest of a checkpoint that was verified; None for a function's own kind."""
+    return _manifest(folder, READS) if (folder / MANIFEST).exists() else None
+
+
+def candidates(parents: Iterable[Path]) -> list[Path]:
+    """Return checkpoint folders, newest first: later parents before earlier, then by step."""
+    found: list[Path] = []
+    for parent in parents:
+        ours = (folder for folder in parent.glob(f"{PREFIX}*") if is_ours(folder.name))
+        found = sorted(ours, reverse=True) + found
+    return found
+
+
+def find(parent: Path, position: Position) -> tuple[Path, Manifest]:
+    """Return the whole checkpoint of a position and its manifest.
+
+    Raises:
+        BadCheckpointError: when there is none.
+    """
+    for folder in candidates([parent]):
+        if folder.name.startswith(folder_name(position)):
+            with contextlib.suppress(BadCheckpointError):
+                manifest = verify(folder)
+                if manifest.position == position:
+                    return folder, manifest
+    raise BadCheckpointError(f"{parent}: no whole checkpoint of step {position.step}")
+
+
+def newest(
+    parents: Iterable[Path], patience: Patience = READS
+) -> tuple[Path, Manifest, list[str]] | tuple[None, None, list[str]]:
+    """Return the newest whole checkpoint, its manifest, and one line for each refused newer one.
+
+    Raises:
+        WorldError: when the storage does not give one: an older one would lose what was trained.
+    """
+    refused: list[str] = []
+    for folder in candidates(parents):
+        try:
+            return folder, verify(folder, patience), refused
+        except BadCheckpointError as error:
+            refused.append(f"checkpoint refused, taking the one before: {error}")
+    return None, None, refused
+
+
+def best(parents: Iterable[Path], metric: str, mode: str) -> tuple[Path, Manifest] | None:
+    """Return the checkpoint whose own weights have the highest or lowest metric; of equal ones the
+    first.
+    """
+    found = ranked(parents, metric, mode)
+    return found[0] if found else None
+
+
+def ranked(parents: Iterable[Path], metric: str, mode: str) -> list[tuple[Path, Manifest]]:
+    """Return the checkpoints whose own weights have a metric, the best first; of equal ones the
+    earlier.
+
+    Only manifests are read: which one is best is asked for at the end of a run, not loaded.
+    """
+    scored = []
+    for place, folder in enumerate(reversed(candidates(parents))):
+        try:
+            manifest = _manifest(folder, READS)
+        except (OSError, ValueError):
+            continue
+        own = manifest.own_metrics()
+        if metric in own:
+            value = -own[metric] if mode == "max" else own[metric]
+            scored.append((value, place, folder, manifest))
+    scored.sort(key=lambda entry: entry[:2])
+    return [(folder, manifest) for _, _, folder, manifest in scored]
+
+
+def load(
+    folder: Path, patience: Patience = READS, *, trust_objects: bool
+) -> tuple[Mapping[str, torch.Tensor], Mapping[str, object]]:
+    """Return (model, state) of a verified checkpoint, on the CPU.
+
+    Raises:
+        SpecError: when the state holds objects, and nobody said that they are trusted.
+    """
+    from trainshed.checkpoint import trust
+
+    model = patience.read(functools.partial(_load, folder / MODEL, weights_only=True))
+    if not trust_objects:
+        patience.read(functools.partial(trust.check_plain, folder / STATE))
+    state = patience.read(functools.partial(_load, folder / STATE, weights_only=not trust_objects))
+    return cast("Mapping[str, torch.Tensor]", model), cast("Mapping[str, object]", state)
+
+
+def _load(file: Path, *, weights_only: bool) -> object:
+    import torch
+
+    from trainshed.checkpoint import trust
+
+    with file.open("rb") as opened, trust.plain_values():
+        return torch.load(opened, map_location="cpu", weights_only=weights_only)
+
+
+def _manifest(folder: Path, patience: Patience) -> Manifest:
+    text = patience.read(lambda: (folder / MANIFEST).read_text(encoding="utf-8"))
+    return Manifest.model_validate_json(text)
+
+
+def _refusal(message: str, error: Exception) -> Exception:
+    """Return what a failed read says: nothing of a checkpoint where it is the storage's fault."""
+    return WorldError(message, "storage") if is_passing(error) else BadCheckpointError(message)
+
+
+def _save(content: object, target: Path) -> StoredFile:
+    import torch  # not at the top: Ray Train's controller imports this module
+
+    with durable.Summed(target.open("wb", buffering=0)) as file:
+        try:
+            torch.save(content, file)
+        except RuntimeError as error:
+            # What the file refuses reaches us as torch's complaint about its own positions.
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from None
+            raise
+        durable.sync(file)
+    return StoredFile(bytes=file.bytes, crc32=file.crc32)
+
+
+def _free_name(target: Path) -> Path:
+    """Return the name, with a number where a checkpoint that was refused has it already."""
+    number, free = 1, target
+    while free.exists():
+        number += 1
+        free = target.with_name(f"{target.name}-{number}")
+    return free
+
+
+def _check_file(file: Path, want: StoredFile) -> None:
+    if _size(file) != want.bytes:
+        text = f"{file.name} has {_size(file)} of {want.bytes} bytes"
+        raise BadCheckpointError(f"{file.parent}: {text}")
+    if _crc(file) != want.crc32:
+        text = f"{file.name} does not have the content that was written"
+        raise BadCheckpointError(f"{file.parent}: {text}")
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size
+
+
+def _crc(file: Path) -> int:
+    value = 0
+    with file.open("rb") as opened:
+        while chunk := opened.read(2**22):
+            value = zlib.crc32(chunk, value)
+    return value

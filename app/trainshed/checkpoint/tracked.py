@@ -1,0 +1,116 @@
+"""What a training function names to survive: the objects whose state a checkpoint holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, cast
+
+from trainshed.checkpoint.optimizer_state import by_name, by_number, names_of
+from trainshed.checkpoint.state import Stateful
+from trainshed.checkpoint.wrapping import plain_name, sharded, unwrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import torch
+
+
+class Scheduler(Stateful, Protocol):
+    """A learning rate scheduler of torch.optim."""
+
+    def step(self) -> None:
+        """Count a step of the optimizer."""
+        ...
+
+
+class Tracked:
+    """The objects whose state a checkpoint holds."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer | None,
+        scheduler: Scheduler | None,
+        others: Mapping[str, Stateful],
+        scaler: torch.amp.GradScaler,
+    ) -> None:
+        self.model = model
+        self.optimizer = optimizer
+        self.scheduler = scheduler
+        self.scaler = scaler
+        self._sharded = sharded(model)
+        self._parts: dict[str, Stateful] = {"scaler": scaler, **others}
+        if scheduler is not None:
+            self._parts["scheduler"] = scheduler
+
+    def step(self, loss: torch.Tensor) -> None:
+        """Go backward and make one step of the optimizer, which is there, and of the scheduler."""
+        assert self.optimizer is not None
+        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.scheduler is not None:
+            self.scheduler.step()
+
+    def weights(self) -> Mapping[str, object]:
+        """Return the model's state, by the names that it has without any wrapper.
+
+        Of a sharded model only rank 0 gets it, and all others have to `help_gather`.
+        """
+        if self._sharded:
+            from trainshed.checkpoint.sharding import gather_weights
+
+            return gather_weights(self._sharded)
+        state = unwrapped(self.model).state_dict()
+        return {plain_name(name): value for name, value in state.items()}
+
+    def state(self) -> dict[str, object]:
+        """Return the state of everything but the model; where that is sharded as `weights` does."""
+        state: dict[str, object] = {name: part.state_dict() for name, part in self._parts.items()}
+        if self.optimizer is not None:
+            state["optimizer"] = self._optimizer_state(self.optimizer)
+        return state
+
+    def help_gather(self) -> None:
+        """Take part where rank 0 calls `weights` and `state`, on each other rank."""
+        if self._sharded:
+            self.weights()
+            if self.optimizer is not None:
+                self._optimizer_state(self.optimizer)
+
+    def load(self, model: Mapping[str, torch.Tensor], state: Mapping[str, object]) -> None:
+        """Take a checkpoint over; a collective where the model is sharded."""
+        if self._sharded:
+            from trainshed.checkpoint.sharding import load_weights
+
+            load_weights(self._sharded, model)
+        else:
+            module = unwrapped(self.model)
+            # What is compiled may have been no more so when the checkpoint was written, or not yet;
+            # earlier releases kept the names that torch.compile gives.
+            own = {plain_name(name): name for name in module.state_dict()}
+            names = {name: own.get(plain_name(name), name) for name in model}
+            module.load_state_dict({names[name]: value for name, value in model.items()})
+        saved = cast("Mapping[str, dict[str, object]]", state)
+        if self.optimizer is not None and saved.get("optimizer"):
+            self._load_optimizer(self.optimizer, saved["optimizer"])
+        for name, part in self._parts.items():
+            if saved.get(name):
+                part.load_state_dict(saved[name])
+
+    def _optimizer_state(self, optimizer: torch.optim.Optimizer) -> dict[str, object]:
+        if self._sharded:
+            from trainshed.checkpoint.sharding import gather_optimizer
+
+            return gather_optimizer(self._sharded, optimizer)
+        return by_name(optimizer.state_dict(), names_of(optimizer, self.model))
+
+    def _load_optimizer(
+        self, optimizer: torch.optim.Optimizer, saved: Mapping[str, object]
+    ) -> None:
+        if self._sharded:
+            from trainshed.checkpoint.sharding import load_optimizer
+
+            load_optimizer(self._sharded, optimizer, saved)
+        else:
+            optimizer.load_state_dict(by_number(saved, names_of(optimizer, self.model)))

@@ -1,0 +1,199 @@
+"""The one actor beside the workers: it feeds them, looks after them, and knows how the run does.
+
+It takes no CPU and lives on the driver's node, so it outlives worker groups but not the driver.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import ray
+
+from trainshed.coordinator.hub import Ending, Failure, Hub, Reported, Seconds
+from trainshed.ray_seams.quiet import quiet
+from trainshed_api.progress import WarningEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ray.train import Result
+    from ray.train.v2.api.reported_checkpoint import ReportedCheckpoint
+
+    from trainshed.data.feed.cache import CachedBlocks
+    from trainshed.data.feed.feeder import Feeder, Limits, Slice
+    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.order.schedule import Pass
+    from trainshed.ray_seams.train_controller import Controller
+    from trainshed_api.progress import Event
+
+# Threads of its own for a call that may wait long, and after the loss of its worker longer.
+REPORTED_CHECKPOINTS = "reported_checkpoints"
+
+
+@dataclass(frozen=True)
+class View:
+    """What the driver sees: events since it last looked, and the state."""
+
+    time: float
+    events: Sequence[Event]
+    groups: int
+    failure: Failure | None
+    ending: Ending | None
+    reported: Reported
+    seconds: Seconds
+    hosts: tuple[str, ...]
+
+
+class Coordinator:
+    """Thin: the feeder moves rows, the hub keeps what is known, Ray Train's controller trains."""
+
+    def __init__(self, started: float) -> None:
+        self._hub = Hub(started)
+        # Calls come in threads of their own: one that takes events must not lose another's.
+        self._lock = threading.Lock()
+        self._passes: Mapping[str, int] = {}
+        self._feeder: Feeder | None = None
+        self._controller: Controller | None = None
+
+    def load(self) -> None:
+        """Import what feeding and training need, while the driver still checks the run."""
+        from trainshed.data.feed import feeder  # noqa: F401
+        from trainshed.ray_seams import train_controller as controller  # noqa: F401
+
+    def feed(self, plans: Mapping[str, DatasetPlan], limits: Limits) -> None:
+        """Begin to feed the workers."""
+        # First of all, and all of it: the modules of ray.train import each other in a circle, which
+        # breaks when two threads enter it at different points. The feeder's thread imports modules
+        # of the user's, and what is to train is unpickled in another one.
+        self.load()
+        from trainshed.data.feed.feeder import Feeder
+
+        # Ray Data tells of each execution, and warns of CPUs that the next second are free again.
+        quiet("ray.data", logging.CRITICAL)
+        self._feeder = Feeder(plans, limits, self._warn)
+        self._feeder.start()
+
+    def fit(self, arguments: Mapping[str, Any], environment: Mapping[str, str]) -> Result:
+        """Let Ray Train's controller train to the end.
+
+        Args:
+            arguments: of the controller.
+            environment: variables that the controller reads, and hands to the workers.
+        """
+        # A script's run has a controller of its own: importing this one would be for nothing.
+        from trainshed.ray_seams.train_controller import Controller
+
+        os.environ.update(environment)
+        self._controller = Controller(arguments)
+        return self._controller.run()
+
+    @ray.method(concurrency_group=REPORTED_CHECKPOINTS)
+    def get_all_reported_checkpoints(self, *arguments: Any) -> list[ReportedCheckpoint]:
+        """Answer Ray Train's worker, which takes this actor for its controller."""
+        assert self._controller
+        return self._controller.get_all_reported_checkpoints(*arguments)
+
+    def cached(self, name: str, lost: int = 0) -> CachedBlocks:
+        """Return a cached dataset's blocks of a filling after a lost one; waits for them."""
+        assert self._feeder
+        return self._feeder.cached(name, lost)
+
+    def take(self, at: Pass, rank: int) -> Slice | None:
+        """Return the rank's next slice of a pass; waits for it."""
+        assert self._feeder
+        return self._feeder.take(at, rank)
+
+    def open(self, at: Pass) -> None:
+        """Begin a pass before its first slice is asked for."""
+        assert self._feeder
+        self._feeder.open(at)
+
+    def join(self, step: int) -> int:
+        """Take in a worker group; return its number."""
+        with self._lock:
+            return self._hub.join(time.time(), step)
+
+    def push(self, group: int, seconds: Mapping[str, float], events: Sequence[Event]) -> str | None:
+        """Take in what rank 0 says; return why to stop, if so."""
+        with self._lock:
+            self._hub.update(group, seconds, events)
+            return self._hub.stop_reason
+
+    def mark(self, group: int, step: int, at: float, seconds: Mapping[str, float]) -> None:
+        """Remember the time spent up to a checkpoint."""
+        with self._lock:
+            self._hub.mark(group, at, step, seconds)
+
+    def leave(self, group: int, seconds: Mapping[str, float], ending: Ending) -> None:
+        """Take in the end of the training function."""
+        with self._lock:
+            self._hub.leave(group, time.time(), seconds, ending)
+
+    def fail(self, group: int, seconds: Mapping[str, float], failure: Failure) -> None:
+        """Take in an exception of the user's; the first one is the cause."""
+        with self._lock:
+            self._hub.fail(group, time.time(), seconds, failure)
+
+    def report(self, reported: Reported, events: Sequence[Event]) -> None:
+        """Take in what the user's code reported."""
+        with self._lock:
+            self._hub.report(time.time(), reported, events)
+
+    def hold(self, bucket: str, seconds: float) -> None:
+        """Take in how long a user's own loop was held up by something."""
+        with self._lock:
+            self._hub.hold(bucket, seconds)
+
+    def keep_passes(self, done: Mapping[str, int]) -> None:
+        """Take in the passes that lie behind the report that rank 0 is about to make."""
+        self._passes = dict(done)
+
+    def passes(self) -> Mapping[str, int]:
+        """Return the passes that lay behind the last report."""
+        return self._passes
+
+    def place(self, hosts: Sequence[str]) -> None:
+        """Take in on which hosts the workers run."""
+        self._hub.hosts = tuple(hosts)
+
+    def lose(self, message: str) -> None:
+        """Take in that workers were lost, which start again."""
+        with self._lock:
+            self._hub.lose(time.time(), message)
+
+    def end(self) -> None:
+        """Take in the end of a program's training."""
+        with self._lock:
+            self._hub.end(time.time())
+
+    def tell(self, event: Event) -> None:
+        """Take in an event of somebody who is no worker."""
+        with self._lock:
+            self._hub.add([event])
+
+    def _warn(self, message: str) -> None:
+        self.tell(WarningEvent(time=time.time(), message=message))
+
+    def stop(self, reason: str) -> None:
+        """Ask the run to stop."""
+        self._hub.stop_reason = reason
+
+    def look(self) -> View:
+        """Return the state and the events since the last look; one driver looks."""
+        with self._lock:
+            hub, now = self._hub, time.time()
+            return View(
+                now,
+                hub.take(),
+                hub.groups,
+                hub.failure,
+                hub.ending,
+                hub.reported,
+                hub.seconds(now),
+                hub.hosts,
+            )

@@ -1,0 +1,145 @@
+"""Where a rank gets its rows from: Ray's object store and the feeder, or its own reading."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import ray
+import torch.utils.data
+from ray.exceptions import ObjectLostError, RayTaskError
+
+from trainshed.data.feed.datasets import from_block
+from trainshed.data.read.columns import Columns, cut_rows
+from trainshed.data.read.errors import DataError, FunctionError, RemoteTracebackError
+from trainshed.data.read.source import Part, Reading, parts, read_parts, reading
+from trainshed.faults import WorldError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ray.actor import ActorHandle
+
+    from trainshed.data.feed.cache import CachedBlocks
+    from trainshed.data.feed.feeder import Slice
+    from trainshed.data.order.permutation import Indices, Piece
+    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.order.schedule import Pass
+
+Actor = TypeVar("Actor")
+Answer = TypeVar("Answer")
+Item = TypeVar("Item")
+
+# Fillings of a cache that may be lost while a worker reads one block.
+MOST_FILLINGS = 3
+
+
+class FedBlocks:
+    """Rows that Ray Data prepares: from the object store cache, or streamed by the feeder.
+
+    Args:
+        plan: of the dataset.
+        coordinator: the actor with the feeder.
+        rank: this worker.
+    """
+
+    def __init__(self, plan: DatasetPlan, coordinator: ActorHandle[Actor], rank: int) -> None:
+        self._plan = plan
+        self._rank = rank
+        self._remote_cached: Callable[[str, int], ray.ObjectRef[CachedBlocks]]
+        self._remote_take: Callable[[Pass, int], ray.ObjectRef[Slice | None]]
+        self._remote_cached = coordinator.cached.remote
+        self._remote_take = coordinator.take.remote
+        self._cached: CachedBlocks | None = None
+
+    def counts(self) -> Indices:
+        """Return the rows of each fragment, shape (fragments,)."""
+        return self._plan.counts if self._plan.cache == "none" else self._cache().counts
+
+    def read(self, pieces: list[Piece]) -> Iterator[Columns]:
+        """Yield the pieces' rows from the cache."""
+        last, columns = -1, Columns()
+        for piece in pieces:
+            if piece.fragment != last:
+                last, columns = piece.fragment, self._block(piece.fragment)
+            yield cut_rows(columns, piece.start, piece.stop)
+
+    def stream(self, at: Pass, pieces: list[Piece]) -> Iterator[Columns]:
+        """Yield the rank's rows of a pass, augmented."""
+        if self._plan.cache == "objects" and (not self._plan.augments or at.kind == "exact"):
+            yield from self.read(pieces)
+            return
+        coming = self._remote_take(at, self._rank)
+        while (taken := _answer(coming)) is not None:
+            coming = self._remote_take(at, self._rank)
+            block = ray.get(taken.block)
+            columns = cut_rows(from_block(block), taken.start, taken.stop)
+            # The rows alone keep the block in the object store, as long as somebody has them.
+            del taken, block
+            yield columns
+            del columns
+
+    def _cache(self) -> CachedBlocks:
+        if self._cached is None:
+            self._cached = _answer(self._remote_cached(self._plan.name, 0))
+        return self._cached
+
+    def _block(self, number: int) -> Columns:
+        """Return a cached block; where it is lost all of them are made anew."""
+        for _ in range(MOST_FILLINGS):
+            held = self._cache()
+            try:
+                return from_block(ray.get(held.blocks[number]))
+            except ObjectLostError:  # by its node; Ray has tried to make it again
+                self._cached = _answer(self._remote_cached(self._plan.name, held.filling))
+        raise WorldError(f"{self._plan.field}: block {number} of the cache was lost again", "node")
+
+
+def _answer(coming: ray.ObjectRef[Answer]) -> Answer:
+    try:
+        return ray.get(coming)
+    except RayTaskError as error:
+        cause = error.cause
+        if isinstance(cause, FunctionError) and cause.trace:
+            raise cause from RemoteTracebackError(cause.trace)
+        if isinstance(cause, (DataError, WorldError)):
+            raise cause from None
+        raise
+
+
+class _Parts(torch.utils.data.IterableDataset[Columns]):
+    def __init__(self, how: Reading, wanted: Sequence[Part]) -> None:
+        self._how = how
+        self._wanted = wanted
+
+    def __iter__(self) -> Iterator[Columns]:
+        for columns, _ in read_parts(self._how, self._wanted):
+            yield columns
+
+
+class OwnBlocks:
+    """Rows that the worker reads itself with torch's DataLoader; same rows, same order."""
+
+    def __init__(self, plan: DatasetPlan) -> None:
+        self._plan = plan
+
+    def counts(self) -> Indices:
+        """Return the rows of each fragment, shape (fragments,)."""
+        return self._plan.counts
+
+    def read(self, pieces: list[Piece]) -> Iterator[Columns]:
+        """Yield the pieces' rows, read and transformed in this process."""
+        wanted = _Parts(reading(self._plan), parts(self._plan, pieces))
+        # A whole table is one item: torch's collation row by row costs more than the reading.
+        # It draws a seed for workers that it does not have, in this thread and at any time: from
+        # torch's own generator that would change what dropout does, each time differently.
+        yield from torch.utils.data.DataLoader(
+            wanted, batch_size=None, collate_fn=_as_it_is, generator=torch.Generator()
+        )
+
+    def stream(self, at: Pass, pieces: list[Piece]) -> Iterator[Columns]:  # noqa: ARG002
+        """Yield the rank's rows of a pass; augmentation comes later, in this process too."""
+        yield from self.read(pieces)
+
+
+def _as_it_is(item: Item) -> Item:
+    return item

@@ -1,0 +1,190 @@
+"""Runs Ray Data for all workers: fills the object store cache, and streams passes to the ranks.
+
+Lives in the coordinator actor, so that it outlives a worker group that is restarted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ray.exceptions import ObjectLostError
+
+from trainshed.data.feed import datasets
+from trainshed.data.feed.cache import Cache, CachedBlocks
+from trainshed.data.feed.filling import Filling
+from trainshed.data.feed.streams import Stream
+from trainshed.data.order.schedule import Pass, delivery, shuffle_mode
+from trainshed.data.read.errors import DataError, as_fault
+from trainshed.data.read.source import reading
+from trainshed.faults import WorldError, causes
+from trainshed.ray_seams import execution
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+
+    import ray
+    from ray.data import Dataset
+    from ray.data.block import Block
+
+    from trainshed.data.order.plan import DatasetPlan
+
+# Slices a rank may be behind the stream; a slice has at most the rows of one block.
+QUEUE_SLICES = 8
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What Ray Data may use: CPUs of all datasets together, and the nodes they must be on."""
+
+    cpus: int
+    node_labels: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Rows [start, stop) of a block in the object store."""
+
+    block: ray.ObjectRef[Block]
+    start: int
+    stop: int
+
+
+class Feeder:
+    """Reads, transforms and deals out the datasets of one run.
+
+    Args:
+        plans: by dataset.
+        limits: of Ray Data.
+        warn: says what does not end the run.
+    """
+
+    def __init__(
+        self, plans: Mapping[str, DatasetPlan], limits: Limits, warn: Callable[[str], None]
+    ) -> None:
+        self._plans = plans
+        self._cpus = limits.cpus
+        turn = threading.Lock()
+        self._caches = {
+            plan.name: Cache(plan.field, Filling(plan, warn), turn)
+            for plan in plans.values()
+            if plan.is_filled
+        }
+        # A pass stays here a while after its end: a late word of it must not begin it anew.
+        self._streams: dict[Pass, Stream[Slice]] = {}
+        self._lock = threading.Lock()
+        execution.configure(limits.cpus, dict(limits.node_labels))
+
+    def start(self) -> None:
+        """Begin to fill the caches in the background, while the workers start."""
+        threading.Thread(target=self._prepare, name="fill-caches", daemon=True).start()
+
+    def cached(self, name: str, lost: int = 0) -> CachedBlocks:
+        """Return the blocks of a cached dataset; waits until they are all there.
+
+        Args:
+            name: of the dataset.
+            lost: the filling of which blocks are lost: a later one is wanted.
+
+        Raises:
+            DataError: when they cannot be made.
+            WorldError: when they could not be made this time.
+        """
+        return self._caches[name].get(lost)
+
+    def take(self, at: Pass, rank: int) -> Slice | None:
+        """Return the next slice of a rank in a pass, None at its end; waits for it.
+
+        Raises:
+            DataError: when the rows cannot be read or transformed.
+            WorldError: when they could not be this time.
+        """
+        stream = self._open(at)
+        self._leave_earlier(at, rank)
+        return stream.take(rank)
+
+    def open(self, at: Pass) -> None:
+        """Begin a pass before its first slice is asked for."""
+        self._open(at)
+
+    def _open(self, at: Pass) -> Stream[Slice]:
+        with self._lock:
+            if at not in self._streams:
+                for other, stream in self._streams.items():
+                    if other.is_superseded_by(at):
+                        stream.close()
+                self._streams[at] = Stream(at.num_ranks, QUEUE_SLICES)
+                threading.Thread(
+                    target=self._run, args=(at,), name=f"stream-{at.dataset}", daemon=True
+                ).start()
+            return self._streams[at]
+
+    def _leave_earlier(self, at: Pass, rank: int) -> None:
+        """Take the rank out of earlier passes of this dataset, which it may not have read up."""
+        with self._lock:
+            earlier = {
+                other: stream for other, stream in self._streams.items() if other.is_before(at)
+            }
+            for stream in earlier.values():
+                stream.leave(rank)
+            over = [other for other, stream in earlier.items() if stream.everybody_left]
+            for other in over[:-1]:
+                del self._streams[other]
+
+    def _prepare(self) -> None:
+        with contextlib.suppress(DataError, WorldError):  # who asks for the blocks is told
+            for cache in self._caches.values():
+                cache.get()
+
+    def _run(self, at: Pass) -> None:
+        stream, plan = self._streams[at], self._plans[at.dataset]
+        everybody = range(at.num_ranks)
+        slices = self._slices(at, plan)
+        try:
+            for rank, piece in slices:
+                if not stream.put([rank] if plan.split else everybody, piece):
+                    break
+        except Exception as error:
+            stream.end(as_fault(error, plan.field))
+            return
+        finally:
+            slices.close()  # frees Ray Data's executor where the pass was given up
+        stream.end()
+        if at.following and not stream.closed:
+            self._open(at.following)
+
+    def _slices(self, at: Pass, plan: DatasetPlan) -> Generator[tuple[int, Slice], None, None]:
+        epoch = None if at.kind == "exact" else at.epoch
+        cached = self.cached(at.dataset) if plan.cache == "objects" else None
+        deal = delivery(plan, at, cached.counts if cached else plan.counts)
+        how = reading(plan, at.seed, epoch)
+        if shuffle_mode(plan, at) == "global":
+            dataset = datasets.sorted_dataset(plan, how, deal.positions)
+        elif cached:
+            dataset = datasets.cached_dataset(plan, how, cached.blocks, cached.counts, deal.pieces)
+        else:
+            dataset = datasets.streamed_dataset(plan, how, deal.pieces, self._cpus)
+        try:
+            yield from _deal(deal.turns, dataset)
+        except Exception as error:
+            if cached and any(isinstance(each, ObjectLostError) for each in causes(error)):
+                self._caches[at.dataset].lose(cached.filling)
+            raise
+
+
+def _deal(turns: Sequence[tuple[int, int]], dataset: Dataset) -> Iterator[tuple[int, Slice]]:
+    """Yield (rank, slice), cutting the blocks of a dataset where a rank's turn ends."""
+    waiting = iter(turns)
+    rank, left = -1, 0
+    for bundle in dataset.iter_internal_ref_bundles():
+        for entry in bundle.blocks:
+            rows, start = int(entry.metadata.num_rows or 0), 0
+            while start < rows:
+                while not left:
+                    rank, left = next(waiting)
+                stop = min(rows, start + left)
+                yield rank, Slice(entry.ref, start, stop)
+                left -= stop - start
+                start = stop

@@ -1,0 +1,78 @@
+"""Fills the object store cache of one dataset, with the same rows in each block every time."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainshed.data.feed import datasets
+from trainshed.data.feed.cache import CachedBlocks
+from trainshed.data.order.description import kept_counts, other_blocks
+from trainshed.data.read.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ray.data import Dataset
+
+    from trainshed.data.order.plan import DatasetPlan
+
+logger = logging.getLogger(__name__)
+
+
+class Filling:
+    """Makes the blocks of a dataset, again where some were lost.
+
+    How many blocks a function's dataset comes in follows the CPUs of the cluster, so that rows
+    which are as many as they were are cut as they were.
+
+    Args:
+        plan: of the dataset.
+        warn: says what does not end the run.
+    """
+
+    def __init__(self, plan: DatasetPlan, warn: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._warn = warn
+        self._wanted = kept_counts(plan)
+        self._under_way = bool(plan.kept and plan.kept.under_way)
+
+    def __call__(self) -> CachedBlocks:
+        """Return the blocks.
+
+        Raises:
+            DataError: when the rows are others, and an epoch is under way.
+        """
+        plan, started = self._plan, time.perf_counter()
+        dataset = datasets.function_dataset(plan) if plan.use else datasets.fragments_dataset(plan)
+        made = self._as_wanted(_materialized(dataset))
+        seconds = time.perf_counter() - started
+        logger.info("%s: %d rows cached in %.2f s", plan.name, made.counts.sum(), seconds)
+        # Workers may be in the middle of an epoch of these blocks when some of them are lost.
+        self._wanted, self._under_way = made.counts, True
+        return made
+
+    def _as_wanted(self, made: CachedBlocks) -> CachedBlocks:
+        plan, wanted = self._plan, self._wanted
+        if wanted is None or np.array_equal(made.counts, wanted):
+            return made
+        if plan.use and made.counts.sum() == wanted.sum():
+            return _materialized(datasets.recut_dataset(plan, made.blocks, made.counts, wanted))
+        difference = other_blocks(plan, made.counts, wanted)
+        if self._under_way:
+            raise DataError(str(difference.problem))
+        self._warn(difference.note)
+        return made
+
+
+def _materialized(dataset: Dataset) -> CachedBlocks:
+    entries = [
+        entry
+        for bundle in dataset.materialize().iter_internal_ref_bundles()
+        for entry in bundle.blocks
+    ]
+    counts = np.asarray([entry.metadata.num_rows for entry in entries], dtype=np.int64)
+    return CachedBlocks(tuple(entry.ref for entry in entries), counts)

@@ -1,0 +1,62 @@
+"""Rows in memory that can be taken in any order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainshed.data.read.columns import Columns, join, num_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trainshed.data.order.permutation import Indices
+
+
+class Rows:
+    """Tables one below the other, addressed by row.
+
+    Args:
+        tables: the parts; they are not copied.
+        ids: (rows,) position of each row in the dataset.
+    """
+
+    def __init__(self, tables: Sequence[Columns], ids: Indices) -> None:
+        self._tables = [table for table in tables if num_rows(table)] or list(tables[:1])
+        # ends has shape (tables,)
+        self._ends = np.cumsum([num_rows(table) for table in self._tables])
+        self.ids = ids
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def compact(self) -> Rows:
+        """Return the same rows in one table of their own memory."""
+        if not self._tables:
+            return self
+        if len(self._tables) > 1:
+            return Rows([join(self._tables)], self.ids)
+        return Rows([{name: array.copy() for name, array in self._tables[0].items()}], self.ids)
+
+    def take(self, wanted: Indices) -> Columns:
+        """Return rows by position, in the order asked for; always a copy.
+
+        Args:
+            wanted: (n,) positions in [0, rows).
+        """
+        if len(self._tables) == 1:
+            return {name: array[wanted] for name, array in self._tables[0].items()}
+        # part has shape (n,) the table that holds each row
+        part = np.searchsorted(self._ends, wanted, side="right")
+        taken: Columns = {}
+        for number in np.unique(part):
+            at = np.flatnonzero(part == number)
+            begin = self._ends[number - 1] if number else 0
+            for name, array in self._tables[number].items():
+                if name not in taken:
+                    # One table may hold wider numbers or longer strings than another.
+                    dtype = np.result_type(*{table[name].dtype for table in self._tables})
+                    taken[name] = np.empty((len(wanted), *array.shape[1:]), dtype)
+                taken[name][at] = array[wanted[at] - begin]
+        return taken

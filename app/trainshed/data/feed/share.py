@@ -1,0 +1,38 @@
+"""A worker's share of a dataset for functions that use Ray Data's own iterator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainshed.data.feed.datasets import to_block
+from trainshed.ray_seams.shard import Facts, PlannedShard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ray.data.block import Block
+
+    from trainshed.data.feed.batches import Feed
+    from trainshed.data.order.schedule import Pass
+
+
+def share_of(
+    feed: Feed, num_ranks: int, begin: Callable[[], Pass], end: Callable[[float], None]
+) -> PlannedShard:
+    """Return Ray Data's iterator over what the plan gives a rank.
+
+    Args:
+        feed: of the dataset, for this rank.
+        num_ranks: number of workers.
+        begin: called when an iteration begins; returns its pass.
+        end: called when an iteration is over, with the seconds that it made the function wait.
+    """
+    plan = feed.plan
+    schema = plan.source.schema if plan.source else None
+    facts = Facts(plan.name, f"{plan.name}: cache {plan.cache}", schema)
+    return PlannedShard(facts, num_ranks, lambda: _blocks(feed, begin()), end)
+
+
+def _blocks(feed: Feed, at: Pass) -> Iterator[Block]:
+    for columns in feed.columns(at):
+        yield to_block(columns)

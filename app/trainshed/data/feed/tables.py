@@ -1,0 +1,109 @@
+"""Streams of tables: cut to size, and shuffled window by window.
+
+A table here is (columns, positions of its rows in the dataset).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainshed.data.feed.prefetch import Prefetched
+from trainshed.data.feed.rows import Rows
+from trainshed.data.read.columns import cut_rows, join, writable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from trainshed.data.order.permutation import Indices
+    from trainshed.data.read.source import Table
+
+NOTHING: Table = ({}, np.empty(0, dtype=np.int64))
+
+
+def recut(tables: Iterator[Table], sizes: Indices) -> Iterator[Table]:
+    """Yield the same rows in tables of the given sizes, which may be 0; views where possible."""
+    held: list[Table] = []
+    have = 0
+    for size in sizes.tolist():
+        while have < size:
+            table = next(tables, None)
+            if table is None:
+                raise RuntimeError(f"a pass ended {size - have} rows early")
+            if len(table[1]):
+                held.append(table)
+                have += len(table[1])
+        first, held = _cut(held, size)
+        have -= size
+        yield _joined(first)
+
+
+def shuffled(
+    tables: Iterator[Table],
+    window: int,
+    order: Callable[[int, int], Indices],
+    skip: int,
+    chunk_rows: int,
+) -> Iterator[Table]:
+    """Yield the rows window by window, each window in its own order.
+
+    While one window is handed out the next one comes in.
+
+    Args:
+        tables: the rows as they come.
+        window: rows that are mixed.
+        order: (number of the window, its rows) -> the order of its rows.
+        skip: rows to leave out at the beginning.
+        chunk_rows: rows that are gathered at once.
+    """
+    # What lies in Ray's object store would fill it: a window may be large.
+    owned = ((writable(columns), ids) for columns, ids in tables)
+    coming = Prefetched(owned, window, lambda table: len(table[1]))
+    try:
+        for number, rows in enumerate(_windows(coming, window)):
+            places = order(number, len(rows))[skip:]
+            skip = 0
+            for start in range(0, len(places), chunk_rows):
+                wanted = places[start : start + chunk_rows]
+                yield rows.take(wanted), rows.ids[wanted]
+    finally:
+        coming.close()
+
+
+def _windows(tables: Iterator[Table], window: int) -> Iterator[Rows]:
+    held: list[Table] = []
+    have = 0
+    for table in tables:
+        held.append(table)
+        have += len(table[1])
+        while have >= window:
+            first, held = _cut(held, window)
+            have -= window
+            yield _rows(first)
+    if have:
+        yield _rows(held)
+
+
+def _cut(tables: Sequence[Table], rows: int) -> tuple[list[Table], list[Table]]:
+    """Return the tables up to `rows` rows, and what comes after them."""
+    for number, (columns, ids) in enumerate(tables):
+        if rows < len(ids):
+            before = (cut_rows(columns, 0, rows), ids[:rows])
+            after = (cut_rows(columns, rows, len(ids)), ids[rows:])
+            first = [*tables[:number], before] if rows else list(tables[:number])
+            return first, [after, *tables[number + 1 :]]
+        rows -= len(ids)
+    return list(tables), []
+
+
+def _joined(tables: Sequence[Table]) -> Table:
+    if not tables:
+        return NOTHING
+    if len(tables) == 1:
+        return tables[0]
+    return join([columns for columns, _ in tables]), np.concatenate([ids for _, ids in tables])
+
+
+def _rows(tables: Sequence[Table]) -> Rows:
+    return Rows([columns for columns, _ in tables], np.concatenate([ids for _, ids in tables]))

@@ -1,0 +1,187 @@
+"""What a checkpoint says of the data behind its steps, and whether those are the same now.
+
+Pure. Names, sizes and row counts come from the footers that the plan read; blocks are counted where
+they are made. When a file was written says nothing: volumes are copied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainshed.data.order.files import File
+from trainshed.data.order.plan import Kept, main_dataset
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.progress import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trainshed.data.order.permutation import Indices
+    from trainshed.data.order.plan import DatasetPlan
+
+# Of more files a checkpoint holds the digest alone: it is written every few minutes.
+MOST_FILES = 1000
+REMEDY = (
+    "as when the epoch under way began, or its rows come twice or never: bring that back, set "
+    "spec.checkpoint.resume to a checkpoint at an epoch's end, or start anew by --fresh; in a "
+    "cluster, delete the run and apply it again"
+)
+
+
+class Described(Record):
+    """What the order of a dataset's rows hung on.
+
+    `rows` are those after the transforms, `digest` is a SHA-256 over all files, empty where a
+    function makes the dataset; `counts` are the rows of each block where no footer tells them.
+    """
+
+    rows: int
+    block_rows: int
+    num_files: int
+    digest: str
+    files: tuple[File, ...] = ()
+    counts: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What is other than it was, at which field."""
+
+    field: str
+    got: str
+    was: str
+
+    @property
+    def problem(self) -> Problem:
+        """Return it as what stands in the way of an epoch that is under way."""
+        return Problem(self.field, self.got, f"{self.was}, {REMEDY}")
+
+    @property
+    def note(self) -> str:
+        """Return it as what should be known."""
+        return (
+            f"{self.field}: {self.got}, where the checkpoint had {self.was}: "
+            "training goes on with the data as they are now"
+        )
+
+
+def describe(plan: DatasetPlan, counts: Indices | None) -> Described | None:
+    """Return what is known of a dataset's rows; None for a function's that nobody counted.
+
+    Args:
+        plan: of the dataset.
+        counts: rows of each block after the transforms, where they were counted.
+    """
+    files = plan.source.files if plan.source else ()
+    if counts is None:
+        if not plan.source:
+            return None
+        counts = plan.counts
+    told = plan.source is not None and np.array_equal(counts, plan.counts)
+    return Described(
+        rows=int(counts.sum()),
+        block_rows=plan.block_rows,
+        num_files=len(files),
+        digest=_digest(files),
+        files=files if len(files) <= MOST_FILES else (),
+        counts=None if told else tuple(counts.tolist()),
+    )
+
+
+def keep_order(
+    plans: Mapping[str, DatasetPlan], described: Mapping[str, Described], *, mid_epoch: bool
+) -> tuple[dict[str, DatasetPlan], list[str]]:
+    """Return the plans in the order of the rows that a checkpoint had, and what is said of others.
+
+    Args:
+        plans: by dataset.
+        described: what the checkpoint says of them; nothing of some.
+        mid_epoch: whether it was written in the middle of an epoch.
+
+    Raises:
+        SpecError: when the rows of the steps are others, and their epoch is under way.
+    """
+    main = main_dataset(plans)
+    going_on, notes = dict(plans), []
+    for name, plan in plans.items():
+        old = described.get(name)
+        if old is None:
+            continue
+        under_way = mid_epoch and name == main
+        difference = _other_files(plan, old) or _other_rows(plan, old)
+        if difference is None:
+            going_on[name] = replace(plan, kept=Kept(old.block_rows, old.counts, under_way))
+        elif under_way:
+            raise SpecError([difference.problem])
+        else:
+            notes.append(difference.note)
+    return going_on, notes
+
+
+def other_blocks(plan: DatasetPlan, counts: Indices, wanted: Indices) -> Difference:
+    """Return how blocks that were made differ from those that were wanted.
+
+    Args:
+        plan: of the dataset.
+        counts: rows of each block.
+        wanted: rows that each should have.
+    """
+    return Difference(plan.field, _say_blocks(counts), _say_blocks(wanted))
+
+
+def kept_counts(plan: DatasetPlan) -> Indices | None:
+    """Return the rows that each block should have after the transforms; None for any."""
+    if plan.kept is None:
+        return None
+    if plan.kept.counts is None:
+        return plan.counts
+    return np.asarray(plan.kept.counts, dtype=np.int64)
+
+
+def _other_files(plan: DatasetPlan, old: Described) -> Difference | None:
+    """Return the first file that differs."""
+    files = plan.source.files if plan.source else ()
+    if old.digest == _digest(files):
+        return None
+    field = f"{plan.field}.read"
+    if not old.files:
+        was = f"{old.num_files} files with {old.rows} rows"
+        return Difference(field, f"{len(files)} files with {plan.rows} rows", was)
+    before, now = ({file.path: file for file in each} for each in (old.files, files))
+    path = min(path for path in before | now if before.get(path) != now.get(path))
+    if path not in now:
+        return Difference(field, f"no file {path}", f"one with {_say(before[path])}")
+    got = f"{path} with {_say(now[path])}"
+    if path not in before:
+        return Difference(field, got, "no such file")
+    if _say(before[path]) == _say(now[path]):
+        return Difference(field, f"{got} in other row groups", "those that it had")
+    return Difference(field, got, _say(before[path]))
+
+
+def _other_rows(plan: DatasetPlan, old: Described) -> Difference | None:
+    """Return that transforms changed the number of rows, and that none is counted now."""
+    if old.counts is None or plan.is_filled:
+        return None
+    return Difference(
+        f"{plan.field}.transforms", f"{plan.rows} rows after them", f"{old.rows} rows after them"
+    )
+
+
+def _digest(files: Sequence[File]) -> str:
+    if not files:
+        return ""
+    lines = (f"{file.path} {file.bytes} {file.rows} {file.groups}\n" for file in files)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _say(file: File) -> str:
+    return f"{file.rows} rows in {file.bytes} bytes"
+
+
+def _say_blocks(counts: Indices) -> str:
+    return f"{int(counts.sum())} rows in {len(counts)} blocks after the transforms"

@@ -1,0 +1,270 @@
+"""What will be read, transformed, kept and fed: decided before anything starts, and printable.
+
+Pure: sizes and samples are measured elsewhere (preflight) and come in as arguments.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from trainshed.data.order.function import Function
+from trainshed.data.order.size import megabytes
+from trainshed_api.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from trainshed.data.order.files import Source
+    from trainshed.data.order.permutation import Indices
+    from trainshed.data.order.size import Measured, Room, Size
+    from trainshed_api.v1alpha1 import DatasetSpec, FeedSpec, ShuffleSpec
+
+Cache = Literal["none", "objects", "workers"]
+Loader = Literal["ray-data", "torch"]
+
+# Of a worker's memory, and of Ray's object store: the rest is for the model, the batches under way
+# and the blocks that Ray Data holds between two operators.
+WORKER_SHARE = 0.25
+OBJECT_STORE_SHARE = 0.5
+# Transformed rows that travel together: a transfer costs some 2 ms however small it is, and what
+# is on the way to the workers takes memory.
+BLOCK_BYTES = 8 * 2**20
+# Of a row where only running a function tells.
+ROW_BYTES = 4096.0
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What the order of a dataset's rows hung on when a checkpoint was written, and hangs on still.
+
+    Args:
+        block_rows: of the plan then.
+        counts: rows of each block, where the files do not tell; else None.
+        under_way: whether an epoch goes on in its middle, which other rows would tear apart.
+    """
+
+    block_rows: int
+    counts: tuple[int, ...] | None
+    under_way: bool
+
+
+@dataclass(frozen=True)
+class DatasetPlan:
+    """Everything about one dataset that workers, feeder and explain need to know.
+
+    Args:
+        name: as the training function asks for it.
+        source: the files; None when a function makes the dataset.
+        use: that function.
+        columns: to read; empty for all.
+        transforms: in their order.
+        augments: in their order.
+        loader: who reads.
+        cache: where transformed rows stay.
+        reason: why that cache.
+        shuffle: mode and buffer.
+        split: whether each worker gets its share.
+        feed: how batches reach the function.
+        num_bytes: size of all transformed rows by the first ones alone; None when unknown. The
+            order of the rows hangs on it, so that it must stay what it was.
+        size: of all transformed rows, by rows of many places; None when unknown.
+        kept: from the checkpoint that the attempt goes on from; None where nothing is.
+    """
+
+    name: str
+    source: Source | None
+    use: Function | None
+    columns: tuple[str, ...]
+    transforms: tuple[Function, ...]
+    augments: tuple[Function, ...]
+    loader: Loader
+    cache: Cache
+    reason: str
+    shuffle: ShuffleSpec
+    split: bool
+    feed: FeedSpec
+    num_bytes: int | None
+    size: Size | None
+    kept: Kept | None = None
+
+    @property
+    def field(self) -> str:
+        """Return the spec's field of this dataset."""
+        return f"spec.data.datasets.{self.name}"
+
+    @property
+    def rows(self) -> int | None:
+        """Return the rows in the files; None when only running the function tells."""
+        return self.source.rows if self.source else None
+
+    @property
+    def counts(self) -> Indices:
+        """Return the rows of each fragment in the files, shape (fragments,)."""
+        assert self.source
+        return np.asarray([fragment.rows for fragment in self.source.fragments], dtype=np.int64)
+
+    @property
+    def row_bytes(self) -> float:
+        """Return the mean size of a transformed row, as far as is known."""
+        return max(1.0, self.num_bytes / self.rows) if self.num_bytes and self.rows else ROW_BYTES
+
+    @property
+    def block_rows(self) -> int:
+        """Return the rows that travel together, and that a rank gets in one turn: a power of 2.
+
+        It is part of the order of the rows, so it hangs on the data alone, and an attempt that goes
+        on keeps it: what a sample weighs may change with the user's code.
+        """
+        if self.kept:
+            return self.kept.block_rows
+        return 1 << max(0, math.floor(math.log2(BLOCK_BYTES / self.row_bytes)))
+
+    @property
+    def is_filled(self) -> bool:
+        """Say whether Ray Data makes all rows before the first is used, which counts them."""
+        return self.loader == "ray-data" and self.cache != "none"
+
+    @property
+    def augments_in_worker(self) -> bool:
+        """Say whether augmentation runs in the training worker rather than on the data's CPUs."""
+        in_memory = self.cache == "workers" or (
+            self.cache == "objects" and self.shuffle.mode == "global"
+        )
+        return self.loader == "torch" or in_memory
+
+
+def main_dataset(names: Collection[str]) -> str | None:
+    """Return the dataset whose batches are the steps: `train`, else the first."""
+    return "train" if "train" in names else next(iter(names), None)
+
+
+def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from five sides
+    name: str,
+    spec: DatasetSpec,
+    loader: Loader,
+    source: Source | None,
+    measured: Measured | None,
+    room: Room,
+    num_workers: int,
+) -> DatasetPlan:
+    """Return the plan of one dataset.
+
+    Args:
+        name: the dataset's name.
+        spec: its part of the TrainingRun.
+        loader: `ray-data` or `torch`.
+        source: the files, or None for `read.use`.
+        measured: what a sample showed, or None for `read.use`.
+        room: memory for caches.
+        num_workers: number of workers.
+
+    Raises:
+        SpecError: when the cache that is asked for cannot serve this dataset.
+    """
+    field = f"spec.data.datasets.{name}"
+    num_bytes = int(measured.row_bytes * source.rows) if source and measured else None
+    size = measured.size(source.rows) if source and measured else None
+    if size is None:
+        cache, reason = _functions_cache(spec, loader, field)
+    elif spec.cache != "auto":
+        cache, reason = spec.cache, "asked for"
+    else:
+        cache, reason = _best_cache(spec, loader, size, room, num_workers)
+    if measured and not measured.keeps_rows:
+        _check_rows_may_change(cache, loader, spec, field)
+    return DatasetPlan(
+        name=name,
+        source=source,
+        use=_use(spec, field),
+        columns=spec.read.columns,
+        transforms=_transforms(spec, field),
+        augments=_augments(spec, field),
+        loader=loader,
+        cache=cache,
+        reason=reason,
+        shuffle=spec.shuffle,
+        split=spec.split,
+        feed=spec.feed,
+        num_bytes=num_bytes,
+        size=size,
+    )
+
+
+def _use(spec: DatasetSpec, field: str) -> Function | None:
+    if spec.read.use is None:
+        return None
+    options = tuple(sorted(spec.read.options.items()))
+    return Function(spec.read.use, f"{field}.read.use", options=options)
+
+
+def _transforms(spec: DatasetSpec, field: str) -> tuple[Function, ...]:
+    return tuple(
+        Function(
+            transform.use,
+            f"{field}.transforms[{position}].use",
+            transform.kind,
+            tuple(sorted(transform.options.items())),
+            transform.batch_size,
+        )
+        for position, transform in enumerate(spec.transforms)
+    )
+
+
+def _augments(spec: DatasetSpec, field: str) -> tuple[Function, ...]:
+    return tuple(
+        Function(
+            augment.use,
+            f"{field}.augment[{position}].use",
+            options=tuple(sorted(augment.options.items())),
+        )
+        for position, augment in enumerate(spec.augment)
+    )
+
+
+def _functions_cache(spec: DatasetSpec, loader: Loader, field: str) -> tuple[Cache, str]:
+    want = "a cache and loader ray-data: a function's dataset is run once and kept as objects"
+    if spec.cache == "none":
+        raise SpecError([Problem(f"{field}.cache", "none", want)])
+    if loader == "torch":
+        raise SpecError([Problem(f"{field}.read.use", spec.read.use, want)])
+    if spec.cache == "workers":
+        return "workers", "asked for"
+    return "objects", "a function's dataset is run once"
+
+
+def _best_cache(
+    spec: DatasetSpec, loader: Loader, size: Size, room: Room, num_workers: int
+) -> tuple[Cache, str]:
+    mode = spec.shuffle.mode
+    share = size if mode == "global" or not spec.split else size.part(1 / num_workers)
+    fits = share.most <= WORKER_SHARE * room.worker
+    # With the plain loader a worker may keep all rows, and find those of an epoch itself.
+    stays = mode in ("none", "local") or (loader == "torch" and mode == "global")
+    # Whatever is kept with Ray Data goes through the object store of the data's nodes first.
+    stored = loader == "torch" or size.most <= OBJECT_STORE_SHARE * room.object_store
+    if fits and stays and stored:
+        return "workers", f"{share.say()} a worker fit in its memory"
+    if loader == "torch":
+        if stays:
+            return "none", f"{share.say()} a worker do not fit in its memory"
+        return "none", f"with shuffle {mode} a worker's rows change each epoch"
+    if not stored:
+        return "none", f"{size.say()} do not fit in the object store of the data's nodes"
+    if mode == "global" and size.most > OBJECT_STORE_SHARE * room.node_store:
+        there = megabytes(room.node_store) if room.node_store else "not known yet"
+        where = f"the object store of each node with workers ({there})"
+        return "none", f"{size.say()} do not fit in {where}, where a global shuffle needs all rows"
+    return "objects", f"{size.say()} fit in the object store"
+
+
+def _check_rows_may_change(cache: Cache, loader: Loader, spec: DatasetSpec, field: str) -> None:
+    why = "a transform changes the number of rows, and the steps of an epoch must be known before"
+    if loader == "torch":
+        want = f"transforms that keep every row, or loader ray-data: {why}"
+        raise SpecError([Problem(f"{field}.transforms", "with loader torch", want)])
+    if cache == "none":
+        raise SpecError([Problem(f"{field}.cache", spec.cache, f"objects: {why} it ends")])

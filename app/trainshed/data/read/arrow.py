@@ -1,0 +1,95 @@
+"""Arrow tables as columns of numpy arrays; lists and tensors of one shape become one array."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from trainshed.data.read.columns import Array, Columns
+
+# How Ray Data marks tensor columns in files. Where Ray is not imported Arrow sees only what is
+# stored, and the field's metadata says the rest.
+EXTENSION_NAME = b"ARROW:extension:name"
+EXTENSION_METADATA = b"ARROW:extension:metadata"
+RAY_TENSORS = ("ray.data.arrow_tensor", "ray.data.arrow_tensor_v2")
+RAY_RAGGED_TENSORS = "ray.data.arrow_variable_shaped_tensor"
+
+
+def from_arrow(table: pa.Table) -> Columns:
+    """Return the columns of an Arrow table, views of it where Arrow allows.
+
+    Numbers that are missing become NaN, other values None, as numpy has no better word.
+    """
+    return {field.name: _column(field, table.column(field.name)) for field in table.schema}
+
+
+def _column(field: pa.Field, column: pa.ChunkedArray) -> Array:
+    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):  # no rows, or more than one chunk can hold
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], field.type)
+    name, metadata = _extension(field)
+    if isinstance(array, pa.FixedShapeTensorArray):
+        if array.type.permutation:
+            permuted: Array = array.to_numpy_ndarray()
+            return permuted
+        # Arrow's own conversion does not know all element types.
+        return _reshaped(array.storage, tuple(array.type.shape))
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if name in RAY_TENSORS:
+        return _reshaped(array, tuple(json.loads(metadata)))
+    if name == RAY_RAGGED_TENSORS:
+        return _ragged(array)
+    return _values(array)
+
+
+def _extension(field: pa.Field) -> tuple[str, bytes]:
+    if isinstance(field.type, pa.ExtensionType):
+        return field.type.extension_name, field.type.__arrow_ext_serialize__()
+    metadata = field.metadata or {}
+    return metadata.get(EXTENSION_NAME, b"").decode(), metadata.get(EXTENSION_METADATA, b"")
+
+
+def _values(array: pa.Array) -> Array:
+    """Return an array of shape (rows, ...); lists of unequal length give an array of arrays."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return _values(array.dictionary_decode())
+    if pa.types.is_fixed_size_list(kind) and not array.null_count:
+        return _rows_of(array, kind.list_size)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        lengths = pc.unique(pc.list_value_length(array))
+        if len(lengths) == 1 and lengths[0].is_valid:
+            return _rows_of(array, lengths[0].as_py())
+    values: Array = array.to_numpy(zero_copy_only=False)
+    return values
+
+
+def _rows_of(array: pa.Array, length: int) -> Array:
+    flat = _values(array.flatten())
+    if flat.dtype == object:  # lists of lists of unequal length, strings: one object a row
+        values: Array = array.to_numpy(zero_copy_only=False)
+        return values
+    return flat.reshape(len(array), length, *flat.shape[1:])
+
+
+def _reshaped(array: pa.Array, shape: tuple[int, ...]) -> Array:
+    return _values(array.flatten()).reshape(len(array), *shape)
+
+
+def _ragged(array: pa.StructArray) -> Array:
+    data, shapes = array.field("data"), array.field("shape").to_pylist()
+    tensors = [
+        np.asarray(_values(values.values)).reshape(shape)
+        for values, shape in zip(data, shapes, strict=True)
+    ]
+    if tensors and len({tensor.shape for tensor in tensors}) == 1:
+        return np.stack(tensors)
+    rows = np.empty(len(tensors), dtype=object)
+    rows[:] = tensors
+    return rows

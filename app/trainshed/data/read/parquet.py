@@ -1,0 +1,224 @@
+"""Parquet files as fragments: what is read on its own, with its rows counted before reading."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trainshed.data.order.files import File, Fragment, Source
+from trainshed.data.read.arrow import from_arrow
+from trainshed.data.read.rereading import Trouble
+from trainshed.faults import WorldError, is_passing
+from trainshed.patience import READS, Patience
+from trainshed_api.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from trainshed.data.read.columns import Columns
+    from trainshed.data.read.rereading import Opener
+
+# Neighbouring row groups of a file are one fragment up to this size: what the shuffle of blocks
+# moves, and large enough that reading it takes longer than finding it.
+FRAGMENT_BYTES = 16 * 2**20
+
+
+def open_source(
+    path: Path,
+    columns: Sequence[str],
+    field: str,
+    patience: Patience = READS,
+    opened: Opener = pa.OSFile,
+) -> Source:
+    """Read the footers of a file or of all `*.parquet` files of a folder.
+
+    Args:
+        path: a file or a folder.
+        columns: the columns that must be there; empty for all.
+        field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
+        patience: with the storage.
+        opened: opens a file.
+
+    Raises:
+        WorldError: when the storage does not give a footer.
+        SpecError: when the path, a file or a column is missing, a file is no parquet, or the files
+            do not fit together.
+    """
+    files = patience.read(lambda: _files(path, field))
+    footers = [(file, _footer(file, field, patience, opened)) for file in files]
+    schemas = [(file, footer.schema.to_arrow_schema()) for file, footer in footers]
+    for file, schema in schemas:
+        for column in columns:
+            if column not in schema.names:
+                known = ", ".join(schema.names)
+                raise SpecError([Problem(f"{field}.columns", column, f"one of {known} ({file})")])
+    for (file, schema), (other, other_schema) in pairwise(schemas):
+        _check_alike(file, schema, other, other_schema, columns, field)
+    digest = hashlib.sha256()
+    described: list[File] = []
+    fragments: list[Fragment] = []
+    for number, (file, footer) in enumerate(footers):
+        described.append(_file(file, path, footer))
+        digest.update(f"{file.name} {described[-1].bytes} {footer.num_rows}\n".encode())
+        fragments.extend(_fragments(str(file), number, footer))
+    if not fragments:
+        raise SpecError([Problem(f"{field}.path", str(path), "files with at least one row")])
+    return Source(tuple(fragments), tuple(described), schemas[0][1], digest.hexdigest())
+
+
+def read_fragment(
+    fragment: Fragment,
+    columns: Sequence[str],
+    chunk_rows: int,
+    patience: Patience = READS,
+    opened: Opener = pa.OSFile,
+) -> Iterator[Columns]:
+    """Yield the rows of a fragment in tables of `chunk_rows` rows; the last may be smaller.
+
+    Args:
+        fragment: to read.
+        columns: to read; empty for all.
+        chunk_rows: most rows of a table.
+        patience: with the storage.
+        opened: opens a file.
+
+    Raises:
+        DataError: naming the file and row groups when they cannot be decoded.
+        WorldError: naming them when the storage does not give them.
+    """
+    trouble, done = Trouble(fragment, patience, opened), 0
+    while True:
+        try:
+            for chunk in islice(_chunks(fragment, columns, chunk_rows, opened), done, None):
+                yield chunk
+                done += 1
+        except (OSError, pa.ArrowException) as error:
+            trouble.take(error)
+        else:
+            return
+
+
+def read_sample(
+    fragment: Fragment,
+    columns: Sequence[str],
+    rows: int,
+    patience: Patience = READS,
+    opened: Opener = pa.OSFile,
+) -> Columns:
+    """Return the first rows of a fragment without reading a whole row group where it is large.
+
+    Raises:
+        DataError: naming the file and row groups when they cannot be decoded.
+        WorldError: naming them when the storage does not give them.
+    """
+    groups, wanted = list(fragment.row_groups), list(columns) or None
+    trouble = Trouble(fragment, patience, opened)
+    while True:
+        try:
+            with opened(fragment.path) as raw, pq.ParquetFile(raw) as file:
+                first = next(file.iter_batches(rows, row_groups=groups, columns=wanted))
+                return from_arrow(pa.Table.from_batches([first]))
+        except (OSError, pa.ArrowException) as error:
+            trouble.take(error)
+
+
+def _chunks(
+    fragment: Fragment, columns: Sequence[str], chunk_rows: int, opened: Opener
+) -> Iterator[Columns]:
+    groups, wanted = list(fragment.row_groups), list(columns) or None
+    with opened(fragment.path) as raw, pq.ParquetFile(raw) as file:
+        if fragment.rows <= chunk_rows:
+            yield from_arrow(file.read_row_groups(groups, columns=wanted, use_threads=False))
+            return
+        for batch in file.iter_batches(
+            chunk_rows, row_groups=groups, columns=wanted, use_threads=False
+        ):
+            yield from_arrow(pa.Table.from_batches([batch]))
+
+
+def _files(path: Path, field: str) -> list[Path]:
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*.parquet") if _is_data(file, path))
+        if not files:
+            raise SpecError([Problem(f"{field}.path", str(path), "a folder with *.parquet files")])
+        return files
+    if not path.exists():
+        raise SpecError(
+            [Problem(f"{field}.path", str(path), "a parquet file or folder that exists")]
+        )
+    return [path]
+
+
+def _is_data(file: Path, root: Path) -> bool:
+    # Spark, Hive and Dask keep what is unfinished or not data under names with _ or a dot.
+    return file.is_file() and not any(
+        part.startswith(("_", ".")) for part in file.relative_to(root).parts
+    )
+
+
+def _footer(file: Path, field: str, patience: Patience, opened: Opener) -> pq.FileMetaData:
+    def read() -> pq.FileMetaData:
+        with opened(str(file)) as raw:
+            return pq.read_metadata(raw)
+
+    try:
+        return patience.read(read)
+    except (OSError, pa.ArrowException) as error:
+        if is_passing(error):
+            raise WorldError(f"{field}.path: {file}: {error}", "storage") from error
+        raise SpecError(
+            [Problem(f"{field}.path", str(file), f"a parquet file ({error})")]
+        ) from error
+
+
+def _file(file: Path, root: Path, footer: pq.FileMetaData) -> File:
+    groups = 0
+    for number in range(footer.num_row_groups):
+        info = footer.row_group(number)
+        groups = zlib.crc32(f"{info.num_rows} {info.total_byte_size}\n".encode(), groups)
+    name = file.name if file == root else file.relative_to(root).as_posix()
+    return File(path=name, bytes=file.stat().st_size, rows=footer.num_rows, groups=groups)
+
+
+def _check_alike(  # noqa: PLR0913, PLR0917 - two files and what to say of them
+    file: Path,
+    schema: pa.Schema,
+    other: Path,
+    other_schema: pa.Schema,
+    columns: Sequence[str],
+    field: str,
+) -> None:
+    for name in columns or sorted({*schema.names, *other_schema.names}):
+        one, two = (
+            str(each.field(name).type) if name in each.names else "no such column"
+            for each in (schema, other_schema)
+        )
+        if one != two:
+            want = f"the same column {name} in all files: {one} in {file}"
+            raise SpecError([Problem(f"{field}.path", f"{two} in {other}", want)])
+
+
+def _fragments(path: str, number: int, footer: pq.FileMetaData) -> list[Fragment]:
+    fragments: list[Fragment] = []
+    for group in range(footer.num_row_groups):
+        info = footer.row_group(group)
+        if not info.num_rows:
+            continue
+        last = fragments[-1] if fragments else None
+        if last and last.num_bytes + info.total_byte_size <= FRAGMENT_BYTES:
+            fragments[-1] = Fragment(
+                path,
+                number,
+                (*last.row_groups, group),
+                last.rows + info.num_rows,
+                last.num_bytes + info.total_byte_size,
+            )
+        else:
+            fragments.append(Fragment(path, number, (group,), info.num_rows, info.total_byte_size))
+    return fragments

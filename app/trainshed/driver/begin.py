@@ -1,0 +1,148 @@
+"""From a TrainingRun to the end of its next attempt: checked, resumed, claimed, run.
+
+The same on one machine and as the driver of a job in a cluster; a job joins its cluster first, and
+tells the controller, where there is one, whatever comes of it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainshed.faults import WorldError
+from trainshed.jobs.errors import ClusterError
+from trainshed.plan.preflight import Place, prepare
+from trainshed.records.identity import read_identity
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.loading import load_text
+from trainshed_api.names import ENV_HOME, ENV_SPEC, EXIT_INVALID, EXIT_SUCCEEDED, EXIT_TRY_AGAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trainshed.driver.push import Pusher
+    from trainshed.driver.signals import Stop
+    from trainshed_api.v1alpha1 import TrainingRun
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the user wants beyond the TrainingRun.
+
+    Args:
+        fresh: to start anew.
+        started: when this process began, seconds since 1970.
+        stop: what asks it to end.
+    """
+
+    fresh: bool
+    started: float
+    stop: Stop
+
+
+def begin(
+    run: TrainingRun, place: Place, beside: Path, wish: Wish, pusher: Pusher | None = None
+) -> int:
+    """Run the next attempt of a run and return the exit code.
+
+    Args:
+        run: as it was read.
+        place: where it runs.
+        beside: where an entrypoint's script may lie.
+        wish: of the user.
+        pusher: what tells a controller.
+
+    Raises:
+        SpecError: when it cannot be accepted; nothing was started.
+        AttemptHeldError: when another driver is at work.
+    """
+    prepared = prepare(run, place, beside)
+    # Not before: these import Ray, and whoever has a mistake to mend should not wait for it.
+    from trainshed.display.choice import choose_display
+    from trainshed.driver import launch, resume
+    from trainshed.driver.outset import Launch
+
+    if not wish.fresh:
+        resume.check_same_run(prepared)
+        if done := resume.finished(prepared):
+            print(f"{run.metadata.name} is finished: --fresh trains it again")
+            print(f"report: {done.report}", flush=True)
+            if pusher:
+                pusher.finished_before(done, str(prepared.folder.result))
+            return EXIT_SUCCEEDED
+    found, refused = resume.choose(prepared, place.home, wish.fresh)
+    prepared, changed = resume.keep_order(prepared, found)
+    number = place.identity.attempt if place.identity else None
+    attempt = prepared.folder.claim(prepared.spec_hash, wish.fresh, number)
+    display = choose_display(sys.stdout)
+    if pusher:  # not before: a driver that comes too late has nothing to say
+        pusher.start()
+    try:
+        notes = [*refused, *changed, *prepared.notes]
+        plan = Launch(prepared, place, found, notes, wish.started)
+        return launch.run(plan, attempt, display, wish.stop, pusher)
+    finally:
+        attempt.close()
+        display.close()
+
+
+def begin_job(settings: Sequence[str], wish: Wish) -> int:
+    """Run the TrainingRun that the environment holds, in the Ray cluster that this is a job of.
+
+    Args:
+        settings: "path=value" each, applied to it first.
+        wish: of the user.
+
+    Raises:
+        SpecError: when it cannot be accepted; no attempt was claimed.
+        AttemptHeldError: when another driver is at work; then nobody was told anything.
+    """
+    from trainshed.driver.push import Pusher, read_target
+    from trainshed.driver.verdict import Verdict
+    from trainshed.ray_seams.lost_nodes import LostNodes
+
+    identity = read_identity(os.environ)
+    if identity is None:
+        run, place = _join(settings, wish)
+        return begin(run, place, Path.cwd(), wish)
+    pusher = Pusher(identity.attempt, read_target(os.environ), wish.started, wish.stop)
+    pusher.lose = LostNodes().drop
+    try:
+        run, place = _join(settings, wish)
+        code = begin(run, place, Path.cwd(), wish, pusher)
+    except SpecError as error:
+        pusher.refused(str(error), EXIT_INVALID)
+        print(pusher.deliver(), flush=True)
+        raise
+    except (OSError, WorldError) as error:  # the storage, or the cluster
+        pusher.end(Verdict.crashed(error), EXIT_TRY_AGAIN, None)
+        print(pusher.deliver(), flush=True)
+        raise ClusterError(str(error), EXIT_TRY_AGAIN) from error
+    print(pusher.deliver(), flush=True)
+    return code
+
+
+def _join(settings: Sequence[str], wish: Wish) -> tuple[TrainingRun, Place]:
+    """Return the run of this job, and its cluster, which is joined."""
+    from trainshed.coordinator import start as actor
+    from trainshed.on_ray import ray_cluster
+
+    identity = read_identity(os.environ)
+    home = os.environ.get(ENV_HOME)
+    if not ray_cluster.in_cluster():
+        raise SpecError([Problem("RAY_ADDRESS", None, f"not set; {ENV_SPEC} is for Ray jobs")])
+    if not home:
+        want = "not set in this cluster; it names the folder on storage that all its nodes share"
+        raise SpecError([Problem(ENV_HOME, None, want)])
+    run = load_text(os.environ[ENV_SPEC], ENV_SPEC, settings)
+    ray_cluster.start(run.spec)
+    coordinator = None
+    if run.spec.train:
+        # Its process takes seconds to start, as the user's module takes to be imported here.
+        coordinator = actor.start(run.spec, wish.started)
+        coordinator.load()
+    cluster = ray_cluster.nodes(admitted=identity is not None)
+    return run, Place(Path(home).absolute(), True, cluster, identity, coordinator)

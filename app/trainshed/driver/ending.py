@@ -1,0 +1,119 @@
+"""How an attempt ended: result.json, report.html and the last event."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from trainshed.checkpoint import files as checkpoint
+from trainshed.coordinator.hub import Reported
+from trainshed.records import atomic
+from trainshed_api.progress import Finished, Seconds
+from trainshed_api.records import CheckpointRecord, ResultRecord
+
+if TYPE_CHECKING:
+    from trainshed.driver.verdict import Verdict
+    from trainshed.driver.watch import Driver
+    from trainshed.plan.preflight import Prepared
+    from trainshed.records.folder import Attempt
+
+
+def write_ending(
+    prepared: Prepared, attempt: Attempt, driver: Driver, verdict: Verdict, started: float
+) -> None:
+    """Write result.json and the report, and show the last event; what finds no room is said."""
+    from trainshed.report import write_report
+
+    result = _result(prepared, attempt, driver, verdict, started)
+    folder = prepared.folder
+    # What lies beside the attempts is the last one's to write.
+    superseded = driver.fenced or attempt.number != max(folder.attempts())
+    try:
+        if not superseded:
+            atomic.write_text(folder.result, result.model_dump_json(by_alias=True, indent=1))
+    except OSError as error:
+        driver.warn(f"no {folder.result}: {error}")
+    finished = Finished(
+        time=time.time(),
+        outcome=result.outcome,
+        message=result.message,
+        metrics=result.metrics,
+        seconds=result.seconds,
+        wall_seconds=result.wall_seconds,
+        goodput=result.goodput,
+        report=result.report,
+    )
+    driver.keep(finished)  # the report reads it
+    try:
+        if not superseded:
+            write_report(folder.path)
+    except OSError as error:
+        driver.warn(f"no {result.report}: {error}")
+        finished = finished.model_copy(update={"report": None})
+    if not superseded:
+        driver.sweep()
+    driver.close(finished)
+
+
+def _result(
+    prepared: Prepared, attempt: Attempt, driver: Driver, verdict: Verdict, started: float
+) -> ResultRecord:
+    view = driver.view
+    wall = time.time() - started
+    spent = dict(view.seconds) if view else {}
+    # What the driver did by itself, before the first look or since the last one.
+    alone = time.time() - (view.time if view else started)
+    bucket = "stopping" if view and view.groups else "starting"
+    spent[bucket] = spent.get(bucket, 0.0) + alone
+    ending = view.ending if view else None
+    known = _known(driver)
+    kept = known.checkpoint
+    return ResultRecord(
+        outcome=verdict.outcome,
+        epoch=known.epoch,
+        epochs=prepared.spec.epochs,
+        step=known.step,
+        metrics=dict(known.metrics),
+        seconds=Seconds.model_validate(spent),
+        wall_seconds=wall,
+        goodput=spent.get("training", 0.0) / wall,
+        samples_per_second=ending.rate if ending else None,
+        data_wait_percent=ending.data_wait_percent if ending else None,
+        checkpoint=CheckpointRecord(path=kept[0], epoch=kept[1], step=kept[2]) if kept else None,
+        best=_best(prepared),
+        attempt=attempt.number,
+        message=verdict.message,
+        finished_at=datetime.now(UTC),
+        report=str(prepared.folder.path / "report.html"),
+    )
+
+
+def _best(prepared: Prepared) -> CheckpointRecord | None:
+    """Return the best checkpoint that is kept, of all attempts since the last fresh one."""
+    wanted = prepared.spec.checkpoint.best
+    if wanted is None:
+        return None
+    folder = prepared.folder
+    parents = [folder.checkpoints(number) for number in folder.lineage()]
+    found = checkpoint.best(parents, wanted.metric, wanted.mode)
+    if found is None:
+        return None
+    path, manifest = found
+    position = manifest.position
+    return CheckpointRecord(path=str(path), epoch=position.epoch, step=position.step)
+
+
+def _known(driver: Driver) -> Reported:
+    """Return how far it came: what the loop counted, and what only events and reports say."""
+    view = driver.view
+    if view is None:
+        return Reported()
+    known = driver.told.then(view.reported)
+    if view.failure:
+        known = known.then(Reported(step=view.failure.step or None))
+    if view.ending is None:
+        return known
+    ending = view.ending
+    counted = Reported(ending.epoch or None, ending.step or None, ending.metrics, ending.checkpoint)
+    return known.then(counted)

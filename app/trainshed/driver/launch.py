@@ -1,0 +1,226 @@
+"""One attempt of a prepared run: starts Ray, fits, watches, writes the result."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Literal
+
+from trainshed.checkpoint import ray_snapshot
+from trainshed.driver import entrypoint, output
+from trainshed.driver.ending import write_ending
+from trainshed.driver.provenance import run_record
+from trainshed.driver.signals import FENCED, Stop, on_stop
+from trainshed.driver.verdict import Verdict
+from trainshed.driver.watch import Driver
+from trainshed.on_ray import ray_cluster
+from trainshed.plan.capacity import group_label, worker_label, worker_resources
+from trainshed.plan.unheeded import find_unheeded
+from trainshed.records import atomic
+from trainshed_api.names import (
+    EXIT_APPLICATION,
+    EXIT_INTERRUPTED,
+    EXIT_SUCCEEDED,
+    EXIT_TERMINATED,
+    EXIT_TRY_AGAIN,
+)
+from trainshed_api.progress import WarningEvent
+from trainshed_api.quantity import parse_cores
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import ray
+    from ray.train.backend import BackendConfig
+
+    from trainshed.coordinator.client import Client
+    from trainshed.display.choice import Display
+    from trainshed.driver.outset import Launch
+    from trainshed.driver.push import Pusher
+    from trainshed.on_ray.trainer import Trainer
+    from trainshed.plan.preflight import Prepared
+    from trainshed.records.folder import Attempt
+    from trainshed.worker.job import Job
+
+# Worker groups that may be lost in one attempt before it counts as failed.
+MAX_WORKER_LOSSES = 10
+
+
+def run(
+    launch: Launch,
+    attempt: Attempt,
+    display: Display,
+    stop: Stop,
+    pusher: Pusher | None = None,
+) -> int:
+    """Run one claimed attempt and return the exit code."""
+    prepared = launch.prepared
+    record = run_record(prepared, launch.place.home)
+    text = record.model_dump_json(by_alias=True, indent=1)
+    # The run's is that of its last attempt; what an earlier one ran with stays with that.
+    for file in (prepared.folder.record, attempt.folder / prepared.folder.record.name):
+        atomic.write_text(file, text)
+    with on_stop(stop), output.kept(attempt.folder / "driver.log"):
+        driver = Driver(launch.prepared, attempt, display, stop, pusher)
+        try:
+            if prepared.command:
+                verdict = entrypoint.follow(launch, attempt, driver, stop)
+            else:
+                verdict = _fit(launch, attempt, driver)
+        except Exception as error:
+            verdict = Verdict.crashed(error)
+        write_ending(launch.prepared, attempt, driver, verdict, launch.started)
+        if verdict.traceback:
+            print(verdict.traceback, file=sys.stderr)
+    code = _exit_code(verdict, stop)
+    if pusher:
+        pusher.end(verdict, code, str(prepared.folder.result))
+    return code
+
+
+def _exit_code(verdict: Verdict, stop: Stop) -> int:
+    if verdict.outcome == "Succeeded":
+        return EXIT_SUCCEEDED
+    if verdict.outcome == "Failed":
+        return EXIT_APPLICATION
+    return {"Interrupted": EXIT_INTERRUPTED, FENCED: EXIT_TRY_AGAIN}.get(
+        stop.reason or "", EXIT_TERMINATED
+    )
+
+
+def _fit(launch: Launch, attempt: Attempt, driver: Driver) -> Verdict:
+    from trainshed.coordinator import start as actor
+    from trainshed.data.feed.feeder import Limits
+
+    prepared = launch.prepared
+    spec = prepared.spec
+    job = make_job(launch, attempt)
+    if launch.resume_from:
+        ray_snapshot.seed(job.checkpoints, launch.resume_from)
+    ray_cluster.start(spec)
+    cluster = ray_cluster.nodes(admitted=launch.place.identity is not None)
+    data_labels, ignored = group_label(spec.data.placement, cluster)
+    worker_labels = worker_label(spec, cluster)
+    notes = [*launch.notes, *([f"spec.data.placement: {ignored}"] if ignored else [])]
+    for note in notes:
+        driver.show(WarningEvent(time=time.time(), message=note))
+    limits = Limits(spec.data.cpus, tuple(data_labels.items()))
+    coordinator = launch.place.coordinator or actor.start(spec, launch.started)
+    feeding = coordinator.feed(job.plans, limits)
+    if job.users_resume:
+        coordinator.report(ray_snapshot.reported_at(job.users_resume), [])
+    fitting = _Fitting(make_trainer(job, prepared, coordinator, worker_labels), feeding)
+    fitting.start()
+    return driver.watch(coordinator, fitting)
+
+
+class _Fitting(threading.Thread):
+    """Waits for the end in a thread of its own: the driver goes on looking how it goes."""
+
+    def __init__(self, trainer: Trainer, feeding: ray.ObjectRef[None]) -> None:
+        super().__init__(name=ray_cluster.AT_WORK, daemon=True)
+        self._trainer = trainer
+        self._feeding = feeding
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        import ray
+
+        try:
+            ray.get(self._feeding)
+            self._trainer.fit()
+        except Exception as error:
+            self.error = error
+
+
+def _backend(framework: Literal["torch"], gpus: int) -> BackendConfig:
+    """Return how the workers of a framework come together."""
+    assert framework == "torch"  # the contract knows no other yet
+    if gpus:
+        from trainshed.on_ray.nccl import NcclConfig
+
+        return NcclConfig()
+    from trainshed.on_ray.process_group import GlooConfig
+
+    return GlooConfig()
+
+
+def make_job(launch: Launch, attempt: Attempt) -> Job:
+    """Return what the workers are told."""
+    from trainshed.checkpoint.files import MANIFEST
+    from trainshed.worker.job import Job
+
+    prepared = launch.prepared
+    spec = prepared.spec
+    assert spec.train
+    resume = launch.resume_from
+    ours = resume is not None and (resume / MANIFEST).exists()
+    return Job(
+        name=prepared.run.metadata.name,
+        train=spec.train,
+        attempt=attempt.number,
+        folder=attempt.folder,
+        resume_from=resume if ours else None,
+        users_resume=None if ours else resume,
+        spec_hash=prepared.spec_hash,
+        epochs=spec.epochs,
+        batch_size=spec.batch_size,
+        precision=spec.precision,
+        seed=spec.seed,
+        reproducible=spec.reproducible,
+        threads=max(1, int(parse_cores(spec.workers.resources.cpu))),
+        checkpoint=spec.checkpoint,
+        plans=prepared.plans,
+        unheeded=find_unheeded(spec),
+    )
+
+
+def make_trainer(
+    job: Job, prepared: Prepared, coordinator: Client, labels: Mapping[str, str]
+) -> Trainer:
+    """Return Ray's trainer for a job.
+
+    Args:
+        job: what the workers are told.
+        prepared: the run.
+        coordinator: of it.
+        labels: of the nodes on which the workers run.
+    """
+    from ray.train.v2.api.config import (
+        CheckpointConfig,
+        FailureConfig,
+        LoggingConfig,
+        RunConfig,
+        ScalingConfig,
+    )
+
+    from trainshed.on_ray.trainer import Trainer
+    from trainshed.worker.process import Worker
+
+    spec = prepared.spec
+    resources = spec.workers.resources
+    best = spec.checkpoint.best
+    return Trainer(
+        coordinator,
+        train_loop_per_worker=Worker(job, coordinator),
+        backend_config=_backend(spec.framework, resources.gpu),
+        train_loop_config=dict(spec.config),
+        scaling_config=ScalingConfig(
+            num_workers=spec.workers.count,
+            use_gpu=resources.gpu > 0,
+            resources_per_worker=worker_resources(spec),
+            label_selector=dict(labels) or None,
+        ),
+        run_config=RunConfig(
+            name=job.checkpoints.name,
+            storage_path=str(job.folder),
+            failure_config=FailureConfig(max_failures=MAX_WORKER_LOSSES),
+            checkpoint_config=CheckpointConfig(
+                num_to_keep=spec.checkpoint.keep,
+                checkpoint_score_attribute=best.metric if best else None,
+                checkpoint_score_order=best.mode if best else "max",
+            ),
+            logging_config=LoggingConfig(log_level="ERROR"),
+        ),
+    )

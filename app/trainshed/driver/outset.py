@@ -1,0 +1,31 @@
+"""What is settled when an attempt sets out: the run, where it runs, and where it goes on from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from trainshed.plan.preflight import Place, Prepared
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What one attempt needs beside the prepared run.
+
+    Args:
+        prepared: the run.
+        place: where it runs.
+        resume_from: checkpoint of an earlier attempt, or None.
+        notes: lines to show first.
+        started: when this process began, seconds since 1970.
+    """
+
+    prepared: Prepared
+    place: Place
+    resume_from: Path | None
+    notes: Sequence[str]
+    started: float

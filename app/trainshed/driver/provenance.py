@@ -1,0 +1,64 @@
+"""run.json: what ran, from which spec, code and data."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import subprocess
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from trainshed import __version__
+from trainshed_api.records import DataRecord, GitState, MachineRecord, RunRecord
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trainshed.plan.preflight import Prepared
+
+
+def run_record(prepared: Prepared, home: Path) -> RunRecord:
+    """Return the record of a run that is about to start."""
+    machine = prepared.machine
+    return RunRecord(
+        name=prepared.run.metadata.name,
+        spec_hash=prepared.spec_hash,
+        spec=prepared.spec.to_dict(),
+        versions={
+            "python": platform.python_version(),
+            "ray": importlib.metadata.version("ray"),
+            "torch": importlib.metadata.version("torch"),
+            "trainshed": __version__,
+        },
+        git=git_state(home),
+        machine=MachineRecord(cpus=machine.cpus, memory_bytes=machine.memory, gpus=machine.gpus),
+        data={
+            name: DataRecord(
+                rows=plan.source.rows,
+                bytes=sum(fragment.num_bytes for fragment in plan.source.fragments),
+                files=len(plan.source.files),
+                fingerprint=plan.source.fingerprint,
+            )
+            for name, plan in prepared.plans.items()
+            if plan.source
+        },
+        created_at=datetime.now(UTC),
+    )
+
+
+def git_state(folder: Path) -> GitState | None:
+    """Return the commit of the folder; None where it is in no repository or git is not there."""
+    commit = _git(folder, "rev-parse", "HEAD")
+    if commit is None:
+        return None
+    return GitState(commit=commit, dirty=bool(_git(folder, "status", "--porcelain")))
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()

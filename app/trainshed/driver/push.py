@@ -1,0 +1,258 @@
+"""Tells the controller how an attempt does, and obeys its answer: the only way it reaches a driver.
+
+A controller that is away is no reason to stop: the next snapshot says all that it missed.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import ValidationError
+
+from trainshed.driver.signals import FENCED
+from trainshed_api.names import (
+    ENV_PROGRESS_TOKEN,
+    ENV_PROGRESS_URL,
+    EXIT_SUCCEEDED,
+    SNAPSHOT_LINE,
+)
+from trainshed_api.progress import CheckpointSaved, Progress, Seconds
+from trainshed_api.snapshot import MAX_TRACEBACK, Answer, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from trainshed.driver.signals import Stop
+    from trainshed.driver.verdict import Verdict
+    from trainshed_api.progress import AnyEvent
+    from trainshed_api.records import ResultRecord
+
+log = logging.getLogger("trainshed.driver.push")
+
+SECONDS_FOR_A_POST = 5.0
+MAX_ANSWER_BYTES = 64 * 1024
+GONE = 410
+
+Reply = Answer | Literal["gone"] | None
+# The controller is beside us in the cluster: a proxy for the world outside is not asked.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds.
+
+    Args:
+        between: posts while nothing changes but the step.
+        apart: posts, however fast things happen: a checkpoint at each step must flood nobody.
+        after_a_loss: posts for a while after workers were lost: Kubernetes may not know yet why.
+        shaken: how long that while is.
+        last: for which an end is told to a controller that does not answer.
+        terminated: the same, for a driver that a signal has ended and that is killed soon.
+    """
+
+    between: float = 5.0
+    apart: float = 0.5
+    after_a_loss: float = 1.0
+    shaken: float = 20.0
+    last: float = 60.0
+    terminated: float = 10.0
+
+
+DEFAULT_TIMING = Timing()
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where snapshots go, and the token that may write them."""
+
+    url: str
+    token: str
+
+    def post(self, snapshot: Snapshot) -> Reply:
+        """Return the answer, "gone" when another attempt has taken over, None for no answer."""
+        request = urllib.request.Request(
+            self.url,
+            data=snapshot.to_payload().encode(),
+            headers={
+                "Authorization": f"Bearer {self.token}",
+                "Content-Type": "application/json",
+            },
+        )
+        try:
+            with _OPENER.open(request, timeout=SECONDS_FOR_A_POST) as response:
+                return Answer.model_validate_json(response.read(MAX_ANSWER_BYTES) or b"{}")
+        except urllib.error.HTTPError as error:
+            error.close()
+            return "gone" if error.code == GONE else None
+        except (OSError, ValidationError):  # not there, too slow, or not ours
+            return None
+
+
+def read_target(environment: Mapping[str, str]) -> Target | None:
+    """Return where this driver's snapshots go; None where nobody wants them."""
+    url = environment.get(ENV_PROGRESS_URL)
+    return Target(url, environment.get(ENV_PROGRESS_TOKEN, "")) if url else None
+
+
+class Pusher:
+    """The snapshot of one attempt, posted by a thread of its own from its start to its end.
+
+    Args:
+        attempt: its number.
+        target: None only keeps the snapshot.
+        started: when the driver's process began, seconds since 1970.
+        stop: what a stop of the controller's is said to.
+        timing: of the posts.
+    """
+
+    def __init__(
+        self,
+        attempt: int,
+        target: Target | None,
+        started: float,
+        stop: Stop,
+        timing: Timing = DEFAULT_TIMING,
+    ) -> None:
+        self._timing = timing
+        self._snapshot = Snapshot(time=time.time(), attempt=attempt, host=socket.gethostname())
+        self._target = target
+        self._started = started
+        self._stop = stop
+        self.lose: Callable[[tuple[str, ...]], None] = lambda _: None
+        """What is done about Pods that the controller says are gone; set before the start."""
+        self._shaken_until = 0.0
+        self._seconds: Mapping[str, float] = {}
+        self._changed = threading.Condition()
+        self._urgent = True
+        self._over = False
+        self._thread = threading.Thread(target=self._push, name="push", daemon=True)
+
+    def start(self) -> None:
+        """Begin to tell how it goes."""
+        if self._target:
+            self._thread.start()
+
+    def show(self, event: AnyEvent) -> None:
+        """Take an event in; what changes the state of the run is told at once."""
+        with self._changed:
+            before, self._snapshot = self._snapshot, self._snapshot.after(event)
+            first_step = isinstance(event, Progress) and before.progress is None
+            lost = before.workers_lost != self._snapshot.workers_lost
+            if lost:
+                self._shaken_until = time.monotonic() + self._timing.shaken
+            if (
+                first_step
+                or lost
+                or isinstance(event, CheckpointSaved)
+                or before.state != self._snapshot.state
+            ):
+                self._urgent = True
+                self._changed.notify()
+
+    def measure(self, seconds: Mapping[str, float]) -> None:
+        """Take in where the time went until now."""
+        with self._changed:
+            self._seconds = seconds
+
+    def place(self, hosts: tuple[str, ...]) -> None:
+        """Take in on which hosts the workers run, which is told at once."""
+        with self._changed:
+            if hosts != self._snapshot.hosts:
+                self._snapshot = self._snapshot.model_copy(update={"hosts": hosts})
+                self._urgent = True
+                self._changed.notify()
+
+    def end(self, verdict: Verdict, exit_code: int, result: str | None) -> None:
+        """Take in how the attempt ended."""
+        self._finish(
+            state="Ended",
+            outcome=verdict.outcome,
+            cause=verdict.cause,
+            exit_code=exit_code,
+            message=self._snapshot.message or verdict.message,
+            traceback=(verdict.traceback or "")[-MAX_TRACEBACK:],
+            result=result,
+        )
+
+    def refused(self, message: str, exit_code: int) -> None:
+        """Take in that the run cannot be accepted."""
+        self._finish(**dict(self._snapshot.refused(message, exit_code)))
+
+    def finished_before(self, result: ResultRecord, path: str) -> None:
+        """Take in that an earlier attempt has finished the run, and left its result there."""
+        self._finish(
+            state="Ended",
+            outcome=result.outcome,
+            exit_code=EXIT_SUCCEEDED,
+            message=f"finished by attempt {result.attempt}",
+            metrics=dict(result.metrics),
+            checkpoint=result.checkpoint,
+            result=path,
+            report=result.report,
+        )
+
+    def deliver(self) -> str:
+        """Tell the end until it is heard, but not for ever; return the line for the log."""
+        if self._target and self._stop.reason != FENCED:
+            signalled = self._stop.signalled
+            patience = self._timing.terminated if signalled else self._timing.last
+            deadline = time.monotonic() + patience
+            while self._target.post(self._next()) is None and time.monotonic() < deadline:
+                time.sleep(self._timing.apart)
+        return SNAPSHOT_LINE + self._next().to_payload()
+
+    def _finish(self, **changes: object) -> None:
+        with self._changed:
+            self._over = True
+            self._changed.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._snapshot = self._snapshot.model_copy(update=changes)
+
+    def _push(self) -> None:
+        assert self._target
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._urgent or self._over, self._seconds_between())
+                # The end is told by deliver(), once all is known of it.
+                if self._over or self._snapshot.state == "Ended":
+                    return
+                self._urgent = False
+            reply = self._target.post(self._next())
+            if reply == "gone":
+                self._stop.order(FENCED, 0.0)
+                return
+            if reply and reply.stop:
+                self._stop.order(reply.stop.reason, reply.stop.grace_seconds)
+            if reply and reply.gone:
+                self._tell_of_loss(reply.gone)
+            time.sleep(self._timing.apart)
+
+    def _tell_of_loss(self, pods: tuple[str, ...]) -> None:
+        try:
+            self.lose(pods)
+        except Exception:  # whatever it is, who tells of a run and hears of its stop goes on
+            log.exception("cannot tell that %s are gone", ", ".join(pods))
+
+    def _seconds_between(self) -> float:
+        is_shaken = time.monotonic() < self._shaken_until
+        return self._timing.after_a_loss if is_shaken else self._timing.between
+
+    def _next(self) -> Snapshot:
+        """Return the snapshot as it is told now."""
+        with self._changed:
+            now = time.time()
+            changes: dict[str, object] = {"time": now, "sequence": self._snapshot.sequence + 1}
+            if self._snapshot.state != "Ended":
+                changes["seconds"] = Seconds.model_validate(dict(self._seconds))
+                changes["wall_seconds"] = now - self._started
+            self._snapshot = self._snapshot.model_copy(update=changes)
+            return self._snapshot

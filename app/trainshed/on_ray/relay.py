@@ -1,0 +1,199 @@
+"""Passes on what users report to Ray Train, from Ray Train's own processes to the coordinator.
+
+For functions that never ask for `trainshed.current()`, and for scripts that start Ray Train by
+themselves. Nothing here may raise: Ray Train ends a run whose callback does. The interfaces of
+callbacks are private to Ray 2.60 (the pinned release); tests/app/on_ray/test_relay.py holds them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import ray
+import ray.train
+from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
+from ray.train.v2._internal.execution.callback import (
+    ControllerCallback,
+    ReportCallback,
+    TrainContextCallback,
+    WorkerGroupCallback,
+)
+from ray.train.v2._internal.execution.failure_handling import FailureDecision
+
+from trainshed.checkpoint.files import is_ours
+from trainshed.coordinator.client import Client
+from trainshed.coordinator.reports import events_of, reported
+from trainshed.ray_seams.quiet import quiet
+from trainshed.worker import passes
+from trainshed.worker.meter import CHECKPOINTING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from ray.train.v2._internal.execution.context import TrainRunContext
+    from ray.train.v2._internal.execution.training_report import _TrainingReport
+    from ray.train.v2._internal.execution.worker_group import WorkerGroup
+    from ray.train.v2._internal.execution.worker_group.poll import WorkerGroupPollStatus
+    from ray.train.v2.api.result import Result
+
+# Where a script's callbacks find the coordinator of its run: <namespace>/<name of the actor>.
+ENV_COORDINATOR = "TRAINSHED_COORDINATOR"
+
+logger = logging.getLogger(__name__)
+
+
+class Line:
+    """The way to the coordinator from any process of the run.
+
+    Args:
+        coordinator: None looks it up by the name in this process's environment when it is first
+            needed, which may be in another process than this one.
+    """
+
+    def __init__(self, coordinator: Client | None = None) -> None:
+        self._coordinator = coordinator
+        self._name = os.environ.get(ENV_COORDINATOR, "")
+
+    def call(self, say: Callable[[Client], None]) -> None:
+        """Say something to the coordinator; whatever goes wrong is logged and over."""
+        try:
+            if self._coordinator is None:
+                namespace, _, name = self._name.partition("/")
+                self._coordinator = Client(ray.get_actor(name, namespace))
+            say(self._coordinator)
+        except Exception:  # Ray Train would end the run for it
+            logger.exception("a report was not passed on")
+
+
+class ReportRelay(ReportCallback):
+    """Tells the coordinator what the user's code reports; runs in Ray Train's controller.
+
+    Args:
+        coordinator: of the run.
+    """
+
+    def __init__(self, coordinator: Client | None = None) -> None:
+        self._line = Line(coordinator)
+
+    def after_report(
+        self, training_report: _TrainingReport, metrics: Sequence[Mapping[str, object]]
+    ) -> None:
+        """Pass rank 0's report on, unless it is one that the runtime made."""
+
+        def say(coordinator: Client) -> None:
+            checkpoint = training_report.checkpoint
+            path = checkpoint.path if checkpoint else None
+            if path and is_ours(Path(path).name):
+                return
+            # First of all, because the driver may end a run that was asked to stop at its report.
+            if path and (done := coordinator.passes()):
+                passes.write(Path(path), done)
+            report = reported(metrics[0], path)
+            if events := events_of(report, time.time()):
+                coordinator.report(report, events)
+
+        self._line.call(say)
+
+
+class HeldUp(TrainContextCallback):
+    """Measures how long training stands still for a user's checkpoint; runs in each worker.
+
+    Args:
+        coordinator: of the run.
+    """
+
+    def __init__(self, coordinator: Client | None = None) -> None:
+        self._line = Line(coordinator)
+        self._reporting: int | None = None
+
+    @contextlib.contextmanager
+    def on_report(self) -> Iterator[None]:
+        """Remember the thread that reports: it is the one that trains."""
+        self._reporting = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._reporting = None
+
+    @contextlib.contextmanager
+    def on_checkpoint_transfer(self) -> Iterator[None]:
+        """Measure a transfer, unless it is made in a thread of its own while training goes on."""
+        began = time.perf_counter()
+        yield
+        seconds = time.perf_counter() - began
+
+        def say(coordinator: Client) -> None:
+            if ray.train.get_context().get_world_rank() == 0:
+                coordinator.hold(CHECKPOINTING, seconds)
+
+        if threading.get_ident() == self._reporting:
+            self._line.call(say)
+
+
+class ScriptRelay(ReportRelay, WorkerGroupCallback, ControllerCallback):
+    """A ReportRelay that also says when a script's workers begin, are lost and end.
+
+    Ray Train makes it in the script's process, because RAY_TRAIN_CALLBACKS names it, and sends it
+    to its controller.
+    """
+
+    def __init__(self, coordinator: Client | None = None) -> None:
+        super().__init__(coordinator)
+        self._lost = ""
+
+    def after_worker_group_training_start(self, worker_group: WorkerGroup) -> None:  # noqa: ARG002
+        """Say that the workers begin."""
+        self._line.call(lambda coordinator: coordinator.begin())
+
+    def after_worker_group_poll_status(self, worker_group_status: WorkerGroupPollStatus) -> None:
+        """Remember why workers were lost."""
+        errors = worker_group_status.errors
+        if errors:
+            ranks = ", ".join(str(rank) for rank in sorted(errors))
+            self._lost = f"lost worker {ranks}: {first_line(next(iter(errors.values())))}"
+
+    def before_controller_execute_failure_decision(self, failure_decision: FailureDecision) -> None:
+        """Say that workers were lost when they are to start again."""
+        message, self._lost = self._lost or "lost the workers", ""
+        if failure_decision == FailureDecision.RETRY:
+            self._line.call(lambda coordinator: coordinator.lose(message))
+
+    def after_controller_finish(self, result: Result) -> None:  # noqa: ARG002
+        """Say that training is over."""
+        self._line.call(lambda coordinator: coordinator.end())
+
+
+class QuietController(ControllerCallback):
+    """Keeps Ray Train's controller from the console: the run's events say what it would.
+
+    On a busy machine it prints whole tracebacks of requests that were late and are repeated.
+    """
+
+    def after_controller_start(self, train_run_context: TrainRunContext) -> None:  # noqa: ARG002
+        """Let only its log files have what it says."""
+        quiet("ray.train", logging.CRITICAL)
+
+
+class NoCleaner(ControllerCallback):
+    """Keeps Ray Train from starting a PlacementGroupCleaner; for Ray without a dashboard.
+
+    The cleaner asks the dashboard each second whether the controller lives, and without one it can
+    only complain, each second. Must come before Ray Train's own callbacks.
+    """
+
+    def after_controller_start(self, train_run_context: TrainRunContext) -> None:  # noqa: ARG002
+        """Make the cleaner's hooks do nothing in this process, the controller's own."""
+        for hook in ("after_controller_start", "after_worker_group_start"):
+            setattr(PlacementGroupCleanerCallback, hook, lambda *_: None)
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line that an error says, else its type."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,68 @@
+"""What `ray.train.get_dataset_shard` gives, and which passes lie behind a user's checkpoint.
+
+Light on purpose, like failures.py: what a worker needs is imported in the worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from ray.train.v2._internal.execution.callback import TrainContextCallback, WorkerGroupCallback
+
+from trainshed.on_ray.relay import Line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ray.data import DataIterator
+    from ray.train.v2._internal.data_integration.interfaces import DatasetShardMetadata
+    from ray.train.v2._internal.execution.worker_group.worker import Worker as TrainWorker
+
+    from trainshed.coordinator.client import Client
+
+
+class Shards(WorkerGroupCallback):
+    """Gives each worker its provider of shards."""
+
+    def before_init_train_context(self, workers: list[TrainWorker]) -> dict[str, list[object]]:
+        """Return the providers, one a worker."""
+        return {"dataset_shard_provider": [ShardProvider() for _ in workers]}
+
+
+class ShardProvider:
+    """Asks the worker's run for its shards."""
+
+    def get_dataset_shard(self, dataset_info: DatasetShardMetadata) -> DataIterator:
+        """Return the shard.
+
+        Raises:
+            KeyError: when the spec has no such dataset.
+        """
+        from trainshed.worker.active import running
+
+        run = running()
+        assert run
+        return run.own_loop.shard(dataset_info.dataset_name)
+
+
+class PassKeeper(TrainContextCallback):
+    """Says which passes lie behind each report of rank 0, before it is made.
+
+    Args:
+        coordinator: of the run.
+    """
+
+    def __init__(self, coordinator: Client) -> None:
+        self._line = Line(coordinator)
+
+    @contextlib.contextmanager
+    def on_report(self) -> Iterator[None]:
+        """Say it before the report goes out: the controller asks when the report arrives."""
+        from trainshed.worker.active import running
+
+        run = running()
+        if run and run.rank == 0 and run.own_loop.passes.done:
+            done = dict(run.own_loop.passes.done)
+            self._line.call(lambda coordinator: coordinator.keep_passes(done))
+        yield

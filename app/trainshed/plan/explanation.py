@@ -1,0 +1,97 @@
+"""A prepared run in words: what is read, transformed, kept, fed and asked of Ray. Pure."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from trainshed.data.order.split import training_split
+from trainshed.plan.memory import kept_of
+from trainshed_api.quantity import parse_cores
+
+# The compute capability from which on GPUs have TensorFloat32.
+AMPERE = (8, 0)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.plan.preflight import Prepared
+
+
+def explain_lines(
+    prepared: Prepared, capabilities: Sequence[tuple[int, int]] = ()
+) -> Iterator[str]:
+    """Yield the lines of the explanation.
+
+    Args:
+        prepared: the run.
+        capabilities: compute capability of each GPU of this machine, if the run is to use them.
+    """
+    spec = prepared.spec
+    workers = spec.workers
+    yield f"{prepared.run.metadata.name}: {spec.train or ' '.join(spec.entrypoint or ())}"
+    yield f"  spec {prepared.spec_hash[:8]}, storage {prepared.folder.path}"
+    cpus = parse_cores(workers.resources.cpu)
+    yield (
+        f"asked of Ray: {workers.count} workers x {cpus:g} CPUs, {workers.resources.gpu} GPUs"
+        f"{' in group ' + workers.group if workers.group else ''}; {spec.data.cpus} CPUs for data"
+        f" in group {spec.data.placement or 'any'}"
+    )
+    total = math.ceil(workers.count * cpus) + spec.data.cpus
+    yield f"on this machine: Ray with {total} logical CPUs on {prepared.machine.cpus} cores"
+    for plan in prepared.plans.values():
+        yield f"dataset {plan.name}:"
+        for step in _steps(plan, spec.batch_size, workers.count):
+            yield f"  {step}"
+    for note in prepared.notes:
+        yield f"note: {note}"
+    if spec.precision == "float32" and capabilities and min(capabilities) >= AMPERE:
+        yield (
+            "recommended: precision: tensorfloat32, which these GPUs multiply several times as "
+            "fast as float32; or bfloat16"
+        )
+
+
+def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str]:
+    if plan.source:
+        files = f"{len(plan.source.files)} files, {len(plan.source.fragments)} fragments"
+        yield f"read      {plan.source.rows} rows from {files}"
+    elif plan.use:
+        yield f"read      {plan.use.use}"
+    if plan.shuffle.mode == "files":
+        yield "shuffle   files, other in each epoch"
+    for function in plan.transforms:
+        yield f"transform {function.use} ({function.kind})"
+    size = f", {plan.size.say()} in all" if plan.size else ""
+    yield f"cache     {plan.cache}: {plan.reason}{size}"
+    yield from _memory(plan, num_workers)
+    if plan.shuffle.mode in ("blocks", "global"):
+        yield f"shuffle   {plan.shuffle.mode}, other in each epoch"
+    yield f"split     {'each worker its share' if plan.split else 'every worker all rows'}"
+    if plan.shuffle.mode == "local":
+        yield f"shuffle   local, {plan.shuffle.buffer_size} rows a window, other in each epoch"
+    for function in plan.augments:
+        where = "in the worker" if plan.augments_in_worker else "on the data's CPUs"
+        yield f"augment   {function.use} {where}"
+    if plan.rows is not None:
+        last, split = plan.feed.last_batch, plan.split
+        steps = training_split(plan.rows, batch_size, num_workers, last, split).steps
+        yield f"batch     {steps} steps of {batch_size} rows over {num_workers} workers"
+    dtypes = dict(plan.feed.dtypes) or "as they are"
+    yield f"feed      {plan.feed.prefetch_batches} batches ahead, dtypes {dtypes}"
+
+
+def _memory(plan: DatasetPlan, num_workers: int) -> Iterator[str]:
+    """Yield what is kept where; several workers on a node share what lies in its object store."""
+    kept = kept_of(plan, num_workers)
+    if kept is None:
+        return
+    places = {
+        "in the object stores of the data's nodes": kept.store,
+        "at once in that of a node with a worker": kept.pinned(1),
+        "in each worker": kept.worker,
+    }
+    for place, size in places.items():
+        if size.most:
+            yield f"memory    {size.say()} {place}"

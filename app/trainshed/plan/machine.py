@@ -1,0 +1,81 @@
+"""What this machine has, and whether a run fits it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainshed.data.order.size import Room, WorkerNode
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.quantity import parse_bytes, parse_cores
+
+if TYPE_CHECKING:
+    from trainshed_api.v1alpha1 import TrainingRunSpec
+
+# Ray's own default: the share of memory that its object store takes.
+OBJECT_STORE_SHARE = 0.3
+
+
+@dataclass(frozen=True)
+class Machine:
+    """CPUs, memory in bytes, GPUs."""
+
+    cpus: int
+    memory: int
+    gpus: int
+
+
+def this_machine(wants_gpus: bool) -> Machine:
+    """Return what this machine has; GPUs are only looked for when somebody wants them."""
+    gpus = 0
+    if wants_gpus:
+        import torch
+
+        gpus = torch.cuda.device_count()
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return Machine(len(os.sched_getaffinity(0)), pages, gpus)
+
+
+def gpu_capabilities() -> list[tuple[int, int]]:
+    """Return the compute capability of each of this machine's GPUs; takes a second of a start."""
+    import torch
+
+    return [torch.cuda.get_device_capability(gpu) for gpu in range(torch.cuda.device_count())]
+
+
+def check_fits(spec: TrainingRunSpec, machine: Machine) -> None:
+    """Refuse workers that this machine cannot hold.
+
+    Raises:
+        SpecError: with what the machine has.
+    """
+    workers, resources = spec.workers, spec.workers.resources
+    problems = []
+    cpus = workers.count * parse_cores(resources.cpu)
+    if cpus > machine.cpus:
+        want = f"at most the {machine.cpus} CPUs of this machine (fewer workers, or a smaller cpu)"
+        got = f"{workers.count} workers x {resources.cpu} CPUs = {cpus:g}"
+        problems.append(Problem("spec.workers", got, want))
+    gpus = workers.count * resources.gpu
+    if gpus > machine.gpus:
+        want = f"at most the {machine.gpus} GPUs of this machine; --cpu trains without"
+        got = f"{workers.count} workers x {resources.gpu} GPUs = {gpus}"
+        problems.append(Problem("spec.workers.resources.gpu", got, want))
+    if resources.memory:
+        memory = workers.count * parse_bytes(resources.memory)
+        if memory > machine.memory:
+            want = f"at most the {machine.memory / 2**30:.1f}Gi of this machine"
+            got = f"{workers.count} workers x {resources.memory}"
+            problems.append(Problem("spec.workers.resources.memory", got, want))
+    if problems:
+        raise SpecError(problems)
+
+
+def machine_room(spec: TrainingRunSpec, machine: Machine) -> Room:
+    """Return the memory that caches may count on."""
+    store = int(machine.memory * OBJECT_STORE_SHARE)
+    rest, count = machine.memory - store, spec.workers.count
+    asked = spec.workers.resources.memory
+    worker = parse_bytes(asked) if asked else rest // count
+    return Room(worker, store, (WorkerNode(count, rest, store),))

@@ -1,0 +1,154 @@
+"""What a run keeps of its datasets, held against the memory of each node. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainshed.data.order.size import Size, megabytes
+from trainshed_api.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.order.size import Room
+
+# Of a local shuffle: one window is handed out while the next one comes in.
+WINDOWS = 2
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of one dataset, by its estimated size.
+
+    Args:
+        plan: of the dataset.
+        store: bytes in the object stores of the data's nodes, all together. Ray spills to disk what
+            does not fit.
+        pinned_whole: bytes of which each worker reads a share in its node's object store, all at
+            the same time, so that nothing of them can leave it.
+        pinned_share: that share.
+        worker: bytes in each worker's own memory.
+    """
+
+    plan: DatasetPlan
+    store: Size
+    pinned_whole: Size
+    pinned_share: float
+    worker: Size
+
+    def pinned(self, num_workers: int) -> Size:
+        """Return the bytes that stay in the object store of a node with so many workers."""
+        return self.pinned_whole.part(min(1.0, self.pinned_share * num_workers))
+
+
+def kept_of(plan: DatasetPlan, num_workers: int) -> Kept | None:
+    """Return what is kept of a dataset; None where only running its function tells its size."""
+    size, mode = plan.size, plan.shuffle.mode
+    if size is None or plan.rows is None:
+        return None
+    nothing = size.part(0.0)
+    share = 1.0 if mode == "global" or not plan.split else 1.0 / num_workers
+    # The plain loader finds the rows of a global shuffle among all of them, whatever the cache.
+    in_worker = plan.cache == "workers" or (plan.loader == "torch" and mode == "global")
+    worker = size.part(share) if in_worker else nothing
+    if mode == "local" and not in_worker:
+        worker = size.part(min(share, WINDOWS * plan.shuffle.buffer_size / plan.rows))
+    if plan.loader == "torch":
+        return Kept(plan, nothing, nothing, 0.0, worker)
+    # Workers get what they keep through the object store, and a stream is sorted in it.
+    store = size if plan.cache != "none" or mode == "global" else nothing
+    pins = plan.cache == "workers" or (plan.cache == "objects" and mode == "global")
+    return Kept(plan, store, size if pins else nothing, share, worker)
+
+
+def check_memory(plans: Iterable[DatasetPlan], room: Room, num_workers: int) -> list[str]:
+    """Return what may not fit, one line each, with the numbers.
+
+    Raises:
+        SpecError: when no node with workers could hold what its workers need.
+    """
+    all_kept = [kept for plan in plans if (kept := kept_of(plan, num_workers))]
+    if not all_kept:
+        return []
+    notes = _check_pinned(all_kept, room)
+    notes += _check_workers(all_kept, room)
+    store = _sum(kept.store for kept in all_kept)
+    if 0 < room.object_store < store.most:
+        names = _names(all_kept, lambda kept: kept.store)
+        notes.append(
+            f"{names}: {store.say()} go through the object store of the data's nodes, which is "
+            f"{megabytes(room.object_store)} in all: what does not fit is spilled to disk"
+        )
+    return notes
+
+
+def _check_pinned(all_kept: Sequence[Kept], room: Room) -> list[str]:
+    """Look whether each node's object store holds what its workers read all at once.
+
+    Where it does not, Ray 2.60 maps files below its temporary folder instead (its
+    `fallback_directory`), and ends with OutOfDiskError once that is full, too.
+    """
+    # needs: (bytes that stay, object store, workers) of each node that may get workers
+    needs = [
+        (_sum(kept.pinned(node.workers) for kept in all_kept), node.object_store, node.workers)
+        for node in room.nodes
+        if node.object_store is not None
+    ]
+    if not needs:
+        return []
+    pinned, store, workers = max(needs, key=lambda need: need[0].most - need[1])
+    if pinned.most <= store:
+        return []
+    return [
+        f"{_names(all_kept, lambda kept: kept.pinned_whole)}: {pinned.say()} have to lie in the "
+        f"object store of a node with {workers} workers at once, which has {megabytes(store)}: "
+        "what does not fit is kept in files, which is slow"
+    ]
+
+
+def _check_workers(all_kept: Sequence[Kept], room: Room) -> list[str]:
+    """Look whether each node's memory holds what its workers keep for themselves."""
+    worker = _sum(kept.worker for kept in all_kept)
+    names = _names(all_kept, lambda kept: kept.worker)
+    known = [(node, node.memory) for node in room.nodes if node.memory is not None]
+    if known and all(worker.least * node.workers > memory for node, memory in known):
+        largest = _largest(all_kept, lambda kept: kept.worker)
+        node, memory = max(known, key=lambda one: one[1] / one[0].workers)
+        field, got, want = _too_much_for_a_worker(largest.plan)
+        want += f": {worker.say()} a worker x {node.workers} workers on a node, "
+        want += f"which has {megabytes(memory)} ({names})"
+        raise SpecError([Problem(field, got, want)])
+    if 0 < room.worker < worker.most:
+        there = f"which has {megabytes(room.worker)}"
+        return [f"{names}: {worker.say()} are kept in each worker, {there}: it may be killed"]
+    return []
+
+
+def _too_much_for_a_worker(plan: DatasetPlan) -> tuple[str, str, str]:
+    """Return field, value and what to do about it."""
+    if plan.cache == "workers":
+        return f"{plan.field}.cache", "workers", "objects or none"
+    if plan.shuffle.mode == "local":
+        rows = str(plan.shuffle.buffer_size)
+        return f"{plan.field}.shuffle.bufferSize", rows, "less"
+    return f"{plan.field}.shuffle.mode", plan.shuffle.mode, "another, or loader ray-data"
+
+
+def _sum(sizes: Iterable[Size]) -> Size:
+    whole = list(sizes)
+    return Size(
+        sum(size.least for size in whole),
+        sum(size.likely for size in whole),
+        sum(size.most for size in whole),
+    )
+
+
+def _largest(all_kept: Sequence[Kept], part: Callable[[Kept], Size]) -> Kept:
+    return max(all_kept, key=lambda kept: part(kept).likely)
+
+
+def _names(all_kept: Sequence[Kept], part: Callable[[Kept], Size]) -> str:
+    names = [kept.plan.name for kept in all_kept if part(kept).most]
+    return f"dataset{'s' if len(names) > 1 else ''} {', '.join(names)}"

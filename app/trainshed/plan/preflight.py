@@ -1,0 +1,274 @@
+"""Everything that can be wrong, found before Ray starts and before storage is touched."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from trainshed.data.order.plan import DatasetPlan, plan_dataset
+from trainshed.data.order.size import Measured, Room
+from trainshed.data.read.apply import augment, transform
+from trainshed.data.read.columns import Columns, nbytes, num_rows
+from trainshed.data.read.errors import DataError
+from trainshed.data.read.parquet import open_source, read_sample
+from trainshed.faults import WorldError
+from trainshed.functions import check_config, find, find_training_function
+from trainshed.plan.capacity import check_capacity, memory_room
+from trainshed.plan.executable import find_command
+from trainshed.plan.machine import Machine, check_fits, machine_room, this_machine
+from trainshed.plan.memory import check_memory
+from trainshed.records.folder import RunFolder
+from trainshed.records.identity import folder_of
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.names import ENV_HOME
+from trainshed_api.spechash import spec_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from trainshed.coordinator.client import Client
+    from trainshed.data.order.files import Fragment, Source
+    from trainshed.plan.capacity import Cluster
+    from trainshed.records.identity import Identity
+    from trainshed_api.v1alpha1 import DatasetSpec, TrainingRun, TrainingRunSpec
+
+SAMPLE_ROWS = 32
+# Rows differ along a dataset: as many places are looked at, at all but the first with fewer rows.
+SAMPLE_PLACES = 8
+PLACE_ROWS = 8
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run is to run.
+
+    Args:
+        home: what its relative paths lie under.
+        in_cluster: whether there is a Ray cluster, so that this machine's size says nothing.
+        cluster: what it has, once it was joined.
+        identity: what a controller calls this driver.
+        coordinator: of the run, where one was started before the run is checked.
+    """
+
+    home: Path
+    in_cluster: bool = False
+    cluster: Cluster | None = None
+    identity: Identity | None = None
+    coordinator: Client | None = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that was found in order.
+
+    Args:
+        run: the TrainingRun.
+        spec_hash: of it.
+        machine: this one.
+        plans: by dataset.
+        folder: of the run.
+        command: of its entrypoint, as it can be executed; empty for training functions.
+        notes: what it has to wait for or do without.
+    """
+
+    run: TrainingRun
+    spec_hash: str
+    machine: Machine
+    plans: Mapping[str, DatasetPlan]
+    folder: RunFolder
+    command: tuple[str, ...] = ()
+    notes: Sequence[str] = ()
+
+    @property
+    def spec(self) -> TrainingRunSpec:
+        """Return the run's spec."""
+        return self.run.spec
+
+
+def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepared:
+    """Check a run against its data, its code, its storage and the machines it is to run on.
+
+    Args:
+        run: as it was read.
+        place: where it is to run.
+        beside: the folder of its file, where an entrypoint's script may lie; None for its home.
+
+    Raises:
+        SpecError: naming field, value and what would be right.
+    """
+    spec, home = run.spec, place.home
+    here = not place.in_cluster
+    machine = this_machine(wants_gpus=here and spec.workers.resources.gpu > 0)
+    if here:
+        check_fits(spec, machine)
+    notes = [
+        *_precision_notes(spec),
+        *(check_capacity(spec, place.cluster) if place.cluster else ()),
+    ]
+    if spec.train is not None:
+        find_training_function(spec.train, "spec.train")
+        check_config(spec.train, spec.config)
+    command = find_command(spec.entrypoint, beside or home) if spec.entrypoint else ()
+    room = memory_room(spec, place.cluster) if place.cluster else machine_room(spec, machine)
+    plans = {
+        name: _plan(name, dataset, spec, home, room) for name, dataset in spec.data.datasets.items()
+    }
+    if here or place.cluster:  # else nobody knows the machines yet
+        notes = [*notes, *check_memory(plans.values(), room, spec.workers.count)]
+    _check_batch(spec, plans)
+    storage = storage_path(spec, home)
+    folder = RunFolder(folder_of(run.metadata.name, place.identity, storage))
+    check_writable(folder.path)
+    return Prepared(run, spec_hash(spec), machine, plans, folder, command, notes)
+
+
+def home_of(file: Path) -> Path:
+    """Return what relative paths of a file lie under: TRAINSHED_HOME, or the file's folder.
+
+    Raises:
+        SpecError: for a TRAINSHED_HOME that is no file system here.
+    """
+    home = os.environ.get(ENV_HOME)
+    return local_path(home, Path.cwd(), ENV_HOME) if home else file.absolute().parent
+
+
+def local_path(text: str, home: Path, field: str) -> Path:
+    """Return the path that a spec means.
+
+    Raises:
+        SpecError: for an address of something that is no file system here.
+    """
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return home / text
+    if scheme == "file":
+        return Path(rest)
+    want = f"a path or file://; {scheme}:// is not supported yet"
+    raise SpecError([Problem(field, text, want)])
+
+
+def storage_path(spec: TrainingRunSpec, home: Path) -> Path:
+    """Return the folder of `spec.storage`."""
+    return local_path(spec.storage, home, "spec.storage")
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a folder that could not be made or written to, without making it.
+
+    Raises:
+        SpecError: naming the folder that stands in the way.
+    """
+    there = path
+    while not there.exists():
+        there = there.parent
+    if not there.is_dir():
+        raise SpecError([Problem("spec.storage", str(there), "a folder; this is a file")])
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise SpecError([Problem("spec.storage", str(there), "a folder that you may write to")])
+
+
+def _plan(
+    name: str, dataset: DatasetSpec, spec: TrainingRunSpec, home: Path, room: Room
+) -> DatasetPlan:
+    field = f"spec.data.datasets.{name}"
+    source = None
+    if dataset.read.path is not None:
+        path = local_path(dataset.read.path, home, f"{field}.read.path")
+        source = open_source(path, dataset.read.columns, f"{field}.read")
+    else:
+        assert dataset.read.use
+        find(dataset.read.use, f"{field}.read.use")
+    for position, transforming in enumerate(dataset.transforms):
+        find(transforming.use, f"{field}.transforms[{position}].use")
+    for position, augmenting in enumerate(dataset.augment):
+        find(augmenting.use, f"{field}.augment[{position}].use")
+    loader = spec.data.loader
+    # A first plan only to have the functions in one shape for the sample.
+    guess = Measured(1.0, keeps_rows=True) if source else None
+    draft = plan_dataset(name, dataset, loader, source, guess, room, spec.workers.count)
+    measured = _measure(draft, source, spec.seed) if source else None
+    return plan_dataset(name, dataset, loader, source, measured, room, spec.workers.count)
+
+
+def _measure(draft: DatasetPlan, source: Source, seed: int) -> Measured:
+    """Run a few rows through all functions: what fails here would fail later, on every worker."""
+    first, *others = _sample_places(source)
+    columns, keeps_rows, row_bytes = _transformed(draft, first, SAMPLE_ROWS)
+    seen = [_transformed(draft, fragment, PLACE_ROWS) for fragment in others]
+    rows = np.arange(num_rows(columns), dtype=np.int64)
+    columns = _sampled(draft, first, lambda: augment(columns, draft.augments, rows, seed, 0))
+    _check_tensors(draft, columns)
+    elsewhere = tuple(bytes_ for kept, _, bytes_ in seen if num_rows(kept))
+    return Measured(row_bytes, keeps_rows and all(keeps for _, keeps, _ in seen), elsewhere)
+
+
+def _sample_places(source: Source) -> list[Fragment]:
+    """Return fragments from the first to the last."""
+    last = len(source.fragments) - 1
+    places = sorted({round(place) for place in np.linspace(0, last, SAMPLE_PLACES)})
+    return [source.fragments[place] for place in places]
+
+
+def _transformed(draft: DatasetPlan, fragment: Fragment, rows: int) -> tuple[Columns, bool, float]:
+    """Return the first rows of a fragment, whether all of them are there, and the size of one."""
+    read = _sampled(draft, fragment, lambda: read_sample(fragment, draft.columns, rows))
+    columns = _sampled(draft, fragment, lambda: transform(read, draft.transforms))
+    kept = num_rows(columns)
+    return columns, kept == num_rows(read), nbytes(columns) / max(kept, 1)
+
+
+def _sampled(draft: DatasetPlan, fragment: Fragment, make: Callable[[], Columns]) -> Columns:
+    try:
+        return make()
+    except WorldError:
+        raise
+    except (DataError, OSError, pa.ArrowException) as error:
+        raise SpecError([_place(draft, str(error))]) from error
+    except Exception as error:  # a function of the user's may raise anything
+        told = f"({type(error).__name__}: {error})"
+        want = f"functions that take the first rows of {fragment.path} {told}"
+        raise SpecError([Problem(draft.field, None, want)]) from error
+
+
+def _place(draft: DatasetPlan, message: str) -> Problem:
+    """Return the problem at the field that a message begins with, else at the dataset."""
+    field, colon, want = message.partition(": ")
+    if colon and field.startswith(draft.field):
+        return Problem(field, None, want)
+    return Problem(draft.field, None, message)
+
+
+def _check_tensors(draft: DatasetPlan, columns: Columns) -> None:
+    problems = []
+    for name, array in columns.items():
+        if array.dtype.kind in "OUSMm":
+            kind = type(array.flat[0]).__name__ if array.size else str(array.dtype)
+            want = "numbers; turn it into some by a transform, or leave it out with read.columns"
+            problems.append(Problem(f"{draft.field}: column {name}", f"values of {kind}", want))
+    for name in draft.feed.dtypes:
+        if name not in columns:
+            known = ", ".join(columns)
+            field = f"{draft.field}.feed.dtypes.{name}"
+            problems.append(Problem(field, "no such column", f"one of: {known}"))
+    if problems:
+        raise SpecError(problems)
+
+
+def _precision_notes(spec: TrainingRunSpec) -> Sequence[str]:
+    if spec.precision != "tensorfloat32" or spec.workers.resources.gpu:
+        return []
+    return ["spec.precision: tensorfloat32 is float32 here, as these workers have no GPU"]
+
+
+def _check_batch(spec: TrainingRunSpec, plans: Mapping[str, DatasetPlan]) -> None:
+    plan = plans.get("train")
+    if plan is None or plan.rows is None or plan.feed.last_batch == "keep":
+        return
+    if spec.batch_size > plan.rows:
+        want = f"at most the {plan.rows} rows of {plan.field}, or feed.lastBatch: keep"
+        raise SpecError([Problem("spec.batchSize", str(spec.batch_size), want)])

@@ -1,0 +1,281 @@
+"""The run as a training function sees it: `trainshed.current()`."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+import ray.train.torch
+import torch
+
+from trainshed.checkpoint.state import Stateful, random_state, set_random_state
+from trainshed.checkpoint.tracked import Scheduler, Tracked
+from trainshed.checkpoint.wrapping import (
+    check_wrapping,
+    make_scaler,
+    sharded,
+    trains_alone,
+    unwrapped,
+)
+from trainshed.worker.carrier import Carrier, streams_of
+from trainshed.worker.evaluation import (
+    EvaluationStoppedError,
+    Score,
+    Tensors,
+    evaluating,
+    exact_means,
+    in_step,
+    same_buffers,
+    until_stopped,
+)
+from trainshed.worker.examples import keep_examples
+from trainshed.worker.feeds import Feeds
+from trainshed.worker.loop import Loop
+from trainshed.worker.meter import CHECKPOINTING, EVALUATING, WAITING
+from trainshed.worker.own_loop import OwnLoop
+from trainshed.worker.precision import autocast_dtype
+from trainshed.worker.reproducible import sum_in_rank_order
+from trainshed.worker.start import announce
+from trainshed.worker.step import Step
+from trainshed_api.progress import Evaluated, WarningEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.hub import Failure
+    from trainshed.data.feed.batches import Batch
+    from trainshed.data.order.schedule import Pass
+    from trainshed.worker.job import Job
+
+
+class Run:
+    """One worker's side of a run; every method that says so is a collective of all ranks.
+
+    Args:
+        job: what to do.
+        coordinator: of the run.
+    """
+
+    def __init__(self, job: Job, coordinator: Client) -> None:
+        context = ray.train.get_context()
+        self.rank: int = context.get_world_rank()
+        self.world_size: int = context.get_world_size()
+        self.device: torch.device = ray.train.torch.get_device()
+        self._job = job
+        self._loop = Loop(job, coordinator, self.rank, self.world_size)
+        self._carrier = Carrier(streams_of(self.device))
+        self._feeds = Feeds(job, coordinator, self.rank, self.world_size, self._loop.group)
+        self._loop.saver.describe_data = self._feeds.describe
+        self.own_loop = OwnLoop(job, coordinator, self._feeds, self.warn)
+        self._step = Step(self.world_size)
+
+    @property
+    def step(self) -> int:
+        """Return the number of steps that are done, those of earlier attempts included."""
+        return self._loop.position.step
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """Return the names of the spec's datasets."""
+        return tuple(self._job.plans)
+
+    def track(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer | None = None,
+        scheduler: Scheduler | None = None,
+        **others: Stateful,
+    ) -> None:
+        """Name what must survive, and load the checkpoint that this attempt goes on from.
+
+        Args:
+            model: may be wrapped by `ray.train.torch.prepare_model`, and by torch.compile.
+            optimizer: stepped by `backward_step`.
+            scheduler: stepped after each step of the optimizer.
+            **others: anything with state_dict and load_state_dict.
+
+        Raises:
+            UnsupportedWrapperError: for a model that no checkpoint can hold as it is wrapped.
+        """
+        check_wrapping(model)
+        is_half = self._job.precision == "float16"
+        scaler = make_scaler(model, self.device.type, enabled=is_half)
+        tracked = Tracked(model, optimizer, scheduler, others, scaler)
+        self._loop.tracked = tracked
+        if self._job.reproducible:
+            sum_in_rank_order(model)
+        if lonely := trains_alone(model, self.world_size):
+            self.warn(lonely)
+        with self._loop.meter.inside(CHECKPOINTING):
+            self._loop.saver.restore(tracked)
+
+    def epochs(self) -> Iterator[int]:
+        """Yield the epochs that are left, from 0; writes checkpoints between them. A collective.
+
+        Raises:
+            RuntimeError: when the spec has no `epochs`.
+        """
+        if self._job.epochs is None:
+            raise RuntimeError("spec.epochs is not set, so epochs() cannot count; set it")
+        for epoch in range(self._loop.position.epoch, self._job.epochs):
+            self._loop.board.epoch = epoch + 1
+            self.own_loop.epoch = epoch
+            yield epoch
+            self._loop.end_epoch()
+
+    def batches(self, name: str) -> Iterator[Tensors]:
+        """Yield what is left of this epoch's batches of a dataset, on this worker's device.
+
+        The batches of the dataset `train` (or else the first one) are the run's steps.
+        """
+        meter = self._loop.meter
+        feed = self._feeds.feed(name)
+        at = self._feeds.passing(name, "train", self._loop.position)
+        steps = name == self._job.main_dataset
+        with meter.inside(WAITING):
+            split = feed.split(at)
+        if steps and self._job.epochs is not None:
+            self._loop.board.steps = split.steps * self._job.epochs
+        batches = self._brought(name, at)
+        try:
+            while True:
+                with meter.inside(WAITING):
+                    batch = next(batches, None)
+                if batch is None:
+                    return
+                self._step.begin(batch, counts=steps)
+                yield batch.tensors
+                self._step.end()
+                self._carrier.hold_back()
+                if steps:
+                    self._step.check_weights()
+                    self._loop.end_step(batch.total)
+        finally:
+            batches.close()
+
+    @contextlib.contextmanager
+    def autocast(self) -> Iterator[None]:
+        """Compute the forward pass in the run's precision."""
+        dtype = autocast_dtype(self._job.precision)
+        with torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None):
+            yield
+
+    def backward_step(self, loss: torch.Tensor) -> None:
+        """Go backward and make one step of the tracked optimizer and scheduler.
+
+        The loss must be a mean over this rank's rows: it is weighted so that the step equals that
+        of one worker with all rows.
+
+        Raises:
+            RuntimeError: before `track(model, optimizer)`.
+        """
+        tracked = self._loop.tracked
+        if tracked is None or tracked.optimizer is None:
+            raise RuntimeError("backward_step needs track(model, optimizer) before")
+        self._loop.watch_loss(loss.detach())
+        tracked.step(self._step.weigh(loss))
+
+    def log(self, **scalars: float | torch.Tensor) -> None:
+        """Show scalars as progress: rank 0's means since the last look. No device is waited for.
+
+        Raises:
+            ValueError: for what is no single number; names it.
+        """
+        if self.rank:
+            return
+        for name, value in scalars.items():
+            self._loop.board.logged.add(name, value, self.step + self._step.is_under_way)
+
+    def evaluate(self, score: Score, dataset: str = "valid") -> dict[str, float]:
+        """Return exact means over all rows of a dataset, as `<dataset>.<name>`. A collective.
+
+        Args:
+            score: called as score(module, batch); gives a value for each row, shape (rows,). With
+                FSDP a worker that is through calls it on its last batch again, for nothing but to
+                keep the others company.
+            dataset: its name.
+
+        Raises:
+            RuntimeError: before `track(model)`.
+            StopTraining: when the run was asked to stop, unless a step is under way.
+        """
+        loop = self._loop
+        if loop.tracked is None:
+            raise RuntimeError("evaluate needs track(model) before")
+        module = unwrapped(loop.tracked.model)
+        random_before = random_state()
+        with loop.meter.inside(EVALUATING):
+            same_buffers(module)
+            at = self._feeds.passing(dataset, "exact", loop.position)
+            try:
+                with contextlib.closing(self._brought(dataset, at)) as fed, evaluating(module):
+                    seen = self._carrier.held_back(fed)
+                    there = ((batch.tensors, batch.rows) for batch in seen)
+                    batches = (
+                        in_step(there, loop.control, self._may_cut, partial(score, module))
+                        if sharded(module)
+                        else until_stopped(there, loop.control, self._may_cut)
+                    )
+                    with torch.no_grad(), self.autocast():
+                        means = exact_means(batches, score, module, loop.control)
+            except EvaluationStoppedError:
+                # The next attempt evaluates anew, from where this one began to.
+                set_random_state(random_before)
+                loop.stop_here()
+        metrics = {f"{dataset}.{name}": value for name, value in means.items()}
+        # Inside a step the weights have it behind them once backward_step was called.
+        loop.measure(metrics, self.step + self._step.is_in_weights)
+        evaluated = Evaluated(
+            time=time.time(), epoch=loop.board.epoch, step=self.step, metrics={**metrics}
+        )
+        loop.say([evaluated])
+        return metrics
+
+    def show(
+        self,
+        name: str,
+        images: NDArray[np.uint8],
+        captions: Sequence[str],
+        good: Sequence[bool] | None = None,
+    ) -> None:
+        """Keep pictures for the report.
+
+        Args:
+            name: of the group.
+            images: shape (n, height, width) or (n, height, width, 3).
+            captions: one a picture.
+            good: whether each is as it should be.
+        """
+        if self.rank == 0:
+            keep_examples(self._job.folder / "examples", name, images, captions, good)
+
+    def warn(self, message: str) -> None:
+        """Say something to the user that does not end the run."""
+        self._loop.say([WarningEvent(time=time.time(), message=message)])
+
+    def announce(self) -> None:
+        """Say that training begins, from where, and on how many rows as far as is known."""
+        announce(self._job, self._loop, self._feeds, self.own_loop, self.warn)
+
+    def fail(self, failure: Failure) -> None:
+        """Say that the training function raised; no collective: others may be anywhere."""
+        self._loop.fail(failure)
+
+    def finish(self, stopped: bool) -> None:
+        """Wait for the last checkpoint and say how it ended. A collective."""
+        self.own_loop.finish()
+        self._loop.finish(stopped)
+
+    def _brought(self, name: str, at: Pass) -> Generator[Batch, None, None]:
+        """Yield the batches of a pass on this worker's device."""
+        return self._carrier.carried(self._feeds.batches(name, at, self._carrier.stage))
+
+    def _may_cut(self) -> bool:
+        """Say whether to stop here: in the middle of a step what follows it would be lost."""
+        return self._loop.wants_stop and not self._step.is_under_way

@@ -1,0 +1,130 @@
+"""The datasets of a run as one worker sees them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainshed.data.feed.batches import Feed
+from trainshed.data.feed.blocks import FedBlocks, OwnBlocks
+from trainshed.data.feed.prefetch import Prefetched
+from trainshed.data.feed.regroup import can_regroup, regrouped
+from trainshed.data.order.description import describe
+from trainshed.data.order.schedule import Kind, Pass, split_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trainshed.checkpoint.files import Position
+    from trainshed.coordinator.client import Client
+    from trainshed.data.feed.batches import Batch, Blocks
+    from trainshed.data.order.description import Described
+    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.worker.job import Job
+
+
+class Feeds:
+    """Makes each dataset's feed when it is first asked for.
+
+    Args:
+        job: with the plans.
+        coordinator: of the run.
+        rank: this worker.
+        num_ranks: number of workers.
+        group: number of the worker group.
+    """
+
+    def __init__(
+        self, job: Job, coordinator: Client, rank: int, num_ranks: int, group: int
+    ) -> None:
+        self._job = job
+        self._coordinator = coordinator
+        self.rank = rank
+        self.num_ranks = num_ranks
+        self.group = group
+        self._made: dict[str, Feed] = {}
+
+    def feed(self, name: str) -> Feed:
+        """Return the feed of a dataset.
+
+        Raises:
+            KeyError: when the spec has no such dataset.
+        """
+        if name not in self._job.plans:
+            known = ", ".join(self._job.plans) or "none"
+            raise KeyError(f"no dataset {name!r} in spec.data.datasets; it has: {known}")
+        if name not in self._made:
+            plan = self._job.plans[name]
+            own = plan.loader == "torch"
+            self._made[name] = Feed(plan, OwnBlocks(plan) if own else self._fed(plan), self.rank)
+        return self._made[name]
+
+    def describe(self) -> dict[str, Described]:
+        """Return what the order of the rows hangs on, by dataset, as far as it is known."""
+        counted = {name: feed.counted for name, feed in self._made.items()}
+        described = (
+            (plan, describe(plan, counted.get(name))) for name, plan in self._job.plans.items()
+        )
+        return {plan.name: known for plan, known in described if known}
+
+    def _fed(self, plan: DatasetPlan) -> FedBlocks:
+        return FedBlocks(plan, self._coordinator.handle, self.rank)
+
+    def _readable(self, plan: DatasetPlan) -> Blocks:
+        """Return blocks of which this worker can read any."""
+        own = plan.loader == "torch" or plan.cache == "none"
+        return OwnBlocks(plan) if own else self._fed(plan)
+
+    def batches(self, name: str, at: Pass, stage: Callable[[Batch], Batch]) -> Prefetched[Batch]:
+        """Return this rank's batches of a pass, made ready in a thread and staged there."""
+        feed = self.feed(name)
+        if at.num_ranks == self.num_ranks:
+            return feed.batches(at, stage)
+        rest = regrouped(feed.plan, self._readable(feed.plan), at, self.rank, self.num_ranks)
+        return Prefetched(rest, feed.plan.feed.prefetch_batches, finish=stage)
+
+    def passing(self, name: str, kind: Kind, position: Position) -> Pass:
+        """Return the pass over a dataset in the present epoch; of those who began its steps."""
+        steps = kind == "train" and name == self._job.main_dataset
+        begun_by = position.begun_by if steps and can_regroup(self._job.plans[name]) else 0
+        return Pass(
+            dataset=name,
+            kind=kind,
+            epoch=position.epoch,
+            first_step=position.step_in_epoch if steps else 0,
+            num_ranks=begun_by or self.num_ranks,
+            batch_size=self._job.batch_size,
+            seed=self._job.seed,
+            group=self.group,
+            # While the last steps of an epoch train, the first rows of the next one are read; not
+            # for those who make the rest of another number of workers' epoch.
+            epochs=None if begun_by or not steps else self._job.epochs,
+        )
+
+    def misses_rows(self, position: Position) -> bool:
+        """Say whether the rest of an epoch cannot be made of what others left of it."""
+        name = self._job.main_dataset
+        return bool(position.begun_by and name and not can_regroup(self._job.plans[name]))
+
+    def sharing(self, name: str, epoch: int, batch_size: int) -> Pass:
+        """Return a pass that gives each rank equally many rows, all ranks `batch_size` at once."""
+        return Pass(
+            dataset=name,
+            kind="even",
+            epoch=epoch,
+            first_step=0,
+            num_ranks=self.num_ranks,
+            batch_size=batch_size,
+            seed=self._job.seed,
+            group=self.group,
+        )
+
+    def planned_steps(self, position: Position) -> int | None:
+        """Return the steps of the whole run where the files' rows tell."""
+        name = self._job.main_dataset
+        if self._job.epochs is None or name is None:
+            return None
+        plan = self._job.plans[name]
+        if plan.rows is None:
+            return None
+        at = self.passing(name, "train", position)
+        return split_for(plan, at, plan.rows).steps * self._job.epochs

@@ -1,0 +1,73 @@
+"""What every worker is told about its run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainshed.data.order.plan import main_dataset
+from trainshed.records.folder import RAY_FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.plan.unheeded import Unheeded
+    from trainshed_api.v1alpha1 import CheckpointSpec, Precision
+
+
+@dataclass(frozen=True)
+class Job:
+    """One attempt of a run, resolved.
+
+    Args:
+        name: of the run.
+        train: `module:function`.
+        attempt: its number.
+        folder: of the attempt; everything that is written lies in it.
+        resume_from: checkpoint of an earlier attempt that the runtime wrote, or None.
+        users_resume: one that the function wrote itself through ray.train.report, or None.
+        spec_hash: of the run.
+        epochs: None for functions that count for themselves.
+        batch_size: rows a step over all workers.
+        precision: of the forward pass.
+        seed: start of all randomness.
+        reproducible: bit-equal at any price.
+        threads: of each worker.
+        checkpoint: when to write.
+        plans: by dataset.
+        unheeded: fields that were set and that a loop of the function's own does not obey.
+    """
+
+    name: str
+    train: str
+    attempt: int
+    folder: Path
+    resume_from: Path | None
+    users_resume: Path | None
+    spec_hash: str
+    epochs: int | None
+    batch_size: int
+    precision: Precision
+    seed: int
+    reproducible: bool
+    threads: int
+    checkpoint: CheckpointSpec
+    plans: Mapping[str, DatasetPlan]
+    unheeded: Unheeded
+
+    @property
+    def checkpoints(self) -> Path:
+        """Return the folder below which this attempt's checkpoints lie: Ray Train's own."""
+        return self.folder / RAY_FOLDER
+
+    @property
+    def main_dataset(self) -> str | None:
+        """Return the dataset whose batches are the steps: `train`, else the first."""
+        return main_dataset(self.plans)
+
+    @property
+    def writes_checkpoints(self) -> bool:
+        """Say whether any checkpoint is asked for."""
+        return bool(self.checkpoint.every_epochs or self.checkpoint.every_steps)

@@ -1,0 +1,238 @@
+"""Where a worker's training stands, and what is due between two steps."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, NoReturn
+
+from trainshed.checkpoint.files import Position
+from trainshed.coordinator.hub import Ending, Failure
+from trainshed.worker.agreement import Agreement, Control, Proposal, next_agreement
+from trainshed.worker.losses import Losses
+from trainshed.worker.meter import CHECKPOINTING, WAITING, Meter
+from trainshed.worker.pace import Pace
+from trainshed.worker.reporter import Reporter, Scoreboard
+from trainshed.worker.saver import Saver, check_best_metric
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import torch
+
+    from trainshed.checkpoint.tracked import Tracked
+    from trainshed.coordinator.client import Client
+    from trainshed.worker.job import Job
+    from trainshed_api.progress import Event
+
+
+class StopTraining(BaseException):
+    """Raised in a training function when the run was asked to stop and its checkpoint is begun."""
+
+
+class NonFiniteLossError(ArithmeticError):
+    """The loss is NaN or infinite; the message names the step."""
+
+
+class Loop:
+    """Counts steps; at their boundaries agrees, writes checkpoints and stops, on all ranks alike.
+
+    Args:
+        job: what to do.
+        coordinator: of the run.
+        rank: this worker.
+        num_ranks: number of workers.
+    """
+
+    def __init__(self, job: Job, coordinator: Client, rank: int, num_ranks: int) -> None:
+        self.job = job
+        self.control = Control()
+        self.saver = Saver(job, self.control, rank, num_ranks)
+        self.position = self.saver.position
+        self._coordinator = coordinator
+        group = coordinator.join(self.position.step) if rank == 0 else 0
+        self.group = self.control.from_leader(group)
+        self.meter = Meter()
+        self._pace = Pace()
+        self.board = Scoreboard(job.epochs, epoch=self.position.epoch + 1, step=self.position.step)
+        self.metrics = dict(self.saver.manifest.metrics if self.saver.manifest else {})
+        # At which step each was measured here; what was measured before is of other weights.
+        self._measured: dict[str, int] = {}
+        self.tracked: Tracked | None = None
+        self._losses = Losses()
+        self._next_agreement = self.position.step + 1
+        self._reporter = Reporter(coordinator, self.group, self.board) if rank == 0 else None
+
+    def say(self, events: Sequence[Event]) -> None:
+        """Hand events to the reporter; only rank 0's are sent."""
+        if self._reporter:
+            with self.board.lock:
+                self.board.events.extend(events)
+
+    def say_now(self, events: Sequence[Event]) -> None:
+        """Send events at once: what follows may end this worker before the reporter's next turn."""
+        self.say(events)
+        if self._reporter:
+            self._reporter.send()
+
+    def measure(self, metrics: Mapping[str, float], at_step: int) -> None:
+        """Take in what the weights of a step score."""
+        self.metrics.update(metrics)
+        self._measured.update(dict.fromkeys(metrics, at_step))
+
+    def watch_loss(self, loss: torch.Tensor) -> None:
+        """Remember the loss of the step under way; ranks look at it when they agree.
+
+        One of a device is known at the agreement after that, or before anything is written.
+        """
+        self._losses.add(self.position.step + 1, loss)
+
+    def end_step(self, rows: int) -> None:
+        """Count a step of so many rows over all ranks. A collective now and then.
+
+        Raises:
+            StopTraining: when the run was asked to stop.
+            NonFiniteLossError: when a rank's loss was no finite number.
+        """
+        position = self.position
+        counted = {"step_in_epoch": position.step_in_epoch + 1, "step": position.step + 1}
+        self.position = position.model_copy(update=counted)
+        self._pace.step(rows)
+        self.board.step = self.position.step
+        self._boundary(epoch_ended=False)
+
+    def end_epoch(self) -> None:
+        """Count an epoch. A collective.
+
+        Raises:
+            SpecError: when nobody reports the metric of `checkpoint.best`.
+            StopTraining: when the run was asked to stop.
+            NonFiniteLossError: when a rank's loss was no finite number.
+        """
+        self.position = Position(epoch=self.position.epoch + 1, step=self.position.step)
+        if self._reporter and self.job.checkpoint.best:
+            self.board.logged.flush()
+            check_best_metric(self.job, self._reported())
+        self._boundary(epoch_ended=True)
+
+    @property
+    def wants_stop(self) -> bool:
+        """Say whether rank 0 heard that the run is to stop; False on all others."""
+        return bool(self._reporter and self._reporter.stop_reason)
+
+    def stop_here(self) -> NoReturn:
+        """Write a checkpoint of what is done and stop, between two steps. A collective.
+
+        Raises:
+            StopTraining: always.
+            NonFiniteLossError: when a rank's loss was no finite number.
+        """
+        agreed = self._agree(knows_losses=True)
+        if agreed.bad_step is not None:
+            raise NonFiniteLossError(f"the loss is NaN or infinite at step {agreed.bad_step}")
+        self._save_if(self.job.writes_checkpoints)
+        self._register(agreed.written)
+        raise StopTraining
+
+    def fail(self, failure: Failure) -> None:
+        """Say that the training function raised, and where this worker's time went until then."""
+        if self._reporter:
+            with contextlib.suppress(RuntimeError):  # of a device that the failure left broken
+                self._reporter.close()
+        self._coordinator.fail(self.group, self.meter.seconds(), failure)
+
+    def finish(self, stopped: bool) -> None:
+        """Wait for the last checkpoint, register it and say how it ended. A collective.
+
+        Raises:
+            NonFiniteLossError: when a rank's loss was no finite number.
+            LastCheckpointError: when training is done but its result is not on storage.
+        """
+        with self.meter.inside(CHECKPOINTING):
+            self.saver.wait()
+            agreed = self._agree(knows_losses=True)
+            self._register(agreed.written)
+        if agreed.bad_step is not None and not stopped:
+            raise NonFiniteLossError(f"the loss is NaN or infinite at step {agreed.bad_step}")
+        if self._reporter is None:
+            return
+        if not stopped:
+            self.saver.check_last()
+        seconds = self.meter.seconds()
+        self.board.seconds = seconds
+        self._reporter.close()
+        ending = Ending(
+            stopped=stopped,
+            epoch=self.position.epoch,
+            step=self.position.step,
+            metrics=self._reported(),
+            rate=self.board.rate,
+            data_wait_percent=self.board.data_wait_percent,
+            checkpoint=self.saver.latest,
+        )
+        self._coordinator.leave(self.group, seconds, ending)
+
+    def _boundary(self, epoch_ended: bool) -> None:
+        due = self.saver.due(self.position, epoch_ended)
+        if not (due or epoch_ended or self.position.step >= self._next_agreement):
+            return
+        agreed = self._agree(knows_losses=due)
+        if not due and (agreed.stop or agreed.bad_step is not None):
+            # Before the last checkpoint is written, or another rank's first bad step is missed.
+            agreed = self._agree(knows_losses=True)
+        if agreed.bad_step is not None:
+            raise NonFiniteLossError(f"the loss is NaN or infinite at step {agreed.bad_step}")
+        self._save_if(due or (agreed.stop and self.job.writes_checkpoints))
+        self._register(agreed.written)
+        if agreed.stop:
+            raise StopTraining
+
+    def _save_if(self, is_due: bool) -> None:
+        if is_due:
+            self.board.logged.settle()
+            with self.meter.inside(CHECKPOINTING):
+                self.saver.begin(
+                    self.tracked, self.position, self._reported(), self._scored(), self._mark
+                )
+
+    def _reported(self) -> dict[str, float]:
+        """Return the last known metrics; what was logged is known on rank 0 only."""
+        return {**self.metrics, **self.board.logged.means()}
+
+    def _scored(self) -> list[str]:
+        """Return which metrics are of the weights as they are now."""
+        measured = {**self._measured, **self.board.logged.steps()}
+        return [name for name, step in measured.items() if step == self.position.step]
+
+    def _register(self, written: int) -> None:
+        with self.meter.inside(CHECKPOINTING):
+            self.say(self.saver.register(written))
+
+    def _agree(self, *, knows_losses: bool) -> Agreement:
+        """Agree with all ranks; knows_losses: wait for those that are not known yet."""
+        pace = self._pace.seconds_per_step()
+        agreed = self.control.agree(
+            Proposal(
+                next_step=next_agreement(self.position.step, pace),
+                stop=self.wants_stop,
+                written=self.saver.num_written,
+                seconds=self.meter.seconds(),
+                bad_step=self._losses.first_bad(waits=knows_losses),
+            )
+        )
+        self._next_agreement = agreed.next_step
+        self._publish(agreed, pace)
+        return agreed
+
+    def _publish(self, agreed: Agreement, seconds_per_step: float) -> None:
+        board = self.board
+        board.seconds = agreed.seconds
+        board.rate = self._pace.rows_per_second()
+        loop = agreed.seconds["training"] + agreed.seconds[WAITING]
+        board.data_wait_percent = 100 * agreed.seconds[WAITING] / loop if loop > 0 else None
+        if board.steps:
+            board.eta_seconds = max(0, board.steps - board.step) * seconds_per_step
+
+    def _mark(self) -> None:
+        seconds = self.meter.seconds()
+        self._coordinator.mark(self.group, self.position.step, time.time(), seconds)

@@ -1,0 +1,101 @@
+"""A run as a function meets it that makes its own loop: shards, its own checkpoint, one warning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import ray.train
+
+from trainshed.checkpoint import ray_snapshot
+from trainshed.checkpoint.files import is_ours
+from trainshed.data.feed.share import share_of
+from trainshed.plan.unheeded import warning_for_loops, warning_for_shards
+from trainshed.worker import passes
+from trainshed.worker.meter import WAITING
+from trainshed.worker.passes import Passes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trainshed.coordinator.client import Client
+    from trainshed.data.order.schedule import Pass
+    from trainshed.ray_seams.shard import PlannedShard
+    from trainshed.worker.feeds import Feeds
+    from trainshed.worker.job import Job
+    from trainshed_api.progress import ResumePoint
+
+
+class OwnLoop:
+    """What one worker's function uses of its run besides `trainshed.current()`.
+
+    Args:
+        job: what to do.
+        coordinator: of the run.
+        feeds: this worker's.
+        warn: says something to the user.
+    """
+
+    def __init__(
+        self, job: Job, coordinator: Client, feeds: Feeds, warn: Callable[[str], None]
+    ) -> None:
+        self._job = job
+        self._coordinator = coordinator
+        self._feeds = feeds
+        self._warn = warn
+        self._shards: dict[str, PlannedShard] = {}
+        self._checkpoint = _users_checkpoint(job)
+        self.passes = Passes(passes.read(self._checkpoint) if self._checkpoint else {})
+        self.asked_for_run = False
+        # Set while `trainshed.current().epochs()` counts: the number of every shard's next pass.
+        self.epoch: int | None = None
+
+    @property
+    def resume_point(self) -> ResumePoint | None:
+        """Return the user's checkpoint that this worker group starts from."""
+        if self._checkpoint is None:
+            return None
+        return ray_snapshot.reported_at(self._checkpoint).resume_point
+
+    def shard(self, name: str) -> PlannedShard:
+        """Return this worker's share of a dataset; says once which fields then cannot act.
+
+        Raises:
+            KeyError: when the spec has no such dataset.
+        """
+        if name not in self._shards:
+            feed = self._feeds.feed(name)
+            rows = feed.plan.block_rows * self._feeds.num_ranks
+
+            def begin() -> Pass:
+                number = self.passes.begin(name) if self.epoch is None else self.epoch
+                return self._feeds.sharing(name, number, rows)
+
+            def end(waited: float) -> None:
+                if self.epoch is None:
+                    self.passes.end(name)
+                if self._feeds.rank == 0:
+                    self._coordinator.hold(WAITING, waited)
+
+            first = not self._shards
+            self._shards[name] = share_of(feed, self._feeds.num_ranks, begin, end)
+            message = warning_for_shards(self._job.unheeded, self.asked_for_run)
+            if first and message and self._feeds.group == 1:
+                self._warn(message)
+        return self._shards[name]
+
+    def finish(self) -> None:
+        """Say which fields did not act when the function asked for nothing at all."""
+        if not self.asked_for_run and not self._shards:
+            message = warning_for_loops(self._job.unheeded)
+            if message:
+                self._warn(message)
+
+
+def _users_checkpoint(job: Job) -> Path | None:
+    """Return what `ray.train.get_checkpoint()` gives, by the name that it was written under."""
+    checkpoint = ray.train.get_checkpoint()
+    if checkpoint is None or is_ours(Path(checkpoint.path).name):
+        return None
+    path = Path(checkpoint.path)
+    return job.users_resume if path.name == ray_snapshot.LINKED else path

@@ -1,0 +1,62 @@
+"""How many passes over each dataset lie behind a checkpoint that a user's function reported.
+
+The row order of a pass hangs on its number. A function that counts its epochs for itself does not
+tell us the number, and its own counter starts again with its worker: so passes are counted here and
+kept beside the checkpoints.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from trainshed.records import atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+FILE = "passes.json"
+
+
+class Passes:
+    """Counts the passes of one worker.
+
+    Args:
+        done: passes by dataset that lie behind the checkpoint this worker starts from.
+    """
+
+    def __init__(self, done: Mapping[str, int]) -> None:
+        self.done = dict(done)
+        self._open: set[str] = set()
+
+    def begin(self, name: str) -> int:
+        """Return the number of a new pass, from 0; one that was left before its end is over too."""
+        if name in self._open:
+            self.end(name)
+        self._open.add(name)
+        return self.done.setdefault(name, 0)
+
+    def end(self, name: str) -> None:
+        """Count the pass that is under way."""
+        self._open.discard(name)
+        self.done[name] += 1
+
+
+def write(checkpoint: Path, done: Mapping[str, int]) -> None:
+    """Remember the passes behind a checkpoint."""
+    file = checkpoint.parent / FILE
+    atomic.write_text(file, json.dumps(_read_all(file) | {checkpoint.name: dict(done)}))
+
+
+def read(checkpoint: Path) -> Mapping[str, int]:
+    """Return the passes behind a checkpoint; none where nobody counted."""
+    return _read_all(checkpoint.parent / FILE).get(checkpoint.name, {})
+
+
+def _read_all(file: Path) -> dict[str, dict[str, int]]:
+    try:
+        found: dict[str, dict[str, int]] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found

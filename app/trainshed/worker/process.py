@@ -1,0 +1,132 @@
+"""What Ray Train calls in each worker: sets the run up, calls the user's function, ends it."""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import ray.train
+import torch
+
+import trainshed
+from trainshed.checkpoint.state import seed_everything
+from trainshed.coordinator.hub import Failure
+from trainshed.data.read.errors import RemoteTracebackError
+from trainshed.faults import RULES, WorldError, classify, told
+from trainshed.functions import find_training_function, takes_config
+from trainshed.ray_seams.quiet import quiet
+from trainshed.worker import reproducible
+from trainshed.worker.active import activate
+from trainshed.worker.current import Run
+from trainshed.worker.loop import StopTraining
+from trainshed.worker.precision import set_float32_products
+from trainshed.worker.user_failure import UserFailureError
+
+if TYPE_CHECKING:
+    from trainshed.coordinator.client import Client
+    from trainshed.worker.job import Job
+
+OURS = Path(trainshed.__file__).parent
+# By where they are installed, not by name: in Ray's own images people's home is called ray.
+INNER = (OURS, Path(ray.__file__).parent, Path(torch.__file__).parent)
+# What is left over of a traceback when the inner frames are gone.
+_OUR_NAMES = re.compile(r"^trainshed(_api)?(\.\w+)*\.(?=\w+: )", re.MULTILINE)
+_NO_FRAMES = re.compile(r"^Traceback \(most recent call last\):\n(?!  File )", re.MULTILINE)
+
+
+class Worker:
+    """The training function as Ray Train sees it.
+
+    Args:
+        job: what to do.
+        coordinator: of the run.
+    """
+
+    def __init__(self, job: Job, coordinator: Client) -> None:
+        self._job = job
+        self._coordinator = coordinator
+
+    def __call__(self, config: dict[str, object]) -> None:
+        """Run the user's function once.
+
+        Raises:
+            UserFailureError: with what the function raised.
+            WorldError: with what is no fault of the function's.
+        """
+        job = self._job
+        torch.set_num_threads(job.threads)
+        # Ray Train says a line for each report; the run's own events say it better.
+        quiet("ray.train", logging.WARNING)
+        if job.reproducible:
+            reproducible.prepare()
+        rank = ray.train.get_context().get_world_rank()
+        seed_everything(job.seed, rank)
+        run = Run(job, self._coordinator)
+        set_float32_products(job.precision, run.device)
+        activate(run)
+        run.announce()
+        try:
+            stopped = self._train(config)
+            activate(None)
+            run.finish(stopped)
+        except (Exception, SystemExit) as error:
+            # What follows is said by the run's own events; Ray Train would print it once more.
+            quiet("ray.train", logging.CRITICAL)
+            kind = classify(error) or "code"
+            rule = RULES[kind]
+            if rule.restarts != 0:
+                raise WorldError(summary(error), kind) from None
+            said = told(kind, summary(error))
+            failure = Failure(rank, run.step, said, users_traceback(error), rule.cause)
+            run.fail(failure)
+            raise UserFailureError(failure.summary) from None
+        finally:
+            activate(None)
+
+    def _train(self, config: dict[str, object]) -> bool:
+        """Call the user's function; return whether the run was asked to stop."""
+        function = find_training_function(self._job.train, "spec.train")
+        try:
+            if takes_config(function):
+                function(config)
+            else:
+                function()
+        except StopTraining:
+            return True
+        except SystemExit as error:  # a script that is done says so by code 0
+            if error.code:
+                raise
+        return False
+
+
+def summary(error: BaseException) -> str:
+    """Return type and message of an error on one line."""
+    said = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+
+
+def users_traceback(error: BaseException) -> str:
+    """Return the traceback without frames of ours and Ray's, so that the user's own come first."""
+    text = traceback.TracebackException.from_exception(error)
+    part: traceback.TracebackException | None = text
+    while part is not None:
+        kept = [frame for frame in part.stack if not _is_inner(frame.filename)]
+        part.stack = traceback.StackSummary.from_list(kept)
+        part = part.__cause__ or part.__context__
+    # What another process raised is text; the error that stands for it says nothing itself.
+    printed = "".join(text.format()).replace(f"{_name(RemoteTracebackError)}: \n", "")
+    return _OUR_NAMES.sub("", _NO_FRAMES.sub("", printed))
+
+
+def _name(kind: type[BaseException]) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _is_inner(filename: str) -> bool:
+    file = Path(filename)
+    if file.is_relative_to(OURS / "programs"):
+        return False
+    return any(file.is_relative_to(folder) for folder in INNER)

@@ -1,0 +1,231 @@
+"""When and how a worker writes checkpoints, and how it starts from one."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import ray.train
+
+from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint.files import Manifest, Position
+from trainshed.checkpoint.state import Buffers, random_state, seed_everything, set_random_state
+from trainshed.checkpoint.writer import Writer, Written
+from trainshed.coordinator.reports import missing_best
+from trainshed_api.errors import SpecError
+from trainshed_api.progress import CheckpointSaved, Event, WarningEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from pathlib import Path
+
+    from trainshed.checkpoint.tracked import Tracked
+    from trainshed.data.order.description import Described
+    from trainshed.worker.agreement import Control
+    from trainshed.worker.job import Job
+
+NONE, EARLIER, OWN = 0, 1, 2
+
+
+class UnsavableStateError(TypeError):
+    """A state that torch.save refuses; every checkpoint of the run would fail."""
+
+
+class LastCheckpointError(OSError):
+    """Training is done, but what it came to is not on storage."""
+
+
+class Saver:
+    """Checkpoints of one worker; rank 0 writes, all ranks take part."""
+
+    def __init__(self, job: Job, control: Control, rank: int, num_ranks: int) -> None:
+        self._job = job
+        self._control = control
+        self._rank = rank
+        self._num_ranks = num_ranks
+        self._buffers = Buffers()
+        self._trust_objects = job.checkpoint.trust_objects
+        self._writer = Writer(job.checkpoints, trust_objects=self._trust_objects)
+        self._registered = 0
+        self._blocked: dict[int, float] = {}
+        self._last: Position | None = None
+        self.latest: tuple[str, int, int] | None = None
+        self.describe_data: Callable[[], dict[str, Described]] = dict
+        self.start, self.manifest, self.refused = self._choose()
+
+    @property
+    def position(self) -> Position:
+        """Return where training starts."""
+        if self.manifest is None:
+            return Position()
+        position = self.manifest.position
+        begun_by = (position.begun_by or self.manifest.workers) if position.step_in_epoch else 0
+        return position.model_copy(
+            update={"begun_by": 0 if begun_by == self._num_ranks else begun_by}
+        )
+
+    @property
+    def num_written(self) -> int:
+        """Return how many checkpoints rank 0's writer has finished, or failed to."""
+        return len(self._writer.finished)
+
+    def due(self, position: Position, epoch_ended: bool) -> bool:
+        """Say whether a checkpoint belongs here."""
+        spec = self._job.checkpoint
+        if epoch_ended:
+            last = position.epoch == self._job.epochs and self._job.writes_checkpoints
+            return last or bool(spec.every_epochs and position.epoch % spec.every_epochs == 0)
+        return bool(spec.every_steps and position.step % spec.every_steps == 0)
+
+    def begin(
+        self,
+        tracked: Tracked | None,
+        position: Position,
+        metrics: Mapping[str, float],
+        scored: Collection[str],
+        mark: Callable[[], None],
+    ) -> None:
+        """Copy the state and start to write it; a collective. Twice at one step is once.
+
+        Args:
+            metrics: the last known ones.
+            scored: names of those that are of the weights as they are now.
+        """
+        if tracked is None or position == self._last:
+            return
+        began = time.perf_counter()
+        states = self._control.gather(random_state())
+        self._last = position
+        if self._rank:
+            tracked.help_gather()
+            return
+        self._writer.wait()
+        model = self._buffers.copy(tracked.weights(), "model")
+        state = self._buffers.copy(tracked.state(), "state")
+        manifest = Manifest(
+            position=position,
+            workers=self._num_ranks,
+            spec_hash=self._job.spec_hash,
+            attempt=self._job.attempt,
+            metrics={name: value for name, value in metrics.items() if math.isfinite(value)},
+            scored=frozenset(scored),
+            data=self.describe_data(),
+        )
+        self._writer.begin(model, {**state, "random": states}, manifest)
+        self._blocked[position.step] = time.perf_counter() - began
+        mark()
+
+    def register(self, written: int) -> list[Event]:
+        """Tell Ray Train of the checkpoints that are on storage; a collective.
+
+        Raises:
+            UnsavableStateError: when what is tracked cannot be written at all.
+        """
+        events: list[Event] = []
+        while self._registered < written:
+            self._registered += 1
+            if self._rank:
+                ray.train.report({})
+                continue
+            done = self._writer.finished[self._registered - 1]
+            events.append(self._report(done))
+        return events
+
+    def wait(self) -> None:
+        """Wait until nothing is being written."""
+        self._writer.wait()
+
+    def check_last(self) -> None:
+        """Refuse to call a run done whose last checkpoint is missing.
+
+        Raises:
+            LastCheckpointError: saying why it is.
+        """
+        done = self._writer.finished
+        if done and done[-1].error:
+            step, why = done[-1].manifest.position.step, done[-1].error
+            raise LastCheckpointError(
+                f"training is done but its checkpoint is not: step {step}: {why}"
+            )
+
+    def restore(self, tracked: Tracked) -> None:
+        """Load the checkpoint that this group starts from, random state included."""
+        if self.start is None or self.manifest is None:
+            return
+        model, state = checkpoint.load(self.start, trust_objects=self._trust_objects)
+        tracked.load(model, state)
+        states = state["random"]
+        assert isinstance(states, Sequence)
+        if self.manifest.workers == self._num_ranks:
+            set_random_state(states[self._rank])
+        else:  # no rank's state fits another number of ranks: a fresh one, still a pure function
+            seed_everything(self._job.seed + self.position.step, self._rank)
+
+    def _report(self, done: Written) -> Event:
+        position = done.manifest.position
+        if isinstance(done.error, OSError):  # a full disk may have room again
+            ray.train.report({})
+            why = f"{type(done.error).__name__}: {done.error}"
+            message = f"no checkpoint at step {position.step}: {why}; training goes on"
+            return WarningEvent(time=time.time(), message=message)
+        if isinstance(done.error, SpecError):
+            raise done.error
+        if done.folder is None:
+            raise UnsavableStateError(f"what run.track names cannot be saved: {done.error}")
+        filesystem = ray.train.get_context().get_storage().storage_filesystem
+        ray.train.report(
+            self._scored(done.manifest),
+            checkpoint=ray.train.Checkpoint(str(done.folder), filesystem),
+            checkpoint_upload_mode=ray.train.CheckpointUploadMode.NO_UPLOAD,
+        )
+        self.latest = (str(done.folder), position.epoch, position.step)
+        return CheckpointSaved(
+            time=time.time(),
+            epoch=position.epoch,
+            step=position.step,
+            path=str(done.folder),
+            blocked_seconds=self._blocked[position.step],
+        )
+
+    def _scored(self, manifest: Manifest) -> dict[str, float]:
+        """Return the metrics; the one that decides is the worst there is unless it is of these
+        weights."""
+        best, metrics = self._job.checkpoint.best, manifest.metrics
+        if best is None or best.metric in manifest.own_metrics():
+            return dict(metrics)
+        return metrics | {best.metric: -math.inf if best.mode == "max" else math.inf}
+
+    def _choose(self) -> tuple[Path | None, Manifest | None, list[str]]:
+        """Return the checkpoint to start from: rank 0 looks, all take what it found."""
+        found, refused = NONE, []
+        folder: Path | None = None
+        manifest: Manifest | None = None
+        if self._rank == 0:
+            self._job.checkpoints.mkdir(parents=True, exist_ok=True)
+            folder, manifest, refused = checkpoint.newest([self._job.checkpoints])
+            found = OWN if folder else EARLIER if self._job.resume_from else NONE
+        found = self._control.from_leader(found)
+        if found == NONE:
+            return None, None, refused
+        if found == EARLIER:
+            assert self._job.resume_from
+            return self._job.resume_from, checkpoint.verify(self._job.resume_from), refused
+        leaders = manifest.position if manifest else Position()
+        # The whole position: two checkpoints of one step differ where it is the last of an epoch.
+        shared = {name: self._control.from_leader(count) for name, count in leaders}
+        if folder is None or manifest is None:
+            folder, manifest = checkpoint.find(self._job.checkpoints, Position(**shared))
+        return folder, manifest, refused
+
+
+def check_best_metric(job: Job, metrics: Mapping[str, float]) -> None:
+    """Refuse a `checkpoint.best` that nobody reports.
+
+    Raises:
+        SpecError: naming the metrics that are reported.
+    """
+    best = job.checkpoint.best
+    if best and (problem := missing_best(best, metrics)):
+        raise SpecError([problem])

@@ -1,0 +1,58 @@
+"""What is tracked goes into a checkpoint and comes back from it."""
+
+import torch
+from torch import nn
+
+from trainshed.checkpoint.tracked import Tracked
+
+
+class Average:
+    """Something of the user's that must survive."""
+
+    def __init__(self, value: float = 0.0) -> None:
+        self.value = value
+
+    def state_dict(self) -> dict[str, object]:
+        """Return the value."""
+        return {"value": self.value}
+
+    def load_state_dict(self, state: dict[str, object], /) -> None:
+        """Take the value over."""
+        self.value = float(str(state["value"]))
+
+
+def make_tracked(average: float, *, steps: int = 0) -> tuple[Tracked, Average]:
+    torch.manual_seed(steps)
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    for _ in range(steps):
+        model(torch.ones(2, 3)).sum().backward()
+        optimizer.step()
+        scheduler.step()
+    mine = Average(average)
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    return Tracked(model, optimizer, scheduler, {"average": mine}, scaler), mine
+
+
+def test_all_that_is_tracked_comes_back() -> None:
+    trained, _ = make_tracked(0.25, steps=3)
+    other, average = make_tracked(0.0)
+    other.load(trained.model.state_dict(), trained.state())
+
+    assert set(trained.state()) == {"scaler", "average", "optimizer", "scheduler"}
+    assert torch.equal(other.model.weight, trained.model.weight)  # type: ignore[arg-type]  # Linear
+    assert average.value == 0.25
+    assert other.scheduler
+    assert other.optimizer
+    assert other.optimizer.param_groups[0]["lr"] == 0.1 * 0.5**3
+    assert other.optimizer.state_dict()["state"][0]["step"] == 3
+
+
+def test_what_a_checkpoint_lacks_stays_as_it_is() -> None:
+    trained, _ = make_tracked(0.25, steps=3)
+    other, average = make_tracked(0.75)
+    state = {name: part for name, part in trained.state().items() if name != "average"}
+    other.load(trained.model.state_dict(), state)
+
+    assert average.value == 0.75

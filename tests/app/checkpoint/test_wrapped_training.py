@@ -1,0 +1,49 @@
+"""A model may be compiled or sharded: what is saved, what comes back, and that nothing hangs."""
+
+from functools import partial
+from pathlib import Path
+
+from tests.app.checkpoint.test_state import same
+from tests.app.checkpoint.wrapped_training import Attempts, Network, make_jobs, run_all
+from tests.app.worker.ranks import on_ranks
+from trainshed.checkpoint import files as checkpoint
+
+
+def train_all(home: Path, num_ranks: int, runs: list[Attempts]) -> dict[str, tuple[object, object]]:
+    """Return the last checkpoint of each run."""
+    job = make_jobs(home, num_ranks)
+    errors = on_ranks(num_ranks, home, partial(run_all, job, runs), within_seconds=300)
+    assert errors == [[]] * num_ranks
+    found: dict[str, tuple[object, object]] = {}
+    for attempts in runs:
+        folder, _, refused = checkpoint.newest([job.folder / attempts.name / "ray"])
+        assert folder
+        assert not refused
+        found[attempts.name] = checkpoint.load(folder, trust_objects=False)
+    return found
+
+
+COMPILED = ("compile(DDP)", "DDP(compile)", "DDP, a part compiled", "DDP.compile()")
+
+
+def test_a_compiled_model_goes_on_from_any_other_to_the_same_bits(tmp_path: Path) -> None:
+    whole = Attempts("whole", ["DDP"])
+    others = [Attempts(name, [name, name]) for name in COMPILED]
+    mixed = Attempts("mixed", [*COMPILED, "DDP"])
+    found = train_all(tmp_path, 3, [whole, *others, mixed])
+
+    model, _ = found["whole"]
+    assert isinstance(model, dict)
+    assert list(model) == list(Network().state_dict())
+    assert [name for name in found if not same(found[name], found["whole"])] == []
+
+
+def test_a_sharded_model_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    whole = Attempts("whole", ["DDP"])
+    others = [Attempts(name, [name, name]) for name in ("FSDP", "compile(FSDP)")]
+    mixed = Attempts("mixed", ["DDP", "FSDP", "compile(FSDP)", "DDP"])
+    found = train_all(tmp_path, 2, [whole, *others, mixed])
+
+    weights, states = ({name: both[n] for name, both in found.items()} for n in (0, 1))
+    assert [name for name in found if not same(weights[name], weights["whole"])] == []
+    assert same(states["mixed"], states["whole"])

@@ -1,0 +1,61 @@
+"""Equal shares for functions that use Ray Data's own iterator."""
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, make_plan, write_rows
+from trainshed.data.feed.batches import Feed
+from trainshed.data.order.plan import Loader
+
+ROWS = 41
+SHUFFLES: dict[str, JsonValue] = {
+    "none": {"mode": "none"},
+    "files": {"mode": "files"},
+    "blocks": {"mode": "blocks"},
+    "local": {"mode": "local", "bufferSize": 6},
+    "global": {"mode": "global"},
+}
+LOADERS: tuple[Loader, ...] = ("ray-data", "torch")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_rows(tmp_path_factory.mktemp("rows"), ([5, 7], [1, 20], [8]))
+
+
+def shares_of(folder: Path, loader: Loader, mode: str, epoch: int) -> list[list[float]]:
+    """Return each rank's draws of an epoch: one a row, of an augmentation, in its order."""
+    plan = make_plan(
+        folder,
+        loader=loader,
+        shuffle=SHUFFLES[mode],
+        augment=[{"use": f"{FUNCTIONS}:noise"}],
+    )
+    at = make_pass("even", epoch=epoch, num_ranks=2, batch_size=10)
+    feeds = [Feed(plan, MemoryBlocks(plan, rank), rank) for rank in (0, 1)]
+    tables = [list(feed.columns(at)) for feed in feeds]
+    assert [[len(table["id"]) for table in mine] for mine in tables] == [[5, 5, 5, 5]] * 2
+    rows = [int(row) for mine in tables for table in mine for row in table["id"]]
+    assert len(set(rows)) == ROWS - 1
+    return [[float(draw) for table in mine for draw in table["draw"]] for mine in tables]
+
+
+@pytest.mark.parametrize(("loader", "mode"), list(product(LOADERS, SHUFFLES)))
+def test_every_rank_has_equally_many_rows_of_its_own(
+    folder: Path, loader: Loader, mode: str
+) -> None:
+    first = shares_of(folder, loader, mode, epoch=0)
+    assert shares_of(folder, loader, mode, epoch=0) == first
+    assert shares_of(folder, loader, mode, epoch=1) != first
+    assert first == shares_of(folder, "ray-data", mode, epoch=0)
+
+
+def test_a_dataset_that_is_not_split_comes_whole_to_every_rank(folder: Path) -> None:
+    plan = make_plan(folder, split=False)
+    at = make_pass("even", num_ranks=2, batch_size=10)
+    for rank in (0, 1):
+        feed = Feed(plan, MemoryBlocks(plan, rank), rank)
+        assert sum(len(table["id"]) for table in feed.columns(at)) == ROWS

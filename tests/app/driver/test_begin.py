@@ -1,0 +1,162 @@
+"""What cannot begin, or has come to its end, says so to its user and to its controller."""
+
+import time
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.app.jobs.server import serve
+from tests.builders import make_run
+from trainshed.driver import begin
+from trainshed.driver.begin import Wish
+from trainshed.driver.push import Pusher, Target
+from trainshed.driver.signals import Stop
+from trainshed.plan.capacity import Cluster, Node
+from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed.records.folder import AttemptHeldError
+from trainshed.records.identity import Identity
+from trainshed_api.errors import SpecError
+from trainshed_api.job import encode_run
+from trainshed_api.names import (
+    EXIT_INVALID,
+    EXIT_SUCCEEDED,
+    INVALID,
+    NODE_GROUP_LABEL,
+    SUCCEEDED,
+)
+from trainshed_api.records import ResultRecord
+from trainshed_api.snapshot import Snapshot, final_snapshot
+
+# Nobody is there: whoever tries to join has already been found to be in order.
+ADDRESS = "127.0.0.1:1"
+UID = "0d9f1c2e-aaaa-bbbb-cccc-1234567890ab"
+
+
+def make_wish() -> Wish:
+    return Wish(fresh=False, started=time.time(), stop=Stop())
+
+
+def make_prepared(place: Place) -> Prepared:
+    """Return a run without data of 3 epochs."""
+    return prepare(make_run(train="tests.app.processes:children", epochs=3), place)
+
+
+def begin_job(monkeypatch: pytest.MonkeyPatch, *settings: str, **environment: str) -> None:
+    """Begin as a job whose environment has these variables, TRAINSHED_ and all before them."""
+    for name in ("RAY_ADDRESS", "TRAINSHED_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    begin.begin_job(settings, make_wish())
+
+
+def test_a_job_joins_the_cluster_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SpecError, match="RAY_ADDRESS: not set; TRAINSHED_SPEC is for Ray jobs"):
+        begin_job(monkeypatch, TRAINSHED_SPEC=encode_run(make_run()), TRAINSHED_HOME="/home")
+
+
+def test_a_job_does_not_guess_where_its_files_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SpecError, match="TRAINSHED_HOME: not set in this cluster; it names"):
+        begin_job(monkeypatch, TRAINSHED_SPEC=encode_run(make_run()), RAY_ADDRESS=ADDRESS)
+
+
+def test_a_run_that_is_refused_is_told_to_user_log_and_controller(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    want = 'spec.epochs: got "three", want an integer >= 1 and <= 2147483647'
+    with (
+        serve(lambda *_: (200, '{"stop": null}')) as server,
+        pytest.raises(SpecError) as caught,
+    ):
+        begin_job(
+            monkeypatch,
+            "spec.epochs=three",
+            RAY_ADDRESS=ADDRESS,
+            TRAINSHED_HOME=str(tmp_path),
+            TRAINSHED_SPEC=encode_run(make_run()),
+            TRAINSHED_NAMESPACE="team-a",
+            TRAINSHED_UID="0d9f1c2e",
+            TRAINSHED_ATTEMPT="1",
+            TRAINSHED_PROGRESS_URL=server.address,
+            TRAINSHED_PROGRESS_TOKEN="secret",
+        )
+
+    assert str(caught.value) == want
+    told = [Snapshot.model_validate_json(body) for _, body in server.asked]
+    assert [(s.cause, s.exit_code, s.message) for s in told] == [(INVALID, EXIT_INVALID, want)]
+    logged = final_snapshot(capsys.readouterr().out)
+    assert logged
+    assert logged.message == want
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_finished_run_says_so_to_user_and_controller_and_is_not_attempted_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = Place(tmp_path, in_cluster=True, identity=Identity("team-a", UID, 2))
+    prepared = make_prepared(place)
+    prepared.folder.claim(prepared.spec_hash, fresh=False, number=1).close()
+    result = ResultRecord(
+        outcome=SUCCEEDED,
+        epochs=3,
+        wall_seconds=1.0,
+        attempt=1,
+        finished_at=datetime.now(UTC),
+        report="report.html",
+    )
+    prepared.folder.result.write_text(result.model_dump_json(by_alias=True))
+    pusher = Pusher(2, None, time.time(), Stop())
+
+    code = begin.begin(prepared.run, place, tmp_path, make_wish(), pusher)
+
+    assert code == EXIT_SUCCEEDED
+    assert capsys.readouterr().out == (
+        "digits is finished: --fresh trains it again\nreport: report.html\n"
+    )
+    assert prepared.folder.attempts() == [1]
+    told = final_snapshot(pusher.deliver())
+    assert told
+    assert (told.outcome, told.exit_code) == (SUCCEEDED, EXIT_SUCCEEDED)
+    assert (told.message, told.result) == ("finished by attempt 1", str(prepared.folder.result))
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["at work", "gone"])
+def test_an_attempt_that_another_driver_made_is_made_once_and_the_late_one_tells_nobody(
+    is_gone: bool, tmp_path: Path
+) -> None:
+    place = Place(tmp_path, in_cluster=True, identity=Identity("team-a", UID, 2))
+    prepared = make_prepared(place)
+    with (
+        closing(prepared.folder.claim(prepared.spec_hash, fresh=False, number=2)) as first,
+        serve(lambda *_: (200, '{"stop": null}')) as server,
+    ):
+        if is_gone:
+            first.close()
+        pusher = Pusher(2, Target(server.address, "secret"), time.time(), Stop())
+        with pytest.raises(AttemptHeldError, match="attempt 2 is held by"):
+            begin.begin(prepared.run, place, tmp_path, make_wish(), pusher)
+        assert server.asked == []
+
+    assert prepared.folder.path == tmp_path / "runs" / "team-a" / "digits-0d9f1c2e"
+    assert prepared.folder.attempts() == [2]
+
+
+def test_more_workers_than_the_group_holds_are_refused_with_the_arithmetic_and_leave_nothing(
+    tmp_path: Path,
+) -> None:
+    gpu, cpu = (Node({NODE_GROUP_LABEL: name}, {"CPU": 2}, {"CPU": 2}) for name in ("gpu", "cpu"))
+    place = Place(tmp_path, in_cluster=True, cluster=Cluster([gpu, cpu]))
+    run = make_run(
+        train="tests.app.processes:children",
+        workers={"count": 8, "group": "gpu"},
+        batchSize=8,
+    )
+
+    with pytest.raises(SpecError) as caught:
+        begin.begin(run, place, tmp_path, make_wish())
+
+    want = "what fits: group gpu has 2 CPUs on 1 nodes, which is room for 2"
+    assert str(caught.value) == f"spec.workers: got 8 x (1 CPUs), want {want}"
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,288 @@
+"""Which run a folder holds, whether it is over, and where the next attempt goes on."""
+
+import json
+import shutil
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from tests.app.builders_checkpoint import write_checkpoint
+from tests.app.builders_rows import write_rows
+from tests.builders import make_data, make_dataset, make_run
+from tests.builders_later import make_later_spec
+from trainshed.data.order.description import describe
+from trainshed.data.order.plan import Kept
+from trainshed.driver import resume
+from trainshed.driver.provenance import run_record
+from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed_api.errors import SpecError
+from trainshed_api.names import Outcome
+from trainshed_api.records import ResultRecord
+from trainshed_api.spechash import spec_hash
+from trainshed_api.v1alpha1 import TrainingRunSpec
+
+
+def make_prepared(home: Path, **changes: JsonValue) -> Prepared:
+    """Return a run of 5 epochs without data; epochs=None leaves them out."""
+    spec: dict[str, JsonValue] = {
+        "train": "tests.app.processes:children",
+        "epochs": 5,
+        **changes,
+    }
+    run = make_run(**{name: value for name, value in spec.items() if value is not None})
+    return prepare(run, Place(home))
+
+
+def make_attempt(prepared: Prepared, home: Path, *, fresh: bool = False) -> Path:
+    """Leave what a driver does that is killed at once; return the folder of its checkpoints."""
+    attempt = prepared.folder.claim(prepared.spec_hash, fresh)
+    attempt.close()
+    record = run_record(prepared, home)
+    prepared.folder.record.write_text(record.model_dump_json(by_alias=True))
+    return attempt.folder / "ray"
+
+
+def write_result(
+    prepared: Prepared, *, outcome: Outcome = "Succeeded", epochs: int | None = 5, attempt: int = 1
+) -> None:
+    result = ResultRecord(
+        outcome=outcome,
+        epochs=epochs,
+        wall_seconds=1.0,
+        attempt=attempt,
+        finished_at=datetime.now(UTC),
+    )
+    prepared.folder.result.write_text(result.model_dump_json(by_alias=True))
+
+
+def with_spec(prepared: Prepared, spec: TrainingRunSpec) -> Prepared:
+    """Return a prepared run as it would be with another spec; no data is looked for."""
+    run = prepared.run.model_copy(update={"spec": spec})
+    return replace(prepared, run=run, spec_hash=spec_hash(spec))
+
+
+def cut(checkpoint: Path) -> Path:
+    (checkpoint / "model.pt").write_bytes((checkpoint / "model.pt").read_bytes()[:-7])
+    return checkpoint
+
+
+# ------------------------------------------------------------------- same run
+
+
+def test_a_new_folder_holds_no_other_run(tmp_path: Path) -> None:
+    resume.check_same_run(make_prepared(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"reproducible": True},
+        {"workers": {"count": 2, "resources": {"cpu": "500m"}}},
+        {"gracePeriodSeconds": 5},
+        {"checkpoint": {"everySteps": 7}},
+    ],
+)
+def test_what_may_change_between_attempts_is_the_same_run(
+    tmp_path: Path, change: dict[str, JsonValue]
+) -> None:
+    make_attempt(make_prepared(tmp_path), tmp_path)
+
+    resume.check_same_run(make_prepared(tmp_path, **change))
+
+
+def test_what_only_sets_speed_may_change_between_attempts(tmp_path: Path) -> None:
+    prepared = make_prepared(tmp_path)
+    slow, fast = (
+        with_spec(
+            prepared,
+            make_run(data=make_data(make_dataset(feed={"prefetchBatches": batches}))).spec,
+        )
+        for batches in (0, 8)
+    )
+    make_attempt(slow, tmp_path)
+
+    resume.check_same_run(fast)
+
+
+def test_a_release_with_more_fields_goes_on_with_an_earlier_one_s_run(tmp_path: Path) -> None:
+    prepared = make_prepared(tmp_path)
+    make_attempt(with_spec(prepared, make_run(data=make_data()).spec), tmp_path)
+
+    resume.check_same_run(with_spec(prepared, make_later_spec(data=make_data())))
+
+
+def test_another_spec_is_refused_with_all_that_differs(tmp_path: Path) -> None:
+    make_attempt(make_prepared(tmp_path, config={"rate": 0.1}), tmp_path)
+
+    with pytest.raises(SpecError) as caught:
+        resume.check_same_run(make_prepared(tmp_path, config={"rate": 0.2}, batchSize=8))
+    said = str(caught.value)
+    assert "or --fresh to start anew" in said
+    assert "It differs: spec.config.rate: 0.1 -> 0.2; spec.batchSize: 64 -> 8" in said
+
+
+# -------------------------------------------------------------------- is over
+
+
+@dataclass(frozen=True)
+class Case:
+    """A result of attempt 1, what the file says now, and whether the run is over."""
+
+    want: bool
+    outcome: Outcome = "Succeeded"
+    had: int | None = 5
+    epochs: int | None = 5
+
+
+CASES: dict[str, Case] = {
+    "all epochs are done": Case(True),
+    "it was stopped": Case(False, outcome="Stopped"),
+    "it failed": Case(False, outcome="Failed"),
+    "more epochs are asked for now": Case(False, epochs=6),
+    "fewer epochs are asked for now": Case(True, epochs=4),
+    "the function counts for itself": Case(True, had=None, epochs=None),
+    "epochs are counted since then": Case(False, had=None, epochs=5),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_run_is_over_when_its_epochs_are_done(tmp_path: Path, case: Case) -> None:
+    prepared = make_prepared(tmp_path, epochs=case.epochs)
+    make_attempt(prepared, tmp_path)
+    write_result(prepared, outcome=case.outcome, epochs=case.had)
+
+    assert (resume.finished(prepared) is not None) is case.want
+
+
+def test_a_result_from_before_a_fresh_start_is_not_this_runs(tmp_path: Path) -> None:
+    prepared = make_prepared(tmp_path)
+    make_attempt(prepared, tmp_path)
+    write_result(prepared)
+    make_attempt(prepared, tmp_path, fresh=True)  # and was killed
+
+    assert resume.finished(prepared) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"outcome": "Fine"}'])
+def test_a_result_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
+    prepared = make_prepared(tmp_path)
+    make_attempt(prepared, tmp_path)
+    prepared.folder.result.write_text(text)
+
+    assert resume.finished(prepared) is None
+
+
+# -------------------------------------------------------------- where it goes on
+
+
+def test_the_first_attempt_starts_at_the_beginning(tmp_path: Path) -> None:
+    assert resume.choose(make_prepared(tmp_path), tmp_path, False) == (None, [])
+
+
+def test_the_newest_checkpoint_of_the_last_attempt_that_has_one_is_taken(tmp_path: Path) -> None:
+    prepared = make_prepared(tmp_path)
+    write_checkpoint(make_attempt(prepared, tmp_path), 90)
+    newest = write_checkpoint(make_attempt(prepared, tmp_path), 30)
+    make_attempt(prepared, tmp_path)  # died before its first checkpoint
+
+    assert resume.choose(prepared, tmp_path, False) == (newest, [])
+
+
+def test_a_checkpoint_that_is_not_whole_is_passed_over_and_said_so(tmp_path: Path) -> None:
+    prepared = make_prepared(tmp_path)
+    folder = make_attempt(prepared, tmp_path)
+    before, last = write_checkpoint(folder, 10), cut(write_checkpoint(folder, 20))
+    found, refused = resume.choose(prepared, tmp_path, False)
+
+    assert found == before
+    assert len(refused) == 1
+    assert f"checkpoint refused, taking the one before: {last}: model.pt has" in refused[0]
+
+
+def test_never_and_fresh_start_anew(tmp_path: Path) -> None:
+    prepared = make_prepared(tmp_path)
+    write_checkpoint(make_attempt(prepared, tmp_path))
+    never = make_prepared(tmp_path, checkpoint={"resume": "never"})
+
+    assert resume.choose(never, tmp_path, False) == (None, ())
+    assert resume.choose(prepared, tmp_path, True) == (None, ())
+
+
+def test_after_a_fresh_start_earlier_checkpoints_do_not_count(tmp_path: Path) -> None:
+    prepared = make_prepared(tmp_path)
+    write_checkpoint(make_attempt(prepared, tmp_path), 90)
+    make_attempt(prepared, tmp_path, fresh=True)
+
+    assert resume.choose(prepared, tmp_path, False) == (None, [])
+    own = write_checkpoint(make_attempt(prepared, tmp_path), 10)
+    assert resume.choose(prepared, tmp_path, False) == (own, [])
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_checkpoint_that_is_named_is_taken(tmp_path: Path, fresh: bool) -> None:
+    named = write_checkpoint(tmp_path / "elsewhere", 5)
+    for path in (f"elsewhere/{named.name}", str(named), f"file://{named}"):
+        prepared = make_prepared(tmp_path, checkpoint={"resume": path})
+        write_checkpoint(make_attempt(prepared, tmp_path), 90)
+
+        assert resume.choose(prepared, tmp_path, fresh) == (named, ())
+
+
+# ------------------------------------------------------------------- same data
+
+
+def make_with_rows(home: Path, *, files: int = 3) -> Prepared:
+    """Return a run of so many files of rows."""
+    write_rows(home / "rows", 90, files=files)
+    return make_prepared(home, batchSize=8, data=make_data())
+
+
+def write_begun(prepared: Prepared, home: Path) -> Path:
+    """Leave a checkpoint in the middle of an epoch of the run's data."""
+    data = {name: describe(plan, None) for name, plan in prepared.plans.items()}
+    known = {name: each for name, each in data.items() if each}
+    return write_checkpoint(make_attempt(prepared, home), data=known)
+
+
+def test_a_file_that_was_added_in_the_middle_of_an_epoch_is_refused_with_what_to_do(
+    tmp_path: Path,
+) -> None:
+    found = write_begun(make_with_rows(tmp_path), tmp_path)
+    shutil.copy(tmp_path / "rows" / "part-0.parquet", tmp_path / "rows" / "part-3.parquet")
+    with pytest.raises(SpecError) as caught:
+        resume.keep_order(make_with_rows(tmp_path), found)
+
+    said = str(caught.value)
+    assert said.startswith("spec.data.datasets.train.read: got part-3.parquet with 30 rows in ")
+    assert "no such file, as when the epoch under way began" in said
+    assert "start anew by --fresh" in said
+
+
+def test_data_that_were_copied_go_on_in_the_order_that_they_had(tmp_path: Path) -> None:
+    begun = make_with_rows(tmp_path / "here")
+    found = write_begun(begun, tmp_path / "here")
+    shutil.copytree(tmp_path / "here" / "rows", tmp_path / "there" / "rows")  # with other times
+    there = make_prepared(tmp_path / "there", batchSize=8, data=make_data())
+    going_on, notes = resume.keep_order(there, found)
+
+    assert not notes
+    assert going_on.plans["train"].kept == Kept(begun.plans["train"].block_rows, None, True)
+
+
+@pytest.mark.parametrize("wrote", ["an earlier release", "the function", "nobody"])
+def test_where_nothing_is_known_of_the_data_a_run_goes_on(tmp_path: Path, wrote: str) -> None:
+    prepared = make_with_rows(tmp_path)
+    found = None
+    if wrote == "an earlier release":
+        found = write_checkpoint(make_attempt(prepared, tmp_path))
+        manifest = json.loads((found / "manifest.json").read_text())
+        del manifest["data"]
+        (found / "manifest.json").write_text(json.dumps(manifest))
+    elif wrote == "the function":
+        found = tmp_path / "its-own"
+        found.mkdir()
+
+    assert resume.keep_order(prepared, found) == (prepared, ())

@@ -1,0 +1,109 @@
+"""Of earlier attempts goes what nobody needs any more, and nothing else."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.app.builders_checkpoint import make_manifest
+from trainshed.checkpoint import files as checkpoint
+from trainshed.driver.sweep import Sweeper
+from trainshed.records.folder import RunFolder
+from trainshed_api.v1alpha1 import BestSpec, CheckpointSpec
+
+KEEP_TWO = CheckpointSpec(keep=2)
+KEEP_TWO_AND_BEST = CheckpointSpec(keep=2, best=BestSpec(metric="valid.loss", mode="min"))
+
+
+def make_folder(home: Path, attempts: dict[int, dict[int, float]]) -> RunFolder:
+    """Make a run's folder: by attempt, the loss of the checkpoint of each step."""
+    folder = RunFolder(home)
+    for number, losses in attempts.items():
+        folder.claim("abc", fresh=number == 1, number=number).close()
+        parent = folder.checkpoints(number)
+        parent.mkdir()
+        for step, loss in losses.items():
+            model = {"weight": torch.zeros(1)}
+            checkpoint.write(parent, model, {}, make_manifest(step, loss=loss), trust_objects=False)
+    return folder
+
+
+def steps(folder: RunFolder) -> list[tuple[int, int]]:
+    """Return (attempt, step) of all checkpoints that are there."""
+    found = []
+    for number in folder.attempts():
+        for path in checkpoint.candidates([folder.checkpoints(number)]):
+            found.append((number, checkpoint.verify(path).position.step))
+    return sorted(found)
+
+
+def sweep(folder: RunFolder, attempt: int, spec: CheckpointSpec) -> str | None:
+    """Sweep as a driver does that saw a checkpoint, and then its end."""
+    sweeper = Sweeper(folder, attempt, spec)
+    sweeper.begin()
+    sweeper.finish()
+    return sweeper.problem
+
+
+def test_as_many_stay_as_are_kept_the_latest_ones(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, {1: {10: 0.5, 20: 0.5}, 2: {30: 0.5}})
+
+    assert sweep(folder, 2, KEEP_TWO) is None
+    assert steps(folder) == [(1, 20), (2, 30)]
+
+
+def test_nothing_goes_before_there_is_something_of_ones_own(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, {1: {10: 0.5, 20: 0.5, 30: 0.5}, 2: {}})
+    sweep(folder, 2, KEEP_TWO)
+
+    assert steps(folder) == [(1, 10), (1, 20), (1, 30)]
+
+
+def test_the_best_ones_stay(tmp_path: Path) -> None:
+    losses = {1: {10: 0.1, 20: 0.9, 30: 0.2}, 2: {40: 0.8, 50: 0.7}}
+    folder = make_folder(tmp_path, losses)
+    sweep(folder, 2, KEEP_TWO_AND_BEST)
+
+    assert steps(folder) == [(1, 10), (1, 30), (2, 40), (2, 50)]
+
+
+def test_what_was_before_a_fresh_start_stays(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, {1: {10: 0.5, 20: 0.5}})
+    folder.claim("abc", fresh=True, number=2).close()
+    shutil.copytree(folder.checkpoints(1), folder.checkpoints(2))
+    sweep(folder, 2, CheckpointSpec(keep=1))
+
+    assert steps(folder) == [(1, 10), (1, 20), (2, 10), (2, 20)]
+
+
+@pytest.mark.parametrize("name", [".writing-x7", ".deleting-checkpoint_000000005_epoch0000"])
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_what_a_killed_worker_or_driver_left_half_done_goes(
+    name: str, attempt: int, tmp_path: Path
+) -> None:
+    folder = make_folder(tmp_path, {1: {10: 0.5}, 2: {20: 0.5}})
+    left = folder.checkpoints(attempt) / name
+    left.mkdir()
+    (left / "model.pt").write_bytes(b"half")
+    sweep(folder, 2, KEEP_TWO)
+
+    assert not left.exists()
+    assert steps(folder) == [(1, 10), (2, 20)]
+
+
+def test_what_cannot_be_deleted_is_said_and_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_folder(tmp_path, {1: {10: 0.5, 20: 0.5}, 2: {30: 0.5, 40: 0.5}})
+
+    def refuse(_: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    problem = sweep(folder, 2, KEEP_TWO)
+
+    assert problem is not None
+    assert "no longer needed" in problem
+    assert "Input/output error" in problem
+    assert steps(folder) == [(2, 30), (2, 40)], "a folder that is being deleted is no checkpoint"

@@ -1,0 +1,343 @@
+"""The driver shows all events and keeps what the disk takes."""
+
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pytest
+import ray.train
+from pydantic import JsonValue
+from ray.train.v2._internal.execution.training_report import _TrainingReport
+
+from tests.app.builders_checkpoint import files_of_at_most
+from tests.builders import make_run
+from tests.builders_run import make_checkpoint, make_finished, make_progress
+from trainshed.coordinator import actor as runtime
+from trainshed.coordinator.actor import View
+from trainshed.coordinator.hub import Ending, Failure, Reported
+from trainshed.driver.ending import write_ending
+from trainshed.driver.output import kept
+from trainshed.driver.provenance import run_record
+from trainshed.driver.signals import FENCED, Stop
+from trainshed.driver.verdict import Verdict
+from trainshed.driver.watch import Driver
+from trainshed.on_ray.relay import ReportRelay
+from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed.records import atomic
+from trainshed.records.folder import Attempt
+from trainshed_api.progress import (
+    AnyEvent,
+    CheckpointSaved,
+    Event,
+    Finished,
+    Progress,
+    Stopping,
+    WarningEvent,
+    parse_event,
+)
+from trainshed_api.records import ResultRecord
+
+if TYPE_CHECKING:
+    from trainshed.coordinator.client import Client
+
+
+class Display:
+    """Keeps what it is shown."""
+
+    def __init__(self) -> None:
+        self.events: list[AnyEvent] = []
+
+    def show(self, event: AnyEvent) -> None:
+        """Keep it."""
+        self.events.append(event)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Work:
+    """Goes on until it was looked at so often."""
+
+    error: Exception | None = None
+
+    def __init__(self, looks: int) -> None:
+        self.looks = looks
+
+    def is_alive(self) -> bool:
+        """Count down."""
+        self.looks -= 1
+        return self.looks >= 0
+
+    def join(self, timeout: float | None = None) -> None:
+        """Do not wait."""
+
+
+class Coordinator:
+    """Shows one view after the other, the last one for ever."""
+
+    def __init__(self, *views: View) -> None:
+        self.views = list(views)
+        self.stopped: list[str] = []
+
+    def look(self) -> View:
+        """Return the next view."""
+        return self.views.pop(0) if len(self.views) > 1 else self.views[0]
+
+    def stop(self, reason: str) -> None:
+        """Remember it."""
+        self.stopped.append(reason)
+
+
+def make_view(**changes: object) -> View:
+    nothing = View(0.0, [], 1, None, None, Reported(), {}, ())
+    return replace(nothing, **changes)  # type: ignore[arg-type]  # fields by name
+
+
+def make_reports(path: str, *, resumed: bool = False) -> View:
+    """Return what is seen when a function reports a checkpoint with its loss."""
+    saved = CheckpointSaved(time=1.0, epoch=1, path=path)
+    kept = Reported(epoch=1, metrics={"loss": 1.0}, checkpoint=(path, 1, None))
+    return make_view(events=[] if resumed else [saved], reported=kept)
+
+
+def make_driver(
+    home: Path, stop: Stop | None = None, **spec: JsonValue
+) -> tuple[Prepared, Attempt, Driver, Display]:
+    run = make_run(train="tests.app.processes:children", **spec)
+    prepared = prepare(run, Place(home))
+    attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
+    attempt.close()
+    record = run_record(prepared, home)
+    atomic.write_text(prepared.folder.record, record.model_dump_json(by_alias=True))
+    display = Display()
+    driver = Driver(prepared, attempt, display, stop or Stop())
+    return prepared, attempt, driver, display
+
+
+def watch(driver: Driver, coordinator: Coordinator, looks: int = 3) -> Verdict:
+    verdict = driver.watch(cast("Client", coordinator), Work(looks))
+    driver.close(make_finished())
+    return verdict
+
+
+def warnings_of(display: Display) -> list[str]:
+    return [event.message for event in display.events if isinstance(event, WarningEvent)]
+
+
+def test_events_are_shown_and_kept(tmp_path: Path) -> None:
+    _, attempt, driver, display = make_driver(tmp_path)
+    events = [make_progress(step) for step in (1, 2)]
+    for event in events:
+        driver.show(event)
+    driver.close(make_finished())
+
+    lines = (attempt.folder / "metrics.jsonl").read_text().splitlines()
+    assert [parse_event(line) for line in lines] == events
+    assert display.events == [*events, make_finished()]
+
+
+def test_a_full_disk_is_said_once_and_later_events_are_kept_again(tmp_path: Path) -> None:
+    _, attempt, driver, display = make_driver(tmp_path)
+    driver.show(make_progress(1))
+    with files_of_at_most(100):
+        driver.show(make_progress(2))
+        driver.show(make_progress(3))
+    driver.show(make_progress(4))
+    driver.close(make_finished())
+
+    metrics = attempt.folder / "metrics.jsonl"
+    assert warnings_of(display) == [f"{metrics} misses events: [Errno 27] File too large"]
+    steps = [event.step for event in display.events if isinstance(event, Progress)]
+    assert steps == [1, 2, 3, 4]
+    assert parse_event(metrics.read_text().splitlines()[-1]) == make_progress(4)
+
+
+def test_an_end_without_room_for_result_and_report_is_still_an_end(tmp_path: Path) -> None:
+    prepared, attempt, driver, display = make_driver(tmp_path)
+    with files_of_at_most(100):
+        write_ending(prepared, attempt, driver, Verdict("Succeeded", ""), started=0.0)
+
+    last = display.events[-1]
+    assert isinstance(last, Finished)
+    assert (last.outcome, last.report) == ("Succeeded", None)
+    folder = prepared.folder.path
+    assert [line.split(":")[0] for line in warnings_of(display)] == [
+        f"no {folder / 'result.json'}",
+        f"{attempt.folder / 'metrics.jsonl'} misses events",
+        f"no {folder / 'report.html'}",
+    ]
+    assert sorted(path.name for path in folder.iterdir()) == ["attempts", "run.json"]
+
+
+def test_a_file_that_finds_no_room_leaves_the_old_one(tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    atomic.write_text(file, "old")
+    with files_of_at_most(2), pytest.raises(OSError, match="too large"):
+        atomic.write_text(file, "a longer text")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+    assert file.read_text() == "old"
+
+
+def test_what_is_printed_is_read_and_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with kept(tmp_path / "driver.log"):
+        print("to one")
+        print("to the other", file=sys.stderr)
+
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "to one\nto the other\n")
+    assert (tmp_path / "driver.log").read_text() == said.err
+
+
+def test_a_log_that_finds_no_room_keeps_nobody_from_reading(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with files_of_at_most(2), kept(tmp_path / "driver.log"):
+        print("what is printed", flush=True)
+
+    assert capsys.readouterr().err == "what is printed\n"
+
+
+# ------------------------------------------------------------- how it ended
+
+FAILURE = Failure(1, 6, "KeyError: 'lable'", "the user's traceback")
+ENDING = Ending(True, 1, 6, {}, None, None, None)
+BEST: JsonValue = {"best": {"metric": "valid.accuracy", "mode": "max"}}
+
+
+def test_work_that_comes_to_its_end_succeeded(tmp_path: Path) -> None:
+    _, _, driver, _ = make_driver(tmp_path)
+
+    assert watch(driver, Coordinator(make_view())) == Verdict("Succeeded", "")
+
+
+def test_a_failure_of_the_users_is_the_verdict(tmp_path: Path) -> None:
+    _, _, driver, _ = make_driver(tmp_path)
+    verdict = watch(driver, Coordinator(make_view(), make_view(failure=FAILURE)))
+
+    assert verdict == Verdict(
+        "Failed", "KeyError: 'lable' (worker 1, step 6)", "the user's traceback", "Application"
+    )
+
+
+def test_a_stop_is_passed_on_once_and_its_step_is_said(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.ask(signal.SIGTERM)
+    _, _, driver, display = make_driver(tmp_path, stop)
+    coordinator = Coordinator(make_view(), make_view(), make_view(ending=ENDING))
+
+    assert watch(driver, coordinator) == Verdict("Stopped", "Terminated: stopped after step 6")
+    assert coordinator.stopped == ["Terminated"]
+    assert [e.grace_seconds for e in display.events if isinstance(e, Stopping)] == [60]
+
+
+def test_no_end_within_the_grace_period_is_one(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.ask(signal.SIGINT)
+    _, _, driver, _ = make_driver(tmp_path, stop, gracePeriodSeconds=0)
+
+    assert watch(driver, Coordinator(make_view()), looks=10**9) == Verdict(
+        "Stopped", "Interrupted: no end within gracePeriodSeconds (0)"
+    )
+
+
+def test_the_controller_says_how_long_a_stop_may_take(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.order("Suspended", 0)
+    _, _, driver, display = make_driver(tmp_path, stop, gracePeriodSeconds=600)
+
+    assert watch(driver, Coordinator(make_view()), looks=10**9) == Verdict(
+        "Stopped", "Suspended: no end within gracePeriodSeconds (0)"
+    )
+    assert [e.grace_seconds for e in display.events if isinstance(e, Stopping)] == [0]
+
+
+def test_an_attempt_that_was_superseded_ends_at_once_and_asks_nobody(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.order(FENCED, 0)
+    _, _, driver, _ = make_driver(tmp_path, stop)
+    coordinator = Coordinator(make_view())
+
+    assert watch(driver, coordinator, looks=10**9) == Verdict(
+        "Stopped", "Superseded: another attempt has taken over"
+    )
+    assert coordinator.stopped == []
+
+
+def test_only_the_last_attempt_writes_beside_the_attempts(tmp_path: Path) -> None:
+    prepared, attempt, driver, _ = make_driver(tmp_path)
+    prepared.folder.claim(prepared.spec_hash, fresh=False, number=2).close()
+    write_ending(prepared, attempt, driver, Verdict("Succeeded", ""), started=0.0)
+
+    folder = prepared.folder.path
+    assert sorted(path.name for path in folder.iterdir()) == ["attempts", "run.json"]
+    last = (attempt.folder / "metrics.jsonl").read_text().splitlines()[-1]
+    assert isinstance(parse_event(last), Finished)
+
+
+CRASHES: dict[str, tuple[Exception, str]] = {
+    "a worker that was lost too often": (RuntimeError("lost worker 0"), "Infrastructure"),
+    "a worker that had no memory left": (
+        RuntimeError("ray.exceptions.OutOfMemoryError: Task was killed"),
+        "OutOfMemory",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CRASHES)
+def test_whose_fault_an_end_was_is_said(case: str, tmp_path: Path) -> None:
+    error, want = CRASHES[case]
+    _, _, driver, _ = make_driver(tmp_path)
+    work = Work(1)
+    work.error = error
+    verdict = driver.watch(cast("Client", Coordinator(make_view())), work)
+    driver.close(make_finished())
+
+    assert (verdict.outcome, verdict.cause) == ("Failed", want)
+
+
+def test_checkpoints_that_nobody_can_rank_end_a_run_at_the_first_one(tmp_path: Path) -> None:
+    _, _, driver, _ = make_driver(tmp_path, checkpoint=BEST)
+    verdict = watch(driver, Coordinator(make_view(), make_reports("c1")), looks=10**9)
+    want = "spec.checkpoint.best.metric: got valid.accuracy, want a reported metric: loss"
+
+    assert verdict == Verdict("Failed", want, want, "Application")
+
+
+def test_what_a_function_of_ray_trains_alone_reports_is_ranked_or_the_end(tmp_path: Path) -> None:
+    _, _, driver, display = make_driver(tmp_path, checkpoint=BEST)
+    coordinator = cast("Client", runtime.Coordinator(started=0.0))
+    saved = _TrainingReport(
+        ray.train.Checkpoint("/ray/checkpoint_1"), {"epoch": 1, "loss": 1.0}, validation=False
+    )
+    ReportRelay(coordinator).after_report(saved, [saved.metrics])
+    verdict = driver.watch(coordinator, Work(looks=10**9))
+    driver.close(make_finished())
+
+    want = "spec.checkpoint.best.metric: got valid.accuracy, want a reported metric: loss"
+    assert verdict == Verdict("Failed", want, want, "Application")
+    assert [type(event) for event in display.events] == [Progress, CheckpointSaved, Finished]
+
+
+def test_a_run_that_failed_left_word_of_how_far_it_came(tmp_path: Path) -> None:
+    prepared, attempt, driver, _ = make_driver(tmp_path)
+    seen: list[Event] = [make_progress(4, metrics={"loss": 0.5}), make_checkpoint(4, "c4")]
+    coordinator = Coordinator(make_view(events=seen), make_view(failure=FAILURE))
+    verdict = driver.watch(cast("Client", coordinator), Work(3))
+    write_ending(prepared, attempt, driver, verdict, started=0.0)
+
+    result = ResultRecord.model_validate_json(prepared.folder.result.read_text())
+    assert (result.outcome, result.step, result.metrics) == ("Failed", 6, {"loss": 0.5})
+    assert result.checkpoint
+    assert (result.checkpoint.path, result.checkpoint.step) == ("c4", 4)
+
+
+def test_a_checkpoint_that_was_resumed_from_is_not_judged(tmp_path: Path) -> None:
+    _, _, driver, _ = make_driver(tmp_path, checkpoint=BEST)
+    verdict = watch(driver, Coordinator(make_reports("c1", resumed=True)))
+
+    assert verdict.outcome == "Succeeded"

@@ -1,0 +1,58 @@
+"""What is told of a run before it starts; test_memory.py has what is kept where."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.app.failing_runs import make_spec, write_numbers
+from tests.builders import make_run
+from trainshed.plan.explanation import explain_lines
+from trainshed.plan.preflight import Place, Prepared, prepare
+
+V100, A100, H100 = (7, 0), (8, 0), (9, 0)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    write_numbers(folder)
+    return folder
+
+
+def prepared(home: Path, precision: str) -> Prepared:
+    return prepare(make_run(**make_spec(precision=precision)), Place(home))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A precision, this machine's GPUs, and whether a faster one is recommended."""
+
+    precision: str
+    gpus: list[tuple[int, int]]
+    want: bool
+
+
+CASES = {
+    "float32 on GPUs that have TensorFloat32": Case("float32", [A100, H100], True),
+    "float32 where one of them has not": Case("float32", [A100, V100], False),
+    "float32 where no GPU is to be used": Case("float32", [], False),
+    "TensorFloat32": Case("tensorfloat32", [A100], False),
+    "half a precision": Case("bfloat16", [A100], False),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_faster_precision_is_recommended_where_there_is_one(home: Path, case: Case) -> None:
+    lines = list(explain_lines(prepared(home, case.precision), case.gpus))
+
+    recommended = [line for line in lines if line.startswith("recommended: ")]
+    assert bool(recommended) == case.want
+    assert all("precision: tensorfloat32" in line for line in recommended)
+
+
+def test_on_cpus_tensorfloat32_is_accepted_and_said_to_do_nothing(home: Path) -> None:
+    note = "spec.precision: tensorfloat32 is float32 here, as these workers have no GPU"
+
+    assert list(prepared(home, "tensorfloat32").notes) == [note]
+    assert list(prepared(home, "float32").notes) == []

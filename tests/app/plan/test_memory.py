@@ -1,0 +1,215 @@
+"""What a run keeps of its datasets is held against the memory of each node."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from tests.app.data.builders_plan import FUNCTIONS, write_rows
+from tests.builders import make_data, make_run
+from trainshed.plan.capacity import Cluster, Node
+from trainshed.plan.explanation import explain_lines
+from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed_api.errors import SpecError
+from trainshed_api.names import NODE_GROUP_LABEL
+
+MIB = 2**20
+# 1,000 rows of 3,008 bytes are 2.9 MB, in 10 files.
+GROUPS = [[100]] * 10
+WIDTH = 750
+
+
+def make_node(group: str, store: float, memory: float = 64) -> Node:
+    """Return a node of 4 CPUs; sizes in MB."""
+    total = {"CPU": 4.0, "memory": memory * MIB, "object_store_memory": store * MIB}
+    return Node({NODE_GROUP_LABEL: group}, total, total)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    write_rows(folder / "rows", GROUPS, WIDTH)
+    write_rows(folder / "narrow", GROUPS)
+    return folder
+
+
+def prepared(home: Path, nodes: Sequence[Node], **data: JsonValue) -> Prepared:
+    """Return a run on a cluster; `data` has the fields of its dataset, `path` and `loader`."""
+    loader = data.pop("loader", "ray-data")
+    read: JsonValue = {"format": "parquet", "path": data.pop("path", "rows")}
+    run = make_run(
+        train="tests.app.processes:children",
+        workers={"count": 2, "group": "gpu"},
+        data=make_data({"read": read, **data}, loader=loader),
+    )
+    # It waits for nodes that are not there.
+    return prepare(run, Place(home, in_cluster=True, cluster=Cluster(nodes, waits=True)))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A dataset, the nodes, and what is said."""
+
+    dataset: dict[str, JsonValue]
+    nodes: list[Node]
+    want_cache: str
+    want_notes: list[str] = field(default_factory=list)
+
+
+LARGE, SMALL = make_node("cpu", 16), make_node("cpu", 2)
+GPU, SMALL_GPU = make_node("gpu", 16), make_node("gpu", 2)
+GLOBAL: dict[str, JsonValue] = {"mode": "global"}
+LOCAL: dict[str, JsonValue] = {"mode": "local", "bufferSize": 100}
+PINNED = (
+    "dataset train: about 2.9 MB have to lie in the object store of a node with 2 workers at once, "
+    "which has 2.0 MB: what does not fit is kept in files, which is slow"
+)
+SPILLED = (
+    "dataset train: about 2.9 MB go through the object store of the data's nodes, which is "
+    "2.0 MB in all: what does not fit is spilled to disk"
+)
+
+CASES: dict[str, Case] = {
+    "a global shuffle that each node with workers holds": Case(
+        {"shuffle": GLOBAL}, [LARGE, GPU], "objects"
+    ),
+    "a global shuffle that only the nodes together hold": Case(
+        {"shuffle": GLOBAL}, [LARGE, SMALL_GPU, SMALL_GPU], "none"
+    ),
+    "one that was asked for and no node with workers holds": Case(
+        {"shuffle": GLOBAL, "cache": "objects"}, [LARGE, SMALL_GPU, GPU], "objects", [PINNED]
+    ),
+    "another split of what is kept in each epoch": Case(
+        {"shuffle": {"mode": "blocks"}}, [LARGE, SMALL_GPU], "objects"
+    ),
+    "workers that have the memory": Case({}, [LARGE, GPU], "workers"),
+    "workers whose rows come through a store that is too small": Case({}, [SMALL, GPU], "none"),
+    "such workers when they were asked for": Case(
+        {"cache": "workers"}, [SMALL, GPU], "workers", [SPILLED]
+    ),
+    "workers that load on one node what its store does not hold": Case(
+        {"cache": "workers"}, [LARGE, SMALL_GPU], "workers", [PINNED]
+    ),
+    "a small window of a local shuffle": Case(
+        {"shuffle": LOCAL, "cache": "none"}, [LARGE, make_node("gpu", 2, memory=2)], "none"
+    ),
+    "a global shuffle that is sorted anew in each epoch": Case(
+        {"shuffle": GLOBAL, "cache": "none"}, [SMALL, GPU], "none", [SPILLED]
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_kept_is_held_against_each_node(case: str, home: Path) -> None:
+    dataset, nodes = CASES[case].dataset, CASES[case].nodes
+
+    run = prepared(home, nodes, **dataset)
+
+    assert run.plans["train"].cache == CASES[case].want_cache, run.plans["train"].reason
+    assert list(run.notes) == CASES[case].want_notes
+
+
+def test_nodes_that_are_still_to_come_are_not_counted_on(home: Path) -> None:
+    plan = prepared(home, [LARGE], shuffle=GLOBAL).plans["train"]
+
+    assert (plan.cache, "not known yet" in plan.reason) == ("none", True)
+
+
+REFUSED: dict[str, tuple[dict[str, JsonValue], str]] = {
+    "windows of a local shuffle": (
+        {"shuffle": {"mode": "local", "bufferSize": 400}, "cache": "none"},
+        "spec.data.datasets.train.shuffle.bufferSize: got 400, want less: about 1.4 MB a worker x "
+        "2 workers on a node, which has 2.0 MB (dataset train)",
+    ),
+    "a share in each worker": (
+        {"cache": "workers"},
+        "spec.data.datasets.train.cache: got workers, want objects or none: about 1.4 MB a worker "
+        "x 2 workers on a node, which has 2.0 MB (dataset train)",
+    ),
+    "all rows in each worker": (
+        {"loader": "torch", "shuffle": GLOBAL},
+        "spec.data.datasets.train.shuffle.mode: got global, want another, or loader ray-data: "
+        "about 2.9 MB a worker x 2 workers on a node, which has 2.0 MB (dataset train)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_no_node_s_memory_holds_is_refused_with_the_arithmetic(case: str, home: Path) -> None:
+    dataset, want = REFUSED[case]
+
+    with pytest.raises(SpecError) as caught:
+        prepared(home, [LARGE, make_node("gpu", 16, memory=2)], **dataset)
+
+    assert str(caught.value) == want
+
+
+def test_what_a_worker_may_not_hold_is_said(home: Path) -> None:
+    nodes = [LARGE, make_node("gpu", 16, memory=2), GPU]
+
+    run = prepared(home, nodes, cache="workers")
+
+    assert list(run.notes) == [
+        "dataset train: about 1.4 MB are kept in each worker, which has 1.0 MB: it may be killed"
+    ]
+
+
+def test_a_window_is_no_larger_than_what_a_worker_gets(home: Path) -> None:
+    run = prepared(home, [LARGE, GPU], cache="none", shuffle={"mode": "local"})
+
+    assert "  memory    about 1.4 MB in each worker" in list(explain_lines(run))
+
+
+def test_the_explanation_says_what_is_kept_where_and_what_may_not_fit(home: Path) -> None:
+    run = prepared(home, [LARGE, SMALL_GPU], shuffle=GLOBAL, cache="objects")
+
+    lines = list(explain_lines(run))
+
+    assert "  memory    about 2.9 MB in the object stores of the data's nodes" in lines
+    assert "  memory    about 2.9 MB at once in that of a node with a worker" in lines
+    assert f"note: {PINNED}" in lines
+
+
+# ------------------------------------------------------------------- how large rows are
+
+
+def test_rows_of_many_places_tell_the_size_and_how_sure_it_is(home: Path) -> None:
+    grown: JsonValue = [{"use": f"{FUNCTIONS}:growing"}]
+    run = prepared(home, [LARGE, GPU], path="narrow", transforms=grown, cache="none")
+    plan = run.plans["train"]
+
+    # Rows have 8 bytes and 12, those of the second half 64 times 12.
+    assert plan.size
+    assert (plan.size.least, plan.size.most) == (20 * 1000, 776 * 1000)
+    assert plan.size.likely == pytest.approx(398 * 1000)
+    assert "about 0.4 MB (0.0 MB to 0.7 MB) in all" in "\n".join(explain_lines(run))
+
+
+def test_the_order_of_rows_hangs_on_the_first_ones_alone(home: Path) -> None:
+    plain = prepared(home, [LARGE, GPU], path="narrow")
+    grown = prepared(
+        home, [LARGE, GPU], path="narrow", transforms=[{"use": f"{FUNCTIONS}:growing"}]
+    )
+
+    # Or a run that goes on under another release would have other blocks.
+    assert grown.plans["train"].block_rows == plain.plans["train"].block_rows
+
+
+def test_a_filter_that_drops_rows_further_on_is_found_before_the_start(home: Path) -> None:
+    filtered: JsonValue = [{"use": f"{FUNCTIONS}:without_the_last"}]
+
+    with pytest.raises(SpecError) as caught:
+        prepared(home, [LARGE, GPU], path="narrow", transforms=filtered, cache="none")
+
+    assert "a transform changes the number of rows" in str(caught.value)
+
+
+def test_a_function_that_fails_further_on_is_found_before_the_start(home: Path) -> None:
+    broken: JsonValue = [{"use": f"{FUNCTIONS}:broken", "options": {"at": 900}}]
+
+    with pytest.raises(SpecError) as caught:
+        prepared(home, [LARGE, GPU], path="narrow", transforms=broken)
+
+    assert "row 900 is bad" in str(caught.value)

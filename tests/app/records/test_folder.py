@@ -1,0 +1,260 @@
+"""Who holds an attempt: one driver at a time, found dead at once on its own machine."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from trainshed.records.folder import (
+    DEAD_AFTER_SECONDS,
+    Attempt,
+    AttemptHeldError,
+    Claim,
+    RunFolder,
+    boot_id,
+    process_age_seconds,
+    process_start,
+)
+
+CLAIM_AND_WAIT = """
+import sys
+from pathlib import Path
+from trainshed.records.folder import RunFolder
+attempt = RunFolder(Path(sys.argv[1])).claim("abc", fresh=False)
+print("claimed", attempt.number, flush=True)
+sys.stdin.read()
+"""
+
+
+def claim(folder: RunFolder, *, fresh: bool = False) -> Attempt:
+    return folder.claim("abc", fresh)
+
+
+def claim_and_close(folder: RunFolder, *, fresh: bool = False) -> int:
+    attempt = claim(folder, fresh=fresh)
+    attempt.close()
+    return attempt.number
+
+
+def start_driver(folder: RunFolder) -> subprocess.Popen[str]:
+    driver = subprocess.Popen(
+        [sys.executable, "-c", CLAIM_AND_WAIT, str(folder.path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert driver.stdout
+    assert driver.stdout.readline() == "claimed 1\n"
+    return driver
+
+
+def content(folder: RunFolder) -> dict[str, bytes]:
+    files = (file for file in folder.path.rglob("*") if file.is_file())
+    return {str(file): file.read_bytes() for file in files}
+
+
+# --------------------------------------------------------------------- claims
+
+
+def test_attempts_are_numbered_from_one(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+
+    assert [claim_and_close(folder) for _ in range(3)] == [1, 2, 3]
+    assert folder.attempts() == [1, 2, 3]
+
+
+def test_more_than_nine_attempts_stay_in_order(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    for _ in range(11):
+        claim_and_close(folder)
+
+    assert folder.attempts() == list(range(1, 12))
+
+
+def test_a_claim_says_who_made_it(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    claim_and_close(folder, fresh=True)
+
+    made = folder.claimed(1)
+    assert made
+    assert (made.pid, made.spec_hash, made.fresh) == (os.getpid(), "abc", True)
+    assert made.pid_started == process_start(os.getpid())
+
+
+def test_a_held_attempt_keeps_others_out_and_nothing_changes(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    attempt = claim(folder)
+    before = content(folder)
+
+    with pytest.raises(AttemptHeldError, match=f"attempt 1 is held by process {os.getpid()} on"):
+        claim(folder)
+    assert content(folder) == before
+    attempt.close()
+
+
+def test_an_attempt_that_a_controller_counts_is_made_once_whoever_holds_the_one_before(
+    tmp_path: Path,
+) -> None:
+    folder = RunFolder(tmp_path)
+    before = claim(folder)
+    attempt = folder.claim("abc", fresh=False, number=4)
+    seen = content(folder)
+
+    with pytest.raises(AttemptHeldError, match="attempt 4 is held"):
+        folder.claim("abc", fresh=False, number=4)
+    assert folder.attempts() == [1, 4]
+    assert content(folder) == seen
+    attempt.close()
+    before.close()
+
+
+def test_a_controller_s_attempt_stays_made_when_its_driver_is_gone(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.claim("abc", fresh=False, number=1).close()
+
+    with pytest.raises(AttemptHeldError):
+        folder.claim("abc", fresh=False, number=1)
+
+
+def test_of_many_at_once_exactly_one_wins(tmp_path: Path) -> None:
+    drivers = 8
+    barrier = threading.Barrier(drivers)
+
+    def race(folder: RunFolder) -> Attempt | None:
+        barrier.wait()
+        try:
+            return claim(folder)
+        except AttemptHeldError:
+            return None
+
+    with ThreadPoolExecutor(drivers) as pool:
+        for number in range(25):
+            folder = RunFolder(tmp_path / str(number))
+            tried = list(pool.map(race, [folder] * drivers))
+            winners = [attempt for attempt in tried if attempt]
+            assert [attempt.number for attempt in winners] == [1]
+            assert folder.claimed(1)
+            winners[0].close()
+
+
+def test_a_folder_that_nobody_claimed_does_not_stand_in_the_way(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.attempt(1).mkdir(parents=True)
+
+    assert claim_and_close(folder) == 1
+
+
+def test_a_heartbeat_goes_on_until_the_attempt_is_closed(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    attempt = claim(folder)
+    assert folder.is_alive(1)
+
+    attempt.close()
+    assert not folder.is_alive(1)
+    assert not (attempt.folder / "heartbeat").exists()
+
+
+# -------------------------------------------------------------------- lineage
+
+
+def test_attempts_since_the_last_fresh_start_belong_together(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    lineages = []
+    for fresh in (False, False, True, False):
+        claim_and_close(folder, fresh=fresh)
+        lineages.append(folder.lineage())
+
+    assert lineages == [[1], [1, 2], [3], [3, 4]]
+
+
+def test_no_attempt_has_no_lineage(tmp_path: Path) -> None:
+    assert RunFolder(tmp_path / "none").lineage() == []
+
+
+# ----------------------------------------------------------------- who is dead
+
+
+def test_a_killed_driver_is_dead_at_once_even_before_its_parent_knows(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    driver = start_driver(folder)
+    assert folder.is_alive(1)
+
+    driver.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while folder.is_alive(1) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+    assert not folder.is_alive(1)  # a zombie still: nobody waited for it
+    assert claim_and_close(folder) == 2
+    driver.communicate()
+
+
+@dataclass(frozen=True)
+class Case:
+    """Whose claim it is, how old its heartbeat is, and whether its driver counts as alive."""
+
+    change: dict[str, str | int]
+    age: float
+    want: bool
+
+
+CASES: dict[str, Case] = {
+    "this process": Case({}, 0.0, True),
+    "this process, slow to write": Case({}, 1000.0, True),
+    "no such process": Case({"pid": 2**22 + 1}, 0.0, False),
+    "another process of the same number": Case({"pid_started": 1}, 0.0, False),
+    "another machine, fresh": Case({"host": "elsewhere"}, 1.0, True),
+    "another machine, almost too old": Case({"host": "elsewhere"}, DEAD_AFTER_SECONDS - 5, True),
+    "another machine, old": Case({"host": "elsewhere"}, DEAD_AFTER_SECONDS + 1, False),
+    "before this machine's boot, fresh": Case({"boot": "earlier"}, 1.0, True),
+    "before this machine's boot, old": Case({"boot": "earlier"}, DEAD_AFTER_SECONDS + 1, False),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_who_is_alive(tmp_path: Path, case: Case) -> None:
+    folder = RunFolder(tmp_path)
+    attempt = claim(folder)
+    made = folder.claimed(1)
+    assert made
+    claimed = dataclasses.asdict(made) | case.change
+    (attempt.folder / "claim").write_text(json.dumps(claimed))
+    beaten = time.time() - case.age
+    os.utime(attempt.folder / "heartbeat", (beaten, beaten))
+
+    assert folder.claimed(1) == Claim(**claimed)
+    assert folder.is_alive(1) is case.want
+    attempt.close()
+
+
+def test_a_claim_that_cannot_be_read_counts_by_its_heartbeat(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    attempt = claim(folder)
+    (attempt.folder / "claim").write_text('{"host": ')
+
+    assert folder.claimed(1) is None
+    with pytest.raises(AttemptHeldError, match="attempt 1 is held by another process"):
+        claim(folder)
+    old = time.time() - DEAD_AFTER_SECONDS - 1
+    os.utime(attempt.folder / "heartbeat", (old, old))
+    assert claim_and_close(folder) == 2
+    attempt.close()
+
+
+def test_processes_know_when_they_began() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        assert process_start(child.pid) >= process_start(os.getpid()) > 0
+        child.communicate()
+    assert process_start(child.pid) == -1
+    assert 0 < process_age_seconds() < 24 * 3600
+    assert len(boot_id()) == 36

@@ -1,0 +1,102 @@
+"""What tests let several ranks do together; each function runs once on each rank."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from trainshed.worker.agreement import Agreement, Control, Proposal
+from trainshed.worker.evaluation import (
+    EvaluationStoppedError,
+    exact_means,
+    same_buffers,
+    until_stopped,
+)
+from trainshed.worker.meter import WORKER_BUCKETS
+
+BAD_STEPS: tuple[int | None, ...] = (None, 9, 7)
+# Of 11 rows the last rank has none, and the others no number of them in common.
+ROWS = ((0, 5), (5, 11), (11, 11))
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a rank came to know."""
+
+    leads: bool
+    fine: Agreement
+    bad: Agreement
+    gathered: list[list[float]]
+    told: int
+    means: dict[str, float]
+    nothing: dict[str, float]
+    whole: int
+    cut: int
+
+
+def do_all(rank: int) -> Done:
+    """Agree twice, gather, be told, and evaluate."""
+    control = Control()
+
+    def propose(bad_step: int | None) -> Proposal:
+        seconds = {bucket: float(rank) for bucket in WORKER_BUCKETS}
+        # Only rank 0's word counts, but for the seconds and the bad step.
+        return Proposal(10 + rank, rank == 0, 5 * (rank + 1), seconds, bad_step)
+
+    fine = control.agree(propose(None))
+    bad = control.agree(propose(BAD_STEPS[rank]))
+    gathered = [part.tolist() for part in control.gather(torch.full((2,), float(rank)))]
+    told = control.from_leader(40 + rank)
+    means, nothing = evaluate(rank, control)
+    whole, cut = (count_batches(rank, control, stop_after) for stop_after in (None, 3))
+    return Done(control.leads, fine, bad, gathered, told, means, nothing, whole, cut)
+
+
+def count_batches(rank: int, control: Control, stop_after: int | None) -> int:
+    """Return how many of its batches a rank saw: negative where it was stopped on the way.
+
+    They meet after each batch, and have 2, 7 and 40 of them; rank 0 hears of a stop while it waits
+    for the others.
+    """
+    asked, seen, seconds = 0, 0, 0.0
+
+    def wants_stop() -> bool:
+        nonlocal asked
+        asked += 1
+        return rank == 0 and stop_after is not None and asked > stop_after
+
+    def clock() -> float:
+        nonlocal seconds
+        seconds += 10.0
+        return seconds
+
+    try:
+        for _ in until_stopped(range((2, 7, 40)[rank]), control, wants_stop, clock):
+            seen += 1
+    except EvaluationStoppedError:
+        return -seen
+    return seen
+
+
+def evaluate(rank: int, control: Control) -> tuple[dict[str, float], dict[str, float]]:
+    """Score rows 0..10 in batches of 2 with a module whose statistics differ on each rank."""
+    module = nn.BatchNorm1d(1, affine=False).eval()
+    assert module.running_mean is not None
+    module.running_mean.fill_(100.0 * rank + 1)
+    same_buffers(module)
+
+    def batches() -> Iterator[tuple[dict[str, Tensor], int]]:
+        start, stop = ROWS[rank]
+        for first in range(start, stop, 2):
+            rows = torch.arange(first, min(first + 2, stop), dtype=torch.float64).unsqueeze(1)
+            yield {"x": rows}, len(rows)
+        yield {"x": torch.empty(0, 1)}, 0
+
+    def score(scored: nn.Module, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        centred = scored.double()(batch["x"]).squeeze(1)
+        return {"centred": centred, "count": torch.ones(len(centred))}
+
+    means = exact_means(batches(), score, module, control)
+    none: list[tuple[dict[str, Tensor], int]] = []
+    return means, exact_means(none if rank else list(batches()), score, module, control)

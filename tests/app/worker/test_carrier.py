@@ -1,0 +1,198 @@
+"""Batches reach a device whole, beside the step before, and do not fill its memory."""
+
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+import torch
+
+from tests.app.fake_gpu import FakeGpu
+from trainshed.data.feed.batches import Batch
+from trainshed.data.feed.prefetch import Prefetched
+from trainshed.worker.carrier import MOST_STEPS_BEHIND, Carrier, CudaStreams, streams_of
+
+SECONDS = 60.0
+
+
+def made(number: int) -> Iterator[Batch]:
+    for step in range(number):
+        yield Batch({"x": torch.full((3,), float(step))}, rows=3, total=6)
+
+
+def prefetched(batches: Iterator[Batch], carrier: Carrier, depth: int = 100) -> Prefetched[Batch]:
+    return Prefetched(batches, depth, finish=carrier.stage)
+
+
+def wait_for_one(batches: Prefetched[Batch]) -> None:
+    """Wait until the thread has made a batch ahead."""
+    deadline = time.monotonic() + SECONDS
+    while not batches.has_next() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert batches.has_next()
+
+
+def add_up(rows: torch.Tensor, sums: list[float]) -> None:
+    sums.append(float(rows.sum()))
+
+
+def train(gpu: FakeGpu, carrier: Carrier, batches: Iterator[Batch]) -> list[float]:
+    """Make a step of each batch: add its rows up, in the device's own time."""
+    sums: list[float] = []
+    for batch in carrier.held_back(carrier.carried(prefetched(batches, carrier))):
+        rows = batch.tensors["x"]
+        gpu.compute(partial(add_up, rows, sums))
+    gpu.do()
+    return sums
+
+
+@pytest.mark.parametrize("copies_first", [True, False])
+def test_a_step_sees_its_own_rows_however_slow_copies_are(copies_first: bool) -> None:
+    gpu = FakeGpu(copies_first)
+
+    assert train(gpu, Carrier(gpu), made(30)) == [3.0 * step for step in range(30)]
+
+
+def test_memory_of_a_batch_is_kept_until_its_step_is_done() -> None:
+    gpu = FakeGpu()
+    carrier = Carrier(gpu)
+
+    seen = [batch.tensors["x"] for batch in carrier.carried(prefetched(made(5), carrier))]
+
+    assert [tensor.data_ptr() for tensor in gpu.kept] == [tensor.data_ptr() for tensor in seen]
+
+
+def test_the_next_batch_is_copied_beside_the_step_of_the_present_one() -> None:
+    gpu, seen = FakeGpu(), list[int]()
+    carrier = Carrier(gpu)
+    batches = prefetched(made(5), carrier)
+    carried = carrier.carried(batches)
+    next(carried)
+    wait_for_one(batches)
+
+    present = next(carried)
+    assert len(gpu.copying) == 3
+    gpu.compute(lambda: seen.append(len(gpu.copying)))
+    gpu.copies_first = False
+    gpu.do()
+
+    # Its step did not wait for the copy of the next one.
+    assert seen == [1]
+    assert present.tensors["x"].tolist() == [1.0] * 3
+
+
+def test_a_batch_that_is_not_made_yet_holds_up_no_step() -> None:
+    go_on = threading.Event()
+
+    def slow() -> Iterator[Batch]:
+        first, second = made(2)
+        yield first
+        assert go_on.wait(SECONDS)
+        yield second
+
+    gpu = FakeGpu()
+    carrier = Carrier(gpu)
+    carried = carrier.carried(prefetched(slow(), carrier))
+
+    first = next(carried)  # would wait for ever
+    go_on.set()
+    gpu.do()
+
+    assert first.tensors["x"].tolist() == [0.0] * 3
+    assert len(list(carried)) == 1
+
+
+def test_batches_are_pinned_by_the_thread_that_makes_them() -> None:
+    gpu = FakeGpu()
+
+    train(gpu, Carrier(gpu), made(3))
+
+    assert gpu.pinned_by == {"prefetch"}
+
+
+def test_an_error_comes_after_the_batches_before_it() -> None:
+    def broken() -> Iterator[Batch]:
+        yield from made(2)
+        raise ValueError("no more rows")
+
+    gpu, seen = FakeGpu(), list[float]()
+    carrier = Carrier(gpu)
+    carried = carrier.carried(prefetched(broken(), carrier))
+
+    def read() -> None:
+        for batch in carried:
+            gpu.do()
+            seen.extend(batch.tensors["x"][:1].tolist())
+
+    with pytest.raises(ValueError, match="no more rows"):
+        read()
+    assert seen == [0.0, 1.0]
+
+
+def test_who_waits_for_nothing_is_held_back_before_memory_is_full() -> None:
+    gpu, steps = FakeGpu(), list[int]()
+    carrier = Carrier(gpu)
+    most_behind = 0
+    for step, _ in enumerate(carrier.held_back(carrier.carried(prefetched(made(40), carrier)))):
+        gpu.compute(partial(steps.append, step))
+        most_behind = max(most_behind, step - len(steps))
+
+    assert most_behind <= MOST_STEPS_BEHIND + 1
+
+
+def test_who_leaves_early_ends_the_thread() -> None:
+    closed = threading.Event()
+
+    def endless() -> Iterator[Batch]:
+        try:
+            while True:
+                yield from made(1)
+        finally:
+            closed.set()
+
+    gpu = FakeGpu()
+    carrier = Carrier(gpu)
+    carried = carrier.carried(prefetched(endless(), carrier, depth=2))
+    next(carried)
+
+    carried.close()
+
+    assert closed.wait(SECONDS)
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+def test_on_a_cpu_batches_stay_what_they_are(depth: int) -> None:
+    carrier = Carrier(streams_of(torch.device("cpu")))
+    there = list(made(3))
+
+    carried = list(carrier.held_back(carrier.carried(prefetched(iter(there), carrier, depth))))
+
+    assert all(got is made for got, made in zip(carried, there, strict=True))
+
+
+# ------------------------------------------------------------------- on a GPU
+
+
+@pytest.mark.gpu
+def test_rows_reach_a_gpu_whole_while_it_is_busy() -> None:
+    device = torch.device("cuda", torch.cuda.current_device())
+    carrier = Carrier(CudaStreams(device))
+    load = torch.randn(2048, 2048, device=device)
+    # Large enough to be copied for a while; memory is used anew all along.
+    rows = (torch.full((1 << 20,), float(step)) for step in range(50))
+    batches = (Batch({"x": row}, rows=1 << 20, total=1 << 20) for row in rows)
+    sums: list[torch.Tensor] = []
+    for batch in carrier.held_back(carrier.carried(prefetched(batches, carrier, depth=4))):
+        load = torch.tanh(load @ load)
+        sums.append(batch.tensors["x"].double().sum())
+
+    assert [total.item() for total in sums] == [float(step << 20) for step in range(50)]
+
+
+@pytest.mark.gpu
+def test_a_batch_is_pinned_before_it_is_sent_to_a_gpu() -> None:
+    device = torch.device("cuda", torch.cuda.current_device())
+    carrier = Carrier(CudaStreams(device))
+
+    assert all(carrier.stage(batch).tensors["x"].is_pinned() for batch in made(2))

@@ -1,0 +1,184 @@
+"""Whatever is logged becomes means: of any type, on any device, in bounded memory."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import torch
+
+from trainshed.worker import logged as module
+from trainshed.worker.fetch import Here, fetch
+from trainshed.worker.logged import Logged
+
+
+def known(logged: Logged) -> dict[str, float]:
+    logged.settle()
+    return logged.means()
+
+
+def test_what_was_logged_becomes_means_and_the_last_ones_are_kept() -> None:
+    logged = Logged()
+    for loss in (1.0, 2.0, 6.0):
+        logged.add("loss", loss, 1)
+    logged.add("rate", 0.5, 1)
+    assert known(logged) == {"loss": 3.0, "rate": 0.5}
+
+    logged.add("loss", 1.0, 1)
+    assert known(logged) == {"loss": 1.0, "rate": 0.5}
+
+
+NUMBERS: dict[str, float | torch.Tensor] = {
+    "bfloat16": torch.tensor(2, dtype=torch.bfloat16),
+    "int64": torch.tensor(2),
+    "bool": torch.tensor(True) + torch.tensor(True).to(torch.int32),
+    "of one element": torch.tensor([[2.0]]),
+    "with a gradient": torch.tensor(2.0, requires_grad=True) * 1,
+    "sparse": torch.tensor([2.0]).to_sparse(),
+    "of NumPy": np.float64(2.0),
+    "of Python": 2,
+}
+
+
+@pytest.mark.parametrize("case", NUMBERS)
+def test_any_number_is_one(case: str) -> None:
+    logged = Logged()
+    logged.add("n", NUMBERS[case], 1)
+    logged.add("n", 4.0, 1)
+
+    assert known(logged) == {"n": 3.0}
+
+
+NO_NUMBERS = {
+    "of two elements": (torch.zeros(2), r"log: n has the shape \(2,\), want a single number"),
+    "on the device meta": (torch.empty((), device="meta"), r"log: n has no value \(device meta\)"),
+    "complex": (torch.tensor(1j), "log: n has a complex value"),
+    "too large": (10**400, "log: n is a int, want a single number"),
+    "a text": ("1.5", "log: n is a str, want a single number"),
+    "nothing": (None, "log: n is a NoneType, want a single number"),
+}
+
+
+@pytest.mark.parametrize("case", NO_NUMBERS)
+def test_what_is_no_number_is_refused_where_it_is_logged(case: str) -> None:
+    value, said = NO_NUMBERS[case]
+    logged = Logged()
+
+    with pytest.raises(ValueError, match=said):
+        logged.add("n", value, 1)  # type: ignore[arg-type]  # on purpose
+    assert known(logged) == {}
+
+
+@dataclass
+class Slow:
+    """Numbers of a device that come when the test says so."""
+
+    numbers: torch.Tensor
+    has_come: bool = False
+
+    def is_there(self) -> bool:
+        return self.has_come
+
+    def values(self) -> list[float]:
+        self.has_come = True
+        return [float(number) for number in self.numbers.tolist()]
+
+
+@dataclass
+class Device:
+    """Stands for CUDA: what lies on it has to be fetched, and comes late."""
+
+    fetched: list[Slow] = field(default_factory=list)
+
+    def fetch(self, numbers: torch.Tensor) -> Slow:
+        self.fetched.append(Slow(numbers))
+        return self.fetched[-1]
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> Device:
+    """A device whose numbers are those of the type float32."""
+    monkeypatch.setattr(module, "is_here", lambda tensor: tensor.dtype is not torch.float32)
+    return Device()
+
+
+def test_numbers_of_a_device_are_waited_for_by_nobody(device: Device) -> None:
+    logged = Logged(device.fetch)
+    for loss in (1.0, 2.0, 3.0):
+        logged.add("loss", torch.tensor(loss), 1)
+    assert known(logged) == {}
+
+    # Of what came after the first one nothing is on its way before that is here.
+    device.fetched[0].has_come = True
+    assert known(logged) == {"loss": 1.0}
+    logged.add("loss", torch.tensor(4.0), 1)
+    device.fetched[1].has_come = True
+
+    assert known(logged) == {"loss": 3.0}
+    assert len(device.fetched) == 2
+
+
+def test_a_number_here_and_one_of_a_device_have_one_mean(device: Device) -> None:
+    logged = Logged(device.fetch)
+    logged.add("loss", torch.tensor(1.0), 1)
+    logged.add("loss", 4.0, 1)
+    device.fetched[0].has_come = True
+
+    assert known(logged) == {"loss": 2.5}
+
+
+def test_at_the_end_all_is_waited_for(device: Device) -> None:
+    logged = Logged(device.fetch)
+    for loss in (1.0, 2.0, 6.0):
+        logged.add("loss", torch.tensor(loss), 1)
+    logged.add("other", torch.tensor(5.0), 1)
+
+    logged.flush()
+
+    # The first one went ahead; the mean is of all that came since somebody looked.
+    assert logged.means() == {"loss": 3.0, "other": 5.0}
+
+
+def test_memory_does_not_grow_while_nobody_looks(device: Device) -> None:
+    logged = Logged(device.fetch)
+    for number in range(10_000):
+        logged.add("n", torch.tensor(float(number)), 1)
+
+    (there,) = logged._on_device.values()
+    assert len(there["n"].kept) < 300
+    logged.flush()
+    assert logged.means() == {"n": 4999.5}
+
+
+def test_a_number_that_is_written_over_later_was_what_it_was(device: Device) -> None:
+    logged, total = Logged(device.fetch), torch.tensor(0.0)
+    logged.add("first", torch.tensor(0.0), 1)  # on its way: what follows is kept
+    for number in (1.0, 2.0):
+        total += number
+        logged.add("total", total, 1)
+
+    logged.flush()
+
+    assert logged.means()["total"] == 2.0
+
+
+def test_numbers_of_a_cpu_are_there_at_once() -> None:
+    numbers = fetch(torch.tensor([1.0, 2.0]))
+
+    assert isinstance(numbers, Here)
+    assert numbers.is_there()
+    assert numbers.values() == [1.0, 2.0]
+
+
+@pytest.mark.gpu
+def test_numbers_of_a_gpu_come_without_a_wait() -> None:
+    logged = Logged()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for number in range(100):
+            logged.add("n", torch.tensor(float(number), device="cpu").pin_memory().cuda(), 1)
+            logged.settle()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    logged.flush()
+
+    assert 0.0 <= logged.means()["n"] <= 99.0

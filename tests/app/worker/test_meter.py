@@ -1,0 +1,65 @@
+"""Every second of a worker is in exactly one bucket."""
+
+import contextlib
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.app.clock import Clock
+from trainshed.worker.meter import (
+    CHECKPOINTING,
+    EVALUATING,
+    TRAINING,
+    WAITING,
+    WORKER_BUCKETS,
+    Meter,
+)
+
+
+def test_time_goes_to_the_bucket_inside_and_then_to_the_one_before() -> None:
+    clock = Clock()
+    meter = Meter(clock)
+    clock.pass_(1)
+    with meter.inside(EVALUATING):
+        clock.pass_(2)
+        with meter.inside(WAITING):
+            clock.pass_(4)
+        clock.pass_(8)
+    clock.pass_(16)
+
+    assert meter.seconds() == {TRAINING: 17, WAITING: 4, EVALUATING: 10, CHECKPOINTING: 0}
+
+
+def test_an_exception_ends_the_bucket_too() -> None:
+    clock = Clock()
+    meter = Meter(clock)
+    with contextlib.suppress(ValueError), meter.inside(CHECKPOINTING):
+        clock.pass_(1)
+        raise ValueError
+    clock.pass_(2)
+
+    assert meter.seconds() == {TRAINING: 2, WAITING: 0, EVALUATING: 0, CHECKPOINTING: 1}
+
+
+@given(st.lists(st.tuples(st.sampled_from(("leave", *WORKER_BUCKETS)), st.floats(0, 1e4))))
+def test_no_second_is_missing_and_none_counts_twice(
+    moves: list[tuple[str, float]],
+) -> None:
+    clock = Clock(1e6)
+    meter = Meter(clock)
+    open_blocks: list[contextlib.AbstractContextManager[None]] = []
+    for move, seconds in moves:
+        if move == "leave":
+            if open_blocks:
+                open_blocks.pop().__exit__(None, None, None)
+        else:
+            block = meter.inside(move)
+            block.__enter__()
+            open_blocks.append(block)
+        clock.pass_(seconds)
+        spent = meter.seconds()
+
+        assert math.fsum(spent.values()) == pytest.approx(clock.now - 1e6, abs=1e-6)
+        assert min(spent.values()) >= 0

@@ -1,0 +1,60 @@
+"""How fast steps go: of the last seconds, pauses not counted."""
+
+import pytest
+
+from tests.app.clock import Clock
+from trainshed.worker.pace import Pace
+
+
+def make_pace() -> tuple[Pace, Clock]:
+    clock = Clock(100.0)
+    return Pace(clock), clock
+
+
+def test_one_step_has_no_pace_yet() -> None:
+    pace, _ = make_pace()
+    pace.step(64)
+
+    assert pace.seconds_per_step() == 0.0
+    assert pace.rows_per_second() is None
+
+
+def test_pace_is_the_mean_of_steps() -> None:
+    pace, clock = make_pace()
+    for seconds in (0.0, 0.1, 0.3):
+        clock.pass_(seconds)
+        pace.step(64)
+
+    assert pace.seconds_per_step() == pytest.approx(0.2)
+    assert pace.rows_per_second() == pytest.approx(128 / 0.4)
+
+
+def test_what_is_long_ago_no_longer_counts() -> None:
+    pace, clock = make_pace()
+    for seconds in [0.0] + [1.0] * 3 + [0.1] * 100:
+        clock.pass_(seconds)
+        pace.step(10)
+
+    assert pace.seconds_per_step() == pytest.approx(0.1)
+
+
+def test_slow_steps_are_kept_however_long_they_take() -> None:
+    pace, clock = make_pace()
+    pace.step(10)
+    for _ in range(5):
+        clock.pass_(1.9)
+        pace.step(10)
+    for _ in range(3):
+        clock.pass_(9.0)
+        pace.step(10)
+
+    assert pace.seconds_per_step() == pytest.approx(9.0)
+
+
+def test_an_evaluation_between_two_steps_is_no_pace() -> None:
+    pace, clock = make_pace()
+    for seconds in (0.0, 0.1, 0.1, 60.0, 0.1):
+        clock.pass_(seconds)
+        pace.step(10)
+
+    assert pace.seconds_per_step() == pytest.approx(0.1)

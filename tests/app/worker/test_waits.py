@@ -1,0 +1,45 @@
+"""A step on a GPU waits for nothing: torch itself raises where the host would."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from trainshed.data.feed.batches import Batch
+from trainshed.data.feed.prefetch import Prefetched
+from trainshed.worker.carrier import Carrier, streams_of
+from trainshed.worker.losses import Losses
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture
+def no_waits() -> Iterator[None]:
+    """Have each wait of the host for the device be an error."""
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def make_batches(count: int) -> Iterator[Batch]:
+    for step in range(count):
+        yield Batch({"x": torch.full((8, 4), float(step))}, rows=8, total=8)
+
+
+def test_no_step_waits_for_its_device(no_waits: None) -> None:
+    device = torch.device("cuda", 0)
+    carrier, losses = Carrier(streams_of(device)), Losses()
+    model = torch.nn.Linear(4, 1).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    batches = Prefetched(make_batches(30), 4, finish=carrier.stage)
+
+    for step, batch in enumerate(carrier.carried(batches)):
+        loss = model(batch.tensors["x"]).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.add(step, loss.detach())
+        assert losses.first_bad(waits=False) is None
+        carrier.hold_back()
