@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from trainshed.checkpoint import files as checkpoint
@@ -24,7 +25,8 @@ GOING = ".deleting-"
 
 
 def superfluous(earlier: Sequence[Path], own: Path, spec: CheckpointSpec) -> list[Path]:
-    """Return the checkpoints of earlier attempts that nobody goes on from, nor asks for as best.
+    """Return the checkpoints of earlier attempts that nobody goes on from, names, nor asks for as
+    best.
 
     Args:
         earlier: the folders of their checkpoints, in order.
@@ -39,6 +41,7 @@ def superfluous(earlier: Sequence[Path], own: Path, spec: CheckpointSpec) -> lis
     if spec.best:
         ranked = checkpoint.ranked([*earlier, own], spec.best.metric, spec.best.mode)
         kept |= {folder for folder, _ in ranked[: spec.keep]}
+    kept |= {folder for folder in theirs if folder.name == PurePath(spec.resume).name}
     return [folder for folder in theirs if folder not in kept]
 
 
@@ -52,6 +55,8 @@ class Sweeper:
     """
 
     def __init__(self, folder: RunFolder, attempt: int, spec: CheckpointSpec) -> None:
+        self._folder = folder
+        self._number = attempt
         self._own = folder.checkpoints(attempt)
         numbers = [number for number in folder.lineage() if number < attempt]
         self._earlier = [folder.checkpoints(number) for number in numbers]
@@ -73,6 +78,9 @@ class Sweeper:
         self._delete(_half_written([*self._earlier, self._own]))
 
     def _sweep(self) -> None:
+        # Who was given up and does not know it yet may delete what the next one goes on from.
+        if self._number != max(self._folder.attempts()):
+            return
         self._delete(_half_written(self._earlier))
         self._delete(superfluous(self._earlier, self._own, self._spec))
 

@@ -68,6 +68,24 @@ def test_the_best_ones_stay(tmp_path: Path) -> None:
     assert steps(folder) == [(1, 10), (1, 30), (2, 40), (2, 50)]
 
 
+def test_the_one_that_the_run_names_stays(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, {1: {10: 0.5, 20: 0.5}, 2: {30: 0.5, 40: 0.5}})
+    named = checkpoint.candidates([folder.checkpoints(1)])[-1]
+    sweep(folder, 2, CheckpointSpec(keep=2, resume=str(named)))
+
+    assert steps(folder) == [(1, 10), (2, 30), (2, 40)]
+
+
+def test_who_was_given_up_deletes_nothing_that_the_next_attempt_may_go_on_from(
+    tmp_path: Path,
+) -> None:
+    losses = {1: {10: 0.5}, 2: {20: 0.5, 30: 0.5}, 3: dict[int, float]()}
+    folder = make_folder(tmp_path, losses)
+    sweep(folder, 2, KEEP_TWO)
+
+    assert steps(folder) == [(1, 10), (2, 20), (2, 30)]
+
+
 def test_what_was_before_a_fresh_start_stays(tmp_path: Path) -> None:
     folder = make_folder(tmp_path, {1: {10: 0.5, 20: 0.5}})
     folder.claim("abc", fresh=True, number=2).close()
