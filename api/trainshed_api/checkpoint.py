@@ -60,6 +60,6 @@ class CheckpointSpec(SpecModel):
     resume: NonEmpty = Field(
         default="latest",
         description="latest: go on from the newest checkpoint of this run. never: start anew. "
-        "Else the path of a checkpoint to start from.",
+        "Else the path of a checkpoint to start from; later attempts go on from their own.",
         json_schema_extra=annotate("app", "suspended"),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -43,8 +44,12 @@ def check_same_run(prepared: Prepared) -> None:
 
 def read_record(folder: RunFolder) -> RunRecord | None:
     """Return run.json; None when there is none that can be read."""
+    return _read(folder.record)
+
+
+def _read(file: Path) -> RunRecord | None:
     try:
-        return RunRecord.model_validate_json(folder.record.read_text(encoding="utf-8"))
+        return RunRecord.model_validate_json(file.read_text(encoding="utf-8"))
     except (OSError, ValidationError):
         return None
 
@@ -67,20 +72,38 @@ def finished(prepared: Prepared) -> ResultRecord | None:
 def choose(prepared: Prepared, home: Path, fresh: bool) -> tuple[Path | None, Sequence[str]]:
     """Return the checkpoint that the next attempt goes on from, and what was refused on the way.
 
+    Where a path is named a run starts from that, and goes on from what it made of it.
+
     Raises:
         SpecError: when `checkpoint.resume` names a path that is no whole checkpoint.
     """
-    wanted = prepared.spec.checkpoint.resume
-    if wanted not in ("latest", "never"):
-        return _named(local_path(wanted, home, "spec.checkpoint.resume")), ()
-    if fresh or wanted == "never":
+    wanted, folder = prepared.spec.checkpoint.resume, prepared.folder
+    if wanted == "never" or (fresh and wanted == "latest"):
         return None, ()
-    folders = [prepared.folder.checkpoints(n) for n in prepared.folder.lineage()]
+    if wanted == "latest":
+        return _latest(folder, folder.lineage())
+    found, refused = _latest(folder, [] if fresh else _attempts_from(wanted, folder))
+    return found or _named(local_path(wanted, home, "spec.checkpoint.resume")), refused
+
+
+def _latest(folder: RunFolder, attempts: Sequence[int]) -> tuple[Path | None, Sequence[str]]:
+    folders = [folder.checkpoints(number) for number in attempts]
     found, _, refused = checkpoint.newest(folders)
     if found is None:  # a plain Ray Train function writes checkpoints of its own kind
         registered = (ray_snapshot.latest(folder) for folder in reversed(folders))
         found = next((path for path in registered if path), None)
     return found, refused
+
+
+def _attempts_from(wanted: str, folder: RunFolder) -> list[int]:
+    """Return the last attempts, as far back as they began with this `checkpoint.resume`."""
+
+    def began_so(number: int) -> bool:
+        record = _read(folder.attempt(number) / folder.record.name)
+        told = record.spec.get("checkpoint") if record else None
+        return isinstance(told, dict) and told.get("resume") == wanted
+
+    return list(takewhile(began_so, reversed(folder.lineage())))[::-1]
 
 
 def keep_order(prepared: Prepared, found: Path | None) -> tuple[Prepared, Sequence[str]]:

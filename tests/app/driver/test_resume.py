@@ -41,7 +41,8 @@ def make_attempt(prepared: Prepared, home: Path, *, fresh: bool = False) -> Path
     attempt = prepared.folder.claim(prepared.spec_hash, fresh)
     attempt.close()
     record = run_record(prepared, home)
-    prepared.folder.record.write_text(record.model_dump_json(by_alias=True))
+    for folder in (prepared.folder.path, attempt.folder):
+        (folder / "run.json").write_text(record.model_dump_json(by_alias=True))
     return attempt.folder / "ray"
 
 
@@ -225,10 +226,25 @@ def test_after_a_fresh_start_earlier_checkpoints_do_not_count(tmp_path: Path) ->
 def test_a_checkpoint_that_is_named_is_taken(tmp_path: Path, fresh: bool) -> None:
     named = write_checkpoint(tmp_path / "elsewhere", 5)
     for path in (f"elsewhere/{named.name}", str(named), f"file://{named}"):
+        write_checkpoint(make_attempt(make_prepared(tmp_path), tmp_path), 90)
         prepared = make_prepared(tmp_path, checkpoint={"resume": path})
-        write_checkpoint(make_attempt(prepared, tmp_path), 90)
 
-        assert resume.choose(prepared, tmp_path, fresh) == (named, ())
+        assert resume.choose(prepared, tmp_path, fresh) == (named, [])
+
+
+def test_a_run_goes_on_from_what_it_made_of_the_checkpoint_that_it_names(tmp_path: Path) -> None:
+    named = write_checkpoint(tmp_path / "elsewhere", 50)
+    write_checkpoint(make_attempt(make_prepared(tmp_path), tmp_path), 90)
+    prepared = make_prepared(tmp_path, checkpoint={"resume": str(named)})
+    parent = make_attempt(prepared, tmp_path)
+    assert resume.choose(prepared, tmp_path, False) == (named, [])
+
+    own = write_checkpoint(parent, 60)
+    make_attempt(prepared, tmp_path)
+    assert resume.choose(prepared, tmp_path, False) == (own, [])
+    assert resume.choose(prepared, tmp_path, True) == (named, [])
+    another = make_prepared(tmp_path, checkpoint={"resume": f"file://{named}"})
+    assert resume.choose(another, tmp_path, False) == (named, [])
 
 
 # ------------------------------------------------------------------- same data
