@@ -4,10 +4,12 @@ import json
 import os
 import shutil
 import signal
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from io import FileIO
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -123,10 +125,21 @@ def damage_the_newest_checkpoint(_: Run, scene: Scene) -> None:
 
 def fill_the_disk(_: Run, scene: Scene) -> None:
     scene.checkpoint(24)
+    filler = scene.filler.open("wb", buffering=0)
+    _fill(filler)
+
+    def keep_full() -> None:
+        while True:  # an older checkpoint that is deleted makes no room
+            time.sleep(0.001)
+            _fill(filler)
+
+    threading.Thread(target=keep_full, daemon=True).start()
+
+
+def _fill(filler: FileIO) -> None:
     try:
-        with scene.filler.open("wb", buffering=0) as filler:
-            while filler.write(bytes(4096)):
-                pass
+        while filler.write(bytes(4096)):
+            pass
     except OSError as error:
         assert "No space left" in str(error)  # noqa: PT017 - the disk is full, as it should be
 

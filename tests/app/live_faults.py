@@ -117,7 +117,6 @@ FAULTS: dict[str, Fault] = {
         befalling.refuse_the_last_checkpoint,
         at=29,
         starts=((0, 28),),
-        warned=r"no checkpoint at step 30: OSError: \[Errno 116\] Stale file handle: .*",
         lost="the storage failed: LastCheckpointError: training is done but its checkpoint is not: "
         r"step 30: \[Errno 116\] Stale file handle",
     ),

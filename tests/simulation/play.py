@@ -110,7 +110,9 @@ class Play:
             raw = as_object(self.world.server.peek("trainingruns", name))
             spec, metadata = as_object(raw["spec"]), as_object(raw["metadata"])
             count = int(str(as_object(spec.get("workers")).get("count", 1)))
-            if _holds(status_of(self.world, name)):
+            # A driver that was given up and that nobody reached to stop it needs its room still.
+            is_there = self.world.has_driver(str(metadata["uid"]))
+            if is_there or _holds(status_of(self.world, name)):
                 free -= min(count, NUM_PODS)
             else:
                 priority = int(str(spec.get("priority", 0)))
