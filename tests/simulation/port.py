@@ -52,5 +52,8 @@ class Port:
         for mock in (first.protocol, first.transport, first._payload_writer):
             assert isinstance(mock, Mock)
             mock.reset_mock()
+        for found in vars(type(first.protocol)).values():  # the connection's properties
+            if isinstance(found, Mock):
+                found.reset_mock()
         assert isinstance(answer, web.Response)
         return Said(answer.status, answer.text or "")
