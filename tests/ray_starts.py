@@ -20,6 +20,7 @@ FOLDER = "RAY_TMPDIR"
 _KEPT, _JOINED = "kept-", "joined"
 _before = pytest.StashKey[str | None]()
 _counted = pytest.StashKey["Starts"]()
+_refused = pytest.StashKey[str]()
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if not _is_in_charge(config):
         return
     starts = config.stash[_counted] = count(Path(os.environ[FOLDER]))
-    asked = _asked_for(config)
-    if (starts.too_many and "e2e" not in asked) or _is_unasked(starts, asked):
+    if refused := _reason_against(starts, _asked_for(config)):
+        config.stash[_refused] = refused
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if session.exitstatus != pytest.ExitCode.TESTS_FAILED:
         shutil.rmtree(os.environ[FOLDER], ignore_errors=True)
@@ -109,8 +110,12 @@ def _asked_for(config: pytest.Config) -> frozenset[str]:
     return frozenset(what_it_starts(r) for r in found if isinstance(r, pytest.TestReport))
 
 
-def _is_unasked(starts: Starts, asked: frozenset[str]) -> bool:
-    return starts.own + starts.kept > 0 and asked.isdisjoint({"ray", "e2e"})
+def _reason_against(starts: Starts, asked: frozenset[str]) -> str:
+    if starts.own + starts.kept > 0 and asked.isdisjoint({"ray", "e2e"}):
+        return "a test without the marker `ray` started Ray"
+    if starts.too_many and "e2e" not in asked:
+        return f"Ray was started too often: {starts}"
+    return ""
 
 
 def pytest_terminal_summary(
@@ -121,16 +126,16 @@ def pytest_terminal_summary(
     if starts is None or starts == Starts(0, 0, 0):
         return
     terminalreporter.line(str(starts), red=starts.too_many, green=not starts.too_many)
-    if _is_unasked(starts, _asked_for(config)):
-        terminalreporter.line("a test without the marker `ray` started Ray", red=True)
     if (folder := Path(os.environ[FOLDER])).exists():
         terminalreporter.line(f"Ray's logs: {folder}")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Put back what was there before."""
+    """Put back what was there before, and say last why a session failed whose tests all passed."""
     if not _is_in_charge(config):
         return
+    if refused := config.stash.get(_refused, ""):
+        print(f"FAILED: {refused}")
     if _counted not in config.stash:  # no session began: the words were wrong
         shutil.rmtree(os.environ[FOLDER], ignore_errors=True)
     before = config.stash[_before]

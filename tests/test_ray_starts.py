@@ -92,6 +92,8 @@ def test_a_session_fails_that_starts_more_than_it_may(
     assert result.ret == code
     said = f"Ray: {number} runs of their own (at most {MOST_OWN}), 0 drivers joined"
     assert said in result.stdout.str()
+    if code != pytest.ExitCode.OK:  # behind a summary in which every test passed
+        assert result.outlines[-1].startswith("FAILED: ")
     logs = re.findall("Ray's logs: (/tmp/r.*)", result.stdout.str())
     assert bool(logs) == (code != pytest.ExitCode.OK)  # whoever has to find out why may read them
     for folder in logs:
