@@ -18,7 +18,7 @@ from trainshed.data.read.errors import RemoteTracebackError
 from trainshed.faults import RULES, WorldError, classify, told
 from trainshed.functions import find_training_function, takes_config
 from trainshed.ray_seams.quiet import quiet
-from trainshed.worker import reproducible
+from trainshed.worker import compiler, reproducible
 from trainshed.worker.active import activate
 from trainshed.worker.current import Run
 from trainshed.worker.loop import StopTraining
@@ -58,6 +58,7 @@ class Worker:
         """
         job = self._job
         torch.set_num_threads(job.threads)
+        compiler.leave_out()
         # Ray Train says a line for each report; the run's own events say it better.
         quiet("ray.train", logging.WARNING)
         if job.reproducible:
