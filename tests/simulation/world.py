@@ -233,6 +233,8 @@ class World:
         """Forget what is over, so that a long play needs no more memory than a short one."""
         self.book.drivers.clear()
         self.heads.of[CLUSTER].jobs.clear()
+        for name in self.server.names("events"):  # a real API server keeps them for an hour
+            self.server.drop("events", name)
         there = {str(as_object(raw["metadata"])["uid"])
                  for raw in self.server.peek_all("trainingruns")}  # fmt: skip
         self.trainings = {uid: told for uid, told in self.trainings.items() if uid in there}
