@@ -15,6 +15,10 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from trainshed.patience import READS
+from trainshed.records import durable
+
+CLAIM = "claim"
 HEARTBEAT = "heartbeat"
 # Ray Train's own folder below an attempt's, where checkpoints lie.
 RAY_FOLDER = "ray"
@@ -103,20 +107,23 @@ class RunFolder:
         folders = (self.path / "attempts").glob("[0-9]*")
         return sorted(int(folder.name) for folder in folders if folder.name.isdigit())
 
-    def lineage(self) -> list[int]:
-        """Return the attempts that a new one may go on from: those since the last fresh start."""
+    def lineage(self, *, surely: bool = False) -> list[int]:
+        """Return the attempts that a new one may go on from: those since the last fresh start.
+
+        surely: what cannot be read may have been one.
+        """
         numbers = self.attempts()
         for position in range(len(numbers) - 1, -1, -1):
             claim = self.claimed(numbers[position])
-            if claim and claim.fresh:
+            if claim.fresh if claim else surely:
                 return numbers[position:]
         return numbers
 
     def claimed(self, number: int) -> Claim | None:
         """Return who made an attempt; None when the claim cannot be read."""
+        file = self.attempt(number) / CLAIM
         try:
-            content = json.loads((self.attempt(number) / "claim").read_text(encoding="utf-8"))
-            return Claim(**content)
+            return Claim(**json.loads(READS.read(lambda: file.read_text(encoding="utf-8"))))
         except (OSError, ValueError, TypeError):
             return None
 
@@ -135,7 +142,7 @@ class RunFolder:
         number = number or self._next_number()
         folder = self.attempt(number)
         folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / "claim").exists():
+        if not (folder / CLAIM).exists():
             beat(folder)  # before the claim: one without a heartbeat is that of one that ended
         claim = Claim(
             socket.gethostname(),
@@ -146,15 +153,17 @@ class RunFolder:
             fresh,
         )
         try:
-            with (folder / "claim").open("x", encoding="utf-8") as file:
-                json.dump(asdict(claim), file)
+            _make_once(folder / CLAIM, json.dumps(asdict(claim)))
         except FileExistsError as error:
             raise AttemptHeldError(self._who(number)) from error
+        # What lies in it is worth no more than its name.
+        for made in (folder, folder.parent, self.path, self.path.parent):
+            durable.sync_folder(made)
         return Attempt(number, folder)
 
     def _next_number(self) -> int:
         # A folder without a claim is somebody's who is about to make it, or never came to it.
-        claimed = [n for n in self.attempts() if (self.attempt(n) / "claim").exists()]
+        claimed = [n for n in self.attempts() if (self.attempt(n) / CLAIM).exists()]
         if claimed and self.is_alive(claimed[-1]):
             raise AttemptHeldError(self._who(claimed[-1]))
         return claimed[-1] + 1 if claimed else 1
@@ -173,6 +182,26 @@ class RunFolder:
         claim = self.claimed(number)
         who = f"process {claim.pid} on {claim.host}" if claim else "another process"
         return f"{self.path}: attempt {number} is held by {who}; wait for its end or stop it"
+
+
+def _make_once(path: Path, text: str) -> None:
+    """Write a whole file that nobody has made, and have it on its disk.
+
+    Raises:
+        FileExistsError: when somebody has.
+    """
+    aside = path.with_name(f".{path.name}-{socket.gethostname()}-{os.getpid()}")
+    durable.write_bytes(aside, text.encode())
+    try:
+        os.link(aside, path)
+    except FileExistsError:
+        raise
+    except OSError:  # storage without links
+        with path.open("xb") as file:
+            file.write(text.encode())
+            durable.sync(file)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def beat(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Who holds an attempt: one driver at a time, found dead at once on its own machine."""
 
 import dataclasses
+import errno
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from trainshed.records import durable
 from trainshed.records.folder import (
     DEAD_AFTER_SECONDS,
     Attempt,
@@ -89,6 +91,35 @@ def test_a_claim_says_who_made_it(tmp_path: Path) -> None:
     assert made
     assert (made.pid, made.spec_hash, made.fresh) == (os.getpid(), "abc", True)
     assert made.pid_started == process_start(os.getpid())
+
+
+def test_a_claim_is_one_on_storage_without_links_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    folder = RunFolder(tmp_path)
+    attempt = claim(folder)
+
+    assert folder.claimed(1)
+    with pytest.raises(AttemptHeldError):
+        folder.claim("abc", fresh=False, number=1)
+    attempt.close()
+    assert [file.name for file in attempt.folder.iterdir()] == ["claim"]
+
+
+def test_a_claim_is_on_its_disk_before_anything_is_done_under_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = list[Path]()
+    monkeypatch.setattr(durable, "sync_folder", synced.append)
+    folder = RunFolder(tmp_path / "runs" / "digits")
+    claim_and_close(folder)
+
+    parts = ("attempts/1", "attempts", ".", "..")
+    assert synced == [Path(os.path.normpath(folder.path / part)) for part in parts]
 
 
 def test_a_held_attempt_keeps_others_out_and_nothing_changes(tmp_path: Path) -> None:
