@@ -154,3 +154,18 @@ def test_rows_that_only_transforms_left_out_are_refused_where_they_come_again(
 def test_a_function_s_rows_that_nobody_counted_are_not_described() -> None:
     plan = make_plan(None, read={"use": f"{FUNCTIONS}:odd_rows"})
     assert describe(plan, None) is None
+
+
+def test_rows_that_transforms_may_leave_out_are_not_described_before_they_are_counted(
+    tmp_path: Path,
+) -> None:
+    rows = write_rows(tmp_path / "rows", [[4], [6]])
+    odd = make_plan(
+        rows, cache="objects", transforms=[{"use": f"{FUNCTIONS}:odd_rows"}], keeps_rows=False
+    )
+    assert describe(odd, None) is None
+
+    # Who goes on knows what was counted before.
+    told = described(odd, [2, 3])
+    going_on, _ = keep_order({"train": odd}, told, mid_epoch=True)
+    assert {"train": describe(going_on["train"], None)} == told

@@ -70,7 +70,7 @@ class Difference:
 
 
 def describe(plan: DatasetPlan, counts: Indices | None) -> Described | None:
-    """Return what is known of a dataset's rows; None for a function's that nobody counted.
+    """Return what is known of a dataset's rows; None where nobody has counted them yet.
 
     Args:
         plan: of the dataset.
@@ -78,9 +78,9 @@ def describe(plan: DatasetPlan, counts: Indices | None) -> Described | None:
     """
     files = plan.source.files if plan.source else ()
     if counts is None:
-        if not plan.source:
+        counts = _known_counts(plan)
+        if counts is None:
             return None
-        counts = plan.counts
     told = plan.source is not None and np.array_equal(counts, plan.counts)
     return Described(
         rows=int(counts.sum()),
@@ -90,6 +90,15 @@ def describe(plan: DatasetPlan, counts: Indices | None) -> Described | None:
         files=files if len(files) <= MOST_FILES else (),
         counts=None if told else tuple(counts.tolist()),
     )
+
+
+def _known_counts(plan: DatasetPlan) -> Indices | None:
+    """Return the rows of each block without counting them: a checkpoint or the files tell them."""
+    if plan.kept and plan.kept.counts is not None:
+        return kept_counts(plan)
+    if plan.source is None or (plan.is_filled and plan.transforms and plan.kept is None):
+        return None  # transforms may leave rows out
+    return plan.counts
 
 
 def keep_order(
