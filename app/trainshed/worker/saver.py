@@ -11,6 +11,7 @@ import ray.train
 
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.files import Manifest, Position
+from trainshed.checkpoint.ray_snapshot import LINKED
 from trainshed.checkpoint.state import Buffers, random_state, seed_everything, set_random_state
 from trainshed.checkpoint.writer import Writer, Written
 from trainshed.coordinator.reports import missing_best
@@ -154,7 +155,8 @@ class Saver:
         """Load the checkpoint that this group starts from, random state included."""
         if self.start is None or self.manifest is None:
             return
-        model, state = checkpoint.load(self.start, trust_objects=self._trust_objects)
+        source = self._given() if self.start == self._job.resume_from else self.start
+        model, state = checkpoint.load(source, trust_objects=self._trust_objects)
         tracked.load(model, state)
         states = state["random"]
         assert isinstance(states, Sequence)
@@ -211,13 +213,20 @@ class Saver:
             return None, None, refused
         if found == EARLIER:
             assert self._job.resume_from
-            return self._job.resume_from, checkpoint.verify(self._job.resume_from), refused
+            return self._job.resume_from, checkpoint.verify(self._given()), refused
         leaders = manifest.position if manifest else Position()
         # The whole position: two checkpoints of one step differ where it is the last of an epoch.
         shared = {name: self._control.from_leader(count) for name, count in leaders}
         if folder is None or manifest is None:
             folder, manifest = checkpoint.find(self._job.checkpoints, Position(**shared))
         return folder, manifest, refused
+
+    def _given(self) -> Path:
+        """Return where the checkpoint lies that the attempt was given to begin with."""
+        # Whose it is may delete it meanwhile; the links to it are this attempt's own.
+        linked = self._job.checkpoints / LINKED
+        assert self._job.resume_from
+        return linked if linked.exists() else self._job.resume_from
 
 
 def check_best_metric(job: Job, metrics: Mapping[str, float]) -> None:

@@ -1,0 +1,48 @@
+"""What an attempt was given to begin with is its own, whatever becomes of whose it was."""
+
+import shutil
+import time
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from tests.app.builders_checkpoint import make_manifest
+from tests.builders import make_run
+from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint import ray_snapshot
+from trainshed.checkpoint.state import random_state
+from trainshed.checkpoint.tracked import Tracked
+from trainshed.driver.launch import make_job
+from trainshed.driver.outset import Launch
+from trainshed.plan.preflight import Place, prepare
+from trainshed.worker.agreement import Control
+from trainshed.worker.saver import Saver
+
+
+def test_a_checkpoint_that_its_owner_deletes_is_restored_all_the_same(tmp_path: Path) -> None:
+    model = nn.Linear(2, 1)
+    tracked = Tracked(model, None, None, {}, torch.amp.GradScaler("cpu", enabled=False))
+    given_model = {name: torch.ones_like(each) for name, each in model.state_dict().items()}
+    (tmp_path / "theirs").mkdir()
+    given = checkpoint.write(
+        tmp_path / "theirs",
+        given_model,
+        {**tracked.state(), "random": [random_state(), random_state()]},
+        make_manifest(30),
+        trust_objects=False,
+    )
+    place = Place(tmp_path)
+    prepared = prepare(make_run(train="tests.app.processes:children", epochs=3), place)
+    attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
+    job = make_job(Launch(prepared, place, given, [], time.time()), attempt)
+    ray_snapshot.seed(job.checkpoints, given)
+    shutil.rmtree(given)
+
+    saver = Saver(job, Control(), 0, 1)
+    saver.restore(tracked)
+    attempt.close()
+
+    assert saver.start == given, "that is what the user is told"
+    assert saver.position.step == 30
+    assert float(model.weight.detach().sum()) == 2.0
