@@ -68,7 +68,7 @@ def train_alone(
 ) -> Left:
     """Run the next attempt of a run whose paths lie under `home`; `stop` may be told to end it."""
     prepared = prepare(make_run(**spec), Place(home))
-    found, refused = resume.choose(prepared, home, fresh)
+    found, refused = resume.choose(prepared, fresh)
     attempt = prepared.folder.claim(prepared.spec_hash, fresh)
     record = run_record(prepared, home).model_dump_json(by_alias=True)
     atomic.write_text(prepared.folder.record, record)

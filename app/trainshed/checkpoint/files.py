@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pydantic import Field
 
@@ -33,6 +33,8 @@ FORMAT = 1
 PREFIX = "checkpoint_"
 # What is under way.
 ASIDE = ".writing-"
+# Who deletes while others look does so once for each checkpoint that is written.
+_MOST_LOOKS = 5
 _OURS = re.compile(PREFIX + r"\d{9,}_epoch\d{4,}(-\d+)?")
 
 
@@ -182,12 +184,19 @@ def newest(
     Raises:
         WorldError: when the storage does not give one: an older one would lose what was trained.
     """
-    refused: list[str] = []
-    for folder in candidates(parents):
-        try:
-            return folder, verify(folder, patience), refused
-        except BadCheckpointError as error:
-            refused.append(f"checkpoint refused, taking the one before: {error}")
+    looked_at = list(parents)
+    for looks_left in reversed(range(_MOST_LOOKS)):
+        refused: list[str] = []
+        for folder in candidates(looked_at):
+            try:
+                return folder, verify(folder, patience), refused
+            except BadCheckpointError as error:
+                # Deleted since it was listed, for a newer one: that is looked for.
+                if looks_left and not folder.exists():
+                    break
+                refused.append(f"checkpoint refused, taking the one before: {error}")
+        else:
+            break
     return None, None, refused
 
 
@@ -195,28 +204,40 @@ def best(parents: Iterable[Path], metric: str, mode: str) -> tuple[Path, Manifes
     """Return the checkpoint whose own weights have the highest or lowest metric; of equal ones the
     first.
     """
-    found = ranked(parents, metric, mode)
+    found = ranked(parents, metric, mode).scored
     return found[0] if found else None
 
 
-def ranked(parents: Iterable[Path], metric: str, mode: str) -> list[tuple[Path, Manifest]]:
-    """Return the checkpoints whose own weights have a metric, the best first; of equal ones the
-    earlier.
+class Ranking(NamedTuple):
+    """Checkpoints by what they scored.
+
+    Args:
+        scored: the best first; of equal ones the earlier.
+        unread: those of which nothing is known, for their manifests could not be read.
+    """
+
+    scored: list[tuple[Path, Manifest]]
+    unread: list[Path]
+
+
+def ranked(parents: Iterable[Path], metric: str, mode: str) -> Ranking:
+    """Return the checkpoints whose own weights have a metric.
 
     Only manifests are read: which one is best is asked for at the end of a run, not loaded.
     """
-    scored = []
+    scored, unread = [], []
     for place, folder in enumerate(reversed(candidates(parents))):
         try:
             manifest = _manifest(folder, READS)
         except (OSError, ValueError):
+            unread.append(folder)
             continue
         own = manifest.own_metrics()
         if metric in own:
             value = -own[metric] if mode == "max" else own[metric]
             scored.append((value, place, folder, manifest))
     scored.sort(key=lambda entry: entry[:2])
-    return [(folder, manifest) for _, _, folder, manifest in scored]
+    return Ranking([(folder, manifest) for _, _, folder, manifest in scored], unread)
 
 
 def load(

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from trainshed.driver.push import Pusher
     from trainshed.driver.signals import Stop
+    from trainshed.plan.preflight import Prepared
+    from trainshed_api.records import ResultRecord
     from trainshed_api.v1alpha1 import TrainingRun
 
 
@@ -68,25 +70,38 @@ def begin(
     if not wish.fresh:
         resume.check_same_run(prepared)
         if done := resume.finished(prepared):
-            print(f"{run.metadata.name} is finished: --fresh trains it again")
-            print(f"report: {done.report}", flush=True)
-            if pusher:
-                pusher.finished_before(done, str(prepared.folder.result))
-            return EXIT_SUCCEEDED
-    found, refused = resume.choose(prepared, place.home, wish.fresh)
-    prepared, changed = resume.keep_order(prepared, found)
+            return _is_over(prepared, done, pusher)
+    # Before anything is claimed, for what cannot begin leaves no attempt; and again once it is: the
+    # driver before may have come further while this one looked.
+    seen = resume.checkpoints_there(prepared)
+    found, refused = resume.choose(prepared, wish.fresh)
+    resume.keep_order(prepared, found)
     number = place.identity.attempt if place.identity else None
     attempt = prepared.folder.claim(prepared.spec_hash, wish.fresh, number)
     display = choose_display(sys.stdout)
-    if pusher:  # not before: a driver that comes too late has nothing to say
-        pusher.start()
     try:
+        if not wish.fresh and (done := resume.finished(prepared)):
+            return _is_over(prepared, done, pusher)
+        if resume.checkpoints_there(prepared, attempt.number) != seen:
+            found, refused = resume.choose(prepared, wish.fresh, attempt.number)
+        prepared, changed = resume.keep_order(prepared, found)
+        if pusher:  # not before: a driver that comes too late has nothing to say
+            pusher.start()
         notes = [*refused, *changed, *prepared.notes]
         plan = Launch(prepared, place, found, notes, wish.started)
         return launch.run(plan, attempt, display, wish.stop, pusher)
     finally:
         attempt.close()
         display.close()
+
+
+def _is_over(prepared: Prepared, done: ResultRecord, pusher: Pusher | None) -> int:
+    """Say that nothing is left to do; return the exit code."""
+    print(f"{prepared.run.metadata.name} is finished: --fresh trains it again")
+    print(f"report: {done.report}", flush=True)
+    if pusher:
+        pusher.finished_before(done, str(prepared.folder.result))
+    return EXIT_SUCCEEDED
 
 
 def begin_job(settings: Sequence[str], wish: Wish) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainshed.checkpoint import files as checkpoint
 from trainshed.coordinator.hub import Reported
+from trainshed.driver import resume
 from trainshed.records import atomic
 from trainshed_api.progress import Finished, Seconds
 from trainshed_api.records import CheckpointRecord, ResultRecord
@@ -81,7 +82,7 @@ def _result(
         samples_per_second=ending.rate if ending else None,
         data_wait_percent=ending.data_wait_percent if ending else None,
         checkpoint=CheckpointRecord(path=kept[0], epoch=kept[1], step=kept[2]) if kept else None,
-        best=_best(prepared),
+        best=_best(prepared, attempt.number),
         attempt=attempt.number,
         message=verdict.message,
         finished_at=datetime.now(UTC),
@@ -89,13 +90,14 @@ def _result(
     )
 
 
-def _best(prepared: Prepared) -> CheckpointRecord | None:
-    """Return the best checkpoint that is kept, of all attempts since the last fresh one."""
+def _best(prepared: Prepared, number: int) -> CheckpointRecord | None:
+    """Return the best checkpoint that is kept, of an attempt and those that it goes on with."""
     wanted = prepared.spec.checkpoint.best
     if wanted is None:
         return None
     folder = prepared.folder
-    parents = [folder.checkpoints(number) for number in folder.lineage()]
+    earlier = resume.ancestors(folder, prepared.spec.checkpoint.resume, number)
+    parents = [folder.checkpoints(each) for each in [*earlier, number]]
     found = checkpoint.best(parents, wanted.metric, wanted.mode)
     if found is None:
         return None

@@ -11,7 +11,6 @@ from pydantic import ValidationError
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint import ray_snapshot
 from trainshed.data.order import description
-from trainshed.plan.preflight import Prepared, local_path
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import SUCCEEDED
 from trainshed_api.records import ResultRecord, RunRecord
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from trainshed.plan.preflight import Prepared
     from trainshed.records.folder import RunFolder
 
 
@@ -69,41 +69,80 @@ def finished(prepared: Prepared) -> ResultRecord | None:
     return result if (prepared.spec.epochs or 0) <= (result.epochs or 0) else None
 
 
-def choose(prepared: Prepared, home: Path, fresh: bool) -> tuple[Path | None, Sequence[str]]:
-    """Return the checkpoint that the next attempt goes on from, and what was refused on the way.
+def choose(
+    prepared: Prepared, fresh: bool, number: int | None = None
+) -> tuple[Path | None, Sequence[str]]:
+    """Return the checkpoint that an attempt goes on from, and what was refused on the way.
 
     Where a path is named a run starts from that, and goes on from what it made of it.
+
+    Args:
+        prepared: the run.
+        fresh: whether it starts anew rather than from an earlier attempt.
+        number: of the attempt; None for one that is not claimed yet.
 
     Raises:
         SpecError: when `checkpoint.resume` names a path that is no whole checkpoint.
     """
     wanted, folder = prepared.spec.checkpoint.resume, prepared.folder
-    if wanted == "never" or (fresh and wanted == "latest"):
-        return None, ()
-    if wanted == "latest":
-        return _latest(folder, folder.lineage())
-    found, refused = _latest(folder, [] if fresh else _attempts_from(wanted, folder))
-    return found or _named(local_path(wanted, home, "spec.checkpoint.resume")), refused
-
-
-def _latest(folder: RunFolder, attempts: Sequence[int]) -> tuple[Path | None, Sequence[str]]:
-    folders = [folder.checkpoints(number) for number in attempts]
-    found, _, refused = checkpoint.newest(folders)
-    if found is None:  # a plain Ray Train function writes checkpoints of its own kind
-        registered = (ray_snapshot.latest(folder) for folder in reversed(folders))
-        found = next((path for path in registered if path), None)
+    earlier = [] if fresh else ancestors(folder, wanted, number)
+    found, refused = _latest([folder.checkpoints(each) for each in earlier])
+    if found is None and prepared.named:
+        found = _named(prepared.named)
     return found, refused
 
 
-def _attempts_from(wanted: str, folder: RunFolder) -> list[int]:
-    """Return the last attempts, as far back as they began with this `checkpoint.resume`."""
+def ancestors(
+    folder: RunFolder, wanted: str, number: int | None, *, surely: bool = False
+) -> list[int]:
+    """Return the attempts whose training an attempt goes on with, in order.
+
+    Args:
+        folder: of the run.
+        wanted: its `checkpoint.resume`.
+        number: of the attempt; None for the next one.
+        surely: to leave out those of which that is not known.
+    """
+    if wanted == "never":
+        return []
+    lineage = folder.lineage(surely=surely)
+    earlier = [each for each in lineage if number is None or each < number]
+    if wanted == "latest":
+        return earlier
 
     def began_so(number: int) -> bool:
         record = _read(folder.attempt(number) / folder.record.name)
         told = record.spec.get("checkpoint") if record else None
         return isinstance(told, dict) and told.get("resume") == wanted
 
-    return list(takewhile(began_so, reversed(folder.lineage())))[::-1]
+    # Who died before it said what it began with has begun nothing.
+    began = [each for each in earlier if folder.checkpoints(each).exists()]
+    return list(takewhile(began_so, reversed(began)))[::-1]
+
+
+def checkpoints_there(prepared: Prepared, number: int | None = None) -> list[Path]:
+    """Return the checkpoints that an attempt of this number could go on from, newest first."""
+    earlier = ancestors(prepared.folder, prepared.spec.checkpoint.resume, number)
+    return checkpoint.candidates([prepared.folder.checkpoints(each) for each in earlier])
+
+
+def _latest(folders: Sequence[Path]) -> tuple[Path | None, Sequence[str]]:
+    found, _, refused = checkpoint.newest(folders)
+    if found:
+        return found, refused
+    for folder in reversed(folders):
+        registered = ray_snapshot.latest(folder)
+        if registered is None or checkpoint.is_ours(registered.name):
+            continue  # ours was looked at
+        if not (registered / checkpoint.MANIFEST).exists():
+            return registered, refused  # a plain Ray Train function's, of its own kind
+        try:  # ours, that an attempt took from an earlier one
+            checkpoint.verify(registered)
+        except checkpoint.BadCheckpointError as error:
+            refused.append(f"checkpoint refused, taking the one before: {error}")
+        else:
+            return registered, refused
+    return None, refused
 
 
 def keep_order(prepared: Prepared, found: Path | None) -> tuple[Prepared, Sequence[str]]:

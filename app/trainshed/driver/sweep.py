@@ -1,20 +1,24 @@
 """Deletes what earlier attempts left: checkpoints beyond `checkpoint.keep`, and half-written ones.
 
 Ray Train deletes within its own attempt. Of earlier ones nothing goes before this attempt has a
-checkpoint of its own, and what a fresh start left behind is no concern of it.
+checkpoint of its own, and what it does not go on with is no concern of it: what was before a fresh
+start, or before `checkpoint.resume` named something else.
 """
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import threading
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint.ray_snapshot import LINKED
+from trainshed.driver import resume
+from trainshed.faults import WorldError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from trainshed.records.folder import RunFolder
@@ -24,14 +28,16 @@ if TYPE_CHECKING:
 GOING = ".deleting-"
 
 
-def superfluous(earlier: Sequence[Path], own: Path, spec: CheckpointSpec) -> list[Path]:
-    """Return the checkpoints of earlier attempts that nobody goes on from, names, nor asks for as
-    best.
+def superfluous(
+    earlier: Sequence[Path], own: Path, spec: CheckpointSpec, named: Path | None
+) -> list[Path]:
+    """Return what earlier attempts left that nobody goes on from, names, nor asks for as best.
 
     Args:
         earlier: the folders of their checkpoints, in order.
         own: that of this attempt.
         spec: how many are kept.
+        named: the one that `checkpoint.resume` names.
     """
     mine = checkpoint.candidates([own])
     if not mine:
@@ -39,10 +45,14 @@ def superfluous(earlier: Sequence[Path], own: Path, spec: CheckpointSpec) -> lis
     theirs = checkpoint.candidates(earlier)
     kept = set(theirs[: max(0, spec.keep - len(mine))])
     if spec.best:
-        ranked = checkpoint.ranked([*earlier, own], spec.best.metric, spec.best.mode)
-        kept |= {folder for folder, _ in ranked[: spec.keep]}
-    kept |= {folder for folder in theirs if folder.name == PurePath(spec.resume).name}
-    return [folder for folder in theirs if folder not in kept]
+        ranking = checkpoint.ranked([*earlier, own], spec.best.metric, spec.best.mode)
+        # Of what cannot be read nobody knows whether it is the best.
+        kept |= {folder for folder, _ in ranking.scored[: spec.keep]} | set(ranking.unread)
+    if named and named.exists():
+        kept |= {folder for folder in theirs if folder.samefile(named)}
+    # What an attempt was given to begin with is a second name of what an earlier one left.
+    given = [parent / LINKED for parent in earlier if (parent / LINKED).exists()]
+    return [*(folder for folder in theirs if folder not in kept), *given]
 
 
 class Sweeper:
@@ -52,15 +62,19 @@ class Sweeper:
         folder: of the run.
         attempt: its number.
         spec: what is kept.
+        named: the checkpoint that the run names.
     """
 
-    def __init__(self, folder: RunFolder, attempt: int, spec: CheckpointSpec) -> None:
+    def __init__(
+        self, folder: RunFolder, attempt: int, spec: CheckpointSpec, named: Path | None
+    ) -> None:
         self._folder = folder
         self._number = attempt
         self._own = folder.checkpoints(attempt)
-        numbers = [number for number in folder.lineage() if number < attempt]
+        numbers = resume.ancestors(folder, spec.resume, attempt, surely=True)
         self._earlier = [folder.checkpoints(number) for number in numbers]
         self._spec = spec
+        self._named = named
         self._thread: threading.Thread | None = None
         # Why something is still there; the driver says it once.
         self.problem: str | None = None
@@ -75,14 +89,25 @@ class Sweeper:
         """Sweep what this attempt's own workers left half-written; all of them have ended."""
         if self._thread:
             self._thread.join()
-        self._delete(_half_written([*self._earlier, self._own]))
+            self._sweep()  # what was written while that was at it
+        with self._said():
+            self._delete(_half_written([*self._earlier, self._own]))
 
     def _sweep(self) -> None:
-        # Who was given up and does not know it yet may delete what the next one goes on from.
-        if self._number != max(self._folder.attempts()):
-            return
-        self._delete(_half_written(self._earlier))
-        self._delete(superfluous(self._earlier, self._own, self._spec))
+        with self._said():
+            # Who was given up and does not know it yet may delete what the next one goes on from.
+            if self._number != max(self._folder.attempts()):
+                return
+            self._delete(_half_written(self._earlier))
+            self._delete(superfluous(self._earlier, self._own, self._spec, self._named))
+
+    @contextlib.contextmanager
+    def _said(self) -> Iterator[None]:
+        """Let storage that does not answer end nothing."""
+        try:
+            yield
+        except (OSError, WorldError) as error:
+            self.problem = f"what is no longer needed could not be looked for: {error}"
 
     def _delete(self, folders: Sequence[Path]) -> None:
         for folder in folders:

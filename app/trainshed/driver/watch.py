@@ -57,7 +57,9 @@ class Driver:
         self._stop = stop
         self._events = (attempt.folder / "metrics.jsonl").open("a", encoding="utf-8")
         self._misses_events = False
-        self._sweeper = Sweeper(prepared.folder, attempt.number, prepared.spec.checkpoint)
+        self._sweeper = Sweeper(
+            prepared.folder, attempt.number, prepared.spec.checkpoint, prepared.named
+        )
         self.view: View | None = None
         # How far the run came as far as events tell: all that is known when it does not say itself.
         self.told = Reported()

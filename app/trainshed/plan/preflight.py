@@ -74,6 +74,7 @@ class Prepared:
         folder: of the run.
         command: of its entrypoint, as it can be executed; empty for training functions.
         notes: what it has to wait for or do without.
+        named: the checkpoint that `checkpoint.resume` names.
     """
 
     run: TrainingRun
@@ -83,6 +84,7 @@ class Prepared:
     folder: RunFolder
     command: tuple[str, ...] = ()
     notes: Sequence[str] = ()
+    named: Path | None = None
 
     @property
     def spec(self) -> TrainingRunSpec:
@@ -124,7 +126,10 @@ def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepa
     storage = storage_path(spec, home)
     folder = RunFolder(folder_of(run.metadata.name, place.identity, storage))
     check_writable(folder.path)
-    return Prepared(run, spec_hash(spec), machine, plans, folder, command, notes)
+    wanted = spec.checkpoint.resume
+    is_path = wanted not in ("latest", "never")
+    named = local_path(wanted, home, "spec.checkpoint.resume") if is_path else None
+    return Prepared(run, spec_hash(spec), machine, plans, folder, command, notes, named)
 
 
 def home_of(file: Path) -> Path:

@@ -1,16 +1,20 @@
 """What cannot begin, or has come to its end, says so to its user and to its controller."""
 
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from tests.app.builders_checkpoint import write_checkpoint
 from tests.app.jobs.server import serve
 from tests.builders import make_run
-from trainshed.driver import begin
+from trainshed.checkpoint import files as checkpoint
+from trainshed.driver import begin, launch, resume
 from trainshed.driver.begin import Wish
+from trainshed.driver.outset import Launch
 from trainshed.driver.push import Pusher, Target
 from trainshed.driver.signals import Stop
 from trainshed.plan.capacity import Cluster, Node
@@ -20,6 +24,7 @@ from trainshed.records.identity import Identity
 from trainshed_api.errors import SpecError
 from trainshed_api.job import encode_run
 from trainshed_api.names import (
+    EXIT_INTERRUPTED,
     EXIT_INVALID,
     EXIT_SUCCEEDED,
     INVALID,
@@ -31,6 +36,7 @@ from trainshed_api.snapshot import Snapshot, final_snapshot
 
 # Nobody is there: whoever tries to join has already been found to be in order.
 ADDRESS = "127.0.0.1:1"
+Chosen = tuple[Path | None, Sequence[str]]
 UID = "0d9f1c2e-aaaa-bbbb-cccc-1234567890ab"
 
 
@@ -41,6 +47,19 @@ def make_wish() -> Wish:
 def make_prepared(place: Place) -> Prepared:
     """Return a run without data of 3 epochs."""
     return prepare(make_run(train="tests.app.processes:children", epochs=3), place)
+
+
+def leave_result(prepared: Prepared) -> None:
+    """Leave what the first attempt does that succeeds."""
+    result = ResultRecord(
+        outcome=SUCCEEDED,
+        epochs=3,
+        wall_seconds=1.0,
+        attempt=1,
+        finished_at=datetime.now(UTC),
+        report="report.html",
+    )
+    prepared.folder.result.write_text(result.model_dump_json(by_alias=True))
 
 
 def begin_job(monkeypatch: pytest.MonkeyPatch, *settings: str, **environment: str) -> None:
@@ -98,15 +117,7 @@ def test_a_finished_run_says_so_to_user_and_controller_and_is_not_attempted_agai
     place = Place(tmp_path, in_cluster=True, identity=Identity("team-a", UID, 2))
     prepared = make_prepared(place)
     prepared.folder.claim(prepared.spec_hash, fresh=False, number=1).close()
-    result = ResultRecord(
-        outcome=SUCCEEDED,
-        epochs=3,
-        wall_seconds=1.0,
-        attempt=1,
-        finished_at=datetime.now(UTC),
-        report="report.html",
-    )
-    prepared.folder.result.write_text(result.model_dump_json(by_alias=True))
+    leave_result(prepared)
     pusher = Pusher(2, None, time.time(), Stop())
 
     code = begin.begin(prepared.run, place, tmp_path, make_wish(), pusher)
@@ -120,6 +131,42 @@ def test_a_finished_run_says_so_to_user_and_controller_and_is_not_attempted_agai
     assert told
     assert (told.outcome, told.exit_code) == (SUCCEEDED, EXIT_SUCCEEDED)
     assert (told.message, told.result) == ("finished by attempt 1", str(prepared.folder.result))
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_how_far_the_driver_before_came_while_this_one_looked_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_over: bool
+) -> None:
+    place = Place(tmp_path)
+    prepared = make_prepared(place)
+    before = prepared.folder.claim(prepared.spec_hash, fresh=False)
+    folder = prepared.folder.checkpoints(1)
+    write_checkpoint(folder, 10)
+    look, launched = resume.choose, list[Launch]()
+
+    def look_long(prepared: Prepared, fresh: bool, number: int | None = None) -> Chosen:
+        found = look(prepared, fresh, number)
+        if number is None:
+            write_checkpoint(folder, 20)
+            if is_over:
+                leave_result(prepared)
+            before.close()
+        return found
+
+    def keep(launch: Launch, *_: object) -> int:
+        launched.append(launch)
+        return EXIT_INTERRUPTED
+
+    monkeypatch.setattr(resume, "choose", look_long)
+    monkeypatch.setattr(launch, "run", keep)
+    code = begin.begin(prepared.run, place, tmp_path, make_wish())
+
+    if is_over:
+        assert (code, launched) == (EXIT_SUCCEEDED, [])
+    else:
+        newest = checkpoint.candidates([folder])[0]
+        assert (code, [each.resume_from for each in launched]) == (EXIT_INTERRUPTED, [newest])
+        assert "000000020" in newest.name
 
 
 @pytest.mark.parametrize("is_gone", [False, True], ids=["at work", "gone"])

@@ -13,10 +13,13 @@ from tests.app.builders_checkpoint import write_checkpoint
 from tests.app.builders_rows import write_rows
 from tests.builders import make_data, make_dataset, make_run
 from tests.builders_later import make_later_spec
+from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint import ray_snapshot
 from trainshed.data.order.description import describe
 from trainshed.data.order.plan import Kept
 from trainshed.driver import resume
 from trainshed.driver.provenance import run_record
+from trainshed.patience import Patience
 from trainshed.plan.preflight import Place, Prepared, prepare
 from trainshed_api.errors import SpecError
 from trainshed_api.names import Outcome
@@ -180,7 +183,7 @@ def test_a_result_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None
 
 
 def test_the_first_attempt_starts_at_the_beginning(tmp_path: Path) -> None:
-    assert resume.choose(make_prepared(tmp_path), tmp_path, False) == (None, [])
+    assert resume.choose(make_prepared(tmp_path), False) == (None, [])
 
 
 def test_the_newest_checkpoint_of_the_last_attempt_that_has_one_is_taken(tmp_path: Path) -> None:
@@ -189,14 +192,14 @@ def test_the_newest_checkpoint_of_the_last_attempt_that_has_one_is_taken(tmp_pat
     newest = write_checkpoint(make_attempt(prepared, tmp_path), 30)
     make_attempt(prepared, tmp_path)  # died before its first checkpoint
 
-    assert resume.choose(prepared, tmp_path, False) == (newest, [])
+    assert resume.choose(prepared, False) == (newest, [])
 
 
 def test_a_checkpoint_that_is_not_whole_is_passed_over_and_said_so(tmp_path: Path) -> None:
     prepared = make_prepared(tmp_path)
     folder = make_attempt(prepared, tmp_path)
     before, last = write_checkpoint(folder, 10), cut(write_checkpoint(folder, 20))
-    found, refused = resume.choose(prepared, tmp_path, False)
+    found, refused = resume.choose(prepared, False)
 
     assert found == before
     assert len(refused) == 1
@@ -208,8 +211,8 @@ def test_never_and_fresh_start_anew(tmp_path: Path) -> None:
     write_checkpoint(make_attempt(prepared, tmp_path))
     never = make_prepared(tmp_path, checkpoint={"resume": "never"})
 
-    assert resume.choose(never, tmp_path, False) == (None, ())
-    assert resume.choose(prepared, tmp_path, True) == (None, ())
+    assert resume.choose(never, False) == (None, [])
+    assert resume.choose(prepared, True) == (None, [])
 
 
 def test_after_a_fresh_start_earlier_checkpoints_do_not_count(tmp_path: Path) -> None:
@@ -217,9 +220,9 @@ def test_after_a_fresh_start_earlier_checkpoints_do_not_count(tmp_path: Path) ->
     write_checkpoint(make_attempt(prepared, tmp_path), 90)
     make_attempt(prepared, tmp_path, fresh=True)
 
-    assert resume.choose(prepared, tmp_path, False) == (None, [])
+    assert resume.choose(prepared, False) == (None, [])
     own = write_checkpoint(make_attempt(prepared, tmp_path), 10)
-    assert resume.choose(prepared, tmp_path, False) == (own, [])
+    assert resume.choose(prepared, False) == (own, [])
 
 
 @pytest.mark.parametrize("fresh", [False, True])
@@ -229,7 +232,60 @@ def test_a_checkpoint_that_is_named_is_taken(tmp_path: Path, fresh: bool) -> Non
         write_checkpoint(make_attempt(make_prepared(tmp_path), tmp_path), 90)
         prepared = make_prepared(tmp_path, checkpoint={"resume": path})
 
-        assert resume.choose(prepared, tmp_path, fresh) == (named, [])
+        assert resume.choose(prepared, fresh) == (named, [])
+
+
+def test_a_checkpoint_that_is_deleted_for_a_newer_one_while_it_is_looked_at_is_not_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = make_prepared(tmp_path)
+    older = write_checkpoint(make_attempt(prepared, tmp_path), 10)
+    folder = make_attempt(prepared, tmp_path)
+    going = write_checkpoint(folder, 20)
+    came = []
+    verify = checkpoint.verify
+
+    def write_another(looked_at: Path, patience: Patience) -> checkpoint.Manifest:
+        if looked_at == going:
+            came.append(write_checkpoint(folder, 30))
+            shutil.rmtree(going)
+        return verify(looked_at, patience)
+
+    monkeypatch.setattr(checkpoint, "verify", write_another)
+
+    assert resume.choose(prepared, False) == (came[0], [])
+    assert older.exists()
+
+
+@pytest.mark.parametrize("has_given", [False, True])
+def test_what_ray_train_knows_of_a_refused_checkpoint_does_not_bring_it_back(
+    tmp_path: Path, has_given: bool
+) -> None:
+    prepared = make_prepared(tmp_path)
+    first = make_attempt(prepared, tmp_path)
+    given = write_checkpoint(first, 10)
+    folder = make_attempt(prepared, tmp_path)
+    if has_given:
+        ray_snapshot.seed(folder, given)
+    else:
+        own = {"checkpoint_dir_name": write_checkpoint(folder, 20).name, "metrics": {}}
+        snapshot = {"checkpoint_results": [own], "latest_checkpoint_result": own}
+        folder.joinpath(ray_snapshot.SNAPSHOT).write_text(json.dumps(snapshot))
+    for whole in checkpoint.candidates([first, folder]):
+        (whole / "manifest.json").unlink()  # its links are whole still
+    found, refused = resume.choose(prepared, False)
+
+    assert found == (folder / ray_snapshot.LINKED if has_given else None)
+    assert refused
+
+
+def test_an_attempt_that_ended_before_it_began_hides_none(tmp_path: Path) -> None:
+    named = write_checkpoint(tmp_path / "elsewhere", 50)
+    prepared = make_prepared(tmp_path, checkpoint={"resume": str(named)})
+    own = write_checkpoint(make_attempt(prepared, tmp_path), 60)
+    prepared.folder.claim(prepared.spec_hash, fresh=False).close()
+
+    assert resume.choose(prepared, False) == (own, [])
 
 
 def test_a_run_goes_on_from_what_it_made_of_the_checkpoint_that_it_names(tmp_path: Path) -> None:
@@ -237,14 +293,14 @@ def test_a_run_goes_on_from_what_it_made_of_the_checkpoint_that_it_names(tmp_pat
     write_checkpoint(make_attempt(make_prepared(tmp_path), tmp_path), 90)
     prepared = make_prepared(tmp_path, checkpoint={"resume": str(named)})
     parent = make_attempt(prepared, tmp_path)
-    assert resume.choose(prepared, tmp_path, False) == (named, [])
+    assert resume.choose(prepared, False) == (named, [])
 
     own = write_checkpoint(parent, 60)
     make_attempt(prepared, tmp_path)
-    assert resume.choose(prepared, tmp_path, False) == (own, [])
-    assert resume.choose(prepared, tmp_path, True) == (named, [])
+    assert resume.choose(prepared, False) == (own, [])
+    assert resume.choose(prepared, True) == (named, [])
     another = make_prepared(tmp_path, checkpoint={"resume": f"file://{named}"})
-    assert resume.choose(another, tmp_path, False) == (named, [])
+    assert resume.choose(another, False) == (named, [])
 
 
 # ------------------------------------------------------------------- same data

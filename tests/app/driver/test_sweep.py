@@ -1,6 +1,9 @@
 """Of earlier attempts goes what nobody needs any more, and nothing else."""
 
+import errno
 import shutil
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -8,8 +11,10 @@ import torch
 
 from tests.app.builders_checkpoint import make_manifest
 from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint.ray_snapshot import LINKED, seed
 from trainshed.driver.sweep import Sweeper
 from trainshed.records.folder import RunFolder
+from trainshed_api.records import MachineRecord, RunRecord
 from trainshed_api.v1alpha1 import BestSpec, CheckpointSpec
 
 KEEP_TWO = CheckpointSpec(keep=2)
@@ -38,9 +43,11 @@ def steps(folder: RunFolder) -> list[tuple[int, int]]:
     return sorted(found)
 
 
-def sweep(folder: RunFolder, attempt: int, spec: CheckpointSpec) -> str | None:
+def sweep(
+    folder: RunFolder, attempt: int, spec: CheckpointSpec, named: Path | None = None
+) -> str | None:
     """Sweep as a driver does that saw a checkpoint, and then its end."""
-    sweeper = Sweeper(folder, attempt, spec)
+    sweeper = Sweeper(folder, attempt, spec, named)
     sweeper.begin()
     sweeper.finish()
     return sweeper.problem
@@ -68,12 +75,65 @@ def test_the_best_ones_stay(tmp_path: Path) -> None:
     assert steps(folder) == [(1, 10), (1, 30), (2, 40), (2, 50)]
 
 
-def test_the_one_that_the_run_names_stays(tmp_path: Path) -> None:
+def say_what_began(folder: RunFolder, numbers: Sequence[int], resume: str) -> None:
+    """Leave what attempts say that they began with."""
+    for number in numbers:
+        record = RunRecord(
+            name="digits",
+            spec={"checkpoint": {"resume": resume}},
+            spec_hash="abc",
+            created_at=datetime(2026, 11, 23, tzinfo=UTC),
+            versions={},
+            machine=MachineRecord(cpus=2, memory_bytes=1, gpus=0),
+        )
+        file = folder.attempt(number) / folder.record.name
+        file.write_text(record.model_dump_json(by_alias=True))
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_the_one_that_the_run_names_stays(tmp_path: Path, is_linked: bool) -> None:
     folder = make_folder(tmp_path, {1: {10: 0.5, 20: 0.5}, 2: {30: 0.5, 40: 0.5}})
     named = checkpoint.candidates([folder.checkpoints(1)])[-1]
-    sweep(folder, 2, CheckpointSpec(keep=2, resume=str(named)))
+    if is_linked:
+        (tmp_path / "good").symlink_to(named)
+        named = tmp_path / "good"
+    spec = CheckpointSpec(keep=2, resume=str(named))
+    say_what_began(folder, [1, 2], spec.resume)
+    sweep(folder, 2, spec, named)
 
     assert steps(folder) == [(1, 10), (2, 30), (2, 40)]
+
+
+@pytest.mark.parametrize("resume", ["never", "pretrained/x"])
+def test_what_another_training_left_stays(tmp_path: Path, resume: str) -> None:
+    folder = make_folder(tmp_path, {1: {10: 0.5, 20: 0.5}, 2: {30: 0.5, 40: 0.5}, 3: {50: 0.5}})
+    say_what_began(folder, [1, 2], "latest")
+    say_what_began(folder, [3], resume)
+    sweep(folder, 3, CheckpointSpec(keep=1, resume=resume))
+
+    assert steps(folder) == [(1, 10), (1, 20), (2, 30), (2, 40), (3, 50)]
+
+
+def test_one_of_which_nobody_knows_whether_it_is_the_best_stays(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, {1: {10: 0.1}, 2: {20: 0.9, 30: 0.8}})
+    (unread,) = checkpoint.candidates([folder.checkpoints(1)])
+    (unread / checkpoint.MANIFEST).write_text('{"format": 2}')
+    best = BestSpec(metric="valid.loss", mode="min")
+    sweep(folder, 2, CheckpointSpec(keep=1, best=best))
+
+    assert unread.exists()
+
+
+def test_what_attempts_were_given_to_begin_with_goes_as_the_checkpoints_do(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, {1: {10: 0.5}, 2: {20: 0.5}, 3: {30: 0.5, 40: 0.5}})
+    for number in (2, 3):
+        (given,) = checkpoint.candidates([folder.checkpoints(number - 1)])
+        seed(folder.checkpoints(number), given)
+    sweep(folder, 3, KEEP_TWO)
+
+    assert steps(folder) == [(3, 30), (3, 40)]
+    assert not (folder.checkpoints(2) / LINKED).exists()
+    assert (folder.checkpoints(3) / LINKED).exists(), "that is Ray Train's, as long as this lives"
 
 
 def test_who_was_given_up_deletes_nothing_that_the_next_attempt_may_go_on_from(
@@ -93,6 +153,14 @@ def test_what_was_before_a_fresh_start_stays(tmp_path: Path) -> None:
     sweep(folder, 2, CheckpointSpec(keep=1))
 
     assert steps(folder) == [(1, 10), (1, 20), (2, 10), (2, 20)]
+
+
+def test_what_may_have_been_before_a_fresh_start_stays(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, {1: {10: 0.5}, 2: {20: 0.5}, 3: {30: 0.5}})
+    (folder.attempt(2) / "claim").write_text("")  # an earlier release's, when the power was lost
+    sweep(folder, 3, CheckpointSpec(keep=1))
+
+    assert steps(folder) == [(1, 10), (3, 30)]
 
 
 @pytest.mark.parametrize("name", [".writing-x7", ".deleting-checkpoint_000000005_epoch0000"])
@@ -125,3 +193,22 @@ def test_what_cannot_be_deleted_is_said_and_ends_nothing(
     assert "no longer needed" in problem
     assert "Input/output error" in problem
     assert steps(folder) == [(2, 30), (2, 40)], "a folder that is being deleted is no checkpoint"
+
+
+def test_storage_that_does_not_answer_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_folder(tmp_path, {1: {10: 0.5, 20: 0.5}, 2: {30: 0.5, 40: 0.5}})
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    sweeper = Sweeper(folder, 2, KEEP_TWO, None)
+    monkeypatch.setattr(Path, "glob", refuse)
+    sweeper.begin()
+    sweeper.finish()
+    monkeypatch.undo()
+
+    assert sweeper.problem is not None
+    assert "Stale file handle" in sweeper.problem
+    assert steps(folder) == [(1, 10), (1, 20), (2, 30), (2, 40)]
