@@ -11,6 +11,8 @@ from pydantic import ValidationError
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint import ray_snapshot
 from trainshed.data.order import description
+from trainshed.faults import WorldError, is_passing
+from trainshed.patience import READS
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import SUCCEEDED
 from trainshed_api.records import ResultRecord, RunRecord
@@ -43,14 +45,23 @@ def check_same_run(prepared: Prepared) -> None:
 
 
 def read_record(folder: RunFolder) -> RunRecord | None:
-    """Return run.json; None when there is none that can be read."""
+    """Return run.json; None when there is none that can be read.
+
+    Raises:
+        WorldError: when the storage does not give it just now.
+    """
     return _read(folder.record)
 
 
 def _read(file: Path) -> RunRecord | None:
     try:
-        return RunRecord.model_validate_json(file.read_text(encoding="utf-8"))
-    except (OSError, ValidationError):
+        text = READS.read(lambda: file.read_text(encoding="utf-8"))
+        return RunRecord.model_validate_json(text)
+    except ValidationError:
+        return None
+    except OSError as error:
+        if is_passing(error):  # it may be there: to go on without would forget what was trained
+            raise WorldError(f"{file}: {error}", "storage") from error
         return None
 
 
@@ -110,8 +121,8 @@ def ancestors(
     if wanted == "latest":
         return earlier
 
-    def began_so(number: int) -> bool:
-        record = _read(folder.attempt(number) / folder.record.name)
+    def began_so(each: int) -> bool:
+        record = _read(folder.attempt(each) / folder.record.name)
         told = record.spec.get("checkpoint") if record else None
         return isinstance(told, dict) and told.get("resume") == wanted
 

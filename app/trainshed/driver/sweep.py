@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainshed.checkpoint import files as checkpoint
@@ -19,7 +20,6 @@ from trainshed.faults import WorldError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from trainshed.records.folder import RunFolder
     from trainshed_api.v1alpha1 import CheckpointSpec
@@ -71,13 +71,15 @@ class Sweeper:
         self._folder = folder
         self._number = attempt
         self._own = folder.checkpoints(attempt)
-        numbers = resume.ancestors(folder, spec.resume, attempt, surely=True)
-        self._earlier = [folder.checkpoints(number) for number in numbers]
+        self._earlier = list[Path]()
         self._spec = spec
         self._named = named
         self._thread: threading.Thread | None = None
         # Why something is still there; the driver says it once.
         self.problem: str | None = None
+        with self._said():
+            numbers = resume.ancestors(folder, spec.resume, attempt, surely=True)
+            self._earlier = [folder.checkpoints(number) for number in numbers]
 
     def begin(self) -> None:
         """Sweep in a thread, unless one is at it or there is nothing earlier."""

@@ -1,5 +1,6 @@
 """Which run a folder holds, whether it is over, and where the next attempt goes on."""
 
+import errno
 import json
 import shutil
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from trainshed.data.order.description import describe
 from trainshed.data.order.plan import Kept
 from trainshed.driver import resume
 from trainshed.driver.provenance import run_record
+from trainshed.faults import WorldError
 from trainshed.patience import Patience
 from trainshed.plan.preflight import Place, Prepared, prepare
 from trainshed_api.errors import SpecError
@@ -277,6 +279,26 @@ def test_what_ray_train_knows_of_a_refused_checkpoint_does_not_bring_it_back(
 
     assert found == (folder / ray_snapshot.LINKED if has_given else None)
     assert refused
+
+
+def test_what_an_attempt_began_with_is_not_guessed_where_storage_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = write_checkpoint(tmp_path / "elsewhere", 50)
+    prepared = make_prepared(tmp_path, checkpoint={"resume": str(named)})
+    write_checkpoint(make_attempt(prepared, tmp_path), 60)
+    read = Path.read_text
+
+    def refuse(path: Path, encoding: str) -> str:
+        if path.name == "run.json":
+            raise OSError(errno.EIO, "Input/output error")
+        return read(path, encoding)
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(resume, "READS", Patience(rest=lambda _: None))
+
+    with pytest.raises(WorldError, match="Input/output error"):
+        resume.choose(prepared, False)
 
 
 def test_an_attempt_that_ended_before_it_began_hides_none(tmp_path: Path) -> None:
