@@ -39,12 +39,14 @@ class _Compiler(ModuleType):
     """What stands for `torch._dynamo` while nothing is compiled.
 
     Args:
-        path: where the real one lies.
+        package: how the real one is loaded; `importlib.util.find_spec` asks whoever stands there.
     """
 
-    def __init__(self, path: Sequence[str]) -> None:
+    def __init__(self, package: ModuleSpec) -> None:
         super().__init__(NAME)
-        self.__path__ = list(path)
+        self.__spec__ = package
+        self.__package__ = NAME
+        self.__path__ = list(package.submodule_search_locations or ())
         self.utils = _Utils(self)
         self._parts = _Parts(self)
         self._asked: list[_Asked] = []
@@ -150,5 +152,4 @@ def leave_out() -> None:
         return
     package = find_spec(NAME)
     assert package is not None
-    assert package.submodule_search_locations
-    _Compiler(package.submodule_search_locations).stand()
+    _Compiler(package).stand()

@@ -33,6 +33,10 @@ for kind in (torch.optim.AdamW, torch.optim.SGD):
 """
 # Who asks for the compiler, each in a process of its own, and what has to hold then.
 ASK = """
+import importlib.util, inspect
+# Who only looks whether there is one does not get it.
+assert importlib.util.find_spec("torch._dynamo").origin.endswith("_dynamo/__init__.py")
+inspect.getmodule(lambda: 1)
 assert 'torch._dynamo.eval_frame' not in sys.modules
 zero_grad = torch.optim.Optimizer.zero_grad.__wrapped__
 assert getattr(zero_grad, "__dynamo_disable") is zero_grad
