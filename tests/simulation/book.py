@@ -111,12 +111,17 @@ class Book:
                 driver.excuse = driver.excuse or "KubeRay gave it up"
         elif change.type == "ADDED":
             alive = [
-                attempt
-                for (uid, attempt), drivers in self.drivers.items()
-                if uid == owner and any(driver.alive for driver in drivers)
+                driver
+                for (uid, _), drivers in self.drivers.items()
+                for driver in drivers
+                if uid == owner and driver.alive and not driver.was_passed_over
             ]
-            if alive and self.can_ask():
-                self.blame(f"{name}: created while the driver of attempt {alive} runs")
+            for driver in alive:
+                if self.can_ask():
+                    self.blame(f"{name}: created while the driver of attempt {driver.attempt} runs")
+                # Who could not be asked for has had its time (begin.py), and is not asked for again
+                # (test_sequences.py): it ends when the next attempt's driver claims the folder.
+                driver.was_passed_over = True
 
     def _is_healthy(self, uid: str, number: int) -> bool:
         return any(driver.is_healthy for driver in self.drivers.get((uid, number), ()))

@@ -52,6 +52,7 @@ class Driver:
 
     Attributes:
         excuse: why the controller may end it; empty for one that is to be left alone.
+        was_passed_over: whether another attempt was begun while nobody could be asked for it.
         began: when it began to train; None before.
     """
 
@@ -62,7 +63,7 @@ class Driver:
         self._training, self._chance, self._post = training, chance, post
         self.log = ""
         self.excuse = ""
-        self.alive = False
+        self.alive = self.was_passed_over = False
         self.began: float | None = None
         self._stop = asyncio.Event()
         self._gone = False

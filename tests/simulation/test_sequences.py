@@ -13,6 +13,7 @@ from tests.controller.mutations import (
     make_raw_pod,
     make_raw_run,
 )
+from tests.simulation.clock import monotonic
 from tests.simulation.loop import run_virtually
 from tests.simulation.play import Play
 from tests.simulation.users import Users, status_of
@@ -88,6 +89,33 @@ def test_room_is_free_when_the_driver_has_ended() -> None:
         users.create("next", workers=WHOLE)
         users.set_spec("holder", suspend=True)
         await until(lambda: "next-1" in world.server.names("rayjobs"))
+        assert not world.has_driver(uid)
+
+    play(script)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="A13: of the attempts that ended unheard only the last is asked for"
+)
+def test_a_driver_that_nobody_could_be_asked_for_is_asked_for_when_its_head_answers() -> None:
+    async def script(world: World, users: Users) -> None:
+        uid = users.create("holder", 9000.0, workers=HALF)
+        world.fates[uid] = "is silent"
+        await until(lambda: world.has_driver(uid))
+        await asyncio.sleep(120)
+        head = world.heads.of[CLUSTER]
+        head.answers = False
+        users.set_spec("holder", suspend=True)
+        await asyncio.sleep(400)
+        assert world.has_driver(uid)
+        users.set_spec("holder", suspend=False)
+        await until(lambda: "holder-2" in world.server.names("rayjobs"))
+        users.set_spec("holder", suspend=True)
+        await asyncio.sleep(300)
+        head.answers, head.answers_since = True, monotonic()
+        await asyncio.sleep(300)
+        users.set_spec("holder", suspend=False)
+        await until(lambda: "holder-3" in world.server.names("rayjobs"))
         assert not world.has_driver(uid)
 
     play(script)
