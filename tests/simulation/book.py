@@ -112,9 +112,13 @@ class Book:
         elif change.type == "ADDED":
             alive = [
                 driver
-                for (uid, _), drivers in self.drivers.items()
+                for (uid, attempt), drivers in self.drivers.items()
                 for driver in drivers
-                if uid == owner and driver.alive and not driver.was_passed_over
+                if uid == owner
+                and driver.alive
+                and not driver.was_passed_over
+                # Ray starts no second driver of a job id, whoever makes its RayJob again.
+                and attempt != number
             ]
             for driver in alive:
                 if self.can_ask():
