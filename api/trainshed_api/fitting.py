@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainshed_api.errors import Problem, show_value
+from trainshed_api.frameworks import RULES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic import BaseModel
+
     from trainshed_api.v1alpha1 import TrainingRunSpec
 
 TRAIN_ONLY = ("config", "epochs", "batch_size", "precision", "data", "checkpoint")
@@ -14,7 +19,12 @@ TRAIN_ONLY = ("config", "epochs", "batch_size", "precision", "data", "checkpoint
 
 def misfits(spec: TrainingRunSpec) -> list[Problem]:
     """Return what is wrong with fields that are right by themselves."""
-    return _check_program(spec) + _check_entrypoint(spec) + _check_batch(spec)
+    return [
+        *_check_program(spec),
+        *_check_entrypoint(spec),
+        *_check_framework(spec),
+        *_check_batch(spec),
+    ]
 
 
 def _check_program(spec: TrainingRunSpec) -> list[Problem]:
@@ -39,8 +49,43 @@ def _check_entrypoint(spec: TrainingRunSpec) -> list[Problem]:
     ]
 
 
+def _check_framework(spec: TrainingRunSpec) -> Iterator[Problem]:
+    rules = RULES[spec.framework]
+    for path, why in rules.refused.items():
+        yield from _check_default(spec, path, path, spec.framework, why)
+    for path, why in rules.refused_of_datasets.items():
+        for name, dataset in spec.data.datasets.items():
+            place = f"data.datasets.{name}.{path}"
+            yield from _check_default(dataset, path, place, spec.framework, why)
+
+
+def _check_default(
+    model: BaseModel, path: str, place: str, framework: str, why: str
+) -> Iterator[Problem]:
+    """Yield a problem where the field at the end of a path is not what it is by default."""
+    above, _, last = path.rpartition(".")
+    for name in above.split(".") if above else ():
+        model = getattr(model, _attribute(model, name))
+    attribute = _attribute(model, last)
+    default = (
+        type(model)
+        .model_fields[attribute]
+        .get_default(call_default_factory=True, validated_data={})
+    )
+    if getattr(model, attribute) != default:
+        written = model.model_dump(mode="json", by_alias=True, include={attribute})[last]
+        want = f"it left out with framework {framework}: {why}"
+        yield Problem(place, show_value(written), want)
+
+
+def _attribute(model: BaseModel, alias: str) -> str:
+    fields = type(model).model_fields.items()
+    return next(name for name, field in fields if (field.alias or name) == alias)
+
+
 def _check_batch(spec: TrainingRunSpec) -> list[Problem]:
-    if spec.train is None or spec.workers.count <= spec.batch_size:
+    has_batches = spec.train is not None and "batchSize" not in RULES[spec.framework].refused
+    if not has_batches or spec.workers.count <= spec.batch_size:
         return []
     want = f"at least workers.count ({spec.workers.count}): each worker needs a row of every batch"
     return [Problem("batchSize", str(spec.batch_size), want)]

@@ -7,10 +7,12 @@ Python, is not here: the controller says it in the condition Accepted.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainshed_api.code import REMOTE_ARCHIVE
+from trainshed_api.frameworks import RULES as FRAMEWORKS
 from trainshed_api.quantity import MOST_BYTES, MOST_CORES, parse_quantity
 from trainshed_api.schema import BYTES_EXAMPLE, CORES_EXAMPLE, want_quantity
 from trainshed_api.shape import training_run_shape
@@ -50,6 +52,14 @@ def _quantity(name: str, most: str, example: str) -> Rule:
     return Rule("spec.workers.resources", cel, f"want {want_quantity(most, example)}", name)
 
 
+def _without_batches() -> list[str]:
+    return [name for name, rules in FRAMEWORKS.items() if "batchSize" in rules.refused]
+
+
+def _is_one_of(frameworks: list[str]) -> str:
+    return " || ".join(f"self.framework == '{name}'" for name in frameworks)
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "",
@@ -64,7 +74,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         SPEC,
-        "!has(self.train) || self.workers.count <= (has(self.batchSize) ? self.batchSize : 64)",
+        f"!has(self.train) || {_is_one_of(_without_batches())} || "
+        "self.workers.count <= (has(self.batchSize) ? self.batchSize : 64)",
         "want at least workers.count: each worker needs a row of every batch",
         "batchSize",
     ),
@@ -149,9 +160,45 @@ def iterate_rules() -> Iterator[Rule]:
     """Yield every rule of the CRD: those above, those of `only_with`, those of mutability."""
     yield from RULES
     shape = training_run_shape()
+    yield from _frameworks(shape.fields["spec"])
     yield from _only_with("spec", shape.fields["spec"])
     yield from _never("spec", shape.fields["spec"])
     yield from _suspended(shape.fields["spec"])
+
+
+def _frameworks(spec: Shape) -> Iterator[Rule]:
+    """Yield what each framework refuses, at the spec: only there its name is known."""
+    dataset = spec.fields["data"].fields["datasets"].values
+    assert dataset
+    for framework, rules in FRAMEWORKS.items():
+        other = f"self.framework != '{framework}'"
+        for path, why in rules.refused.items():
+            field, _, below = path.partition(".")
+            message = f"want {below or 'it'} left out with framework {framework}: {why}"
+            yield Rule(SPEC, f"{other} || {_is_default('self', spec, path)}", message, field)
+        if rules.refused_of_datasets:
+            refused = list(rules.refused_of_datasets)
+            kept = " && ".join(_is_default("self.data.datasets[name]", dataset, p) for p in refused)
+            cel = f"{other} || !has(self.data) || self.data.datasets.all(name, {kept})"
+            fields = ", ".join(refused)
+            message = f"want {fields} of each dataset left out with framework {framework}"
+            yield Rule(SPEC, cel, message, "data")
+
+
+def _is_default(root: str, shape: Shape, path: str) -> str:
+    """Return that a field is not there, or is what the API server would fill in."""
+    tests, place = [], root
+    for step in path.split("."):
+        shape, place = shape.fields[step], f"{place}.{step}"
+        if not shape.filled:
+            tests.append(f"!has({place})")
+    if shape.default is None or shape.type in ("array", "object"):
+        same = f"size({place}) == 0" if shape.type in ("array", "object") else ""
+    elif shape.type == "string":
+        same = f"{place} == '{shape.default}'"
+    else:
+        same = f"{place} == {json.dumps(shape.default)}"
+    return f"({' || '.join([*tests, same] if same else tests)})"
 
 
 def _only_with(path: str, shape: Shape) -> Iterator[Rule]:

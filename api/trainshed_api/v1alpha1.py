@@ -22,6 +22,7 @@ from trainshed_api.data import (
 from trainshed_api.errors import RuleError
 from trainshed_api.failure import FailurePolicySpec, FailureRule
 from trainshed_api.fitting import TRAIN_ONLY, misfits
+from trainshed_api.frameworks import FrameworkName
 from trainshed_api.metadata import Metadata
 from trainshed_api.placement import ClusterSpec, DedicatedSpec
 from trainshed_api.rows import AugmentSpec, ReadSpec, TransformSpec
@@ -53,6 +54,7 @@ __all__ = [
     "FailurePolicySpec",
     "FailureRule",
     "FeedSpec",
+    "FrameworkName",
     "Metadata",
     "Precision",
     "ReadSpec",
@@ -95,10 +97,10 @@ class TrainingRunSpec(SpecModel):
         "function `check_config(config)` in its module may refuse it before anything starts.",
         json_schema_extra=annotate("app", "never", only_with="train"),
     )
-    framework: Literal["torch"] = Field(
+    framework: FrameworkName = Field(
         default="torch",
-        description="Framework whose process group the workers form.",
-        json_schema_extra=annotate("app", "never", planned=("xgboost", "tensorflow")),
+        description="What the training function trains with.",
+        json_schema_extra=annotate("app", "never"),
     )
     epochs: Count | None = Field(
         default=None,

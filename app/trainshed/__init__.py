@@ -1,7 +1,8 @@
-"""The run and its command line: Ray Data feeds Ray Train feeds PyTorch.
+"""The run and its command line: Ray Data feeds Ray Train feeds PyTorch, XGBoost or TensorFlow.
 
 Lives here: everything that runs where the training runs. Never here: kopf, the Kubernetes client.
-Inside a training function, `trainshed.current()` is the whole interface.
+Inside a training function, `trainshed.current()` is the whole interface for PyTorch,
+`trainshed.boosting.current()` for XGBoost and `trainshed.keras.current()` for TensorFlow.
 """
 
 from __future__ import annotations
@@ -22,5 +23,6 @@ def current() -> Run:
         RuntimeError: outside a training function that Trainshed started.
     """
     from trainshed.worker.active import active
+    from trainshed.worker.current import Run
 
-    return active()
+    return active(Run)

@@ -199,19 +199,29 @@ _GONE = re.compile(r"Connection|connectFullMesh|Socket closed|Broken pipe")
 
 
 def _kind(error: BaseException) -> Kind | None:
-    if isinstance(error, WorldError):
-        return error.kind
     names = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__]
-    if any(name == "ray.exceptions.RayError" for name in names) and _KILLED.search(str(error)):
-        return "killed"
-    found = next((_TYPES[name] for name in names if name in _TYPES), None)
+    if isinstance(error, WorldError):
+        found: Kind | None = error.kind
+    elif "ray.exceptions.RayError" in names and _KILLED.search(str(error)):
+        found = "killed"
+    else:
+        found = next((_TYPES[name] for name in names if name in _TYPES), None)
     if found:
         return found
+    if "xgboost.core.XGBoostError" in names:
+        return _kind_in_xgboost(str(error))
     if isinstance(error, OSError):
         return _kind_of_call(error)
     if isinstance(error, RuntimeError):
         return _kind_of_words(str(error), "torch.distributed.DistBackendError" in names)
     return None
+
+
+def _kind_in_xgboost(text: str) -> Kind | None:
+    """Return the kind of what XGBoost says: the C++ places of its collective, one in another."""
+    if "/collective/" not in text:
+        return None
+    return "timeout" if _LATE.search(text) else "peer"
 
 
 def _kind_of_call(error: OSError) -> Kind | None:

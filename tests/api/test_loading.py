@@ -71,9 +71,20 @@ MISTAKES: dict[str, Mistake] = {
     "a nested field of a later version": Mistake(
         {"workers": {"min": 1}}, "spec.workers.min: not yet supported in this version"
     ),
-    "a framework of a later version": Mistake(
-        {"framework": "xgboost"},
-        "spec.framework: xgboost is not yet supported in this version; want torch",
+    "batches of a framework that has none": Mistake(
+        {"framework": "xgboost", "batchSize": 8},
+        "spec.batchSize: got 8, want it left out with framework xgboost: every round looks at all "
+        "rows",
+    ),
+    "a shuffle of a framework that has none": Mistake(
+        train_dataset(shuffle={"mode": "global"}) | {"framework": "xgboost"},
+        'spec.data.datasets.train.shuffle.mode: got "global", want it left out with framework '
+        "xgboost: every round looks at all rows",
+    ),
+    "checkpoints between epochs of Keras": Mistake(
+        {"framework": "tensorflow", "checkpoint": {"everySteps": 5}},
+        "spec.checkpoint.everySteps: got 5, want it left out with framework tensorflow: Keras is "
+        "saved at the end of an epoch",
     ),
     "a read format of a later version": Mistake(
         train_dataset(read={"format": "csv", "path": "x"}),
@@ -86,7 +97,8 @@ MISTAKES: dict[str, Mistake] = {
         "version; want one of batches, rows",
     ),
     "a framework nobody knows": Mistake(
-        {"framework": "jax"}, 'spec.framework: got "jax", want torch'
+        {"framework": "jax"},
+        'spec.framework: got "jax", want one of torch, xgboost, tensorflow',
     ),
     "a text for a number": Mistake(
         {"batchSize": "lots"}, 'spec.batchSize: got "lots", want an integer >= 1 and <= 2147483647'

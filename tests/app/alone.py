@@ -20,6 +20,7 @@ from ray.train.v2.api.context import LocalTrainContext
 
 from tests.app.builders_checkpoint import files_of_at_most
 from tests.builders import make_run
+from trainshed import frameworks
 from trainshed.coordinator.actor import Coordinator
 from trainshed.driver import resume
 from trainshed.driver.ending import write_ending
@@ -74,7 +75,9 @@ def train_alone(
     atomic.write_text(prepared.folder.record, record)
     launch = Launch(prepared, Place(home), found, refused, started=time.time())
     coordinator = cast("Client", Coordinator(launch.started))
-    worker = Worker(make_job(launch, attempt), coordinator)
+    worker = Worker(
+        make_job(launch, attempt), coordinator, frameworks.named(launch.prepared.spec.framework)
+    )
     display = Shown()
     driver = Driver(prepared, attempt, display, stop or Stop())
     for note in refused:

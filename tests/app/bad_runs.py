@@ -124,7 +124,8 @@ CASES: dict[str, Case] = {
         make_spec(workers={"min": 1}), ["spec.workers.min: not yet supported in this version"]
     ),
     "a value that is not yet": Case(
-        make_spec(framework="xgboost"), ["spec.framework: xgboost is not yet supported"]
+        make_spec(data={"datasets": {"train": {"read": {"format": "csv", "path": "x"}}}}),
+        ["spec.data.datasets.train.read.format: csv is not yet supported"],
     ),
     "a wrong type": Case(
         make_spec(epochs="three"), ['spec.epochs: got "three", want an integer >= 1']

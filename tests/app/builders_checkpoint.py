@@ -8,7 +8,8 @@ from pathlib import Path
 import torch
 
 from trainshed.checkpoint import files as checkpoint
-from trainshed.checkpoint.files import Manifest, Position
+from trainshed.checkpoint.files import Content, Manifest, Position
+from trainshed.checkpoint.model_file import TORCH
 from trainshed.data.order.description import Described
 
 
@@ -35,7 +36,12 @@ def write_checkpoint(
     model = {"weight": torch.full((size,), float(step))}
     state = {"optimizer": {"step": step}}
     manifest = make_manifest(step, epoch).model_copy(update={"data": data})
-    return checkpoint.write(parent, model, state, manifest, trust_objects=False)
+    return checkpoint.write(parent, hold(model, state), manifest, trust_objects=False)
+
+
+def hold(model: object, state: object) -> Content:
+    """Return what a checkpoint of torch's holds."""
+    return Content(TORCH, model, state)
 
 
 @contextmanager

@@ -1,22 +1,25 @@
 """Checkpoints on storage: written aside, verified, then renamed into place; never half there.
 
-A checkpoint is a folder: model.pt (a plain state_dict that torch.load(weights_only=True) reads),
-state.pt (everything else), manifest.json (what must be there, and where training stood).
+A checkpoint is a folder: the model as its framework's own tools read it (model_file.py), state.pt
+(everything else), manifest.json (what must be there, and where training stood).
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import re
 import shutil
 import tempfile
 import zlib
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from pydantic import Field
 
+from trainshed.checkpoint import model_file
+from trainshed.checkpoint.model_file import TORCH, ModelFile
 from trainshed.data.order.description import Described
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS, Patience
@@ -24,11 +27,9 @@ from trainshed.records import durable
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    import torch
-
-MODEL, STATE, MANIFEST = "model.pt", "state.pt", "manifest.json"
+STATE, MANIFEST = "state.pt", "manifest.json"
 FORMAT = 1
 PREFIX = "checkpoint_"
 # What is under way.
@@ -96,9 +97,22 @@ def is_ours(name: str) -> bool:
     return bool(_OURS.fullmatch(name))
 
 
-def write(
-    parent: Path, model: object, state: object, manifest: Manifest, *, trust_objects: bool
-) -> Path:
+@dataclass(frozen=True)
+class Content:
+    """What a checkpoint holds.
+
+    Args:
+        kind: how the model is written.
+        model: as its framework gives it.
+        state: everything else.
+    """
+
+    kind: ModelFile
+    model: object
+    state: object
+
+
+def write(parent: Path, content: Content, manifest: Manifest, *, trust_objects: bool) -> Path:
     """Write a checkpoint below `parent` and return its folder.
 
     Raises:
@@ -107,9 +121,11 @@ def write(
     """
     aside = Path(tempfile.mkdtemp(prefix=ASIDE, dir=parent))
     try:
-        files = {}
-        for name, content in ((MODEL, model), (STATE, state)):
-            files[name] = _save(content, aside / name)
+        kind, state = content.kind, content.state
+        files = {
+            kind.name: _save(partial(kind.save, content.model), aside / kind.name),
+            STATE: _save(partial(model_file.TORCH.save, state), aside / STATE),
+        }
         if not trust_objects:
             from trainshed.checkpoint import trust
 
@@ -138,13 +154,18 @@ def verify(folder: Path, patience: Patience = READS) -> Manifest:
         manifest = _manifest(folder, patience)
     except (OSError, ValueError) as error:
         raise _refusal(f"{folder}: no readable {MANIFEST} ({error})", error) from error
-    for name in {MODEL: 0, STATE: 0} | manifest.files:
+    for name in {model_name(manifest): 0, STATE: 0} | manifest.files:
         try:
             want = manifest.files[name]
-            patience.read(functools.partial(_check_file, folder / name, want))
+            patience.read(partial(_check_file, folder / name, want))
         except (OSError, KeyError) as error:
             raise _refusal(f"{folder}: {name} is missing ({error})", error) from error
     return manifest
+
+
+def model_name(manifest: Manifest) -> str:
+    """Return the name of the file with the model; that of torch where none is known."""
+    return next((name for name in manifest.files if name in model_file.NAMES), TORCH.name)
 
 
 def read_manifest(folder: Path) -> Manifest | None:
@@ -241,29 +262,34 @@ def ranked(parents: Iterable[Path], metric: str, mode: str) -> Ranking:
 
 
 def load(
-    folder: Path, patience: Patience = READS, *, trust_objects: bool
-) -> tuple[Mapping[str, torch.Tensor], Mapping[str, object]]:
+    folder: Path, kind: ModelFile = TORCH, patience: Patience = READS, *, trust_objects: bool
+) -> tuple[object, Mapping[str, object]]:
     """Return (model, state) of a verified checkpoint, on the CPU.
+
+    kind: how the model was written.
 
     Raises:
         SpecError: when the state holds objects, and nobody said that they are trusted.
     """
     from trainshed.checkpoint import trust
 
-    model = patience.read(functools.partial(_load, folder / MODEL, weights_only=True))
+    model = patience.read(partial(_load, folder / kind.name, kind.load))
     if not trust_objects:
-        patience.read(functools.partial(trust.check_plain, folder / STATE))
-    state = patience.read(functools.partial(_load, folder / STATE, weights_only=not trust_objects))
-    return cast("Mapping[str, torch.Tensor]", model), cast("Mapping[str, object]", state)
+        patience.read(partial(trust.check_plain, folder / STATE))
+    read = _load_objects if trust_objects else TORCH.load
+    state = patience.read(partial(_load, folder / STATE, read))
+    return model, cast("Mapping[str, object]", state)
 
 
-def _load(file: Path, *, weights_only: bool) -> object:
+def _load(file: Path, read: Callable[[BinaryIO], object]) -> object:
+    with file.open("rb") as opened:
+        return read(opened)
+
+
+def _load_objects(file: BinaryIO) -> object:
     import torch
 
-    from trainshed.checkpoint import trust
-
-    with file.open("rb") as opened, trust.plain_values():
-        return torch.load(opened, map_location="cpu", weights_only=weights_only)
+    return torch.load(file, map_location="cpu", weights_only=False)
 
 
 def _manifest(folder: Path, patience: Patience) -> Manifest:
@@ -276,12 +302,10 @@ def _refusal(message: str, error: Exception) -> Exception:
     return WorldError(message, "storage") if is_passing(error) else BadCheckpointError(message)
 
 
-def _save(content: object, target: Path) -> StoredFile:
-    import torch  # not at the top: Ray Train's controller imports this module
-
+def _save(write_to: Callable[[BinaryIO], None], target: Path) -> StoredFile:
     with durable.Summed(target.open("wb", buffering=0)) as file:
         try:
-            torch.save(content, file)
+            write_to(file)
         except RuntimeError as error:
             # What the file refuses reaches us as torch's complaint about its own positions.
             if isinstance(error.__context__, OSError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # A nested dict or list whose leaves are tensors and plain values, as state_dict() returns.
 State: TypeAlias = object
 Keys: TypeAlias = tuple[object, ...]
+Held = TypeVar("Held")
 
 # 64-bit words of Python's generator, 32-bit ones of NumPy's, and the numbers beside them.
 _PYTHON_WORDS, _NUMPY_KEYS, _EXTRAS = 625, 624, 5
@@ -43,9 +44,9 @@ class Buffers:
         # By the keys that lead to a tensor: joined to a text, "a/b" and a, b would be the same.
         self._kept: dict[Keys, torch.Tensor] = {}
 
-    def copy(self, state: Mapping[str, object], name: str) -> dict[str, object]:
+    def copy(self, state: Held, name: str) -> Held:
         """Return a copy of a state whose tensors lie in the memory kept under a name."""
-        copied = {key: self._copy(value, (name, key)) for key, value in state.items()}
+        copied = cast("Held", self._copy(state, (name,)))
         if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             torch.cuda.synchronize()  # the copies were queued without waiting
         return copied

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, cast
 
+from trainshed.checkpoint.model_file import TORCH
 from trainshed.checkpoint.optimizer_state import by_name, by_number, names_of
 from trainshed.checkpoint.state import Stateful
 from trainshed.checkpoint.wrapping import plain_name, sharded, unwrapped
@@ -24,6 +25,8 @@ class Scheduler(Stateful, Protocol):
 
 class Tracked:
     """The objects whose state a checkpoint holds."""
+
+    model_file = TORCH
 
     def __init__(
         self,
@@ -78,19 +81,20 @@ class Tracked:
             if self.optimizer is not None:
                 self._optimizer_state(self.optimizer)
 
-    def load(self, model: Mapping[str, torch.Tensor], state: Mapping[str, object]) -> None:
+    def load(self, model: object, state: Mapping[str, object]) -> None:
         """Take a checkpoint over; a collective where the model is sharded."""
+        weights = cast("Mapping[str, torch.Tensor]", model)
         if self._sharded:
             from trainshed.checkpoint.sharding import load_weights
 
-            load_weights(self._sharded, model)
+            load_weights(self._sharded, weights)
         else:
             module = unwrapped(self.model)
             # What is compiled may have been no more so when the checkpoint was written, or not yet;
             # earlier releases kept the names that torch.compile gives.
             own = {plain_name(name): name for name in module.state_dict()}
-            names = {name: own.get(plain_name(name), name) for name in model}
-            module.load_state_dict({names[name]: value for name, value in model.items()})
+            names = {name: own.get(plain_name(name), name) for name in weights}
+            module.load_state_dict({names[name]: value for name, value in weights.items()})
         saved = cast("Mapping[str, dict[str, object]]", state)
         if self.optimizer is not None and saved.get("optimizer"):
             self._load_optimizer(self.optimizer, saved["optimizer"])

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trainshed.checkpoint.files import Manifest, write
+from trainshed.checkpoint.files import Content, Manifest, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,10 +30,10 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._done: list[Written] = []
 
-    def begin(self, model: object, state: object, manifest: Manifest) -> None:
+    def begin(self, content: Content, manifest: Manifest) -> None:
         """Start to write; `wait` must have been called since the last one."""
         self._thread = threading.Thread(
-            target=self._write, args=(model, state, manifest), name="write-checkpoint", daemon=True
+            target=self._write, args=(content, manifest), name="write-checkpoint", daemon=True
         )
         self._thread.start()
 
@@ -48,9 +48,9 @@ class Writer:
         """Return all that were finished since the start, in order."""
         return self._done
 
-    def _write(self, model: object, state: object, manifest: Manifest) -> None:
+    def _write(self, content: Content, manifest: Manifest) -> None:
         try:
-            folder = write(self._parent, model, state, manifest, trust_objects=self._trust_objects)
+            folder = write(self._parent, content, manifest, trust_objects=self._trust_objects)
             written = Written(manifest, folder, None)
         except Exception as error:  # a thread must not keep it: the ranks judge it together
             written = Written(manifest, None, error)

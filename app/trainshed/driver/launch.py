@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from trainshed import frameworks
 from trainshed.checkpoint import ray_snapshot
 from trainshed.driver import entrypoint, output
 from trainshed.driver.ending import write_ending
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import ray
-    from ray.train.backend import BackendConfig
 
     from trainshed.coordinator.client import Client
     from trainshed.display.choice import Display
@@ -134,18 +134,6 @@ class _Fitting(threading.Thread):
             self.error = error
 
 
-def _backend(framework: Literal["torch"], gpus: int) -> BackendConfig:
-    """Return how the workers of a framework come together."""
-    assert framework == "torch"  # the contract knows no other yet
-    if gpus:
-        from trainshed.on_ray.nccl import NcclConfig
-
-        return NcclConfig()
-    from trainshed.on_ray.process_group import GlooConfig
-
-    return GlooConfig()
-
-
 def make_job(launch: Launch, attempt: Attempt) -> Job:
     """Return what the workers are told."""
     from trainshed.checkpoint.files import MANIFEST
@@ -201,10 +189,11 @@ def make_trainer(
     spec = prepared.spec
     resources = spec.workers.resources
     best = spec.checkpoint.best
+    framework = frameworks.named(spec.framework)
     return Trainer(
         coordinator,
-        train_loop_per_worker=Worker(job, coordinator),
-        backend_config=_backend(spec.framework, resources.gpu),
+        train_loop_per_worker=Worker(job, coordinator, framework),
+        backend_config=framework.backend(resources.gpu),
         train_loop_config=dict(spec.config),
         scaling_config=ScalingConfig(
             num_workers=spec.workers.count,

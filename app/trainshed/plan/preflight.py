@@ -13,18 +13,20 @@ import pyarrow as pa
 from trainshed.data.order.plan import DatasetPlan, plan_dataset
 from trainshed.data.order.size import Measured, Room
 from trainshed.data.read.apply import augment, transform
-from trainshed.data.read.columns import Columns, nbytes, num_rows
+from trainshed.data.read.columns import Columns, is_text, nbytes, num_rows
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.parquet import open_source, read_sample
 from trainshed.faults import WorldError
 from trainshed.functions import check_config, find, find_training_function
 from trainshed.plan.capacity import check_capacity, memory_room
 from trainshed.plan.executable import find_command
+from trainshed.plan.framework import check_framework
 from trainshed.plan.machine import Machine, check_fits, machine_room, this_machine
 from trainshed.plan.memory import check_memory
 from trainshed.records.folder import RunFolder
 from trainshed.records.identity import folder_of
 from trainshed_api.errors import Problem, SpecError
+from trainshed_api.frameworks import RULES as FRAMEWORKS
 from trainshed_api.names import ENV_HOME
 from trainshed_api.spechash import spec_hash
 
@@ -112,6 +114,7 @@ def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepa
         *_precision_notes(spec),
         *(check_capacity(spec, place.cluster) if place.cluster else ()),
     ]
+    check_framework(spec.framework, place.in_cluster)
     if spec.train is not None:
         find_training_function(spec.train, "spec.train")
         check_config(spec.train, spec.config)
@@ -196,18 +199,19 @@ def _plan(
     # A first plan only to have the functions in one shape for the sample.
     guess = Measured(1.0, keeps_rows=True) if source else None
     draft = plan_dataset(name, dataset, loader, source, guess, room, spec.workers.count)
-    measured = _measure(draft, source, spec.seed) if source else None
+    takes_text = FRAMEWORKS[spec.framework].takes_text
+    measured = _measure(draft, source, spec.seed, takes_text) if source else None
     return plan_dataset(name, dataset, loader, source, measured, room, spec.workers.count)
 
 
-def _measure(draft: DatasetPlan, source: Source, seed: int) -> Measured:
+def _measure(draft: DatasetPlan, source: Source, seed: int, takes_text: bool) -> Measured:
     """Run a few rows through all functions: what fails here would fail later, on every worker."""
     first, *others = _sample_places(source)
     columns, keeps_rows, row_bytes = _transformed(draft, first, SAMPLE_ROWS)
     seen = [_transformed(draft, fragment, PLACE_ROWS) for fragment in others]
     rows = np.arange(num_rows(columns), dtype=np.int64)
     columns = _sampled(draft, first, lambda: augment(columns, draft.augments, rows, seed, 0))
-    _check_tensors(draft, columns)
+    _check_columns(draft, columns, takes_text)
     elsewhere = tuple(bytes_ for kept, _, bytes_ in seen if num_rows(kept))
     return Measured(row_bytes, keeps_rows and all(keeps for _, keeps, _ in seen), elsewhere)
 
@@ -248,9 +252,11 @@ def _place(draft: DatasetPlan, message: str) -> Problem:
     return Problem(draft.field, None, message)
 
 
-def _check_tensors(draft: DatasetPlan, columns: Columns) -> None:
+def _check_columns(draft: DatasetPlan, columns: Columns, takes_text: bool) -> None:
     problems = []
     for name, array in columns.items():
+        if takes_text and is_text(array):
+            continue
         if array.dtype.kind in "OUSMm":
             kind = type(array.flat[0]).__name__ if array.size else str(array.dtype)
             want = "numbers; turn it into some by a transform, or leave it out with read.columns"

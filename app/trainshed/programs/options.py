@@ -15,16 +15,10 @@ from pydantic_core import ErrorDetails
 from trainshed_api.errors import Problem, SpecError, show_value
 
 
-class ProgramOptions(BaseModel):
-    """Options of every built-in program."""
+class Options(BaseModel):
+    """Options of a built-in program of any framework."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, alias_generator=to_camel)
-
-    learning_rate: float = Field(default=0.001, gt=0, description="Step size of AdamW.")
-    weight_decay: float = Field(default=0.0, ge=0, description="Decay of AdamW's weights.")
-    warmup_steps: int = Field(
-        default=0, ge=0, description="Steps over which the learning rate rises to its full value."
-    )
 
     @classmethod
     def read(cls, config: Mapping[str, object]) -> Self:
@@ -38,6 +32,16 @@ class ProgramOptions(BaseModel):
         except ValidationError as error:
             known = [field.alias or name for name, field in cls.model_fields.items()]
             raise SpecError(_translate(detail, known) for detail in error.errors()) from None
+
+
+class ProgramOptions(Options):
+    """Options of every built-in program of PyTorch."""
+
+    learning_rate: float = Field(default=0.001, gt=0, description="Step size of AdamW.")
+    weight_decay: float = Field(default=0.0, ge=0, description="Decay of AdamW's weights.")
+    warmup_steps: int = Field(
+        default=0, ge=0, description="Steps over which the learning rate rises to its full value."
+    )
 
 
 class ImageOptions(ProgramOptions):

@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from trainshed.worker.current import Run
+    from trainshed.worker.any_run import AnyRun
 
-_active: Run | None = None
+Kind = TypeVar("Kind", bound="AnyRun")
+
+_active: AnyRun | None = None
 
 
-def active() -> Run:
+def active(kind: type[Kind]) -> Kind:
     """Return the run of this worker.
 
+    Args:
+        kind: of the framework that whoever asks trains with.
+
     Raises:
-        RuntimeError: outside a training function that Trainshed started.
+        RuntimeError: outside a training function that Trainshed started, or in that of another
+            framework.
     """
     if _active is None:
         raise RuntimeError(
-            "trainshed.current() works inside a training function that `trainshed run` started"
+            f"{kind.asked_for_by} works inside a training function that `trainshed run` started"
+        )
+    if not isinstance(_active, kind):
+        raise RuntimeError(
+            f"{kind.asked_for_by} is for spec.framework {kind.framework}; this run's is "
+            f"{_active.framework}: set it, or use {_active.asked_for_by}"
         )
     _active.own_loop.asked_for_run = True
     return _active
 
 
-def running() -> Run | None:
+def running() -> AnyRun | None:
     """Return the run of this worker, if there is one, for what works beside its function."""
     return _active
 
 
-def activate(run: Run | None) -> None:
+def activate(run: AnyRun | None) -> None:
     """Make a run the one that `trainshed.current()` returns in this process."""
     global _active  # noqa: PLW0603 - one worker process trains one run
     _active = run

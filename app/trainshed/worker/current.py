@@ -19,6 +19,7 @@ from trainshed.checkpoint.wrapping import (
     trains_alone,
     unwrapped,
 )
+from trainshed.worker.any_run import AnyRun
 from trainshed.worker.carrier import Carrier, streams_of
 from trainshed.worker.evaluation import (
     EvaluationStoppedError,
@@ -30,31 +31,22 @@ from trainshed.worker.evaluation import (
     same_buffers,
     until_stopped,
 )
-from trainshed.worker.examples import keep_examples
-from trainshed.worker.feeds import Feeds
-from trainshed.worker.loop import Loop
 from trainshed.worker.meter import CHECKPOINTING, EVALUATING, WAITING
-from trainshed.worker.own_loop import OwnLoop
 from trainshed.worker.precision import autocast_dtype
 from trainshed.worker.reproducible import sum_in_rank_order
-from trainshed.worker.start import announce
 from trainshed.worker.step import Step
-from trainshed_api.progress import Evaluated, WarningEvent
+from trainshed_api.progress import Evaluated
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
+    from collections.abc import Generator, Iterator
 
     from trainshed.coordinator.client import Client
-    from trainshed.coordinator.hub import Failure
     from trainshed.data.feed.batches import Batch
     from trainshed.data.order.schedule import Pass
     from trainshed.worker.job import Job
 
 
-class Run:
+class Run(AnyRun):
     """One worker's side of a run; every method that says so is a collective of all ranks.
 
     Args:
@@ -62,28 +54,26 @@ class Run:
         coordinator: of the run.
     """
 
+    framework = "torch"
+    asked_for_by = "trainshed.current()"
+
     def __init__(self, job: Job, coordinator: Client) -> None:
-        context = ray.train.get_context()
-        self.rank: int = context.get_world_rank()
-        self.world_size: int = context.get_world_size()
+        super().__init__(job, coordinator)
         self.device: torch.device = ray.train.torch.get_device()
-        self._job = job
-        self._loop = Loop(job, coordinator, self.rank, self.world_size)
         self._carrier = Carrier(streams_of(self.device))
-        self._feeds = Feeds(job, coordinator, self.rank, self.world_size, self._loop.group)
-        self._loop.saver.describe_data = self._feeds.describe
-        self.own_loop = OwnLoop(job, coordinator, self._feeds, self.warn)
         self._step = Step(self.world_size)
+        self._tracked: Tracked | None = None
 
-    @property
-    def step(self) -> int:
-        """Return the number of steps that are done, those of earlier attempts included."""
-        return self._loop.position.step
-
-    @property
-    def datasets(self) -> tuple[str, ...]:
-        """Return the names of the spec's datasets."""
-        return tuple(self._job.plans)
+    def announce(self) -> None:
+        """Say that training begins, and which rows are missed where an epoch is torn apart."""
+        position = self._loop.position
+        if self._feeds.misses_rows(position):
+            self.warn(
+                f"{self.world_size} workers go on in the middle of epoch {position.epoch + 1}, "
+                f"which {position.begun_by} began: of a global shuffle that streams some rows come "
+                "twice and others not at all until the next epoch"
+            )
+        super().announce()
 
     def track(
         self,
@@ -107,7 +97,7 @@ class Run:
         is_half = self._job.precision == "float16"
         scaler = make_scaler(model, self.device.type, enabled=is_half)
         tracked = Tracked(model, optimizer, scheduler, others, scaler)
-        self._loop.tracked = tracked
+        self._tracked = self._loop.survivors = tracked
         if self._job.reproducible:
             sum_in_rank_order(model)
         if lonely := trains_alone(model, self.world_size):
@@ -175,7 +165,7 @@ class Run:
         Raises:
             RuntimeError: before `track(model, optimizer)`.
         """
-        tracked = self._loop.tracked
+        tracked = self._tracked
         if tracked is None or tracked.optimizer is None:
             raise RuntimeError("backward_step needs track(model, optimizer) before")
         self._loop.watch_loss(loss.detach())
@@ -206,9 +196,9 @@ class Run:
             StopTraining: when the run was asked to stop, unless a step is under way.
         """
         loop = self._loop
-        if loop.tracked is None:
+        if self._tracked is None:
             raise RuntimeError("evaluate needs track(model) before")
-        module = unwrapped(loop.tracked.model)
+        module = unwrapped(self._tracked.model)
         random_before = random_state()
         with loop.meter.inside(EVALUATING):
             same_buffers(module)
@@ -236,41 +226,6 @@ class Run:
         )
         loop.say([evaluated])
         return metrics
-
-    def show(
-        self,
-        name: str,
-        images: NDArray[np.uint8],
-        captions: Sequence[str],
-        good: Sequence[bool] | None = None,
-    ) -> None:
-        """Keep pictures for the report.
-
-        Args:
-            name: of the group.
-            images: shape (n, height, width) or (n, height, width, 3).
-            captions: one a picture.
-            good: whether each is as it should be.
-        """
-        if self.rank == 0:
-            keep_examples(self._job.folder / "examples", name, images, captions, good)
-
-    def warn(self, message: str) -> None:
-        """Say something to the user that does not end the run."""
-        self._loop.say([WarningEvent(time=time.time(), message=message)])
-
-    def announce(self) -> None:
-        """Say that training begins, from where, and on how many rows as far as is known."""
-        announce(self._job, self._loop, self._feeds, self.own_loop, self.warn)
-
-    def fail(self, failure: Failure) -> None:
-        """Say that the training function raised; no collective: others may be anywhere."""
-        self._loop.fail(failure)
-
-    def finish(self, stopped: bool) -> None:
-        """Wait for the last checkpoint and say how it ended. A collective."""
-        self.own_loop.finish()
-        self._loop.finish(stopped)
 
     def _brought(self, name: str, at: Pass) -> Generator[Batch, None, None]:
         """Yield the batches of a pass on this worker's device."""

@@ -10,16 +10,21 @@ from trainshed.data.feed.prefetch import Prefetched
 from trainshed.data.feed.regroup import can_regroup, regrouped
 from trainshed.data.order.description import describe
 from trainshed.data.order.schedule import Kind, Pass, split_for
+from trainshed.data.read.columns import num_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from trainshed.checkpoint.files import Position
     from trainshed.coordinator.client import Client
     from trainshed.data.feed.batches import Batch, Blocks
     from trainshed.data.order.description import Described
     from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.read.columns import Columns
     from trainshed.worker.job import Job
+
+# Rows that travel together where no batch says: with a hundred columns some 25 MB.
+TABLE_ROWS = 65_536
 
 
 class Feeds:
@@ -81,6 +86,21 @@ class Feeds:
             return feed.batches(at, stage)
         rest = regrouped(feed.plan, self._readable(feed.plan), at, self.rank, self.num_ranks)
         return Prefetched(rest, feed.plan.feed.prefetch_batches, finish=stage)
+
+    def columns(self, name: str, kind: Kind) -> Iterator[Columns]:
+        """Yield a rank's rows of a whole dataset in file order, as often as it is asked for."""
+        feed = self.feed(name)
+        at = Pass(
+            dataset=name,
+            kind=kind,
+            epoch=0,
+            first_step=0,
+            num_ranks=self.num_ranks,
+            batch_size=self.num_ranks * TABLE_ROWS,
+            seed=self._job.seed,
+            group=self.group,
+        )
+        return (columns for columns in feed.columns(at) if num_rows(columns))
 
     def passing(self, name: str, kind: Kind, position: Position) -> Pass:
         """Return the pass over a dataset in the present epoch; of those who began its steps."""

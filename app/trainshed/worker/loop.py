@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from trainshed.checkpoint.tracked import Tracked
+    from trainshed.checkpoint.model_file import Survivors
     from trainshed.coordinator.client import Client
     from trainshed.worker.job import Job
     from trainshed_api.progress import Event
@@ -58,7 +58,7 @@ class Loop:
         self.metrics = dict(self.saver.manifest.metrics if self.saver.manifest else {})
         # At which step each was measured here; what was measured before is of other weights.
         self._measured: dict[str, int] = {}
-        self.tracked: Tracked | None = None
+        self.survivors: Survivors | None = None
         self._losses = Losses()
         self._next_agreement = self.position.step + 1
         self._reporter = Reporter(coordinator, self.group, self.board) if rank == 0 else None
@@ -192,7 +192,7 @@ class Loop:
             self.board.logged.settle()
             with self.meter.inside(CHECKPOINTING):
                 self.saver.begin(
-                    self.tracked, self.position, self._reported(), self._scored(), self._mark
+                    self.survivors, self.position, self._reported(), self._scored(), self._mark
                 )
 
     def _reported(self) -> dict[str, float]:

@@ -6,7 +6,7 @@ import logging
 import re
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import ray.train
 import torch
@@ -18,15 +18,15 @@ from trainshed.data.read.errors import RemoteTracebackError
 from trainshed.faults import RULES, WorldError, classify, told
 from trainshed.functions import find_training_function, takes_config
 from trainshed.ray_seams.quiet import quiet
-from trainshed.worker import compiler, reproducible
 from trainshed.worker.active import activate
-from trainshed.worker.current import Run
 from trainshed.worker.loop import StopTraining
-from trainshed.worker.precision import set_float32_products
 from trainshed.worker.user_failure import UserFailureError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from trainshed.coordinator.client import Client
+    from trainshed.worker.any_run import AnyRun
     from trainshed.worker.job import Job
 
 OURS = Path(trainshed.__file__).parent
@@ -37,17 +37,27 @@ _OUR_NAMES = re.compile(r"^trainshed(_api)?(\.\w+)*\.(?=\w+: )", re.MULTILINE)
 _NO_FRAMES = re.compile(r"^Traceback \(most recent call last\):\n(?!  File )", re.MULTILINE)
 
 
+class InWorker(Protocol):
+    """What a framework does in a worker's process."""
+
+    def running(self, job: Job, coordinator: Client) -> AbstractContextManager[AnyRun]:
+        """Come together with the other ranks, and part again where all went well. A collective."""
+        ...
+
+
 class Worker:
     """The training function as Ray Train sees it.
 
     Args:
         job: what to do.
         coordinator: of the run.
+        framework: by which the workers train.
     """
 
-    def __init__(self, job: Job, coordinator: Client) -> None:
+    def __init__(self, job: Job, coordinator: Client, framework: InWorker) -> None:
         self._job = job
         self._coordinator = coordinator
+        self._framework = framework
 
     def __call__(self, config: dict[str, object]) -> None:
         """Run the user's function once.
@@ -58,15 +68,13 @@ class Worker:
         """
         job = self._job
         torch.set_num_threads(job.threads)
-        compiler.leave_out()
         # Ray Train says a line for each report; the run's own events say it better.
         quiet("ray.train", logging.WARNING)
-        if job.reproducible:
-            reproducible.prepare()
-        rank = ray.train.get_context().get_world_rank()
-        seed_everything(job.seed, rank)
-        run = Run(job, self._coordinator)
-        set_float32_products(job.precision, run.device)
+        seed_everything(job.seed, ray.train.get_context().get_world_rank())
+        with self._framework.running(job, self._coordinator) as run:
+            self._run(run, config)
+
+    def _run(self, run: AnyRun, config: dict[str, object]) -> None:
         activate(run)
         run.announce()
         try:
@@ -81,7 +89,7 @@ class Worker:
             if rule.restarts != 0:
                 raise WorldError(summary(error), kind) from None
             said = told(kind, summary(error))
-            failure = Failure(rank, run.step, said, users_traceback(error), rule.cause)
+            failure = Failure(run.rank, run.step, said, users_traceback(error), rule.cause)
             run.fail(failure)
             raise UserFailureError(failure.summary) from None
         finally:

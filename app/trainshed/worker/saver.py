@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 import ray.train
 
 from trainshed.checkpoint import files as checkpoint
-from trainshed.checkpoint.files import Manifest, Position
+from trainshed.checkpoint.files import Content, Manifest, Position
 from trainshed.checkpoint.ray_snapshot import LINKED
 from trainshed.checkpoint.state import Buffers, random_state, seed_everything, set_random_state
 from trainshed.checkpoint.writer import Writer, Written
 from trainshed.coordinator.reports import missing_best
-from trainshed_api.errors import SpecError
+from trainshed_api.errors import Problem, SpecError
 from trainshed_api.progress import CheckpointSaved, Event, WarningEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
-    from trainshed.checkpoint.tracked import Tracked
+    from trainshed.checkpoint.model_file import Survivors
     from trainshed.data.order.description import Described
     from trainshed.worker.agreement import Control
     from trainshed.worker.job import Job
@@ -45,7 +45,7 @@ class Saver:
         self._job = job
         self._control = control
         self._rank = rank
-        self._num_ranks = num_ranks
+        self.num_ranks = num_ranks
         self._buffers = Buffers()
         self._trust_objects = job.checkpoint.trust_objects
         self._writer = Writer(job.checkpoints, trust_objects=self._trust_objects)
@@ -64,7 +64,7 @@ class Saver:
         position = self.manifest.position
         begun_by = (position.begun_by or self.manifest.workers) if position.step_in_epoch else 0
         return position.model_copy(
-            update={"begun_by": 0 if begun_by == self._num_ranks else begun_by}
+            update={"begun_by": 0 if begun_by == self.num_ranks else begun_by}
         )
 
     @property
@@ -82,7 +82,7 @@ class Saver:
 
     def begin(
         self,
-        tracked: Tracked | None,
+        tracked: Survivors | None,
         position: Position,
         metrics: Mapping[str, float],
         scored: Collection[str],
@@ -104,17 +104,17 @@ class Saver:
             return
         self._writer.wait()
         model = self._buffers.copy(tracked.weights(), "model")
-        state = self._buffers.copy(tracked.state(), "state")
+        state = self._buffers.copy({**tracked.state(), "random": states}, "state")
         manifest = Manifest(
             position=position,
-            workers=self._num_ranks,
+            workers=self.num_ranks,
             spec_hash=self._job.spec_hash,
             attempt=self._job.attempt,
             metrics={name: value for name, value in metrics.items() if math.isfinite(value)},
             scored=frozenset(scored),
             data=self.describe_data(),
         )
-        self._writer.begin(model, {**state, "random": states}, manifest)
+        self._writer.begin(Content(tracked.model_file, model, state), manifest)
         self._blocked[position.step] = time.perf_counter() - began
         mark()
 
@@ -151,16 +151,24 @@ class Saver:
                 f"training is done but its checkpoint is not: step {step}: {why}"
             )
 
-    def restore(self, tracked: Tracked) -> None:
-        """Load the checkpoint that this group starts from, random state included."""
+    def restore(self, tracked: Survivors) -> None:
+        """Load the checkpoint that this group starts from, random state included.
+
+        Raises:
+            SpecError: when it is another framework's.
+        """
         if self.start is None or self.manifest is None:
             return
         source = self._given() if self.start == self._job.resume_from else self.start
-        model, state = checkpoint.load(source, trust_objects=self._trust_objects)
+        kind, held = tracked.model_file, checkpoint.model_name(self.manifest)
+        if held != kind.name:
+            want = f"one with {kind.name}, of the framework of this run"
+            raise SpecError([Problem("spec.checkpoint.resume", f"{source} with {held}", want)])
+        model, state = checkpoint.load(source, kind, trust_objects=self._trust_objects)
         tracked.load(model, state)
         states = state["random"]
         assert isinstance(states, Sequence)
-        if self.manifest.workers == self._num_ranks:
+        if self.manifest.workers == self.num_ranks:
             set_random_state(states[self._rank])
         else:  # no rank's state fits another number of ranks: a fresh one, still a pure function
             seed_everything(self._job.seed + self.position.step, self._rank)

@@ -10,33 +10,25 @@ from trainshed_api.progress import ResumePoint, Started
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trainshed.worker.feeds import Feeds
     from trainshed.worker.job import Job
     from trainshed.worker.loop import Loop
     from trainshed.worker.own_loop import OwnLoop
 
 
 def announce(
-    job: Job, loop: Loop, feeds: Feeds, own_loop: OwnLoop, warn: Callable[[str], None]
+    job: Job, loop: Loop, own_loop: OwnLoop, steps: int | None, warn: Callable[[str], None]
 ) -> None:
     """Say that training begins, from where, and on how many rows as far as is known."""
     for refused in loop.saver.refused:
         warn(refused)
-    position = loop.position
-    if feeds.misses_rows(position):
-        warn(
-            f"{feeds.num_ranks} workers go on in the middle of epoch {position.epoch + 1}, "
-            f"which {position.begun_by} began: of a global shuffle that streams some rows come "
-            "twice and others not at all until the next epoch"
-        )
     started = Started(
         time=time.time(),
         run=job.name,
         attempt=job.attempt,
-        workers=feeds.num_ranks,
+        workers=loop.saver.num_ranks,
         rows={name: plan.rows for name, plan in job.plans.items() if plan.rows is not None},
         epochs=job.epochs,
-        steps=feeds.planned_steps(position),
+        steps=steps,
         folder=str(job.folder.parent.parent),
         resumed_from=_resume_point(loop, own_loop),
     )

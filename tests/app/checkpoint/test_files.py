@@ -12,7 +12,13 @@ import numpy as np
 import pytest
 import torch
 
-from tests.app.builders_checkpoint import Bomb, files_of_at_most, make_manifest, write_checkpoint
+from tests.app.builders_checkpoint import (
+    Bomb,
+    files_of_at_most,
+    hold,
+    make_manifest,
+    write_checkpoint,
+)
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.files import BadCheckpointError
 from trainshed.faults import WorldError
@@ -23,6 +29,7 @@ from trainshed_api.errors import SpecError
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path, step=42)
     model, state = checkpoint.load(folder, trust_objects=False)
+    assert isinstance(model, dict)
 
     manifest = checkpoint.verify(folder)
     assert manifest.model_copy(update={"files": {}}) == make_manifest(step=42)
@@ -163,7 +170,9 @@ def test_a_full_disk_is_said_as_such_and_leaves_nothing(tmp_path: Path, size: in
 def test_a_crash_while_writing_leaves_nothing(tmp_path: Path) -> None:
     model = {"weight": torch.zeros(3)}
     with pytest.raises(ArithmeticError):
-        checkpoint.write(tmp_path, model, {"state": Bomb()}, make_manifest(), trust_objects=True)
+        checkpoint.write(
+            tmp_path, hold(model, {"state": Bomb()}), make_manifest(), trust_objects=True
+        )
 
     assert list(tmp_path.iterdir()) == []
 
@@ -176,7 +185,7 @@ def test_the_best_checkpoint_is_found_among_all_attempts(
     for parent, step, accuracy in ((0, 10, 0.5), (0, 20, 0.9), (1, 30, 0.9), (1, 40, 0.7)):
         parents[parent].mkdir(exist_ok=True)
         manifest = make_manifest(step=step).model_copy(update={"metrics": {"accuracy": accuracy}})
-        checkpoint.write(parents[parent], {}, {}, manifest, trust_objects=False)
+        checkpoint.write(parents[parent], hold({}, {}), manifest, trust_objects=False)
 
     found = checkpoint.best(parents, "accuracy", mode)
     assert found
@@ -188,7 +197,7 @@ def test_a_checkpoint_that_only_inherits_a_metric_is_not_the_best(tmp_path: Path
     for step, scored in ((10, {"accuracy"}), (20, frozenset[str]())):
         known = {"metrics": {"accuracy": 0.9}, "scored": frozenset(scored)}
         manifest = make_manifest(step=step).model_copy(update=known)
-        checkpoint.write(tmp_path, {}, {}, manifest, trust_objects=False)
+        checkpoint.write(tmp_path, hold({}, {}), manifest, trust_objects=False)
 
     found = checkpoint.best([tmp_path], "accuracy", "max")
 
@@ -236,7 +245,9 @@ PLAIN = {
 @pytest.mark.parametrize("case", PLAIN)
 def test_plain_values_need_no_trust(tmp_path: Path, case: str) -> None:
     manifest = make_manifest()
-    folder = checkpoint.write(tmp_path, {}, {"it": PLAIN[case]}, manifest, trust_objects=False)
+    folder = checkpoint.write(
+        tmp_path, hold({}, {"it": PLAIN[case]}), manifest, trust_objects=False
+    )
 
     _, state = checkpoint.load(folder, trust_objects=False)
 
@@ -246,12 +257,12 @@ def test_plain_values_need_no_trust(tmp_path: Path, case: str) -> None:
 def test_objects_are_refused_when_they_are_saved_and_name_the_field(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"spec\.checkpoint\.trustObjects.*Schedule"):
         checkpoint.write(
-            tmp_path, {}, {"schedule": Schedule()}, make_manifest(), trust_objects=False
+            tmp_path, hold({}, {"schedule": Schedule()}), make_manifest(), trust_objects=False
         )
     assert list(tmp_path.iterdir()) == []
 
     folder = checkpoint.write(
-        tmp_path, {}, {"schedule": Schedule()}, make_manifest(), trust_objects=True
+        tmp_path, hold({}, {"schedule": Schedule()}), make_manifest(), trust_objects=True
     )
     _, state = checkpoint.load(folder, trust_objects=True)
     assert isinstance(state["schedule"], Schedule)
@@ -260,7 +271,7 @@ def test_objects_are_refused_when_they_are_saved_and_name_the_field(tmp_path: Pa
 def test_a_crafted_checkpoint_runs_nothing(tmp_path: Path) -> None:
     sign = tmp_path / "was-here"
     crafted = {"schedule": Intruder(sign)}
-    folder = checkpoint.write(tmp_path, {}, crafted, make_manifest(), trust_objects=True)
+    folder = checkpoint.write(tmp_path, hold({}, crafted), make_manifest(), trust_objects=True)
     sign.unlink(missing_ok=True)
 
     with pytest.raises(SpecError, match=r"trustObjects"):
@@ -301,7 +312,8 @@ def test_a_checkpoint_that_storage_does_not_give_at_once_is_waited_for(
     assert (found, refused, waited) == (newest, [], [1.0, 4.0])
     if name != "manifest.json":
         fail_to_open(monkeypatch, name, times=1)
-        model, _ = checkpoint.load(newest, patience, trust_objects=False)
+        model, _ = checkpoint.load(newest, patience=patience, trust_objects=False)
+        assert isinstance(model, dict)
         assert (model["weight"].tolist()[0], waited) == (20.0, [1.0, 4.0, 1.0])
 
 

@@ -4,14 +4,15 @@ from pathlib import Path
 
 import torch
 
-from tests.app.builders_checkpoint import Bomb, files_of_at_most, make_manifest
+from tests.app.builders_checkpoint import Bomb, files_of_at_most, hold, make_manifest
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.writer import Writer
 
 
 def write(writer: Writer, step: int, state: object = None) -> None:
     writer.wait()
-    writer.begin({"weight": torch.zeros(50_000)}, {"state": state}, make_manifest(step))
+    content = hold({"weight": torch.zeros(50_000)}, {"state": state})
+    writer.begin(content, make_manifest(step))
 
 
 def test_checkpoints_are_finished_in_order(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import trainshed
 from tests.app.builders_rows import write_rows
 from tests.app.failing_runs import make_data, make_spec
 from tests.builders import make_run
+from trainshed import frameworks
 from trainshed.coordinator.actor import Coordinator
 from trainshed.driver.launch import make_job
 from trainshed.driver.outset import Launch
@@ -162,7 +163,7 @@ def _attempt(job: Job, rank: int, config: dict[str, object]) -> str | None:
     dist.barrier()
     coordinator = Coordinator(0.0)
     try:
-        Worker(job, cast("Client", coordinator))(config)
+        Worker(job, cast("Client", coordinator), frameworks.named("torch"))(config)
     except Exception as error:
         return str(error)
     finally:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.app.builders_checkpoint import make_manifest
+from tests.app.builders_checkpoint import hold, make_manifest
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.ray_snapshot import LINKED, seed
 from trainshed.driver.sweep import Sweeper
@@ -30,7 +30,9 @@ def make_folder(home: Path, attempts: dict[int, dict[int, float]]) -> RunFolder:
         parent.mkdir()
         for step, loss in losses.items():
             model = {"weight": torch.zeros(1)}
-            checkpoint.write(parent, model, {}, make_manifest(step, loss=loss), trust_objects=False)
+            checkpoint.write(
+                parent, hold(model, {}), make_manifest(step, loss=loss), trust_objects=False
+            )
     return folder
 
 

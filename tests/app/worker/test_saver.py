@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from tests.app.builders_checkpoint import make_manifest
+from tests.app.builders_checkpoint import hold, make_manifest
 from tests.builders import make_run
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint import ray_snapshot
@@ -27,8 +27,7 @@ def test_a_checkpoint_that_its_owner_deletes_is_restored_all_the_same(tmp_path: 
     (tmp_path / "theirs").mkdir()
     given = checkpoint.write(
         tmp_path / "theirs",
-        given_model,
-        {**tracked.state(), "random": [random_state(), random_state()]},
+        hold(given_model, {**tracked.state(), "random": [random_state(), random_state()]}),
         make_manifest(30),
         trust_objects=False,
     )

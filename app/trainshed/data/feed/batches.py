@@ -145,7 +145,7 @@ class Feed:
             yield self._augmented(at, columns, ids), ids
 
     def _augmented(self, at: Pass, columns: Columns, ids: Indices) -> Columns:
-        if not self.plan.augments_in_worker or at.kind == "exact":
+        if not self.plan.augments_in_worker or at.in_file_order:
             return columns
         return augmented(reading(self.plan, at.seed, at.epoch), columns, ids)
 

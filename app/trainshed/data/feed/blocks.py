@@ -65,7 +65,7 @@ class FedBlocks:
 
     def stream(self, at: Pass, pieces: list[Piece]) -> Iterator[Columns]:
         """Yield the rank's rows of a pass, augmented."""
-        if self._plan.cache == "objects" and (not self._plan.augments or at.kind == "exact"):
+        if self._plan.cache == "objects" and (not self._plan.augments or at.in_file_order):
             yield from self.read(pieces)
             return
         coming = self._remote_take(at, self._rank)

@@ -16,7 +16,7 @@ from trainshed.data.feed import datasets
 from trainshed.data.feed.cache import Cache, CachedBlocks
 from trainshed.data.feed.filling import Filling
 from trainshed.data.feed.streams import Stream
-from trainshed.data.order.schedule import Pass, delivery, shuffle_mode
+from trainshed.data.order.schedule import Pass, delivery, is_split, shuffle_mode
 from trainshed.data.read.errors import DataError, as_fault
 from trainshed.data.read.source import reading
 from trainshed.faults import WorldError, causes
@@ -144,7 +144,7 @@ class Feeder:
         slices = self._slices(at, plan)
         try:
             for rank, piece in slices:
-                if not stream.put([rank] if plan.split else everybody, piece):
+                if not stream.put([rank] if is_split(plan, at) else everybody, piece):
                     break
         except Exception as error:
             stream.end(as_fault(error, plan.field))
@@ -156,7 +156,7 @@ class Feeder:
             self._open(at.following)
 
     def _slices(self, at: Pass, plan: DatasetPlan) -> Generator[tuple[int, Slice], None, None]:
-        epoch = None if at.kind == "exact" else at.epoch
+        epoch = None if at.in_file_order else at.epoch
         cached = self.cached(at.dataset) if plan.cache == "objects" else None
         deal = delivery(plan, at, cached.counts if cached else plan.counts)
         how = reading(plan, at.seed, epoch)

@@ -15,12 +15,12 @@ from trainshed.data.order.permutation import (
     global_order,
     indices,
 )
-from trainshed.data.order.split import Split, even_split, exact_split, training_split
+from trainshed.data.order.split import Split, even_split, exact_split, share, training_split
 
 if TYPE_CHECKING:
     from trainshed.data.order.plan import DatasetPlan
 
-Kind = Literal["train", "exact", "even"]
+Kind = Literal["train", "exact", "whole", "even"]
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Pass:
 
     Args:
         dataset: its name.
-        kind: `train` for steps, `exact` for every row once and in file order, `even` for
-            equally many rows a rank.
+        kind: `train` for steps, `exact` for every row once and in file order, `whole` for that
+            on every rank, `even` for equally many rows a rank.
         epoch: 0-based; it decides the order.
         first_step: the step to start from.
         num_ranks: number of workers.
@@ -58,6 +58,11 @@ class Pass:
         if self.kind != "train" or self.epochs is None or self.epoch + 1 >= self.epochs:
             return None
         return replace(self, epoch=self.epoch + 1, first_step=0, again=0)
+
+    @property
+    def in_file_order(self) -> bool:
+        """Say whether every row counts the same: nothing is shuffled or augmented."""
+        return self.kind in ("exact", "whole")
 
     def is_before(self, other: Pass) -> bool:
         """Say whether whoever reads the other pass has done with this one."""
@@ -91,6 +96,9 @@ def split_for(plan: DatasetPlan, at: Pass, rows: int) -> Split:
     turn = plan.block_rows
     if at.kind == "exact":
         return exact_split(rows, at.batch_size, at.num_ranks, turn)
+    if at.kind == "whole":
+        full, rest = divmod(rows, size := share(at.batch_size, at.num_ranks, 0))
+        return Split(size, full, rest, at.num_ranks, turn, split=False)
     if at.kind == "even":
         return even_split(rows, at.batch_size, at.num_ranks, plan.split, turn)
     last = plan.feed.last_batch
@@ -99,7 +107,12 @@ def split_for(plan: DatasetPlan, at: Pass, rows: int) -> Split:
 
 def shuffle_mode(plan: DatasetPlan, at: Pass) -> str:
     """Return the shuffle that holds for a pass: none where every row counts the same."""
-    return "none" if at.kind == "exact" else plan.shuffle.mode
+    return "none" if at.in_file_order else plan.shuffle.mode
+
+
+def is_split(plan: DatasetPlan, at: Pass) -> bool:
+    """Say whether each rank gets rows of its own in a pass, or all get all."""
+    return at.kind == "exact" or (at.kind != "whole" and plan.split)
 
 
 def epoch_order(plan: DatasetPlan, at: Pass, num_fragments: int) -> Indices:
@@ -144,7 +157,7 @@ def delivery(plan: DatasetPlan, at: Pass, counts: Indices) -> Delivery:
     """Return what streams in a pass: the rows of all ranks, turn by turn."""
     rows = int(counts.sum())
     split = split_for(plan, at, rows)
-    ranks = range(at.num_ranks) if plan.split else range(1)
+    ranks = range(at.num_ranks) if is_split(plan, at) else range(1)
     spans_by_rank = [rank_spans(plan, at, split, rank) for rank in ranks]
     spans = np.concatenate(spans_by_rank)
     owner = np.repeat(ranks, [len(spans) for spans in spans_by_rank])

@@ -20,6 +20,15 @@ def num_rows(columns: Mapping[str, Array]) -> int:
     return len(next(iter(columns.values()), ()))
 
 
+def is_text(array: Array) -> bool:
+    """Say whether a column holds texts; some may be missing."""
+    if array.dtype.kind in "US":
+        return True
+    if array.dtype != object or array.ndim != 1:
+        return False
+    return all(value is None or isinstance(value, str) for value in array.tolist())
+
+
 def nbytes(columns: Mapping[str, Array]) -> int:
     """Return the bytes of a table, those of strings and binaries included."""
     total = 0

@@ -1,0 +1,62 @@
+"""Which frameworks there are, what has to be installed for each, and which fields it cannot obey.
+
+A field that a framework cannot obey is refused where it says anything but its default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FrameworkName = Literal["torch", "xgboost", "tensorflow"]
+
+
+@dataclass(frozen=True)
+class FrameworkRules:
+    """What the contract knows of a framework.
+
+    Args:
+        module: that has to be installed where workers run.
+        refused: paths of fields of the spec, and why the framework cannot obey each.
+        refused_of_datasets: the same, below each dataset.
+        takes_text: whether a column of texts can be trained on as it is.
+    """
+
+    module: str
+    refused: Mapping[str, str] = field(default_factory=dict)
+    refused_of_datasets: Mapping[str, str] = field(default_factory=dict)
+    takes_text: bool = False
+
+
+_ALL_ROWS = "every round looks at all rows"
+_CONFIG_ROUNDS = "a step is a round, and spec.config says how many there are"
+
+RULES: Mapping[FrameworkName, FrameworkRules] = {
+    "torch": FrameworkRules("torch"),
+    "xgboost": FrameworkRules(
+        "xgboost",
+        refused={
+            "epochs": _CONFIG_ROUNDS,
+            "batchSize": _ALL_ROWS,
+            "precision": "XGBoost computes in float32",
+        },
+        refused_of_datasets={
+            "shuffle.mode": _ALL_ROWS,
+            "augment": _ALL_ROWS,
+            "split": "each worker has its share of the rows, and together they have all",
+            "feed.dtypes": "XGBoost takes features as float32",
+            "feed.lastBatch": _ALL_ROWS,
+        },
+        takes_text=True,
+    ),
+    "tensorflow": FrameworkRules(
+        "tensorflow",
+        refused={
+            "precision": "a Keras program sets it by tf.keras.mixed_precision",
+            "checkpoint.everySteps": "Keras is saved at the end of an epoch",
+        },
+    ),
+}

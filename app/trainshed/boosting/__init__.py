@@ -1,0 +1,26 @@
+"""Gradient boosting as a training function meets it: `trainshed.boosting.current()`.
+
+Lives here: rows as XGBoost's matrices, rounds that survive losses, how ranks come together. Pure:
+stopping, columns. Nothing here is imported by a run of another framework.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainshed.boosting.run import BoostingRun
+
+__all__ = ["current"]
+
+
+def current() -> BoostingRun:
+    """Return the run this training function belongs to.
+
+    Raises:
+        RuntimeError: outside a training function of a run with framework xgboost.
+    """
+    from trainshed.boosting.run import BoostingRun
+    from trainshed.worker.active import active
+
+    return active(BoostingRun)

@@ -1,0 +1,194 @@
+"""The run as a training function of XGBoost sees it: `trainshed.boosting.current()`."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import ray
+
+from trainshed.boosting import matrix as matrices
+from trainshed.boosting.columns import MatrixColumns
+from trainshed.boosting.matrix import Matrix, Share
+from trainshed.boosting.rounds import draws_samples, forget_samples, scores_of
+from trainshed.boosting.stopping import EarlyStopping, Watch
+from trainshed.boosting.survivors import BoosterState
+from trainshed.worker.any_run import AnyRun
+from trainshed.worker.meter import CHECKPOINTING, EVALUATING, WAITING
+from trainshed_api.progress import Evaluated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import xgboost
+
+    from trainshed.boosting.rounds import Metric, Objective, Scores
+    from trainshed.coordinator.client import Client
+    from trainshed.data.read.columns import Columns
+    from trainshed.worker.job import Job
+
+__all__ = ["BoostingRun", "EarlyStopping", "Matrix", "MatrixColumns"]
+
+DEFAULT_BINS = 256
+
+
+class BoostingRun(AnyRun):
+    """One worker's side of a run whose steps are rounds.
+
+    Args:
+        job: what to do.
+        coordinator: of the run.
+    """
+
+    framework = "xgboost"
+    asked_for_by = "trainshed.boosting.current()"
+
+    def __init__(self, job: Job, coordinator: Client) -> None:
+        # All rounds are one epoch: a checkpoint at its end is the result.
+        super().__init__(replace(job, epochs=1), coordinator)
+        self._state = BoosterState()
+        self._loop.survivors = self._state
+        with self._loop.meter.inside(CHECKPOINTING):
+            self._loop.saver.restore(self._state)
+
+    @property
+    def booster(self) -> xgboost.Booster | None:
+        """Return the booster as it is now: after a loss that of the last checkpoint."""
+        return self._state.booster
+
+    def matrix(
+        self,
+        dataset: str,
+        columns: MatrixColumns,
+        like: Matrix | None = None,
+        max_bin: int = DEFAULT_BINS,
+    ) -> Matrix:
+        """Return this rank's share of a dataset. A collective.
+
+        Args:
+            dataset: its name.
+            columns: what its columns are.
+            like: the matrix that trains, for one that only scores.
+            max_bin: cuts of a feature; that of the parameters.
+
+        Raises:
+            ValueError: for columns that are not there, or a rank without rows.
+        """
+        by_groups = columns.group is not None
+        share = Share(
+            f"spec.data.datasets.{dataset}",
+            partial(self._tables, dataset, by_groups),
+            self._loop.control,
+            self.rank,
+            self.world_size,
+        )
+        with self._loop.meter.inside(WAITING):
+            return matrices.build(share, columns, like, max_bin, self._job.threads)
+
+    def boost(  # noqa: PLR0913 - as xgboost.train has it
+        self,
+        params: Mapping[str, object],
+        train: Matrix,
+        rounds: int,
+        *,
+        scored: Mapping[str, Matrix] | None = None,
+        early_stopping: EarlyStopping | None = None,
+        objective: Objective | None = None,
+        metric: Metric | None = None,
+    ) -> xgboost.Booster:
+        """Go on boosting until there are so many rounds. A collective.
+
+        After a loss it goes on with the trees of the last checkpoint, and the same ones follow.
+
+        Args:
+            params: XGBoost's own; the seed is the run's, the threads are the worker's.
+            train: what trees are grown on.
+            rounds: of the whole run.
+            scored: what each round is scored on, by name.
+            early_stopping: when to stop before.
+            objective: gives gradient and hessian of raw predictions.
+            metric: gives name and value; the mean over ranks counts.
+
+        Raises:
+            StopTraining: when the run was asked to stop.
+        """
+        scored = scored or {}
+        self._loop.board.steps, self._loop.board.epoch = rounds, 1
+        settings = self._settings(params)
+        watch = Watch(early_stopping)
+        others = [each.data for each in scored.values() if each is not train]
+        booster = self._state.begin(settings, [train.data, *others], watch)
+        is_sampled = draws_samples(settings)
+        while not self._is_done(booster, rounds, watch):
+            number = booster.num_boosted_rounds()
+            if is_sampled:
+                forget_samples(booster)
+            booster.update(train.data, iteration=number, fobj=objective)
+            with self._loop.meter.inside(EVALUATING):
+                matrices_by_name = {name: each.data for name, each in scored.items()}
+                scores = scores_of(booster, matrices_by_name, number, metric)
+            if watch.see(number, scores):
+                booster.set_attr(best_iteration=str(number), best_score=str(watch.best))
+            self.end_round(booster, scores, train.rows)
+        if self._loop.position.epoch == 0:
+            self._loop.end_epoch()
+        return booster
+
+    def end_round(self, booster: xgboost.Booster, scores: Scores, rows: int) -> None:
+        """Count a round that a loop of the function's own has made. A collective now and then.
+
+        Args:
+            booster: as it is after the round.
+            scores: by dataset and metric.
+            rows: of all ranks.
+
+        Raises:
+            StopTraining: when the run was asked to stop.
+        """
+        self._state.booster = booster
+        metrics = {
+            f"{dataset}.{name}": value
+            for dataset, by_metric in scores.items()
+            for name, value in by_metric.items()
+            if math.isfinite(value)
+        }
+        if metrics:
+            self._loop.measure(metrics, self.step + 1)
+            said = Evaluated(time=time.time(), epoch=1, step=self.step + 1, metrics={**metrics})
+            self._loop.say([said])
+        self._loop.end_step(rows)
+
+    def planned_steps(self) -> int | None:
+        """Return None: how many rounds there are is known when they begin."""
+        return None
+
+    def announce(self) -> None:
+        """Say that training begins, and what another number of workers means for it."""
+        began = self._loop.saver.manifest
+        if began and began.position.step and began.workers != self.world_size:
+            self.warn(
+                f"{self.world_size} workers go on with trees that {began.workers} have grown: they "
+                "cut features at other places, so the trees that follow are not the same"
+            )
+        super().announce()
+
+    def _is_done(self, booster: xgboost.Booster, rounds: int, watch: Watch) -> bool:
+        is_over = self._loop.position.epoch > 0 or watch.is_over
+        return is_over or booster.num_boosted_rounds() >= rounds
+
+    def _settings(self, params: Mapping[str, object]) -> dict[str, object]:
+        gpus = ray.get_gpu_ids()
+        ours = {
+            "seed": self._job.seed,
+            # Else what a round draws would hang on the rounds before, which a loaded booster lacks.
+            "seed_per_iteration": True,
+            "nthread": self._job.threads,
+            "device": "cuda" if gpus else "cpu",
+        }
+        return {**ours, **params, "tree_method": "hist"}
+
+    def _tables(self, dataset: str, by_groups: bool) -> Iterator[Columns]:
+        return self._feeds.columns(dataset, "whole" if by_groups else "exact")

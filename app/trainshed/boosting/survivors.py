@@ -1,0 +1,64 @@
+"""What of boosting must survive: the trees, and when to stop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import xgboost
+
+from trainshed.boosting.stopping import Watch
+from trainshed.checkpoint.model_file import XGBOOST
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class BoosterState:
+    """The booster of a run and its counters; the same on all ranks."""
+
+    model_file = XGBOOST
+
+    def __init__(self) -> None:
+        self.booster: xgboost.Booster | None = None
+        self._watch = Watch(None)
+        self._counters: Mapping[str, object] = {}
+
+    def begin(
+        self, params: Mapping[str, object], matrices: Sequence[xgboost.DMatrix], watch: Watch
+    ) -> xgboost.Booster:
+        """Return the booster that goes on: of the trees there are, or of none.
+
+        Args:
+            params: XGBoost's own.
+            matrices: for which it keeps its predictions.
+            watch: its counters go on.
+        """
+        going_on = xgboost.Booster(dict(params), list(matrices))
+        if self.booster is not None:
+            going_on.load_model(self.booster.save_raw("ubj"))
+            going_on.set_param(dict(params))
+        if self._counters:
+            watch.load_state_dict(self._counters)
+        self.booster, self._watch = going_on, watch
+        return going_on
+
+    def weights(self) -> bytes:
+        """Return the model as XGBoost writes it; empty before the first round."""
+        return bytes(self.booster.save_raw("ubj")) if self.booster is not None else b""
+
+    def state(self) -> dict[str, object]:
+        """Return the counters."""
+        return {"early_stopping": self._watch.state_dict()}
+
+    def help_gather(self) -> None:
+        """Do nothing: rank 0 has all there is."""
+
+    def load(self, model: object, state: Mapping[str, object]) -> None:
+        """Take a checkpoint over."""
+        assert isinstance(model, bytes)
+        counters = state["early_stopping"]
+        assert isinstance(counters, dict)
+        self._counters = counters
+        if model:
+            self.booster = xgboost.Booster()
+            self.booster.load_model(bytearray(model))

@@ -1,0 +1,47 @@
+"""Frameworks: for each how its workers come together, and what a training function is given.
+
+One file each; `named` finds it. What a step, a state and a model file are, each says by its run:
+worker/any_run.py, checkpoint/model_file.py. Never here: what the contract refuses
+(trainshed_api.frameworks). docs/frameworks.md says what another one has to write.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Protocol, cast
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from ray.train.backend import BackendConfig
+
+    from trainshed.coordinator.client import Client
+    from trainshed.worker.any_run import AnyRun
+    from trainshed.worker.job import Job
+    from trainshed_api.frameworks import FrameworkName
+
+
+class Framework(Protocol):
+    """What a framework has to say for itself; travels to the workers, so it holds nothing."""
+
+    def backend(self, gpus: int) -> BackendConfig:
+        """Return torch's process group, by which all frameworks agree on stops and checkpoints.
+
+        Args:
+            gpus: of each worker.
+        """
+        ...
+
+    def running(self, job: Job, coordinator: Client) -> AbstractContextManager[AnyRun]:
+        """Come together with the other ranks, and part again where all went well. A collective.
+
+        In a worker's process. Raises what the framework raises where a peer is gone, which
+        faults.py has to know.
+        """
+        ...
+
+
+def named(name: FrameworkName) -> Framework:
+    """Return a framework by the name that a TrainingRun gives it; imports nothing of it."""
+    module = importlib.import_module(f"{__name__}.on_{name}")
+    return cast("Framework", module.FRAMEWORK)

@@ -1,0 +1,46 @@
+"""PyTorch: workers are one process group, a step is a batch of it all."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ray.train.backend import BackendConfig
+
+    from trainshed.coordinator.client import Client
+    from trainshed.worker.any_run import AnyRun
+    from trainshed.worker.job import Job
+
+
+class OnTorch:
+    """Trains by batches."""
+
+    def backend(self, gpus: int) -> BackendConfig:
+        """Return NCCL's group on GPUs, gloo's on CPUs."""
+        if gpus:
+            from trainshed.on_ray.nccl import NcclConfig
+
+            return NcclConfig()
+        from trainshed.on_ray.process_group import GlooConfig
+
+        return GlooConfig()
+
+    @contextmanager
+    def running(self, job: Job, coordinator: Client) -> Iterator[AnyRun]:
+        """Set torch up; Ray Train's backend has made the group and ends it."""
+        from trainshed.worker import compiler, reproducible
+        from trainshed.worker.current import Run
+        from trainshed.worker.precision import set_float32_products
+
+        compiler.leave_out()
+        if job.reproducible:
+            reproducible.prepare()
+        run = Run(job, coordinator)
+        set_float32_products(job.precision, run.device)
+        yield run
+
+
+FRAMEWORK = OnTorch()

@@ -1,0 +1,38 @@
+"""XGBoost: workers are one group of its own beside torch's, a step is a round over all rows."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ray.train.backend import BackendConfig
+
+    from trainshed.coordinator.client import Client
+    from trainshed.worker.any_run import AnyRun
+    from trainshed.worker.job import Job
+
+
+class OnXGBoost:
+    """Trains by rounds."""
+
+    def backend(self, gpus: int) -> BackendConfig:  # noqa: ARG002 - XGBoost has NCCL of its own
+        """Return gloo's group."""
+        from trainshed.on_ray.process_group import GlooConfig
+
+        return GlooConfig()
+
+    @contextmanager
+    def running(self, job: Job, coordinator: Client) -> Iterator[AnyRun]:
+        """Form XGBoost's group."""
+        from trainshed.boosting.collective import joined
+        from trainshed.boosting.run import BoostingRun
+
+        run = BoostingRun(job, coordinator)
+        with joined(run.control, run.rank, run.world_size):
+            yield run
+
+
+FRAMEWORK = OnXGBoost()

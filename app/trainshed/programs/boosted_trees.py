@@ -1,0 +1,197 @@
+"""Train boosted trees on rows of a table: classification, regression or ranking, by XGBoost.
+
+Datasets: `train`, and any others for what is scored after each round. Features are any columns of
+numbers or texts; texts are categories. Ranked rows of one group have to lie together.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import json
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from pydantic import Field, JsonValue, model_validator
+
+import trainshed.boosting
+from trainshed.programs.options import Options, fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from trainshed.boosting.matrix import Matrix
+    from trainshed.boosting.run import BoostingRun
+    from trainshed_api.errors import SpecError
+
+# Parameters that XGBoost takes under two names, of which its configuration shows one.
+_OTHER_NAMES = frozenset(
+    [
+        "eta",
+        "gamma",
+        "lambda",
+        "alpha",
+        "nthread",
+        "n_jobs",
+        "objective",
+        "eval_metric",
+        "disable_default_eval_metric",
+        "base_score",
+        "booster",
+        "num_class",
+    ]
+)
+# What only the run may set, and which of its fields does.
+_OURS = {"seed": "spec.seed", "random_state": "spec.seed", "device": "spec.workers.resources.gpu"}
+_BY_ROUNDS = ("gbtree", "dart")
+
+
+class BoostedTreesOptions(Options):
+    """Options of the boosted trees."""
+
+    params: dict[str, JsonValue] = Field(
+        default_factory=dict, description="XGBoost's own parameters, such as objective and eta."
+    )
+    num_boost_round: int = Field(default=100, ge=1, description="Rounds of the whole run.")
+    early_stopping_rounds: int = Field(
+        default=0, ge=0, description="Rounds without a better score after which it stops; 0: never."
+    )
+    early_stopping_dataset: str = Field(default="valid", description="Dataset whose score that is.")
+    early_stopping_metric: str = Field(
+        default="", description="Metric that counts for it; empty: the last of eval_metric."
+    )
+    label: str = Field(default="label", description="Column to predict; texts are classes.")
+    features: list[str] = Field(
+        default=[], description="Columns the trees look at; empty: all that are nothing else."
+    )
+    categorical: list[str] = Field(
+        default=[], description="Features whose whole numbers from 0 are categories."
+    )
+    weight: str = Field(default="", description="Column with the weight of each row.")
+    group: str = Field(default="", description="Column whose rows are ranked together.")
+
+    @model_validator(mode="after")
+    def _ranking_has_groups(self) -> Self:
+        if self.objective.startswith("rank:") and not self.group:
+            raise ValueError(f"{self.objective} needs group, the column of what is ranked together")
+        return self
+
+    @property
+    def objective(self) -> str:
+        """What is minimized."""
+        return str(self.params.get("objective", "reg:squarederror"))
+
+
+def train(config: dict[str, object]) -> None:
+    """Grow trees on `config["features"]` to predict `config["label"]`."""
+    # XGBoost is imported where it is needed: an image may have none.
+    from trainshed.boosting.columns import MatrixColumns
+    from trainshed.boosting.stopping import EarlyStopping
+
+    options = BoostedTreesOptions.read(config)
+    run = trainshed.boosting.current()
+    columns = MatrixColumns(
+        options.label,
+        tuple(options.features),
+        tuple(options.categorical),
+        options.weight or None,
+        options.group or None,
+    )
+    max_bin = options.params.get("max_bin", 256)
+    assert isinstance(max_bin, int)
+    matrix = run.matrix("train", columns, max_bin=max_bin)
+    others = {
+        name: run.matrix(name, columns, like=matrix, max_bin=max_bin)
+        for name in run.datasets
+        if name != "train"
+    }
+    stopping = EarlyStopping(
+        options.early_stopping_rounds,
+        options.early_stopping_dataset,
+        options.early_stopping_metric or None,
+    )
+    booster = run.boost(
+        options.params,
+        matrix,
+        options.num_boost_round,
+        scored={"train": matrix, **others},
+        early_stopping=stopping if options.early_stopping_rounds else None,
+    )
+    run.show_importance("gain of each feature", _gains(booster.get_score(importance_type="gain")))
+    if options.objective.startswith(("binary:", "multi:")) and "valid" in others:
+        _show_confusion(run, options, others["valid"])
+
+
+def check_config(config: dict[str, object]) -> None:
+    """Refuse a config that `train` would refuse.
+
+    Raises:
+        SpecError: naming `spec.config.<name>`.
+    """
+    options = BoostedTreesOptions.read(config)
+    for name, field in _OURS.items():
+        if name in options.params:
+            raise fault(f"params.{name}", options.params[name], f"it left out: {field} sets it")
+    for name, right in (("tree_method", ("hist",)), ("booster", _BY_ROUNDS)):
+        if options.params.get(name, right[0]) not in right:
+            raise fault(f"params.{name}", options.params[name], " or ".join(right))
+    if importlib.util.find_spec("xgboost") is not None:
+        _ask_xgboost(options.params)
+
+
+def _ask_xgboost(params: Mapping[str, JsonValue]) -> None:
+    """Let XGBoost itself refuse a value, and refuse a name that it would only warn of."""
+    import xgboost
+
+    try:
+        # It wants to know of one feature at least before it looks at anything.
+        rows = xgboost.DMatrix(np.zeros((2, 1)), label=np.asarray([0, 1]))
+        booster = xgboost.Booster({**params, "nthread": 1}, [rows])
+        known = _OTHER_NAMES | set(_names(json.loads(booster.save_config())))
+    except (xgboost.core.XGBoostError, TypeError, ValueError) as error:
+        raise _refused(params, str(error)) from None
+    for name in params:
+        if name not in known:
+            near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+            hint = f'; did you mean "{near[0]}"?' if near else ""
+            raise fault(f"params.{name}", params[name], f"a parameter that XGBoost has{hint}")
+
+
+def _refused(params: Mapping[str, JsonValue], said: str) -> SpecError:
+    """Return XGBoost's complaint without its place in C++ and its stack."""
+    words = said.partition("Stack trace")[0].strip()
+    what = words.rpartition(": ")[2] if words.startswith("[") else words
+    return fault("params", dict(params), f"parameters that XGBoost takes ({what or words})")
+
+
+def _names(config: object) -> Iterator[str]:
+    """Yield the names of all parameters in XGBoost's configuration."""
+    if isinstance(config, dict):
+        for name, value in config.items():
+            yield name
+            yield from _names(value)
+    elif isinstance(config, list):
+        for value in config:
+            yield from _names(value)
+
+
+def _gains(scores: Mapping[str, float | list[float]]) -> dict[str, float]:
+    return {name: float(np.sum(gain)) for name, gain in scores.items()}
+
+
+def _show_confusion(run: BoostingRun, options: BoostedTreesOptions, valid: Matrix) -> None:
+    booster = run.booster
+    assert booster is not None
+    predicted = np.asarray(booster.predict(valid.data, output_margin=True))
+    taken_for = (
+        (predicted > 0).astype(np.int64) if predicted.ndim == 1 else predicted.argmax(axis=1)
+    )
+    labels = np.asarray(valid.data.get_label()).astype(np.int64)
+    classes = valid.texts.by_column.get(options.label)
+    num_classes = max(2, int(str(options.params.get("num_class", len(classes or ())))))
+    counts: NDArray[np.int64] = np.zeros((num_classes, num_classes), dtype=np.int64)
+    np.add.at(counts, (labels, taken_for), 1)
+    run.sum_over_ranks(counts)
+    run.show_confusion("rows of valid", counts, classes)

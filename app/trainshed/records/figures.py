@@ -1,0 +1,73 @@
+"""Figures that a training function leaves for the report: what counted, and what was mistaken."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from trainshed.records import atomic
+from trainshed_api.progress import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FOLDER = "figures"
+# More are no figure: a table of thousands of features would hide the few that count.
+MOST_SHARES, MOST_CLASSES = 30, 40
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,80}")
+
+
+class Importance(Record):
+    """How much each feature counted; the largest first, `others` is what the rest counted."""
+
+    kind: Literal["importance"] = "importance"
+    name: str
+    shares: dict[str, float]
+    others: float = 0.0
+
+
+class Confusion(Record):
+    """What rows of each class were taken for: `counts[is][taken for]`."""
+
+    kind: Literal["confusion"] = "confusion"
+    name: str
+    classes: list[str]
+    counts: list[list[int]]
+
+
+Figure = Annotated[Importance | Confusion, Field(discriminator="kind")]
+_FIGURE: TypeAdapter[Importance | Confusion] = TypeAdapter(Figure)
+
+
+def keep(attempt: Path, figure: Importance | Confusion) -> None:
+    """Write a figure below an attempt's folder; an earlier one of the same name is replaced.
+
+    Raises:
+        ValueError: for a name that is no name of a file, or more classes than a page can show.
+    """
+    if not _NAME.fullmatch(figure.name):
+        raise ValueError(f"a figure's name is letters, digits, . _ - and spaces: {figure.name!r}")
+    if isinstance(figure, Confusion) and len(figure.classes) > MOST_CLASSES:
+        raise ValueError(f"a figure shows at most {MOST_CLASSES} classes: {len(figure.classes)}")
+    folder = attempt / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    atomic.write_text(folder / f"{figure.name}.json", figure.to_line())
+
+
+def read(attempt: Path) -> Iterator[Importance | Confusion]:
+    """Yield the figures below an attempt's folder; what cannot be read is left out."""
+    for file in sorted((attempt / FOLDER).glob("*.json")):
+        try:
+            yield _FIGURE.validate_json(file.read_bytes())
+        except (OSError, ValidationError):
+            continue
+
+
+def largest(shares: dict[str, float]) -> tuple[dict[str, float], float]:
+    """Return the shares that are shown, the largest first, and the sum of the others."""
+    ordered = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
+    return dict(ordered[:MOST_SHARES]), float(sum(value for _, value in ordered[MOST_SHARES:]))

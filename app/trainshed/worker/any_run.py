@@ -1,0 +1,136 @@
+"""What a run is to a training function of any framework: who it is, and what it can say."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import ray.train
+import torch
+
+from trainshed.records import figures
+from trainshed.worker.examples import keep_examples
+from trainshed.worker.feeds import Feeds
+from trainshed.worker.loop import Loop
+from trainshed.worker.own_loop import OwnLoop
+from trainshed.worker.start import announce
+from trainshed_api.progress import WarningEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.hub import Failure
+    from trainshed.worker.agreement import Control
+    from trainshed.worker.job import Job
+
+
+class AnyRun:
+    """One worker's side of a run; every method that says so is a collective of all ranks.
+
+    Args:
+        job: what to do.
+        coordinator: of the run.
+    """
+
+    # As a TrainingRun names it, and how a function asks for its run.
+    framework: str
+    asked_for_by: str
+
+    def __init__(self, job: Job, coordinator: Client) -> None:
+        context = ray.train.get_context()
+        self.rank: int = context.get_world_rank()
+        self.world_size: int = context.get_world_size()
+        self._job = job
+        self._loop = Loop(job, coordinator, self.rank, self.world_size)
+        self._feeds = Feeds(job, coordinator, self.rank, self.world_size, self._loop.group)
+        self._loop.saver.describe_data = self._feeds.describe
+        self.own_loop = OwnLoop(job, coordinator, self._feeds, self.warn)
+
+    @property
+    def step(self) -> int:
+        """Return the number of steps that are done, those of earlier attempts included."""
+        return self._loop.position.step
+
+    @property
+    def control(self) -> Control:
+        """Return the ranks' own group for agreements."""
+        return self._loop.control
+
+    def planned_steps(self) -> int | None:
+        """Return the steps of the whole run where the files' rows tell."""
+        return self._feeds.planned_steps(self._loop.position)
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """Return the names of the spec's datasets."""
+        return tuple(self._job.plans)
+
+    def sum_over_ranks(self, numbers: NDArray[np.int64] | NDArray[np.float64]) -> None:
+        """Replace numbers by their sums over all ranks. A collective."""
+        self._loop.control.sum(torch.from_numpy(numbers))
+
+    def show(
+        self,
+        name: str,
+        images: NDArray[np.uint8],
+        captions: Sequence[str],
+        good: Sequence[bool] | None = None,
+    ) -> None:
+        """Keep pictures for the report.
+
+        Args:
+            name: of the group.
+            images: shape (n, height, width) or (n, height, width, 3).
+            captions: one a picture.
+            good: whether each is as it should be.
+        """
+        if self.rank == 0:
+            keep_examples(self._job.folder / "examples", name, images, captions, good)
+
+    def show_importance(self, name: str, shares: Mapping[str, float]) -> None:
+        """Keep for the report how much each feature counted, rank 0's.
+
+        Args:
+            name: of the figure.
+            shares: by feature; at least 0.
+        """
+        if self.rank == 0:
+            shown, others = figures.largest(dict(shares))
+            figure = figures.Importance(name=name, shares=shown, others=others)
+            figures.keep(self._job.folder, figure)
+
+    def show_confusion(
+        self, name: str, counts: NDArray[np.int64], classes: Sequence[str] | None = None
+    ) -> None:
+        """Keep for the report what rows of each class were taken for, rank 0's.
+
+        Args:
+            name: of the figure.
+            counts: rows, shape (classes, classes): what they are, then what they were taken for.
+            classes: their names; without them their numbers.
+        """
+        if self.rank == 0:
+            names = list(classes or map(str, range(len(counts))))
+            figure = figures.Confusion(name=name, classes=names, counts=counts.tolist())
+            figures.keep(self._job.folder, figure)
+
+    def warn(self, message: str) -> None:
+        """Say something to the user that does not end the run."""
+        self._loop.say([WarningEvent(time=time.time(), message=message)])
+
+    def announce(self) -> None:
+        """Say that training begins, from where, and on how many rows as far as is known."""
+        announce(self._job, self._loop, self.own_loop, self.planned_steps(), self.warn)
+
+    def fail(self, failure: Failure) -> None:
+        """Say that the training function raised; no collective: others may be anywhere."""
+        self._loop.fail(failure)
+
+    def finish(self, stopped: bool) -> None:
+        """Wait for the last checkpoint and say how it ended. A collective."""
+        self.own_loop.finish()
+        self._loop.finish(stopped)
