@@ -35,7 +35,7 @@ def regress(config: dict[str, object]) -> None:
     folder `run`.
     """
     run = trainshed.current()
-    regress_as(run, make_network(), lambda: _die(config, run.step, run.rank))
+    regress_as(run, make_network(), lambda: die(config, run.step, run.rank))
 
 
 def regress_as(
@@ -64,7 +64,8 @@ def regress_as(
             run.evaluate(score)
 
 
-def _die(config: dict[str, object], step: int, rank: int) -> None:
+def die(config: dict[str, object], step: int, rank: int) -> None:
+    """Kill the worker or the driver where the config says."""
     if rank == 1 and _once(config, "killWorkerAt", step):
         os.kill(os.getpid(), signal.SIGKILL)
     if rank == 0 and _once(config, "killDriverAt", step):

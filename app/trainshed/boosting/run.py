@@ -8,7 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import ray
+import numpy as np
+import ray.train.torch
 
 from trainshed.boosting import matrix as matrices
 from trainshed.boosting.columns import MatrixColumns
@@ -130,6 +131,8 @@ class BoostingRun(AnyRun):
             with self._loop.meter.inside(EVALUATING):
                 matrices_by_name = {name: each.data for name, each in scored.items()}
                 scores = scores_of(booster, matrices_by_name, number, metric)
+                if metric is not None:
+                    scores = self._means(scores)
             if watch.see(number, scores):
                 booster.set_attr(best_iteration=str(number), best_score=str(watch.best))
             self.end_round(booster, scores, train.rows)
@@ -179,14 +182,20 @@ class BoostingRun(AnyRun):
         is_over = self._loop.position.epoch > 0 or watch.is_over
         return is_over or booster.num_boosted_rounds() >= rounds
 
+    def _means(self, scores: Scores) -> Scores:
+        """Return the means over ranks: a metric of the function's own knows this rank's rows."""
+        numbers = np.asarray([value for found in scores.values() for value in found.values()])
+        self.sum_over_ranks(numbers)
+        means = iter((numbers / self.world_size).tolist())
+        return {name: {metric: next(means) for metric in found} for name, found in scores.items()}
+
     def _settings(self, params: Mapping[str, object]) -> dict[str, object]:
-        gpus = ray.get_gpu_ids()
         ours = {
             "seed": self._job.seed,
             # Else what a round draws would hang on the rounds before, which a loaded booster lacks.
             "seed_per_iteration": True,
             "nthread": self._job.threads,
-            "device": "cuda" if gpus else "cpu",
+            "device": ray.train.torch.get_device().type,
         }
         return {**ours, **params, "tree_method": "hist"}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import json
+import re
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -45,6 +46,8 @@ _OTHER_NAMES = frozenset(
 )
 # What only the run may set, and which of its fields does.
 _OURS = {"seed": "spec.seed", "random_state": "spec.seed", "device": "spec.workers.resources.gpu"}
+# `[12:00:00] /src/learner.cc:806: Check failed: a == b (1 vs. 2) : `, of which the rest says what.
+_PLACE = re.compile(r"^\[[\d:]+\] \S+: (Check failed: .*? : )?")
 _BY_ROUNDS = ("gbtree", "dart")
 
 
@@ -148,8 +151,9 @@ def _ask_xgboost(params: Mapping[str, JsonValue]) -> None:
     try:
         # It wants to know of one feature at least before it looks at anything.
         rows = xgboost.DMatrix(np.zeros((2, 1)), label=np.asarray([0, 1]))
-        booster = xgboost.Booster({**params, "nthread": 1}, [rows])
-        known = _OTHER_NAMES | set(_names(json.loads(booster.save_config())))
+        with xgboost.config_context(verbosity=0):
+            booster = xgboost.Booster({**params, "nthread": 1}, [rows])
+            known = _OTHER_NAMES | set(_names(json.loads(booster.save_config())))
     except (xgboost.core.XGBoostError, TypeError, ValueError) as error:
         raise _refused(params, str(error)) from None
     for name in params:
@@ -161,9 +165,8 @@ def _ask_xgboost(params: Mapping[str, JsonValue]) -> None:
 
 def _refused(params: Mapping[str, JsonValue], said: str) -> SpecError:
     """Return XGBoost's complaint without its place in C++ and its stack."""
-    words = said.partition("Stack trace")[0].strip()
-    what = words.rpartition(": ")[2] if words.startswith("[") else words
-    return fault("params", dict(params), f"parameters that XGBoost takes ({what or words})")
+    words = _PLACE.sub("", said.strip().partition("\n")[0])
+    return fault("params", dict(params), f"parameters that XGBoost takes ({words})")
 
 
 def _names(config: object) -> Iterator[str]:

@@ -20,7 +20,14 @@ from trainshed.display.wording import (
     say_number,
     say_percent,
 )
+from trainshed.records.figures import Confusion, Importance
 from trainshed.report.curves import Curves, collect_curves
+from trainshed.report.figures import (
+    ShownConfusion,
+    ShownImportance,
+    show_confusion,
+    show_importance,
+)
 from trainshed.report.history import (
     MAX_NOTES,
     AttemptRow,
@@ -101,6 +108,8 @@ class Page:
     time: tuple[TimeRow, ...]
     time_description: str
     galleries: tuple[ShownGallery, ...]
+    importances: tuple[ShownImportance, ...]
+    confusions: tuple[ShownConfusion, ...]
     metrics: tuple[MetricRow, ...]
     attempts: tuple[AttemptRow, ...]
     losses: tuple[LossRow, ...]
@@ -134,6 +143,12 @@ def compose_page(run: RunFolder) -> Page:
         time=time,
         time_description="; ".join(f"{row.label} {row.share}" for row in time),
         galleries=tuple(_show_gallery(gallery) for gallery in run.galleries),
+        importances=tuple(
+            show_importance(figure) for figure in run.figures if isinstance(figure, Importance)
+        ),
+        confusions=tuple(
+            show_confusion(figure) for figure in run.figures if isinstance(figure, Confusion)
+        ),
         metrics=tuple(list_metrics(run)),
         attempts=tuple(list_attempts(run)),
         losses=tuple(islice(list_losses(run), MAX_NOTES)),

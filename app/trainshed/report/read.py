@@ -12,7 +12,9 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from trainshed.records import figures
 from trainshed.records import folder as folders
+from trainshed.records.figures import Confusion, Importance
 from trainshed_api.progress import AnyEvent, Finished, Record, Started, parse_event
 from trainshed_api.records import ResultRecord, RunRecord
 
@@ -82,6 +84,7 @@ class RunFolder:
     result: ResultRecord | None
     attempts: tuple[Attempt, ...]
     galleries: tuple[Gallery, ...]
+    figures: tuple[Importance | Confusion, ...] = ()
 
 
 def read_run(folder: Path) -> RunFolder:
@@ -106,9 +109,12 @@ def read_run(folder: Path) -> RunFolder:
             " give the folder that `trainshed run` named, <storage>/local/<name>"
         )
     galleries: dict[str, Gallery] = {}
+    drawn: dict[str, Importance | Confusion] = {}
     for _, path in numbered:
         galleries.update((gallery.name, gallery) for gallery in _read_galleries(path / "examples"))
-    return RunFolder(folder, provenance, result, attempts, tuple(galleries.values()))
+        drawn.update((figure.name, figure) for figure in figures.read(path))
+    shown = tuple(galleries.values())
+    return RunFolder(folder, provenance, result, attempts, shown, tuple(drawn.values()))
 
 
 def read_events(path: Path) -> Iterator[AnyEvent]:

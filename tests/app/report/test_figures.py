@@ -1,0 +1,102 @@
+"""Figures reach the page: what counted by bars, what was mistaken by a table."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.app.report.pages import ParsedPage
+from tests.builders_run import RunFolderBuilder, make_finished, make_started
+from trainshed.records import figures
+from trainshed.records.figures import MOST_SHARES, Confusion, Importance, keep, largest, read
+from trainshed.report.figures import show_confusion, show_importance
+from trainshed.report.write import write_report
+
+COUNTS = [[8, 2], [1, 9]]
+
+
+def make_confusion(name: str = "valid") -> Confusion:
+    return Confusion(name=name, classes=["cat", "<dog>"], counts=COUNTS)
+
+
+def test_what_was_kept_is_read_back(tmp_path: Path) -> None:
+    kept = [Importance(name="gain", shares={"b": 2.0, "a": 1.0}), make_confusion()]
+    for figure in kept:
+        keep(tmp_path, figure)
+
+    assert list(read(tmp_path)) == kept
+
+
+def test_a_later_figure_of_a_name_replaces_the_earlier(tmp_path: Path) -> None:
+    for share in (1.0, 2.0):
+        keep(tmp_path, Importance(name="gain", shares={"a": share}))
+
+    assert [f.shares for f in read(tmp_path) if isinstance(f, Importance)] == [{"a": 2.0}]
+
+
+def test_what_somebody_else_wrote_there_is_left_out(tmp_path: Path) -> None:
+    keep(tmp_path, make_confusion())
+    (tmp_path / figures.FOLDER / "half.json").write_text('{"kind": "confusion", "name"')
+
+    assert list(read(tmp_path)) == [make_confusion()]
+
+
+@pytest.mark.parametrize("name", ["", "../up", "a/b", ".hidden", "x" * 99])
+def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="a figure's name is letters"):
+        keep(tmp_path, Importance(name=name, shares={}))
+
+
+def test_more_classes_than_a_page_shows_are_refused(tmp_path: Path) -> None:
+    names = [str(number) for number in range(41)]
+    counts = np.eye(41, dtype=np.int64).tolist()
+
+    with pytest.raises(ValueError, match="at most 40 classes: 41"):
+        keep(tmp_path, Confusion(name="many", classes=names, counts=counts))
+
+
+def test_of_many_features_the_largest_are_shown_and_the_others_summed() -> None:
+    shares = {f"f{number:03}": float(number) for number in range(100)}
+
+    shown, others = largest(shares)
+
+    assert list(shown)[:2] == ["f099", "f098"]
+    assert len(shown) == MOST_SHARES
+    assert sum(shown.values()) + others == sum(shares.values())
+
+
+def test_bars_are_as_long_as_they_count() -> None:
+    shown = show_importance(Importance(name="gain", shares={"a": 4.0, "b": 1.0}, others=2.0))
+
+    assert [(bar.name, bar.percent) for bar in shown.bars] == [
+        ("a", 100.0),
+        ("b", 25.0),
+        ("all others together", 50.0),
+    ]
+
+
+def test_a_table_tells_how_many_of_each_class_are_right() -> None:
+    shown = show_confusion(make_confusion())
+
+    assert shown.summary == "17 of 20 right, 85 %"
+    assert [(row.name, row.right) for row in shown.rows] == [("cat", "80 %"), ("<dog>", "90 %")]
+    assert [cell.rows for cell in shown.rows[0].cells] == ["8", "2"]
+
+
+def test_a_class_without_rows_is_shown_without_a_share() -> None:
+    empty = Confusion(name="valid", classes=["a", "b"], counts=[[0, 0], [0, 0]])
+
+    assert show_confusion(empty).summary == ""
+
+
+def test_the_page_shows_figures_and_nothing_of_them_is_markup(tmp_path: Path) -> None:
+    run = RunFolderBuilder(attempts=([make_started(), make_finished()],)).write(tmp_path)
+    keep(run / "attempts" / "1", make_confusion())
+    keep(run / "attempts" / "1", Importance(name="gain", shares={"<i>x</i>": 1.0}))
+
+    page = ParsedPage(write_report(run))
+
+    assert "What was mistaken valid: 17 of 20 right, 85 %" in page.text
+    assert "<dog>" in page.text
+    assert "<i>x</i>" in page.text
+    assert page.unclosed == []
