@@ -16,5 +16,7 @@ compile() {
 
 compile requirements/uv
 compile images/app/requirements
+compile images/app/xgboost
+compile images/app/tensorflow
 compile images/controller/requirements
 compile requirements/dev

@@ -113,7 +113,8 @@ def _user_cache() -> Path:
 
 
 def _arguments(image: Image) -> Sequence[str]:
-    build_arguments = ["--build-arg", f"VERSION={version()}"]
+    given = (("VERSION", version()), *image.arguments)
+    build_arguments = [word for name, value in given for word in ("--build-arg", f"{name}={value}")]
     return ["--file", str(image.dockerfile), "--tag", image.reference, *build_arguments]
 
 

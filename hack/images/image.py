@@ -11,6 +11,7 @@ from hack.images.failure import ImageError
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY = "ghcr.io/trainshed"
+OTHER_FRAMEWORKS = ("xgboost", "tensorflow")
 
 # As in .dockerignore: what a build does not see.
 _UNSEEN = re.compile(r"(?:^|/)(?:__pycache__|[^/]*\.egg-info)(?:/|$)")
@@ -25,6 +26,8 @@ class Image:
     dockerfile: Path
     # The folder that a build sees.
     context: Path
+    # Arguments of the build beside BASE and VERSION.
+    arguments: tuple[tuple[str, str], ...] = ()
 
     def base(self) -> str:
         """Return the image that it is built on: the default of its argument BASE."""
@@ -49,6 +52,7 @@ class Image:
         digest = hashlib.sha256()
         below = [image for image in list_images() if image.reference == self.base()]
         digest.update("".join(image.fingerprint() for image in below).encode())
+        digest.update(repr(self.arguments).encode() if self.arguments else b"")
         for path in self.inputs():
             content = hashlib.sha256(path.read_bytes()).hexdigest()
             digest.update(f"{path.relative_to(self.context)} {content}\n".encode())
@@ -74,9 +78,19 @@ def list_images() -> list[Image]:
     """Return every image that is released."""
     dockerfiles = sorted((ROOT / "images").glob("*/Dockerfile"))
     return [
-        Image(path.parent.name, f"{REGISTRY}/{path.parent.name}:{version()}", path, ROOT)
-        for path in dockerfiles
+        *(
+            Image(path.parent.name, f"{REGISTRY}/{path.parent.name}:{version()}", path, ROOT)
+            for path in dockerfiles
+        ),
+        *(_with_framework(name) for name in OTHER_FRAMEWORKS),
     ]
+
+
+def _with_framework(name: str) -> Image:
+    """Return the training image with one framework more."""
+    dockerfile = ROOT / "images" / "app" / "Dockerfile"
+    reference = f"{REGISTRY}/app:{version()}-{name}"
+    return Image(f"app-{name}", reference, dockerfile, ROOT, (("FRAMEWORK", name),))
 
 
 def list_test_images() -> list[Image]:

@@ -32,6 +32,19 @@ app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name ($root.Chart.Version | replace "+" "_") }}
 {{- end -}}
 
+{{/* An image as YAML that says only where it is another than the training image. Takes (list $ IMAGE). */}}
+{{- define "trainshed.otherImage" -}}
+{{- $image := deepCopy (index . 0).Values.image -}}
+{{- $other := default dict (index . 1) -}}
+{{- if $other.tag -}}
+{{- $_ := set $image "digest" "" -}}
+{{- end -}}
+{{- range $part, $value := $other -}}
+{{- $_ := set $image $part $value -}}
+{{- end -}}
+{{- toYaml $image -}}
+{{- end -}}
+
 {{/* The reference of an image. Takes (list $ IMAGE), IMAGE being {registry, repository, tag, digest}. */}}
 {{- define "trainshed.image" -}}
 {{- $root := index . 0 -}}

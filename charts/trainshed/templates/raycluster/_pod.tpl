@@ -81,10 +81,10 @@ affinity:
 {{- end }}
 {{- end -}}
 
-{{/* What the Ray container of head and workers has in common. Takes (list $ ENV). */}}
+{{/* What the Ray container of head and workers has in common. Takes (list $ ENV IMAGE). */}}
 {{- define "trainshed.rayContainer" -}}
 {{- $root := index . 0 -}}
-image: {{ include "trainshed.image" (list $root $root.Values.image) | quote }}
+image: {{ include "trainshed.image" (list $root (index . 2)) | quote }}
 imagePullPolicy: {{ $root.Values.image.pullPolicy }}
 securityContext:
   {{- include "trainshed.securityContext" $root | nindent 2 }}
