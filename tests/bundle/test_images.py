@@ -9,6 +9,7 @@ import pytest
 
 from hack.images.image import Image, list_images, version
 from tests.bundle.repository import ROOT, read_text
+from trainshed_api.frameworks import RULES as FRAMEWORKS
 
 IMAGES = {image.name: image for image in list_images()}
 HADOLINT = Path(sys.executable).parent / "hadolint"
@@ -28,8 +29,8 @@ def python_stage(image: Image) -> str:
     return image.dockerfile.read_text().partition(" AS python\n")[2].partition("\n\n")[0]
 
 
-def test_there_is_an_image_for_nodes_and_one_for_the_controller() -> None:
-    assert set(IMAGES) == {"app", "controller"}
+def test_there_is_an_image_for_nodes_of_each_framework_and_one_for_the_controller() -> None:
+    assert set(IMAGES) == {"app", "app-xgboost", "app-tensorflow", "controller"}
 
 
 @each_image
@@ -61,7 +62,7 @@ def test_what_the_images_share_is_built_once() -> None:
 @each_image
 def test_every_package_from_elsewhere_is_checked_by_hash(image: Image) -> None:
     installs = INSTALL.findall(image.dockerfile.read_text())
-    assert len(installs) == 4
+    assert len(installs) == (4 if image.name == "controller" else 6)
     for arguments in installs:
         is_ours = "--no-deps" in arguments
         assert is_ours or "--require-hashes" in arguments
@@ -90,17 +91,20 @@ def test_image_says_what_it_is(image: Image) -> None:
     text = last_stage(image)
     labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]+)"', text))
     assert set(labels) == {"title", "description", "licenses", "version"}
-    assert labels["title"] == f"trainshed-{image.name}"
+    name, _, framework = image.name.partition("-")
+    assert labels["title"] == f"trainshed-{name}"
     assert labels["version"] == "${VERSION}"
     assert f"\nARG VERSION={version()}\n" in text
-    assert image.reference == f"ghcr.io/trainshed/{image.name}:{version()}"
+    tag = f"{version()}-{framework}" if framework else version()
+    assert image.reference == f"ghcr.io/trainshed/{name}:{tag}"
 
 
 @each_image
 def test_controller_has_no_code_of_the_run_and_the_run_none_of_it(image: Image) -> None:
     copied = {path.relative_to(ROOT).parts[0] for path in image.inputs()}
-    other = {"app": "controller", "controller": "app"}[image.name]
-    assert {"api", image.name} <= copied
+    name = image.name.partition("-")[0]
+    other = {"app": "controller", "controller": "app"}[name]
+    assert {"api", name} <= copied
     assert other not in copied
 
 
@@ -117,3 +121,12 @@ def test_build_sees_all_that_it_copies_and_nothing_else(image: Image) -> None:
         assert is_dockerfile or any(
             name.match(pattern) or name.is_relative_to(pattern) for pattern in allowed
         ), name
+
+
+def test_the_images_of_frameworks_are_told_apart_by_what_they_are_built_with() -> None:
+    prints = {image.fingerprint() for name, image in IMAGES.items() if name != "controller"}
+
+    assert len(prints) == 3
+    for framework in FRAMEWORKS:
+        name = "app" if framework == "torch" else f"app-{framework}"
+        assert dict(IMAGES[name].arguments).get("FRAMEWORK", "torch") == framework
