@@ -7,7 +7,6 @@ to send functions to the workers. On GPUs Ray's is used (nccl.py): NCCL wants wh
 from __future__ import annotations
 
 import os
-import socket
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ import ray.train
 from ray.train.backend import Backend, BackendConfig
 
 from trainshed.on_ray.lost import SECONDS_TO_LEAVE
+from trainshed.worker.address import free_address
 
 if TYPE_CHECKING:
     from ray.train._internal.base_worker_group import BaseWorkerGroup
@@ -60,14 +60,6 @@ class GlooConfig(BackendConfig):
     def backend_cls(self) -> type[GlooBackend]:
         """Return the backend."""
         return GlooBackend
-
-
-def free_address() -> tuple[str, int]:
-    """Return this node's address and a port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        address = str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
-        return address, int(probe.getsockname()[1])
 
 
 def join(address: str, port: int) -> None:

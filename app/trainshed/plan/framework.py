@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from importlib.metadata import version
 
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.frameworks import RULES, FrameworkName
@@ -13,19 +14,22 @@ def check_framework(name: FrameworkName, in_cluster: bool) -> None:
 
     Args:
         name: as the spec has it.
-        in_cluster: whether this is a node of a cluster, whose image can be another.
+        in_cluster: whether this is a node of a cluster, which has what its image has.
 
     Raises:
         SpecError: saying what has it.
     """
-    if importlib.util.find_spec(RULES[name].module) is not None:
-        return
-    from trainshed import __version__
+    module = RULES[name].module
+    if importlib.util.find_spec(module) is None:
+        want = f"what is installed here: {module} is not; {_where(name, in_cluster)}"
+        raise SpecError([Problem("spec.framework", name, want)])
 
-    where = (
-        f"a cluster with the image that has it, ghcr.io/trainshed/app:{__version__}-{name} "
-        "(the chart's ray.image or a class's image)"
-        if in_cluster
-        else f"it installed: pip install 'trainshed[app,{name}]'"
+
+def _where(name: FrameworkName, in_cluster: bool) -> str:
+    if not in_cluster:
+        return f"pip install 'trainshed[app,{name}]' brings it"
+    tag = f"{version('trainshed')}-{name}"
+    return (
+        f"an image with the tag {tag} has it: set the chart's image.tag, or name a class of "
+        "controller.classImages in spec.cluster.dedicated.class"
     )
-    raise SpecError([Problem("spec.framework", name, f"{where}; {RULES[name].module} is not here")])

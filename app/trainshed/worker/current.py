@@ -19,7 +19,7 @@ from trainshed.checkpoint.wrapping import (
     trains_alone,
     unwrapped,
 )
-from trainshed.worker.any_run import AnyRun
+from trainshed.worker.by_epochs import EpochRun
 from trainshed.worker.carrier import Carrier, streams_of
 from trainshed.worker.evaluation import (
     EvaluationStoppedError,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from trainshed.worker.job import Job
 
 
-class Run(AnyRun):
+class Run(EpochRun):
     """One worker's side of a run; every method that says so is a collective of all ranks.
 
     Args:
@@ -63,17 +63,6 @@ class Run(AnyRun):
         self._carrier = Carrier(streams_of(self.device))
         self._step = Step(self.world_size)
         self._tracked: Tracked | None = None
-
-    def announce(self) -> None:
-        """Say that training begins, and which rows are missed where an epoch is torn apart."""
-        position = self._loop.position
-        if self._feeds.misses_rows(position):
-            self.warn(
-                f"{self.world_size} workers go on in the middle of epoch {position.epoch + 1}, "
-                f"which {position.begun_by} began: of a global shuffle that streams some rows come "
-                "twice and others not at all until the next epoch"
-            )
-        super().announce()
 
     def track(
         self,
@@ -104,20 +93,6 @@ class Run(AnyRun):
             self.warn(lonely)
         with self._loop.meter.inside(CHECKPOINTING):
             self._loop.saver.restore(tracked)
-
-    def epochs(self) -> Iterator[int]:
-        """Yield the epochs that are left, from 0; writes checkpoints between them. A collective.
-
-        Raises:
-            RuntimeError: when the spec has no `epochs`.
-        """
-        if self._job.epochs is None:
-            raise RuntimeError("spec.epochs is not set, so epochs() cannot count; set it")
-        for epoch in range(self._loop.position.epoch, self._job.epochs):
-            self._loop.board.epoch = epoch + 1
-            self.own_loop.epoch = epoch
-            yield epoch
-            self._loop.end_epoch()
 
     def batches(self, name: str) -> Iterator[Tensors]:
         """Yield what is left of this epoch's batches of a dataset, on this worker's device.

@@ -1,0 +1,46 @@
+"""TensorFlow: workers mirror one Keras model, a step is a batch of it all."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ray.train.backend import BackendConfig
+
+    from trainshed.coordinator.client import Client
+    from trainshed.worker.any_run import AnyRun
+    from trainshed.worker.job import Job
+
+
+class OnTensorFlow:
+    """Trains by batches."""
+
+    def backend(self, gpus: int) -> BackendConfig:  # noqa: ARG002 - it has NCCL of its own
+        """Return gloo's group."""
+        from trainshed.on_ray.process_group import GlooConfig
+
+        return GlooConfig()
+
+    @contextmanager
+    def running(self, job: Job, coordinator: Client) -> Iterator[AnyRun]:
+        """Form TensorFlow's cluster; who leaves is ended by Ray."""
+        # Keras 2, as Ray asks for, too: Keras 3 does not train by the strategy of several workers.
+        os.environ["TF_USE_LEGACY_KERAS"] = "1"
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+        import tensorflow as tf
+
+        from trainshed.keras import cluster
+        from trainshed.keras.run import KerasRun
+
+        cluster.prepare(job.threads)
+        tf.keras.utils.set_random_seed(job.seed)
+        if job.reproducible:
+            tf.config.experimental.enable_op_determinism()
+        yield KerasRun(job, coordinator)
+
+
+FRAMEWORK = OnTensorFlow()

@@ -1,0 +1,50 @@
+"""How the ranks of TensorFlow come together: addresses that torch's group has told them."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import torch
+
+from trainshed.worker.address import free_address
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from trainshed.worker.agreement import Control
+
+
+def prepare(threads: int) -> None:
+    """Set TensorFlow up before it makes anything.
+
+    Args:
+        threads: of an operation.
+    """
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    for device in tf.config.list_physical_devices("GPU"):
+        # Else it takes all of the device's memory at once.
+        tf.config.experimental.set_memory_growth(device, enable=True)
+
+
+def join(control: Control, rank: int, num_ranks: int) -> tf.distribute.Strategy:
+    """Return the strategy by which all ranks train one model. A collective."""
+    import tensorflow as tf
+
+    if num_ranks == 1:
+        return tf.distribute.get_strategy()
+    address, port = free_address()
+    workers = _addresses(control, f"[{address}]:{port}" if ":" in address else f"{address}:{port}")
+    told = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}
+    os.environ["TF_CONFIG"] = json.dumps(told)
+    return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+def _addresses(control: Control, mine: str) -> list[str]:
+    # As long as an address of IPv6 in brackets with its port may be.
+    padded = torch.zeros(64, dtype=torch.uint8)
+    padded[: len(mine)] = torch.frombuffer(bytearray(mine.encode()), dtype=torch.uint8)
+    return [bytes(told.tolist()).rstrip(b"\0").decode() for told in control.gather(padded)]

@@ -1,0 +1,170 @@
+"""The run as a training function of Keras sees it: `trainshed.keras.current()`."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainshed.keras import cluster
+from trainshed.keras.feeding import Fed
+from trainshed.keras.progress import Progress
+from trainshed.keras.survivors import KerasState
+from trainshed.worker.by_epochs import EpochRun
+from trainshed.worker.meter import CHECKPOINTING, EVALUATING, WAITING
+from trainshed_api.progress import Evaluated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import tensorflow as tf
+
+    from trainshed.coordinator.client import Client
+    from trainshed.data.feed.batches import Batch
+    from trainshed.data.feed.prefetch import Prefetched
+    from trainshed.data.order.schedule import Pass
+    from trainshed.keras.feeding import Pair
+    from trainshed.worker.job import Job
+
+
+class KerasRun(EpochRun):
+    """One worker's side of a run; every method that says so is a collective of all ranks.
+
+    Args:
+        job: what to do.
+        coordinator: of the run.
+    """
+
+    framework = "tensorflow"
+    asked_for_by = "trainshed.keras.current()"
+
+    def __init__(self, job: Job, coordinator: Client) -> None:
+        super().__init__(job, coordinator)
+        self.strategy = cluster.join(self.control, self.rank, self.world_size)
+        self._tracked: tf.keras.Model | None = None
+
+    def track(self, model: tf.keras.Model) -> None:
+        """Name the model that must survive, and load the checkpoint that this attempt goes on from.
+
+        Args:
+            model: built and compiled within `strategy.scope()`; a checkpoint holds it whole.
+
+        Raises:
+            ValueError: for one that is not.
+        """
+        if not model.built or model.optimizer is None:
+            raise ValueError("track needs a model that is built (its input is known) and compiled")
+        # What each rank has of a metric is of all ranks by then: Keras would add them up (tf-keras
+        # 2.21, training.py, reduce_per_replica), so that the accuracy of two workers goes up to 2.
+        model.distribute_reduction_method = "first"
+        self._tracked = model
+        state = KerasState(model, self.strategy)
+        self._loop.survivors = state
+        with self._loop.meter.inside(CHECKPOINTING):
+            self._loop.saver.restore(state)
+
+    def fit(
+        self,
+        pair: Pair,
+        *,
+        dataset: str = "train",
+        scored: Sequence[str] = (),
+        callbacks: Sequence[tf.keras.callbacks.Callback] = (),
+    ) -> None:
+        """Train the tracked model for the epochs that are left. A collective.
+
+        Args:
+            pair: makes (inputs, targets) of the columns of a batch, each an array whose first axis
+                is the row.
+            dataset: its batches are the steps.
+            scored: datasets that are evaluated after each epoch.
+            callbacks: of Keras.
+
+        Raises:
+            RuntimeError: before `track(model)`, or without `epochs` in the spec.
+            StopTraining: when the run was asked to stop.
+        """
+        model = self._model()
+        for epoch in self.epochs():
+            at = self._feeds.passing(dataset, "train", self._loop.position)
+            with self._loop.meter.inside(WAITING):
+                steps = self._feeds.feed(dataset).split(at).steps
+            if self._job.epochs is not None:
+                self._loop.board.steps = steps * self._job.epochs
+            if at.first_step == steps:  # stopped between its last step and its end
+                continue
+            with self._fed(dataset, at, pair, is_weighted=True) as fed:
+                progress = Progress(self._loop, self._log, fed.totals.__getitem__)
+                model.fit(
+                    fed.dataset(self.strategy),
+                    initial_epoch=epoch,
+                    epochs=epoch + 1,
+                    steps_per_epoch=steps - at.first_step,
+                    callbacks=[*callbacks, progress],
+                    verbose=0,
+                )
+            for name in scored:
+                self.evaluate(pair, name)
+
+    def evaluate(self, pair: Pair, dataset: str = "valid") -> dict[str, float]:
+        """Return what the tracked model's metrics come to over all rows, as `<dataset>.<name>`.
+
+        A collective.
+
+        Args:
+            pair: as in `fit`.
+            dataset: its name.
+
+        Raises:
+            RuntimeError: before `track(model)`.
+            ValueError: when there are fewer rows than workers.
+        """
+        model, loop = self._model(), self._loop
+        with loop.meter.inside(EVALUATING):
+            at = self._whole(dataset)
+            steps = self._feeds.feed(dataset).split(at).steps
+            with self._fed(dataset, at, pair, is_weighted=False) as fed:
+                rows = fed.dataset(self.strategy)
+                found = model.evaluate(rows, steps=steps, return_dict=True, verbose=0)
+        metrics = {f"{dataset}.{name}": float(value) for name, value in found.items()}
+        loop.measure(metrics, self.step)
+        said = Evaluated(
+            time=time.time(), epoch=loop.board.epoch, step=self.step, metrics={**metrics}
+        )
+        loop.say([said])
+        return metrics
+
+    def _model(self) -> tf.keras.Model:
+        if self._tracked is None:
+            raise RuntimeError("fit and evaluate need track(model) before")
+        return self._tracked
+
+    def _log(self, name: str, value: float) -> None:
+        if self.rank == 0:
+            self._loop.board.logged.add(name, value, self.step + 1)
+
+    @contextmanager
+    def _fed(self, dataset: str, at: Pass, pair: Pair, *, is_weighted: bool) -> Iterator[Fed]:
+        """Yield a pass; what making its batches raised is raised as it was."""
+        batches: Prefetched[Batch] = self._feeds.batches(dataset, at, lambda batch: batch)
+        fed = Fed(batches, pair, self.world_size, is_weighted=is_weighted)
+        try:
+            yield fed
+        except Exception as error:
+            if fed.error is not None and fed.error is not error:
+                raise fed.error from None
+            raise
+        finally:
+            batches.close()
+
+    def _whole(self, dataset: str) -> Pass:
+        """Return a pass over every row in which each rank has a row in each step."""
+        at = self._feeds.passing(dataset, "exact", self._loop.position)
+        rows = int(self._feeds.feed(dataset).counts().sum())
+        if rows < self.world_size:
+            raise ValueError(f"evaluate: {dataset} has {rows} rows for {self.world_size} workers")
+        size = max(at.batch_size, self.world_size)
+        while 0 < rows % size < self.world_size:
+            size += 1
+        return replace(at, batch_size=size)

@@ -1,0 +1,39 @@
+"""A run whose steps are batches: what those frameworks share that go over the rows by epochs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainshed.worker.any_run import AnyRun
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class EpochRun(AnyRun):
+    """One worker's side of such a run."""
+
+    def announce(self) -> None:
+        """Say that training begins, and which rows are missed where an epoch is torn apart."""
+        position = self._loop.position
+        if self._feeds.misses_rows(position):
+            self.warn(
+                f"{self.world_size} workers go on in the middle of epoch {position.epoch + 1}, "
+                f"which {position.begun_by} began: of a global shuffle that streams some rows come "
+                "twice and others not at all until the next epoch"
+            )
+        super().announce()
+
+    def epochs(self) -> Iterator[int]:
+        """Yield the epochs that are left, from 0; writes checkpoints between them. A collective.
+
+        Raises:
+            RuntimeError: when the spec has no `epochs`.
+        """
+        if self._job.epochs is None:
+            raise RuntimeError("spec.epochs is not set, so epochs() cannot count; set it")
+        for epoch in range(self._loop.position.epoch, self._job.epochs):
+            self._loop.board.epoch = epoch + 1
+            self.own_loop.epoch = epoch
+            yield epoch
+            self._loop.end_epoch()
