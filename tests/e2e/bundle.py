@@ -198,9 +198,9 @@ def prepare_chart(folder: Path, source: Path = CHART) -> Path:
     return chart
 
 
-def give_images(cluster: RunningCluster, name: str) -> None:
-    """Build the images that changed, and give the node what it lacks."""
-    names = ["app", "controller"]
+def give_images(cluster: RunningCluster, name: str, *others: str) -> None:
+    """Build the images that changed, and give the node what it lacks; others: beside the usual."""
+    names = ["app", "controller", *others]
     if uses_real_operator():
         cluster.load(Path(os.environ[OPERATOR_IMAGE_VARIABLE]))
     else:
