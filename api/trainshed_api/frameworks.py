@@ -20,8 +20,8 @@ class FrameworkRules:
 
     Args:
         module: that has to be installed where workers run.
-        refused: paths of fields of the spec, and why the framework cannot obey each.
-        refused_of_datasets: the same, below each dataset.
+        refused: fields of the spec, and why the framework cannot obey each.
+        refused_of_datasets: the same by paths below each dataset.
         takes_text: whether a column of texts can be trained on as it is.
     """
 
@@ -54,9 +54,6 @@ RULES: Mapping[FrameworkName, FrameworkRules] = {
     ),
     "tensorflow": FrameworkRules(
         "tensorflow",
-        refused={
-            "precision": "a Keras program sets it by tf.keras.mixed_precision",
-            "checkpoint.everySteps": "Keras is saved at the end of an epoch",
-        },
+        refused={"precision": "a program of Keras sets it by tf.keras.mixed_precision"},
     ),
 }

@@ -173,9 +173,8 @@ def _frameworks(spec: Shape) -> Iterator[Rule]:
     for framework, rules in FRAMEWORKS.items():
         other = f"self.framework != '{framework}'"
         for path, why in rules.refused.items():
-            field, _, below = path.partition(".")
-            message = f"want {below or 'it'} left out with framework {framework}: {why}"
-            yield Rule(SPEC, f"{other} || {_is_default('self', spec, path)}", message, field)
+            message = f"want it left out with framework {framework}: {why}"
+            yield Rule(SPEC, f"{other} || {_is_default('self', spec, path)}", message, path)
         if rules.refused_of_datasets:
             refused = list(rules.refused_of_datasets)
             kept = " && ".join(_is_default("self.data.datasets[name]", dataset, p) for p in refused)

@@ -81,10 +81,10 @@ MISTAKES: dict[str, Mistake] = {
         'spec.data.datasets.train.shuffle.mode: got "global", want it left out with framework '
         "xgboost: every round looks at all rows",
     ),
-    "checkpoints between epochs of Keras": Mistake(
-        {"framework": "tensorflow", "checkpoint": {"everySteps": 5}},
-        "spec.checkpoint.everySteps: got 5, want it left out with framework tensorflow: Keras is "
-        "saved at the end of an epoch",
+    "a precision that Keras sets by itself": Mistake(
+        {"framework": "tensorflow", "precision": "bfloat16"},
+        'spec.precision: got "bfloat16", want it left out with framework tensorflow: a program of '
+        "Keras sets it by tf.keras.mixed_precision",
     ),
     "a read format of a later version": Mistake(
         train_dataset(read={"format": "csv", "path": "x"}),

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from hack.cluster.ports import pick_ports
 from tests.app.processes import Mark, end_with_us
-from tests.app.ray_run import ROOT
+from tests.app.ray_run import import_path
 from tests.ray_starts import kept_folder, note_joined
 from trainshed_api.names import NODE_GROUP_LABEL
 
@@ -144,7 +144,7 @@ def start_node(head: Head, *words: str, pod: str = "") -> None:
     outside = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     inside = head.mark.environment | {
         "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": os.pathsep.join(str(ROOT / room) for room in ("api", "app", ".")),
+        "PYTHONPATH": import_path(),
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": TOKEN,
         "RAY_CLOUD_INSTANCE_ID": pod,

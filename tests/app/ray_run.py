@@ -55,11 +55,10 @@ def start(
 ) -> subprocess.Popen[str]:
     """Start `trainshed WORDS` from the repository's root."""
     clean = {name: value for name, value in os.environ.items() if name != "TRAINSHED_HOME"}
-    path = os.pathsep.join(str(ROOT / room) for room in ("api", "app", "."))
     return subprocess.Popen(
         [sys.executable, "-c", program, *words],
         cwd=ROOT,
-        env=clean | {"PYTHONPATH": path} | (environment or {}),
+        env=clean | {"PYTHONPATH": import_path()} | (environment or {}),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -104,6 +103,12 @@ def wait_for_step(file: Path, step: int, attempt: int = 1, timeout_seconds: floa
                 return
         time.sleep(0.1)
     raise AssertionError(f"no step {step} in {metrics} within {timeout_seconds} s")
+
+
+def import_path() -> str:
+    """Return where processes of tests import from; what `make test-tensorflow` adds comes last."""
+    rooms = [str(ROOT / room) for room in ("api", "app", ".")]
+    return os.pathsep.join([*rooms, *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def end_group(process: subprocess.Popen[str]) -> None:

@@ -44,6 +44,27 @@ REFUSED: dict[str, tuple[Document, str]] = {
         {"train": "m:f", "entrypoint": ["a"]},
         "spec: Invalid value: want exactly one: train",
     ),
+    "batches of a framework that has none": (
+        {"framework": "xgboost", "batchSize": 8},
+        "spec.batchSize: Invalid value: want it left out with framework xgboost: every round",
+    ),
+    "epochs of a framework that counts rounds": (
+        {"framework": "xgboost", "epochs": 8},
+        "spec.epochs: Invalid value: want it left out with framework xgboost: a step is a round",
+    ),
+    "a precision that XGBoost has not": (
+        {"framework": "xgboost", "precision": "bfloat16"},
+        "spec.precision: Invalid value: want it left out with framework xgboost: XGBoost computes",
+    ),
+    "a shuffle of a framework that has none": (
+        {**dataset(shuffle={"mode": "global"}), "framework": "xgboost"},
+        "spec.data: Invalid value: want shuffle.mode, augment, split, feed.dtypes, feed.lastBatch "
+        "of each dataset left out with framework xgboost",
+    ),
+    "a precision that Keras sets by itself": (
+        {"framework": "tensorflow", "precision": "bfloat16"},
+        "spec.precision: Invalid value: want it left out with framework tensorflow: a program",
+    ),
     "fewer rows than workers": (
         {"batchSize": 2, "workers": {"count": 3}},
         "spec.batchSize: Invalid value: want at least workers.count",

@@ -33,10 +33,7 @@ class BoosterState:
             matrices: for which it keeps its predictions.
             watch: its counters go on.
         """
-        going_on = xgboost.Booster(dict(params), list(matrices))
-        if self.booster is not None:
-            going_on.load_model(self.booster.save_raw("ubj"))
-            going_on.set_param(dict(params))
+        going_on = xgboost.Booster(dict(params), list(matrices), self._raw())
         if self._counters:
             watch.load_state_dict(self._counters)
         self.booster, self._watch = going_on, watch
@@ -44,11 +41,14 @@ class BoosterState:
 
     def weights(self) -> bytes:
         """Return the model as XGBoost writes it; empty before the first round."""
-        return bytes(self.booster.save_raw("ubj")) if self.booster is not None else b""
+        return bytes(self._raw() or b"")
 
     def state(self) -> dict[str, object]:
         """Return the counters."""
         return {"early_stopping": self._watch.state_dict()}
+
+    def _raw(self) -> bytearray | None:
+        return self.booster.save_raw("ubj") if self.booster is not None else None
 
     def help_gather(self) -> None:
         """Do nothing: rank 0 has all there is."""

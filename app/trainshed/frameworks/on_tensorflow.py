@@ -6,6 +6,8 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from trainshed.plan.framework import check_framework
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -28,6 +30,7 @@ class OnTensorFlow:
     @contextmanager
     def running(self, job: Job, coordinator: Client) -> Iterator[AnyRun]:
         """Form TensorFlow's cluster; who leaves is ended by Ray."""
+        check_framework("tensorflow", in_cluster=True)
         # Keras 2, as Ray asks for, too: Keras 3 does not train by the strategy of several workers.
         os.environ["TF_USE_LEGACY_KERAS"] = "1"
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from trainshed.plan.framework import check_framework
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -27,6 +29,7 @@ class OnXGBoost:
     @contextmanager
     def running(self, job: Job, coordinator: Client) -> Iterator[AnyRun]:
         """Form XGBoost's group."""
+        check_framework("xgboost", in_cluster=True)
         from trainshed.boosting.collective import joined
         from trainshed.boosting.run import BoostingRun
 

@@ -44,6 +44,8 @@ _OTHER_NAMES = frozenset(
         "num_class",
     ]
 )
+# These name features, which are known where the rows are.
+_OF_FEATURES = ("monotone_constraints", "interaction_constraints", "feature_weights")
 # What only the run may set, and which of its fields does.
 _OURS = {"seed": "spec.seed", "random_state": "spec.seed", "device": "spec.workers.resources.gpu"}
 # `[12:00:00] /src/learner.cc:806: Check failed: a == b (1 vs. 2) : `, of which the rest says what.
@@ -148,15 +150,16 @@ def _ask_xgboost(params: Mapping[str, JsonValue]) -> None:
     """Let XGBoost itself refuse a value, and refuse a name that it would only warn of."""
     import xgboost
 
+    asked = {name: value for name, value in params.items() if name not in _OF_FEATURES}
     try:
         # It wants to know of one feature at least before it looks at anything.
         rows = xgboost.DMatrix(np.zeros((2, 1)), label=np.asarray([0, 1]))
         with xgboost.config_context(verbosity=0):
-            booster = xgboost.Booster({**params, "nthread": 1}, [rows])
+            booster = xgboost.Booster({**asked, "nthread": 1}, [rows])
             known = _OTHER_NAMES | set(_names(json.loads(booster.save_config())))
     except (xgboost.core.XGBoostError, TypeError, ValueError) as error:
         raise _refused(params, str(error)) from None
-    for name in params:
+    for name in asked:
         if name not in known:
             near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
             hint = f'; did you mean "{near[0]}"?' if near else ""

@@ -21,6 +21,7 @@ from trainshed.ray_seams.quiet import quiet
 from trainshed.worker.active import activate
 from trainshed.worker.loop import StopTraining
 from trainshed.worker.user_failure import UserFailureError
+from trainshed_api.errors import SpecError
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -71,8 +72,11 @@ class Worker:
         # Ray Train says a line for each report; the run's own events say it better.
         quiet("ray.train", logging.WARNING)
         seed_everything(job.seed, ray.train.get_context().get_world_rank())
-        with self._framework.running(job, self._coordinator) as run:
-            self._run(run, config)
+        try:
+            with self._framework.running(job, self._coordinator) as run:
+                self._run(run, config)
+        except SpecError as error:  # before there was a run to tell it: nothing else gets here
+            raise UserFailureError(summary(error)) from None
 
     def _run(self, run: AnyRun, config: dict[str, object]) -> None:
         activate(run)

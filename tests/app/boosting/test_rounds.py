@@ -28,6 +28,8 @@ KINDS: dict[str, dict[str, object]] = {
     "dropped trees": {"booster": "dart", "rate_drop": 0.3},
     "dropped trees and half of the rows": {"booster": "dart", "rate_drop": 0.3, "subsample": 0.5},
     "by loss": {"grow_policy": "lossguide", "max_leaves": 8, "max_depth": 0, "subsample": 0.5},
+    "several metrics": {"eval_metric": ["error", "logloss"], "subsample": 0.5},
+    "constraints by name": {"monotone_constraints": {"f0": 1}, "subsample": 0.5},
     "several classes": {"objective": "multi:softprob", "num_class": 3, "subsample": 0.5},
 }
 
@@ -37,7 +39,8 @@ def make_matrix() -> xgboost.QuantileDMatrix:
     rng = np.random.default_rng(0)
     x_BF = rng.normal(size=(2000, 8)).astype(np.float32)
     y_B = (x_BF[:, 0] * x_BF[:, 1] > 0).astype(np.float32)
-    return xgboost.QuantileDMatrix(x_BF, y_B, nthread=1, max_bin=32)
+    names = [f"f{place}" for place in range(8)]
+    return xgboost.QuantileDMatrix(x_BF, y_B, nthread=1, max_bin=32, feature_names=names)
 
 
 def boost(params: dict[str, object], state: BoosterState, rounds: int) -> bytes:

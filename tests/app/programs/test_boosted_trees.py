@@ -89,7 +89,7 @@ def train(home: Path, task: Task, **config: JsonValue) -> Left:
 def plain(home: Path, task: Task) -> float:
     """Return what plain XGBoost scores on all rows in one matrix."""
     label = str(task.config.get("label", "label"))
-    matrices = []
+    matrices: list[xgboost.QuantileDMatrix] = []
     for name in ("train", "valid"):
         rows = pq.read_table(home / name).to_pandas()
         wanted = rows.pop(label)
@@ -229,7 +229,7 @@ def test_parameters_that_xgboost_has_are_taken() -> None:
                 "subsample": 0.8,
                 "scale_pos_weight": 2.0,
                 "num_parallel_tree": 2,
-                "monotone_constraints": "(1)",
+                "monotone_constraints": {"age": 1},
                 "booster": "dart",
                 "rate_drop": 0.1,
             }

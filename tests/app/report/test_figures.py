@@ -20,7 +20,10 @@ def make_confusion(name: str = "valid") -> Confusion:
 
 
 def test_what_was_kept_is_read_back(tmp_path: Path) -> None:
-    kept = [Importance(name="gain", shares={"b": 2.0, "a": 1.0}), make_confusion()]
+    kept: list[Importance | Confusion] = [
+        Importance(name="gain", shares={"b": 2.0, "a": 1.0}),
+        make_confusion(),
+    ]
     for figure in kept:
         keep(tmp_path, figure)
 

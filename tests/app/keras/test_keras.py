@@ -1,0 +1,168 @@
+"""Keras from the same file: plain files of models, losses, and the same as without us.
+
+Runs where TensorFlow is installed: `make test-tensorflow`.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from pydantic import JsonValue
+
+from tests.app.alone import Left, train_alone
+from tests.app.builders_rows import write_rows
+from tests.app.ray_head import Head
+from tests.app.ray_run import Output, run_folder, trainshed, write_run
+from tests.app.recovery import assert_lost_and_resumed, make_kills
+from tests.app.tables import write_digits_table
+from trainshed_api.names import EXIT_SUCCEEDED, SUCCEEDED
+from trainshed_api.progress import Evaluated, Started
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.ray, pytest.mark.timeout(900)]
+
+STEPS = 30
+
+
+def make_spec(
+    folder: Path, config: dict[str, JsonValue] | None = None, workers: int = 2
+) -> dict[str, JsonValue]:
+    """Return a spec of 3 epochs of 10 steps with a checkpoint after each."""
+    datasets: dict[str, JsonValue] = {
+        name: {
+            "read": {"format": "parquet", "path": str(folder / name), "columns": ["x", "y"]},
+            "shuffle": {"mode": mode},
+        }
+        for name, mode in (("train", "global"), ("valid", "none"))
+    }
+    return {
+        "train": "tests.app.keras_functions:fit",
+        "framework": "tensorflow",
+        "config": config or {},
+        "epochs": 3,
+        "batchSize": 21,
+        "seed": 3,
+        "reproducible": True,
+        "workers": {"count": workers, "resources": {"cpu": "500m"}},
+        "checkpoint": {"everySteps": 4},
+        "data": {"cpus": 1, "datasets": datasets},
+    }
+
+
+def write_data(folder: Path) -> None:
+    """Write rows to train on, and as many to score that no number of workers shares evenly."""
+    write_rows(folder / "train", 210)
+    write_rows(folder / "valid", 43)
+
+
+def last_model(run: Path) -> Path:
+    """Return the file of a run's last model."""
+    models = run.glob(f"attempts/*/ray/checkpoint_{STEPS:09}_epoch0003/model.keras")
+    return max(models, key=lambda path: path.parts[-4])
+
+
+def weights_of(model: Path) -> list[np.ndarray]:
+    """Return the weights of a model that plain Keras loads."""
+    import tensorflow as tf
+
+    loaded = tf.keras.models.load_model(model)
+    assert int(loaded.optimizer.iterations) == STEPS
+    found: list[np.ndarray] = loaded.get_weights()
+    return found
+
+
+def scores(output: Output | Left) -> list[float]:
+    """Return the losses on the rows to score, by epoch."""
+    return [
+        event.metrics["valid.loss"] or 0.0
+        for event in output.events
+        if isinstance(event, Evaluated)
+    ]
+
+
+def test_losing_a_worker_and_then_the_driver_changes_nothing_that_counts(
+    tmp_path: Path, head: Head
+) -> None:
+    write_data(tmp_path)
+    left_alone = write_run(tmp_path, "plain", **make_spec(tmp_path))
+    plain = trainshed("run", str(left_alone), environment=head.joining)
+    assert plain.code == EXIT_SUCCEEDED, plain.stderr
+
+    killed = tmp_path / "killed.yaml"
+    write_run(tmp_path, "killed", **make_spec(tmp_path, make_kills(killed)))
+    first = trainshed("run", str(killed), environment=head.joining)
+    assert first.code == -9, first.stderr
+    second = trainshed("run", str(killed), environment=head.joining)
+    assert second.code == EXIT_SUCCEEDED, second.stderr
+
+    assert_lost_and_resumed(first, second)
+    want, got = (weights_of(last_model(run_folder(file))) for file in (left_alone, killed))
+    for one, other in zip(want, got, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    assert scores(second)[-1] == pytest.approx(scores(plain)[-1], rel=1e-4)
+
+
+def test_evaluation_is_of_every_row_once_on_any_number_of_workers(
+    tmp_path: Path, head: Head
+) -> None:
+    import tensorflow as tf
+
+    write_data(tmp_path)
+    file = write_run(tmp_path, "three", **make_spec(tmp_path, workers=3))
+    output = trainshed("run", str(file), environment=head.joining)
+    assert output.code == EXIT_SUCCEEDED, output.stderr
+
+    rows = pq.read_table(tmp_path / "valid")
+    model = tf.keras.models.load_model(last_model(run_folder(file)))
+    predicted = model.predict(np.asarray(rows["x"].to_pylist(), np.float32), verbose=0)
+    want = float(np.square(predicted[:, 0] - np.asarray(rows["y"].to_pylist())).mean())
+    assert scores(output)[-1] == pytest.approx(want, rel=1e-4)
+
+
+def test_another_number_of_workers_goes_on(tmp_path: Path, head: Head) -> None:
+    write_data(tmp_path)
+    config: dict[str, JsonValue] = {"killDriverAt": 14, "run": str(tmp_path / "runs/local/less")}
+    file = write_run(tmp_path, "less", **make_spec(tmp_path, config))
+    assert trainshed("run", str(file), environment=head.joining).code == -9
+
+    output = trainshed("run", str(file), "--set", "spec.workers.count=1", environment=head.joining)
+
+    assert output.code == EXIT_SUCCEEDED, output.stderr
+    started = next(event for event in output.events if isinstance(event, Started))
+    assert started.resumed_from
+    assert started.resumed_from.step == 12
+    assert output.finished.metrics["valid.loss"] is not None
+
+
+def test_the_perceptron_learns_to_read_digits(tmp_path: Path) -> None:
+    write_digits_table(tmp_path)
+    datasets: dict[str, JsonValue] = {
+        name: {"read": {"format": "parquet", "path": name}} for name in ("train", "valid")
+    }
+    spec: dict[str, JsonValue] = {
+        "train": "trainshed.programs.keras_mlp:train",
+        "framework": "tensorflow",
+        "epochs": 20,
+        "config": {
+            "features": [f"p{place:02}" for place in range(64)],
+            "classes": 10,
+            "learningRate": 0.01,
+        },
+        "data": {"loader": "torch", "datasets": datasets},
+    }
+
+    left = train_alone(tmp_path, spec)
+
+    assert left.finished.outcome == SUCCEEDED, left.finished.message
+    assert (left.finished.metrics["valid.accuracy"] or 0) >= 0.95
+
+
+def test_a_model_that_nobody_tracked_is_asked_for(tmp_path: Path) -> None:
+    write_data(tmp_path)
+    spec = make_spec(tmp_path, workers=1) | {"train": "tests.app.keras_functions:never_track"}
+    datasets = spec["data"]
+    assert isinstance(datasets, dict)
+
+    left = train_alone(tmp_path, spec | {"data": {**datasets, "loader": "torch"}})
+
+    assert "fit and evaluate need track(model) before" in left.finished.message
