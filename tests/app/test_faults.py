@@ -18,6 +18,7 @@ from ray.train.v2._internal.exceptions import (
 from ray.train.v2._internal.util import construct_user_exception_with_traceback
 from ray.train.v2.api.exceptions import ControllerError, WorkerGroupError
 from torch import distributed
+from xgboost.core import XGBoostError
 
 from trainshed.data.read.errors import DataError, FunctionError
 from trainshed.faults import RULES, Kind, WorldError, classify, is_passing, most_telling
@@ -109,6 +110,23 @@ CASES: dict[str, tuple[Exception, Kind | None]] = {
     "the monitor ended an actor": (
         ray.exceptions.RayActorError(error_msg="killed: the node running low on memory"),
         "killed",
+    ),
+    # ------------------------------------------------ XGBoost's
+    "a parameter that XGBoost does not know": (
+        XGBoostError("[01:44:49] /workspace/src/metric/metric.cc:49: Unknown metric function x"),
+        None,
+    ),
+    "a peer of XGBoost's that was killed": (
+        XGBoostError(
+            "[01:44:49] /workspace/src/collective/result.cc:83: [histogram.h:197|01:44:49]:\n\n"
+            "- [allreduce.cc:135|01:44:49]: Ring Allreduce failed.\n"
+            "- [socket.h:79|01:44:49]: Poll error condition:Success code:0"
+        ),
+        "peer",
+    ),
+    "ranks of XGBoost's that waited in vain": (
+        XGBoostError("[01:44:49] /workspace/src/collective/result.cc:83: Poll timed out"),
+        "timeout",
     ),
     # ------------------------------------------------ the world's
     "an uninterruptible read": (WorldError("a.parquet: row groups [1]", "storage"), "storage"),

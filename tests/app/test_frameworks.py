@@ -1,0 +1,136 @@
+"""The seam between a run and what it trains with: lazy, and checked before anything starts."""
+
+import importlib.util
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import trainshed
+import trainshed.boosting
+import trainshed.keras
+from tests.app.alone import train_alone
+from tests.app.builders_checkpoint import write_checkpoint
+from tests.app.ray_run import ROOT, import_path
+from tests.builders import make_run
+from trainshed import frameworks
+from trainshed.boosting.survivors import BoosterState
+from trainshed.driver.launch import make_job
+from trainshed.driver.outset import Launch
+from trainshed.plan.framework import check_framework
+from trainshed.plan.preflight import Place, prepare
+from trainshed.worker.agreement import Control
+from trainshed.worker.saver import Saver
+from trainshed_api.errors import SpecError
+from trainshed_api.frameworks import RULES
+
+# What a driver and a worker of a run with torch import, and every program's check of its config.
+IMPORTS = """
+import sys
+import trainshed, trainshed.boosting, trainshed.keras, trainshed.cli.main
+import trainshed.driver.launch, trainshed.worker.process, trainshed.worker.current
+from trainshed import frameworks
+from trainshed.programs import boosted_trees, keras_mlp, tabular
+for name in ("torch", "xgboost", "tensorflow"):
+    frameworks.named(name).backend(0)
+sys.exit(sum(name in sys.modules for name in ("xgboost", "tensorflow", "tf_keras")))
+"""
+
+
+def test_a_run_of_torch_loads_no_other_framework() -> None:
+    """A process of its own: this one has loaded XGBoost."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTS], cwd=ROOT, env={"PYTHONPATH": import_path()}, check=False
+    )
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_each_framework_of_the_contract_has_its_file(name: str) -> None:
+    found = frameworks.named(name)  # type: ignore[arg-type]  # a key of the contract's
+
+    assert found.backend(0).backend_cls.__name__ == "GlooBackend"
+
+
+def test_torch_on_gpus_comes_together_by_nccl() -> None:
+    assert frameworks.named("torch").backend(1).backend_cls.__name__ == "NcclBackend"
+
+
+@pytest.mark.parametrize(
+    ("in_cluster", "want"),
+    [
+        (False, r"xgboost is not; pip install 'trainshed\[app,xgboost\]' brings it"),
+        (True, r"xgboost is not; an image with the tag [\d.]+-xgboost has it: set the chart's"),
+    ],
+)
+def test_a_framework_that_is_not_installed_is_said_with_what_has_it(
+    in_cluster: bool, want: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find_none(name: str) -> object:
+        return None if name == "xgboost" else find_spec(name)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_none)
+
+    with pytest.raises(SpecError, match=rf"spec\.framework: got xgboost, want .*{want}"):
+        check_framework("xgboost", in_cluster)
+    check_framework("torch", in_cluster)
+
+
+def ask_for_boosting(config: dict[str, object]) -> None:
+    """Ask for the run of another framework."""
+    trainshed.boosting.current()
+
+
+def ask_for_torch(config: dict[str, object]) -> None:
+    """Ask for the run of another framework."""
+    trainshed.current()
+
+
+@pytest.mark.parametrize(
+    ("framework", "function", "want"),
+    [
+        (
+            "torch",
+            "ask_for_boosting",
+            "trainshed.boosting.current() is for spec.framework xgboost; this run's is torch: set "
+            "it, or use trainshed.current()",
+        ),
+        (
+            "xgboost",
+            "ask_for_torch",
+            "trainshed.current() is for spec.framework torch; this run's is xgboost: set it, or "
+            "use trainshed.boosting.current()",
+        ),
+    ],
+)
+def test_a_function_of_another_framework_is_told_so(
+    framework: str, function: str, want: str, tmp_path: Path
+) -> None:
+    spec = {"train": f"tests.app.test_frameworks:{function}", "framework": framework}
+
+    left = train_alone(tmp_path, spec)
+
+    assert want in left.finished.message
+
+
+@pytest.mark.parametrize("ask", [trainshed.current, trainshed.boosting.current])
+def test_outside_a_run_there_is_none(ask: object) -> None:
+    assert callable(ask)
+    with pytest.raises(RuntimeError, match="works inside a training function that"):
+        ask()
+
+
+def test_another_framework_s_checkpoint_is_refused_by_its_file(tmp_path: Path) -> None:
+    given = write_checkpoint(tmp_path / "theirs")
+    place = Place(tmp_path)
+    prepared = prepare(make_run(train="tests.app.processes:children", framework="xgboost"), place)
+    attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
+    job = make_job(Launch(prepared, place, given, [], time.time()), attempt)
+    saver = Saver(job, Control(), 0, 1)
+    attempt.close()
+
+    with pytest.raises(SpecError, match=r"resume: got .* with model\.pt, want one with model\.ubj"):
+        saver.restore(BoosterState())
