@@ -87,7 +87,7 @@ def test_its_sample_trains_and_goes_on_after_a_lost_head(runs: Runs, name: str) 
     runs.wait_for_step(run_name, case.steps, seconds=600)
     (cluster,) = set(runs.clusters()) - {RELEASE}
     runs.kill_pod(runs.bundle.ready_pod("headgroup", cluster))
-    runs.wait_for("condition=Complete", run_name, minutes=12)
+    runs.wait_for("Complete", run_name, minutes=12)
 
     status = runs.status(run_name)
     assert status.attempt == 2
@@ -103,7 +103,7 @@ def test_a_framework_that_the_image_lacks_is_said_with_the_tag_that_has_it(runs:
     run["metadata"]["name"] = "lacks-it"
 
     runs.apply(run)
-    runs.wait_for("condition=Failed", "lacks-it")
+    runs.wait_for("Failed", "lacks-it")
 
     said = runs.bundle.kubectl("get", "trun", "lacks-it", "-ojson")
     assert "xgboost is not" in said
