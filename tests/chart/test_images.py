@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from hack.chart.helm import prepare_chart
 from tests.chart.pods import containers_of, expand_pods
-from tests.chart.rendering import VALUES_FILES, Object, Renderer, of_kind, text
+from tests.chart.rendering import VALUES_FILES, Object, Renderer, of_kind, rows, text
 from tests.chart.test_bundle import STAND_IN
 
 MIRROR = "mirror.example:5000/all"
@@ -64,3 +64,44 @@ def test_without_a_mirror_each_image_keeps_its_registry(renderer: Renderer) -> N
     used = images(renderer.render(None, "--set=image.registry=a.example"))
 
     assert {image.partition("/")[0] for image in used} == {"a.example", "ghcr.io"}
+
+
+def container_images(spec: JsonValue) -> set[str]:
+    """Return every image of a RayClusterSpec."""
+    return set(_named_image(spec))
+
+
+def test_a_class_of_another_image_is_the_default_one_with_that_image(whole: Renderer) -> None:
+    objects = whole.render(
+        None,
+        "--set-string=controller.classImages.xgboost.tag=1.2-xgboost",
+        "--set=controller.classImages.own.repository=team/app",
+    )
+    (config,) = (each for each in of_kind(objects, "ConfigMap") if "classes.yaml" in str(each))
+    classes = yaml.safe_load(text(config, "data", "classes.yaml"))
+
+    assert container_images(classes["xgboost"]) == {"ghcr.io/trainshed/app:1.2-xgboost"}
+    (own,) = container_images(classes["own"])
+    assert own.startswith("ghcr.io/team/app:")
+    (usual,) = container_images(classes["default"])
+    for name, image in (("xgboost", "ghcr.io/trainshed/app:1.2-xgboost"), ("own", own)):
+        assert yaml.safe_dump(classes[name]).replace(image, usual) == yaml.safe_dump(
+            classes["default"]
+        )
+
+
+def test_a_group_of_another_image_has_it_and_no_other_has(whole: Renderer) -> None:
+    digest = f"sha256:{'a' * 64}"
+    objects = whole.render(
+        None, f"--set=image.digest={digest}", "--set-string=groups.gpu.image.tag=1.2-tensorflow"
+    )
+    (cluster,) = of_kind(objects, "RayCluster")
+    found = {
+        str(group["groupName"]): container_images(group)
+        for group in rows(cluster, "spec", "workerGroupSpecs")
+    }
+
+    assert found == {
+        "gpu": {"ghcr.io/trainshed/app:1.2-tensorflow"},
+        "cpu": {f"ghcr.io/trainshed/app@{digest}"},
+    }

@@ -34,6 +34,20 @@ CASES = {
         group("repilcas: 3"), ("/groups/gpu", "'repilcas' not allowed")
     ),
     "a slip of the pen in an image": Case("image: {tagg: x}", ("/image", "'tagg' not allowed")),
+    "a slip of the pen in a group's image": Case(
+        group("image: {tagg: x}"), ("/groups/gpu/image", "'tagg' not allowed")
+    ),
+    "a group's image of today": Case(
+        group("image: {tag: latest}"), ("groups.gpu.image.tag", "means another image every day")
+    ),
+    "a class's image of today": Case(
+        "controller: {classImages: {xgboost: {tag: latest}}}",
+        ("controller.classImages.xgboost.tag", "means another image every day"),
+    ),
+    "a second default class": Case(
+        "controller: {classImages: {default: {tag: x}}}",
+        ("controller.classImages.default", "there is a class of that name already"),
+    ),
     "resources of another kind": Case(
         group("resources: {limits: {nvidia.com/gpu: 1}}"),
         ("/groups/gpu/resources/limits", "'nvidia.com/gpu' not allowed"),
