@@ -73,7 +73,8 @@ NAMES = list(private_names())
 MODULES = [
     found.name
     for found in pkgutil.walk_packages([str(SOURCES)], "trainshed.")
-    if found.name != "trainshed.__main__"
+    # TensorFlow is not among the tools, and what knows of it stands on nothing of Ray's.
+    if found.name != "trainshed.__main__" and not found.name.startswith("trainshed.keras.")
 ]
 
 

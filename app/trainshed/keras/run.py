@@ -122,6 +122,7 @@ class KerasRun(EpochRun):
         """
         model, loop = self._model(), self._loop
         with loop.meter.inside(EVALUATING):
+            self._share_statistics(model)
             at = self._whole(dataset)
             steps = self._feeds.feed(dataset).split(at).steps
             with self._fed(dataset, at, pair, is_weighted=False) as fed:
@@ -134,6 +135,20 @@ class KerasRun(EpochRun):
         )
         loop.say([said])
         return metrics
+
+    def _share_statistics(self, model: tf.keras.Model) -> None:
+        """Give every rank the means of running statistics: each evaluates by its own otherwise.
+
+        Their means are what a checkpoint holds, and go on as if each rank had kept its own.
+        """
+        if self.world_size == 1:
+            return
+        for variable in model.non_trainable_variables:
+            # By name: TensorFlow itself is not imported here.
+            if getattr(variable, "synchronization", None) and (
+                variable.synchronization.name == "ON_READ"
+            ):
+                variable.assign(variable.read_value())
 
     def _model(self) -> tf.keras.Model:
         if self._tracked is None:
