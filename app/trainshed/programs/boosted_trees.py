@@ -97,6 +97,9 @@ def train(config: dict[str, object]) -> None:
 
     options = BoostedTreesOptions.read(config)
     run = trainshed.boosting.current()
+    if options.early_stopping_rounds and options.early_stopping_dataset not in run.datasets:
+        want = f"a dataset of the run: {', '.join(run.datasets)}"
+        raise fault("earlyStoppingDataset", options.early_stopping_dataset, want)
     columns = MatrixColumns(
         options.label,
         tuple(options.features),

@@ -148,6 +148,22 @@ def test_it_stops_early_and_says_which_round_was_best(tmp_path: Path) -> None:
     assert booster.num_boosted_rounds() < 60
 
 
+def test_a_dataset_to_stop_by_that_is_not_there_is_named_before_rows_are_read(
+    tmp_path: Path,
+) -> None:
+    write_regression(tmp_path)
+    config: dict[str, JsonValue] = {
+        "label": "y",
+        "earlyStoppingRounds": 3,
+        "earlyStoppingDataset": "held",
+    }
+
+    left = train_alone(tmp_path, make_spec(config))
+
+    want = 'spec.config.earlyStoppingDataset: got "held", want a dataset of the run: train, valid'
+    assert want in left.finished.message
+
+
 def test_ranked_rows_need_their_group_and_are_ranked_by_it(tmp_path: Path) -> None:
     write_regression(tmp_path)
     for name in ("train", "valid"):
