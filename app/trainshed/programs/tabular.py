@@ -7,7 +7,9 @@ Shape letters: B rows of a batch, F features, K classes.
 
 from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -71,8 +73,14 @@ def train(config: dict[str, object]) -> None:
             run.log(loss=loss)
         train_judge.finish()
         if "valid" in run.datasets:
+            valid_judge.begin()
             run.evaluate(score)
             valid_judge.finish()
+    counts = valid_judge.confusion()
+    if counts is not None:
+        run.sum_over_ranks(counts)
+        if counts.any():
+            run.show_confusion("rows of valid", counts)
 
 
 def check_config(config: dict[str, object]) -> None:
@@ -107,16 +115,34 @@ class Classification:
 
     def __init__(self, options: TabularOptions, dataset: str) -> None:
         self._labels = LabelGuard(dataset, options.label, options.classes)
+        self._classes = options.classes
+        self._confusion = torch.zeros(options.classes**2, dtype=torch.int64)
 
     def score(self, logits: Tensor, labels: Tensor, step: int) -> dict[str, Tensor]:
         """Return the loss and whether each row is right, (B,) each."""
         labels = self._labels.check(labels, step)
         loss = F.cross_entropy(logits, labels, reduction="none")
-        return {"loss": loss, "accuracy": (logits.argmax(dim=1) == labels).float()}
+        taken_for = logits.argmax(dim=1)
+        self._count(labels, taken_for)
+        return {"loss": loss, "accuracy": (taken_for == labels).float()}
+
+    def begin(self) -> None:
+        """Count anew what rows were taken for."""
+        self._confusion = torch.zeros_like(self._confusion)
 
     def finish(self) -> None:
         """Raise for a wrong label that was not reported yet."""
         self._labels.finish()
+
+    def confusion(self) -> NDArray[np.int64]:
+        """Return what this rank's rows were taken for since `begin`, (K, K): is, taken for."""
+        return self._confusion.cpu().reshape(self._classes, self._classes).numpy()
+
+    def _count(self, labels: Tensor, taken_for: Tensor) -> None:
+        pairs = labels * self._classes + taken_for
+        # bincount would wait for a GPU to tell it the largest one.
+        self._confusion = self._confusion.to(pairs.device)
+        self._confusion.scatter_add_(0, pairs, torch.ones_like(pairs))
 
 
 class Regression:
@@ -136,8 +162,14 @@ class Regression:
         error = predictions.squeeze(1) - targets.float()
         return {"loss": error.square(), "absoluteError": error.abs()}
 
+    def begin(self) -> None:
+        """Nothing is counted."""
+
     def finish(self) -> None:
         """Nothing is left open: any number is a target."""
+
+    def confusion(self) -> None:
+        """Return None: numbers are no classes."""
 
 
 def join_features(batch: dict[str, Tensor], columns: list[str], inputs: int) -> Tensor:

@@ -113,7 +113,9 @@ class AnyRun:
             counts: rows, shape (classes, classes): what they are, then what they were taken for.
             classes: their names; without them their numbers.
         """
-        if self.rank == 0:
+        if len(counts) > figures.MOST_CLASSES:
+            self.warn(f"{name}: {len(counts)} classes are too many for a figure of the report")
+        elif self.rank == 0:
             names = list(classes or map(str, range(len(counts))))
             figure = figures.Confusion(name=name, classes=names, counts=counts.tolist())
             figures.keep(self._job.folder, figure)

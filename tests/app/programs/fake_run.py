@@ -34,6 +34,7 @@ class FakeRun:
         self.losses: list[float] = []
         self.learning_rates: list[float] = []
         self.shown: dict[str, tuple[NDArray[np.uint8], list[str], list[bool]]] = {}
+        self.confusions: dict[str, NDArray[np.int64]] = {}
         self._epochs = epochs
         self._batch_size = batch_size
 
@@ -80,6 +81,12 @@ class FakeRun:
             for name in scores[0]
         }
         return self.metrics
+
+    def sum_over_ranks(self, numbers: NDArray[np.int64]) -> None:
+        """Leave them: there is one rank."""
+
+    def show_confusion(self, name: str, counts: NDArray[np.int64]) -> None:
+        self.confusions[name] = counts
 
     def show(
         self, name: str, images: NDArray[np.uint8], captions: Sequence[str], good: Sequence[bool]

@@ -29,6 +29,9 @@ def make_config(**options: object) -> dict[str, object]:
 def test_classification_learns(monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_program(monkeypatch, tabular.train, make_config(), make_table(), epochs=5)
     assert run.metrics["valid.accuracy"] > 0.9
+    counts = run.confusions["rows of valid"]
+    assert counts.sum() == 128
+    assert counts.trace() / 128 == run.metrics["valid.accuracy"]
 
 
 def test_regression_learns(monkeypatch: pytest.MonkeyPatch) -> None:
