@@ -63,9 +63,9 @@ def last_model(run: Path) -> Path:
 
 def weights_of(model: Path) -> list[np.ndarray]:
     """Return the weights of a model that plain Keras loads."""
-    import tensorflow as tf
+    import tf_keras
 
-    loaded = tf.keras.models.load_model(model)
+    loaded = tf_keras.models.load_model(model)
     assert int(loaded.optimizer.iterations) == STEPS
     found: list[np.ndarray] = loaded.get_weights()
     return found
@@ -105,7 +105,7 @@ def test_losing_a_worker_and_then_the_driver_changes_nothing_that_counts(
 def test_evaluation_is_of_every_row_once_on_any_number_of_workers(
     tmp_path: Path, head: Head
 ) -> None:
-    import tensorflow as tf
+    import tf_keras
 
     write_data(tmp_path)
     file = write_run(tmp_path, "three", **make_spec(tmp_path, workers=3))
@@ -113,7 +113,7 @@ def test_evaluation_is_of_every_row_once_on_any_number_of_workers(
     assert output.code == EXIT_SUCCEEDED, output.stderr
 
     rows = pq.read_table(tmp_path / "valid")
-    model = tf.keras.models.load_model(last_model(run_folder(file)))
+    model = tf_keras.models.load_model(last_model(run_folder(file)))
     predicted = model.predict(np.asarray(rows["x"].to_pylist(), np.float32), verbose=0)
     want = float(np.square(predicted[:, 0] - np.asarray(rows["y"].to_pylist())).mean())
     assert scores(output)[-1] == pytest.approx(want, rel=1e-4)
