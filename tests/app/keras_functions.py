@@ -5,13 +5,13 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 import trainshed.keras
-from tests.app.train_functions import die
+from tests.app.train_functions import die, linger
 
 
 def fit(config: dict[str, object]) -> None:
     """Fit a network to columns x and y and score it; die where the config says.
 
-    `killWorkerAt` and `killDriverAt` are steps, as train_functions.py has them.
+    `killWorkerAt`, `killDriverAt` (steps) and `hurry` are as train_functions.py has them.
     """
     run = trainshed.keras.current()
     with run.strategy.scope():
@@ -27,6 +27,7 @@ def fit(config: dict[str, object]) -> None:
 
     def before_step(batch: int, logs: object = None) -> None:
         die(config, run.step, run.rank)
+        linger(config)
 
     dying = tf.keras.callbacks.LambdaCallback(on_batch_begin=before_step)
 

@@ -1,4 +1,4 @@
-"""Runs that lose a worker and then their driver, and what their last checkpoints hold."""
+"""Runs that lose a worker and then their driver or are told to stop, and what they leave."""
 
 from pathlib import Path
 
@@ -6,8 +6,9 @@ import pyarrow.parquet as pq
 import torch
 from pydantic import JsonValue
 
-from tests.app.ray_run import Output, run_folder
+from tests.app.ray_run import Output, finish, run_folder, start, wait_for_step
 from tests.app.train_functions import make_network
+from trainshed_api.names import EXIT_TERMINATED, STOPPED
 from trainshed_api.progress import Started, WorkersLost
 
 LAST_STEP = 30
@@ -49,9 +50,33 @@ def last_weights(file: Path) -> dict[str, torch.Tensor]:
 def assert_lost_and_resumed(first: Output, second: Output) -> None:
     """A run of make_kills lost a worker, and the next one went on at its last checkpoint."""
     assert any(isinstance(event, WorkersLost) for event in first.events)
-    started = next(event for event in second.events if isinstance(event, Started))
+    assert resumed_step(second) == 16
+
+
+def make_slow(file: Path) -> dict[str, JsonValue]:
+    """Return the config of a file's run that takes its time until it was stopped."""
+    return {"hurry": str(file.with_suffix(".hurry"))}
+
+
+def stop_within(file: Path, environment: dict[str, str], step: int) -> int:
+    """Run a file of make_slow, stop it after a step, and return the step at which it did."""
+    process = start("run", str(file), environment=environment)
+    wait_for_step(file, step)
+    process.terminate()
+    output = finish(process)
+    file.with_suffix(".hurry").touch()
+    assert output.code == EXIT_TERMINATED, output.stderr
+    assert output.finished.outcome == STOPPED
+    _, _, stopped_at = output.finished.message.partition("stopped after step ")
+    return int(stopped_at)
+
+
+def resumed_step(output: Output) -> int:
+    """Return the step of the checkpoint at which a run went on."""
+    started = next(event for event in output.events if isinstance(event, Started))
     assert started.resumed_from
-    assert started.resumed_from.step == 16
+    assert started.resumed_from.step is not None
+    return started.resumed_from.step
 
 
 def assert_same_weights(want: dict[str, torch.Tensor], got: dict[str, torch.Tensor]) -> None:

@@ -2,19 +2,28 @@
 
 import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import xgboost
 from pydantic import JsonValue
 
+from tests.app import boosting_functions
 from tests.app.alone import train_alone
 from tests.app.builders_rows import write_rows
 from tests.app.ray_head import Head
-from tests.app.ray_run import run_folder, trainshed, write_run
-from tests.app.recovery import assert_lost_and_resumed, make_kills
-from trainshed_api.names import EXIT_SUCCEEDED, SUCCEEDED
-from trainshed_api.progress import Evaluated
+from tests.app.ray_run import Output, run_folder, trainshed, write_run
+from tests.app.recovery import (
+    assert_lost_and_resumed,
+    make_kills,
+    make_slow,
+    resumed_step,
+    stop_within,
+)
+from trainshed.driver.signals import Stop
+from trainshed_api.names import EXIT_SUCCEEDED, STOPPED, SUCCEEDED
+from trainshed_api.progress import Evaluated, WarningEvent
 
 ROUNDS = 24
 
@@ -42,26 +51,85 @@ def model_of(run: Path) -> str:
     return hashlib.sha256(models[-1].read_bytes()).hexdigest()
 
 
+@dataclass(frozen=True)
+class Plain:
+    """A run of two workers that was left alone.
+
+    Args:
+        folder: of its rows.
+        output: of its command.
+        model: digest of its last model.
+    """
+
+    folder: Path
+    output: Output
+    model: str
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory, head: Head) -> Plain:
+    """Run to the end what others do not leave alone."""
+    folder = tmp_path_factory.mktemp("plain")
+    write_rows(folder / "rows", 400)
+    file = write_run(folder, "plain", **make_spec(folder))
+    output = trainshed("run", str(file), environment=head.joining)
+    assert output.code == EXIT_SUCCEEDED, output.stderr
+    return Plain(folder, output, model_of(run_folder(file)))
+
+
 @pytest.mark.ray
 @pytest.mark.timeout(900)
 def test_losing_a_worker_and_then_the_driver_grows_the_same_trees(
-    tmp_path: Path, head: Head
+    tmp_path: Path, head: Head, plain: Plain
 ) -> None:
-    write_rows(tmp_path / "rows", 400)
-    left_alone = write_run(tmp_path, "plain", **make_spec(tmp_path))
-    plain = trainshed("run", str(left_alone), environment=head.joining)
-    assert plain.code == EXIT_SUCCEEDED, plain.stderr
-
     killed = tmp_path / "killed.yaml"
-    write_run(tmp_path, "killed", **make_spec(tmp_path, make_kills(killed)))
+    write_run(tmp_path, "killed", **make_spec(plain.folder, make_kills(killed)))
     first = trainshed("run", str(killed), environment=head.joining)
     assert first.code == -9, first.stderr
     second = trainshed("run", str(killed), environment=head.joining)
     assert second.code == EXIT_SUCCEEDED, second.stderr
 
     assert_lost_and_resumed(first, second)
-    assert model_of(run_folder(killed)) == model_of(run_folder(left_alone))
-    assert second.finished.metrics == plain.finished.metrics
+    assert model_of(run_folder(killed)) == plain.model
+    assert second.finished.metrics == plain.output.finished.metrics
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(900)
+def test_a_stopped_run_goes_on_with_more_workers_and_says_what_that_means(
+    tmp_path: Path, head: Head, plain: Plain
+) -> None:
+    file = tmp_path / "more.yaml"
+    write_run(tmp_path, "more", **make_spec(plain.folder, make_slow(file)))
+
+    stopped_at = stop_within(file, head.joining, 5)
+    output = trainshed("run", str(file), "--set", "spec.workers.count=3", environment=head.joining)
+
+    assert output.code == EXIT_SUCCEEDED, output.stderr
+    assert 5 <= stopped_at < ROUNDS
+    assert resumed_step(output) == stopped_at
+    said = [event.message for event in output.events if isinstance(event, WarningEvent)]
+    assert any("3 workers go on with trees that 2 have grown" in message for message in said)
+    model_of(run_folder(file))  # all rounds are there
+    reached, wanted = (each.finished.metrics["train.rmse"] for each in (output, plain.output))
+    assert reached == pytest.approx(wanted, rel=0.2)
+
+
+def test_a_suspended_run_goes_on_with_the_same_trees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_rows(tmp_path / "rows", 200)
+    spec = make_spec(tmp_path, {"suspendAt": 9}, workers=1)
+    spec["data"] = {**spec["data"], "loader": "torch"}  # type: ignore[dict-item]  # JSON
+
+    whole = train_alone(tmp_path / "whole", spec)
+    with monkeypatch.context() as patched:
+        patched.setattr(boosting_functions, "stop", stop := Stop())
+        suspended = train_alone(tmp_path / "suspended", spec, stop=stop)
+    resumed = train_alone(tmp_path / "suspended", spec)
+
+    assert (suspended.finished.outcome, resumed.finished.outcome) == (STOPPED, SUCCEEDED)
+    assert model_of(resumed.folder.path) == model_of(whole.folder.path)
 
 
 def test_a_model_is_one_that_plain_xgboost_loads(tmp_path: Path) -> None:

@@ -74,6 +74,12 @@ def die(config: dict[str, object], step: int, rank: int) -> None:
         time.sleep(60)  # Ray takes a moment to follow its driver; no step may be made in it
 
 
+def linger(config: dict[str, object]) -> None:
+    """Take longer for a step, as long as the file is not there that `hurry` names."""
+    if "hurry" in config and not Path(str(config["hurry"])).exists():
+        time.sleep(0.3)
+
+
 def _once(config: dict[str, object], key: str, step: int) -> bool:
     if config.get(key) != step:
         return False

@@ -3,6 +3,7 @@
 Runs where TensorFlow is installed: `make test-tensorflow`.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,16 @@ from tests.app.alone import Left, train_alone
 from tests.app.builders_rows import write_rows
 from tests.app.ray_head import Head
 from tests.app.ray_run import Output, run_folder, trainshed, write_run
-from tests.app.recovery import assert_lost_and_resumed, make_kills
+from tests.app.recovery import (
+    assert_lost_and_resumed,
+    make_kills,
+    make_slow,
+    resumed_step,
+    stop_within,
+)
 from tests.app.tables import write_digits_table
 from trainshed_api.names import EXIT_SUCCEEDED, SUCCEEDED
-from trainshed_api.progress import Evaluated, Started
+from trainshed_api.progress import Evaluated
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.ray, pytest.mark.timeout(900)]
 
@@ -80,26 +87,64 @@ def scores(output: Output | Left) -> list[float]:
     ]
 
 
-def test_losing_a_worker_and_then_the_driver_changes_nothing_that_counts(
-    tmp_path: Path, head: Head
-) -> None:
-    write_data(tmp_path)
-    left_alone = write_run(tmp_path, "plain", **make_spec(tmp_path))
-    plain = trainshed("run", str(left_alone), environment=head.joining)
-    assert plain.code == EXIT_SUCCEEDED, plain.stderr
+@dataclass(frozen=True)
+class Plain:
+    """A run of two workers that was left alone.
 
+    Args:
+        folder: of its rows.
+        output: of its command.
+        weights: of its last model.
+    """
+
+    folder: Path
+    output: Output
+    weights: list[np.ndarray]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory, head: Head) -> Plain:
+    """Run to the end what others do not leave alone."""
+    folder = tmp_path_factory.mktemp("plain")
+    write_data(folder)
+    file = write_run(folder, "plain", **make_spec(folder))
+    output = trainshed("run", str(file), environment=head.joining)
+    assert output.code == EXIT_SUCCEEDED, output.stderr
+    return Plain(folder, output, weights_of(last_model(run_folder(file))))
+
+
+def assert_as_left_alone(plain: Plain, file: Path, output: Output) -> None:
+    """A run that was not left alone came to the same."""
+    assert output.code == EXIT_SUCCEEDED, output.stderr
+    got = weights_of(last_model(run_folder(file)))
+    for one, other in zip(plain.weights, got, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    assert scores(output)[-1] == pytest.approx(scores(plain.output)[-1], rel=1e-4)
+
+
+def test_losing_a_worker_and_then_the_driver_changes_nothing_that_counts(
+    tmp_path: Path, head: Head, plain: Plain
+) -> None:
     killed = tmp_path / "killed.yaml"
-    write_run(tmp_path, "killed", **make_spec(tmp_path, make_kills(killed)))
+    write_run(tmp_path, "killed", **make_spec(plain.folder, make_kills(killed)))
     first = trainshed("run", str(killed), environment=head.joining)
     assert first.code == -9, first.stderr
     second = trainshed("run", str(killed), environment=head.joining)
-    assert second.code == EXIT_SUCCEEDED, second.stderr
 
     assert_lost_and_resumed(first, second)
-    want, got = (weights_of(last_model(run_folder(file))) for file in (left_alone, killed))
-    for one, other in zip(want, got, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
-    assert scores(second)[-1] == pytest.approx(scores(plain)[-1], rel=1e-4)
+    assert_as_left_alone(plain, killed, second)
+
+
+def test_a_stopped_run_goes_on_at_that_very_step(tmp_path: Path, head: Head, plain: Plain) -> None:
+    file = tmp_path / "stopped.yaml"
+    write_run(tmp_path, "stopped", **make_spec(plain.folder, make_slow(file)))
+
+    stopped_at = stop_within(file, head.joining, 5)
+    output = trainshed("run", str(file), environment=head.joining)
+
+    assert 5 <= stopped_at < STEPS
+    assert resumed_step(output) == stopped_at
+    assert_as_left_alone(plain, file, output)
 
 
 def test_evaluation_is_of_every_row_once_on_any_number_of_workers(
@@ -128,9 +173,7 @@ def test_another_number_of_workers_goes_on(tmp_path: Path, head: Head) -> None:
     output = trainshed("run", str(file), "--set", "spec.workers.count=1", environment=head.joining)
 
     assert output.code == EXIT_SUCCEEDED, output.stderr
-    started = next(event for event in output.events if isinstance(event, Started))
-    assert started.resumed_from
-    assert started.resumed_from.step == 12
+    assert resumed_step(output) == 12
     assert output.finished.metrics["valid.loss"] is not None
 
 

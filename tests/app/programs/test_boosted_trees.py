@@ -11,11 +11,13 @@ import xgboost
 from pydantic import JsonValue
 
 from tests.app.alone import Left, train_alone
+from tests.app.ray_head import Head
+from tests.app.ray_run import trainshed, write_run
 from tests.app.tables import write_breast_cancer, write_digits_table, write_regression
 from trainshed.programs.boosted_trees import check_config
 from trainshed.records.figures import Confusion, Importance, read
 from trainshed_api.errors import SpecError
-from trainshed_api.names import SUCCEEDED
+from trainshed_api.names import EXIT_SUCCEEDED, SUCCEEDED
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,27 @@ def test_trees_reach_what_plain_xgboost_does(tmp_path: Path, name: str) -> None:
     reached = left.finished.metrics[task.metric] or 0.0
     assert reached <= task.most
     assert reached == pytest.approx(plain(tmp_path, task), rel=1e-6)
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(900)
+def test_trees_of_two_workers_reach_it_within_noise(tmp_path: Path, head: Head) -> None:
+    task = TASKS["digits, ten classes"]
+    task.write(tmp_path)
+    spec = make_spec(task.config, workers={"count": 2, "resources": {"cpu": "500m"}})
+    datasets = spec["data"]
+    assert isinstance(datasets, dict)
+    file = write_run(
+        tmp_path, "two", **spec | {"data": {**datasets, "loader": "ray-data", "cpus": 1}}
+    )
+
+    output = trainshed("run", str(file), environment=head.joining)
+
+    assert output.code == EXIT_SUCCEEDED, output.stderr
+    reached = output.finished.metrics[task.metric] or 0.0
+    assert reached <= task.most
+    # Each worker sketches its own rows: features are cut at other places than by one.
+    assert reached == pytest.approx(plain(tmp_path, task), rel=0.1, abs=0.01)
 
 
 def test_the_report_has_what_counted_and_what_was_mistaken(tmp_path: Path) -> None:
