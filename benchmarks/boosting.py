@@ -1,7 +1,8 @@
 """Seconds of 100 rounds of boosting: ours on two workers, plain XGBoost with as many threads.
 
 A million rows of 50 features; the start and the reading of rows are apart. Two workers of one
-thread, and one process of two.
+thread, two plain processes of one that XGBoost brings together, and one plain process of two, which
+has no histograms to send.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
 from benchmarks.processes import PYTHON, seconds_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pydantic import JsonValue
 
 ROUNDS, WORKERS = 100, 2
+ONE_PROCESS = ["benchmarks.plain.xgboost_rounds", "--threads", str(WORKERS)]
+TWO_PROCESSES = ["benchmarks.plain.xgboost_ranks", "--ranks", str(WORKERS)]
 TABLE, QUICK = rows.Shape("table", 1_000_000, 50), rows.Shape("table", 100_000, 50)
 PARAMS: dict[str, JsonValue] = {
     "objective": "reg:squarederror",
@@ -35,37 +39,46 @@ def main() -> None:
     """Measure both kinds of rounds."""
     given = options(__doc__)
     data = rows.make(QUICK if given.quick else TABLE, given.cache)
+    runs: dict[str, Callable[..., Sample]] = {
+        "one": partial(plain, ONE_PROCESS, WORKERS),
+        "two": partial(plain, TWO_PROCESSES, 1),
+        "ours": ours,
+    }
     sides = {
         f"{side}, {kind}": partial(run, data, {**PARAMS, **more})
         for kind, more in KINDS.items()
-        for side, run in (("plain", plain), ("ours", ours))
+        for side, run in runs.items()
     }
     samples = in_turn(sides, given)
     figures = []
     for kind in KINDS:
-        alone = samples.of(f"plain, {kind}", "seconds")
-        both = samples.of(f"ours, {kind}", "seconds")
+        one, two, both = (samples.of(f"{side}, {kind}", "seconds") for side in runs)
+        name = f"ours, {WORKERS} workers, {kind}"
+        target = Target("ratio", "<=", 1.15)
         figures += [
-            Figure(f"plain XGBoost, {WORKERS} threads, {kind}", "s", alone),
-            Figure(
-                f"ours, {WORKERS} workers, {kind}",
-                "s",
-                both,
-                ("plain XGBoost", alone),
-                Target("ratio", "<=", 1.15),
-            ),
+            Figure(f"plain XGBoost, one process, {WORKERS} threads, {kind}", "s", one),
+            Figure(f"plain XGBoost, {WORKERS} processes, {kind}", "s", two),
+            Figure(name, "s", both, (f"plain XGBoost, {WORKERS} processes", two), target),
+            Figure(name, "s", both, ("plain XGBoost, one process", one)),
         ]
     publish("boosting", figures, samples, given)
 
 
-def plain(data: Path, params: dict[str, JsonValue], folder: Path) -> Sample:
-    """Boost in one process."""
+def plain(
+    command: list[str], threads: int, data: Path, params: dict[str, JsonValue], folder: Path
+) -> Sample:
+    """Run a plain program and read its seconds.
+
+    Args:
+        command: its module, and what it alone is told.
+        threads: of each process. OMP_NUM_THREADS is a bound for XGBoost, whatever nthread says.
+        data: its rows.
+        params: of XGBoost.
+        folder: of what it writes.
+    """
     out = folder / "seconds.json"
     words = ["--data", str(data), "--out", str(out), "--params", json.dumps(params)]
-    counts = ["--rounds", str(ROUNDS), "--threads", str(WORKERS)]
-    # OMP_NUM_THREADS is a bound for XGBoost, whatever nthread says.
-    command = [PYTHON, "-m", "benchmarks.plain.xgboost_rounds", *words, *counts]
-    seconds_of(command, threads=WORKERS)
+    seconds_of([PYTHON, "-m", *command, *words, "--rounds", str(ROUNDS)], threads=threads)
     return {"seconds": float(out.read_text(encoding="utf-8"))}
 
 
