@@ -214,6 +214,9 @@ def _kind(error: BaseException) -> Kind | None:
         return found
     if "xgboost.core.XGBoostError" in names:
         return _kind_in_xgboost(str(error))
+    if "tensorflow.python.framework.errors_impl.UnknownError" in names:
+        # The port that was free when others were told of it is another program's now.
+        return "network" if "Could not start gRPC server" in str(error) else None
     if isinstance(error, OSError):
         return _kind_of_call(error)
     if isinstance(error, RuntimeError):

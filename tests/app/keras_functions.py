@@ -1,11 +1,18 @@
 """Training functions of Keras that tests name in `spec.train`; they run in Ray's workers."""
 
+import time
+from pathlib import Path
+
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
 import trainshed.keras
 from tests.app.train_functions import die, linger
+from trainshed.driver.signals import Stop
+
+# Set by a test in this process, for a config with `suspendAt`.
+stop: Stop | None = None
 
 
 def fit(config: dict[str, object]) -> None:
@@ -40,3 +47,53 @@ def fit(config: dict[str, object]) -> None:
 def never_track(config: dict[str, object]) -> None:
     """Forget to name the model."""
     trainshed.keras.current().fit(lambda columns: (columns["x"], columns["y"]))
+
+
+def stop_early(config: dict[str, object]) -> None:
+    """Halve the rate each epoch and stop when three were not better, which none is; note both."""
+    run = trainshed.keras.current()
+    with run.strategy.scope():
+        model = tf.keras.Sequential([tf.keras.layers.Input((4,)), tf.keras.layers.Dense(1)])
+        model.compile(tf.keras.optimizers.SGD(0.01), "mse")
+    run.track(model)
+
+    def suspend(batch: int, logs: object = None) -> None:
+        if stop is not None and run.step >= int(str(config["suspendAt"])):
+            stop.order("Suspended", 60)
+            time.sleep(0.3)  # longer than ranks go without agreeing
+
+    def note(epoch: int, logs: object) -> None:
+        with Path(str(config["notes"])).open("a", encoding="utf-8") as file:
+            file.write(f"{epoch} {float(model.optimizer.learning_rate):.6f}\n")
+
+    callbacks = [
+        tf.keras.callbacks.EarlyStopping("val_loss", min_delta=1e9, patience=3),
+        tf.keras.callbacks.LearningRateScheduler(lambda _, rate: rate / 2),
+        tf.keras.callbacks.LambdaCallback(on_batch_begin=suspend, on_epoch_end=note),
+    ]
+    run.fit(lambda rows: ([rows["x"]], rows["y"]), scored=["valid"], callbacks=callbacks)
+
+
+def fit_wrongly(config: dict[str, object]) -> None:
+    """Fit as `mistake` has it."""
+    mistake = config["mistake"]
+    run = trainshed.keras.current()
+    layers = tf.keras.layers
+    model = tf.keras.Sequential([layers.Input((4,)), layers.Dense(1)])
+    optimizer = tf.keras.optimizers.SGD(0.01, use_ema=mistake == "average")
+    if mistake == "legacy":
+        optimizer = tf.keras.optimizers.legacy.SGD(0.01)
+    model.compile(optimizer, "mse", steps_per_execution=4 if mistake == "execution" else 1)
+    if mistake == "keras 3":
+        import keras
+
+        model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)])
+    run.track(model)
+
+    def pair(rows: dict[str, NDArray[np.generic]]) -> object:
+        if mistake == "pair":
+            return rows["x"]
+        longer = 1 + (mistake == "shape" and run.step > 0)
+        return np.tile(rows["x"], longer), rows["y"]
+
+    run.fit(pair)  # type: ignore[arg-type]  # one of the mistakes

@@ -6,6 +6,8 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import ray.train.torch
+
 from trainshed.plan.framework import check_framework
 
 if TYPE_CHECKING:
@@ -39,8 +41,10 @@ class OnTensorFlow:
         from trainshed.keras import cluster
         from trainshed.keras.run import KerasRun
 
-        cluster.prepare(job.threads)
-        tf.keras.utils.set_random_seed(job.seed)
+        cluster.prepare(job.threads, has_gpu=ray.train.torch.get_device().type == "cuda")
+        # Ranks draw numbers of their own, such as what a dropout leaves out; a model's first
+        # weights are rank 0's on all.
+        tf.keras.utils.set_random_seed(job.seed + ray.train.get_context().get_world_rank())
         if job.reproducible:
             tf.config.experimental.enable_op_determinism()
         yield KerasRun(job, coordinator)

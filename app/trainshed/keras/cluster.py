@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from trainshed.worker.address import free_address
+from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -16,16 +17,24 @@ if TYPE_CHECKING:
     from trainshed.worker.agreement import Control
 
 
-def prepare(threads: int) -> None:
+def prepare(threads: int, *, has_gpu: bool) -> None:
     """Set TensorFlow up before it makes anything.
 
     Args:
         threads: of an operation.
+        has_gpu: whether this worker has one, as torch sees it.
+
+    Raises:
+        SpecError: where TensorFlow does not see it.
     """
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(threads)
-    for device in tf.config.list_physical_devices("GPU"):
+    devices = tf.config.list_physical_devices("GPU")
+    if has_gpu and not devices:
+        want = "0: TensorFlow sees none here; tensorflow[and-cuda] in spec.code.pip brings its CUDA"
+        raise SpecError([Problem("spec.workers.resources.gpu", "1", want)])
+    for device in devices:
         # Else it takes all of the device's memory at once.
         tf.config.experimental.set_memory_growth(device, enable=True)
 

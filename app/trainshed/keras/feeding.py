@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from trainshed.data.feed.batches import Batch
 
     Array = NDArray[np.generic]
-    Pair = Callable[[dict[str, Array]], tuple[object, object]]
+    Element = tuple[object, ...]
+    Pair = Callable[[dict[str, Array]], Element]
 
 # Batches that TensorFlow holds beside those that the feed has made ready.
 AHEAD = 1
@@ -27,7 +28,7 @@ class Fed:
 
     Args:
         batches: of this rank.
-        pair: makes (inputs, targets) of the columns of a batch.
+        pair: makes (inputs, targets), or these and the weights of the rows, of a batch's columns.
         num_ranks: number of workers.
         is_weighted: whether rows have the weights that training needs.
     """
@@ -43,7 +44,7 @@ class Fed:
         self.error: Exception | None = None
 
     def dataset(self, strategy: tf.distribute.Strategy) -> tf.data.Dataset:
-        """Return the pass as (inputs, targets), and the weights of the rows where they have some.
+        """Return the pass as (inputs, targets), and the weights of the rows where they need some.
 
         When it trains, Keras takes the mean over a rank's rows and then over ranks: where these
         differ in rows by one, weights make it the mean over all rows.
@@ -63,21 +64,49 @@ class Fed:
             return make()
         return strategy.distribute_datasets_from_function(make)
 
-    def _elements(self) -> Generator[tuple[object, ...], None, None]:
+    def _elements(self) -> Generator[Element, None, None]:
+        shapes: list[tuple[int, ...]] | None = None
         try:
             for batch in self._batches:
                 columns = {name: tensor.numpy() for name, tensor in batch.tensors.items()}
-                inputs, targets = self._pair(columns)
+                element = self._weigh(_tuples(self._pair(columns)), batch)
+                now = [np.shape(array)[1:] for array in tf.nest.flatten(element)]
+                if shapes is not None and now != shapes:
+                    raise ValueError(
+                        f"pair: got a batch with rows of the shapes {now} after one of {shapes}; "
+                        "want the same for all, such as texts padded to one length"
+                    )
+                shapes = now
                 self.totals.append(batch.total)
-                if self._is_weighted:
-                    weight = batch.rows * self._num_ranks / batch.total
-                    yield inputs, targets, np.full(batch.rows, weight, dtype=np.float32)
-                else:
-                    yield inputs, targets
+                yield element
         except Exception as error:
             # TensorFlow makes words of it, which do not tell whose fault it is.
             self.error = error
             raise
+
+    def _weigh(self, element: object, batch: Batch) -> Element:
+        """Return (inputs, targets), with weights where rows of this rank count more or less."""
+        if not isinstance(element, tuple) or len(element) not in (2, 3):
+            said = (
+                f"{len(element)} of them" if isinstance(element, tuple) else type(element).__name__
+            )
+            raise ValueError(
+                f"pair: got {said}; want (inputs, targets) or (inputs, targets, weights)"
+            )
+        if not self._is_weighted or self._num_ranks == 1:
+            return element
+        weight = batch.rows * self._num_ranks / batch.total
+        own = element[2] if len(element) == 3 else np.ones(batch.rows)  # noqa: PLR2004 - as above
+        return (*element[:2], np.asarray(own, dtype=np.float32) * np.float32(weight))
+
+
+def _tuples(value: object) -> object:
+    """Return it with tuples for lists: Keras takes lists of inputs, tf.data does not."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_tuples, value))
+    if isinstance(value, dict):
+        return {key: _tuples(each) for key, each in value.items()}
+    return value
 
 
 def _spec(array: Array) -> tf.TensorSpec:

@@ -20,19 +20,17 @@ class Progress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # TensorFlow
     Args:
         loop: of this worker.
         log: shows a number as progress.
-        rows: returns the rows of all ranks in a step, by its place in the epoch's rest.
     """
 
     # Keras reads no number of a device for us before we ask.
     _supports_tf_logs = True
 
-    def __init__(
-        self, loop: Loop, log: Callable[[str, float], None], rows: Callable[[int], int]
-    ) -> None:
+    def __init__(self, loop: Loop, log: Callable[[str, float], None]) -> None:
         super().__init__()
         self._loop = loop
         self._log = log
-        self._rows = rows
+        # Returns the rows of all ranks in a step, by its place in the epoch's rest.
+        self.rows: Callable[[int], int]
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, object] | None = None) -> None:
         """Count the step. A collective now and then.
@@ -47,4 +45,4 @@ class Progress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # TensorFlow
                 self._loop.watch_loss(torch.tensor(number))
             if math.isfinite(number):
                 self._log(name, number)
-        self._loop.end_step(self._rows(batch))
+        self._loop.end_step(self.rows(batch))

@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainshed.keras import cluster
+from trainshed.keras.callbacks import CallbacksOfRun
+from trainshed.keras.checks import check_model
 from trainshed.keras.feeding import Fed
 from trainshed.keras.progress import Progress
 from trainshed.keras.survivors import KerasState
@@ -42,7 +44,7 @@ class KerasRun(EpochRun):
     def __init__(self, job: Job, coordinator: Client) -> None:
         super().__init__(job, coordinator)
         self.strategy = cluster.join(self.control, self.rank, self.world_size)
-        self._tracked: tf.keras.Model | None = None
+        self._tracked: tuple[tf.keras.Model, KerasState] | None = None
 
     def track(self, model: tf.keras.Model) -> None:
         """Name the model that must survive, and load the checkpoint that this attempt goes on from.
@@ -51,15 +53,15 @@ class KerasRun(EpochRun):
             model: built and compiled within `strategy.scope()`; a checkpoint holds it whole.
 
         Raises:
-            ValueError: for one that is not.
+            TypeError: for one of Keras 3.
+            ValueError: for one that could not be gone on with.
         """
-        if not model.built or model.optimizer is None:
-            raise ValueError("track needs a model that is built (its input is known) and compiled")
+        check_model(model)
         # What each rank has of a metric is of all ranks by then: Keras would add them up (tf-keras
         # 2.21, training.py, reduce_per_replica), so that the accuracy of two workers goes up to 2.
         model.distribute_reduction_method = "first"
-        self._tracked = model
         state = KerasState(model, self.strategy)
+        self._tracked = model, state
         self._loop.survivors = state
         with self._loop.meter.inside(CHECKPOINTING):
             self._loop.saver.restore(state)
@@ -75,37 +77,68 @@ class KerasRun(EpochRun):
         """Train the tracked model for the epochs that are left. A collective.
 
         Args:
-            pair: makes (inputs, targets) of the columns of a batch, each an array whose first axis
-                is the row.
+            pair: makes (inputs, targets) of the columns of a batch, or (inputs, targets, weights of
+                the rows): arrays whose first axis is the row, or tuples or dicts of such.
             dataset: its batches are the steps.
             scored: datasets that are evaluated after each epoch.
-            callbacks: of Keras.
+            callbacks: of Keras. They monitor scores as `<dataset>.<metric>`, and those of the first
+                dataset as `val_<metric>` too; the plain values that they remember survive.
 
         Raises:
             RuntimeError: before `track(model)`, or without `epochs` in the spec.
             StopTraining: when the run was asked to stop.
         """
-        model = self._model()
+        model, state = self._model()
+        if state.is_over:
+            return
+        progress = Progress(self._loop, self._log)
+        told = CallbacksOfRun(
+            [*callbacks, progress], model, self._job.epochs or 0, state.remembered
+        )
+        state.remember = told.memory
         for epoch in self.epochs():
-            at = self._feeds.passing(dataset, "train", self._loop.position)
-            with self._loop.meter.inside(WAITING):
-                steps = self._feeds.feed(dataset).split(at).steps
-            if self._job.epochs is not None:
-                self._loop.board.steps = steps * self._job.epochs
-            if at.first_step == steps:  # stopped between its last step and its end
-                continue
-            with self._fed(dataset, at, pair, is_weighted=True) as fed:
-                progress = Progress(self._loop, self._log, fed.totals.__getitem__)
-                model.fit(
-                    fed.dataset(self.strategy),
-                    initial_epoch=epoch,
-                    epochs=epoch + 1,
-                    steps_per_epoch=steps - at.first_step,
-                    callbacks=[*callbacks, progress],
-                    verbose=0,
-                )
-            for name in scored:
-                self.evaluate(pair, name)
+            self._fit_epoch(pair, dataset, epoch, told, progress)
+            told.end_epoch(epoch, self._scores(pair, scored))
+            # As rank 0 has it: a callback of one's own may think otherwise elsewhere.
+            state.is_over = bool(self.control.from_leader(int(model.stop_training)))
+            if state.is_over or epoch + 1 == self._job.epochs:
+                told.end()
+            if state.is_over:
+                self._loop.end_epoch()
+                return
+
+    def _fit_epoch(
+        self, pair: Pair, dataset: str, epoch: int, told: CallbacksOfRun, progress: Progress
+    ) -> None:
+        """Train for what is left of an epoch."""
+        at = self._feeds.passing(dataset, "train", self._loop.position)
+        with self._loop.meter.inside(WAITING):
+            steps = self._feeds.feed(dataset).split(at).steps
+        if self._job.epochs is not None:
+            self._loop.board.steps = steps * self._job.epochs
+        if at.first_step == steps:  # stopped between its last step and its end
+            return
+        told.has_begun = at.first_step > 0
+        with self._fed(dataset, at, pair, is_weighted=True) as fed:
+            progress.rows = fed.totals.__getitem__
+            self._model()[0].fit(
+                fed.dataset(self.strategy),
+                initial_epoch=epoch,
+                epochs=epoch + 1,
+                steps_per_epoch=steps - at.first_step,
+                callbacks=told,
+                verbose=0,
+            )
+
+    def _scores(self, pair: Pair, scored: Sequence[str]) -> dict[str, float]:
+        """Evaluate datasets; return what callbacks monitor."""
+        found: dict[str, float] = {}
+        for place, name in enumerate(scored):
+            metrics = self.evaluate(pair, name)
+            found |= metrics
+            if place == 0:
+                found |= {f"val_{key.partition('.')[2]}": value for key, value in metrics.items()}
+        return found
 
     def evaluate(self, pair: Pair, dataset: str = "valid") -> dict[str, float]:
         """Return what the tracked model's metrics come to over all rows, as `<dataset>.<name>`.
@@ -120,7 +153,7 @@ class KerasRun(EpochRun):
             RuntimeError: before `track(model)`.
             ValueError: when there are fewer rows than workers.
         """
-        model, loop = self._model(), self._loop
+        (model, _), loop = self._model(), self._loop
         with loop.meter.inside(EVALUATING):
             self._share_statistics(model)
             at = self._whole(dataset)
@@ -150,7 +183,7 @@ class KerasRun(EpochRun):
             ):
                 variable.assign(variable.read_value())
 
-    def _model(self) -> tf.keras.Model:
+    def _model(self) -> tuple[tf.keras.Model, KerasState]:
         if self._tracked is None:
             raise RuntimeError("fit and evaluate need track(model) before")
         return self._tracked

@@ -1,4 +1,4 @@
-"""What of a Keras run must survive: the whole model, its optimizer with it."""
+"""What of a Keras run must survive: the whole model, its optimizer with it, what callbacks know."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+
 from trainshed.checkpoint.model_file import KERAS
+from trainshed.keras.checks import inner_optimizer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import tensorflow as tf
+
+    from trainshed.keras.callbacks import Memory
 
 
 class KerasState:
@@ -27,25 +32,48 @@ class KerasState:
     def __init__(self, model: tf.keras.Model, strategy: tf.distribute.Strategy) -> None:
         self._model = model
         self._strategy = strategy
+        # Set where callbacks are: what they remember now.
+        self.remember: Callable[[], Sequence[Memory]] = list
+        # What they remembered in the checkpoint that was loaded.
+        self.remembered: Sequence[Memory] = ()
+        # Whether a callback has ended the training.
+        self.is_over = False
 
     def weights(self) -> bytes:
         """Return the model as Keras writes it. A collective where it has running statistics."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, KERAS.name)
-            self._model.save(file)
+            # Named: without it Keras writes HDF5 in any thread but the one that imported it first.
+            self._model.save(file, save_format="keras_v3")
             return file.read_bytes()
 
     def state(self) -> dict[str, object]:
-        """Return nothing: the file holds all there is."""
-        return {}
+        """Return what the file does not hold, or does not give back."""
+        optimizer = inner_optimizer(self._model)
+        return {
+            "optimizer": type(optimizer).__name__,
+            "learningRate": self._learning_rate(),
+            "callbacks": [_to_tensors(memory) for memory in self.remember()],
+            "isOver": self.is_over,
+        }
 
     def help_gather(self) -> None:
         """Read the running statistics with rank 0, which are means over ranks."""
         self.weights()
 
-    def load(self, model: object, state: Mapping[str, object]) -> None:  # noqa: ARG002 - empty
-        """Take weights and the optimizer's state over."""
+    def load(self, model: object, state: Mapping[str, object]) -> None:
+        """Take weights and the optimizer's state over.
+
+        Raises:
+            ValueError: where they are another optimizer's, whose state Keras would leave out.
+        """
         assert isinstance(model, bytes)
+        mine = type(inner_optimizer(self._model)).__name__
+        if mine != state["optimizer"]:
+            raise ValueError(
+                f"track: got the optimizer {mine}; want {state['optimizer']}, with which the "
+                "checkpoint was written, or a run that begins anew (--fresh)"
+            )
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, KERAS.name)
             file.write_bytes(model)
@@ -53,3 +81,33 @@ class KerasState:
                 # Else it has no slots yet that could be filled.
                 self._model.optimizer.build(self._model.trainable_variables)
                 self._model.load_weights(file)
+        # A number that callbacks set is no variable that Keras reads back.
+        if state["learningRate"] is not None:
+            self._model.optimizer.learning_rate = state["learningRate"]
+        callbacks = state["callbacks"]
+        assert isinstance(callbacks, list)
+        self.remembered = [_from_tensors(memory) for memory in callbacks]
+        self.is_over = bool(state["isOver"])
+
+    def _learning_rate(self) -> float | None:
+        """Return it where it is a number; a schedule follows the optimizer's steps by itself."""
+        # The private name: the public one is the schedule's value of now.
+        rate = inner_optimizer(self._model)._learning_rate
+        return None if callable(rate) else float(rate)
+
+
+def _to_tensors(memory: Memory) -> Memory:
+    """Return it with weights as what a checkpoint may hold."""
+    kind, values = memory
+    return kind, {
+        name: [torch.from_numpy(each) for each in value] if isinstance(value, list) else value
+        for name, value in values.items()
+    }
+
+
+def _from_tensors(memory: Memory) -> Memory:
+    kind, values = memory
+    return kind, {
+        name: [each.numpy() for each in value] if isinstance(value, list) else value
+        for name, value in values.items()
+    }

@@ -23,12 +23,23 @@ from tests.app.recovery import (
     stop_within,
 )
 from tests.app.tables import write_digits_table
-from trainshed_api.names import EXIT_SUCCEEDED, SUCCEEDED
+from trainshed.driver.signals import Stop
+from trainshed.faults import classify
+from trainshed_api.errors import SpecError
+from trainshed_api.names import EXIT_SUCCEEDED, STOPPED, SUCCEEDED
 from trainshed_api.progress import Evaluated
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.ray, pytest.mark.timeout(900)]
 
 STEPS = 30
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> None:
+    """Set it before a test makes something: afterwards it can be set to no other number."""
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
 
 
 def make_spec(
@@ -209,3 +220,78 @@ def test_a_model_that_nobody_tracked_is_asked_for(tmp_path: Path) -> None:
     left = train_alone(tmp_path, spec | {"data": {**datasets, "loader": "torch"}})
 
     assert "fit and evaluate need track(model) before" in left.finished.message
+
+
+def alone(spec: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return a spec for one worker in this process."""
+    data = spec["data"]
+    assert isinstance(data, dict)
+    return spec | {"data": {**data, "loader": "torch"}}
+
+
+def test_callbacks_stop_early_at_the_same_epoch_though_the_run_was_suspended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.app import keras_functions
+
+    write_data(tmp_path)
+    notes = {name: tmp_path / f"{name}.txt" for name in ("whole", "parts")}
+    spec = make_spec(tmp_path, workers=1) | {
+        "train": "tests.app.keras_functions:stop_early",
+        "epochs": 9,
+    }
+
+    def train(name: str, stop: Stop | None = None) -> Left:
+        config: JsonValue = {"suspendAt": 24, "notes": str(notes[name])}
+        monkeypatch.setattr(keras_functions, "stop", stop)
+        return train_alone(tmp_path / name, alone(spec | {"config": config}), stop=stop)
+
+    whole = train("whole")
+    suspended = train("parts", Stop())
+    resumed = train("parts")
+
+    assert whole.finished.outcome == SUCCEEDED, whole.finished.message
+    assert resumed.finished.outcome == SUCCEEDED, resumed.finished.message
+    assert suspended.finished.outcome == STOPPED
+    # In the middle of the third of four epochs, whose rate was set when it began.
+    want = ["0 0.005000", "1 0.002500", "2 0.001250", "3 0.000625"]
+    assert notes["whole"].read_text(encoding="utf-8").splitlines() == want
+    assert notes["parts"].read_text(encoding="utf-8").splitlines() == want
+
+
+@pytest.mark.parametrize(
+    ("mistake", "said"),
+    [
+        ("keras 3", "want one of tf.keras, which is Keras 2 here"),
+        ("execution", "got compile(steps_per_execution=...); want 1"),
+        ("legacy", "want tf.keras.optimizers.SGD"),
+        ("average", "got the optimizer SGD with use_ema; want it without"),
+        ("pair", "pair: got ndarray; want (inputs, targets)"),
+        ("shape", "want the same for all, such as texts padded to one length"),
+    ],
+)
+def test_what_could_not_be_gone_on_with_is_refused(tmp_path: Path, mistake: str, said: str) -> None:
+    write_data(tmp_path)
+    spec = make_spec(tmp_path, {"mistake": mistake}, workers=1)
+
+    left = train_alone(tmp_path, alone(spec | {"train": "tests.app.keras_functions:fit_wrongly"}))
+
+    assert said in left.finished.message
+
+
+def test_a_gpu_that_tensorflow_does_not_see_is_said() -> None:
+    from trainshed.keras.cluster import prepare
+
+    with pytest.raises(
+        SpecError, match=r"spec\.workers\.resources\.gpu: got 1, want 0: .*and-cuda"
+    ):
+        prepare(1, has_gpu=True)
+
+
+def test_a_port_that_was_taken_meanwhile_is_no_fault_of_the_function() -> None:
+    import tensorflow as tf
+
+    error = tf.errors.UnknownError(None, None, "Could not start gRPC server")
+
+    assert classify(error) == "network"
+    assert classify(tf.errors.UnknownError(None, None, "no such op")) is None

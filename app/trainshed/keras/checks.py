@@ -1,0 +1,38 @@
+"""What a model of Keras has to be, so that its run can be counted, kept and gone on with."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+
+def check_model(model: object) -> None:
+    """Refuse a model before it has trained what could not be gone on with.
+
+    Raises:
+        TypeError: for one that is not of Keras 2.
+        ValueError: saying what is wrong with it, and what would be right.
+    """
+    if not isinstance(model, tf.keras.Model):
+        kind = f"{type(model).__module__}.{type(model).__name__}"
+        raise TypeError(f"track: got a {kind}; want one of tf.keras, which is Keras 2 here")
+    if not model.built or model.optimizer is None:
+        raise ValueError("track needs a model that is built (its input is known) and compiled")
+    # Keras tells of each execution alone: which rows have been trained on would not be known.
+    if model.autotune_steps_per_execution or int(model._steps_per_execution) != 1:
+        raise ValueError("track: got compile(steps_per_execution=...); want 1: each step counts")
+    name = type(model.optimizer).__name__
+    if not isinstance(model.optimizer, tf.keras.optimizers.Optimizer):
+        raise ValueError(
+            f"track: got the optimizer {name} of tf.keras.optimizers.legacy, which does not go on "
+            f"from a file; want tf.keras.optimizers.{name}"
+        )
+    if getattr(inner_optimizer(model), "use_ema", False):
+        raise ValueError(
+            f"track: got the optimizer {name} with use_ema; want it without: Keras puts the "
+            "averages in place of the weights when a fit ends, which is after each epoch here"
+        )
+
+
+def inner_optimizer(model: tf.keras.Model) -> tf.keras.optimizers.Optimizer:
+    """Return what optimizes, without what scales its losses."""
+    return getattr(model.optimizer, "inner_optimizer", model.optimizer)
