@@ -57,6 +57,15 @@ def _check_framework(spec: TrainingRunSpec) -> Iterator[Problem]:
         for name, dataset in spec.data.datasets.items():
             place = f"data.datasets.{name}.{path}"
             yield from _check_default(dataset, path, place, spec.framework, why)
+    gpus = spec.workers.resources.gpu
+    if rules.most_gpus is not None and gpus > rules.most_gpus:
+        want = f"at most {rules.most_gpus} with framework {spec.framework}, and more workers"
+        yield Problem("workers.resources.gpu", str(gpus), want)
+    for name, dataset in spec.data.datasets.items():
+        for column, dtype in dataset.feed.dtypes.items():
+            if dtype in rules.dtypes_refused:
+                want = f"another one with framework {spec.framework}"
+                yield Problem(f"data.datasets.{name}.feed.dtypes.{column}", f'"{dtype}"', want)
 
 
 def _check_default(

@@ -23,12 +23,16 @@ class FrameworkRules:
         refused: fields of the spec, and why the framework cannot obey each.
         refused_of_datasets: the same by paths below each dataset.
         takes_text: whether a column of texts can be trained on as it is.
+        most_gpus: of one worker; None for any number.
+        dtypes_refused: of `feed.dtypes`.
     """
 
     module: str
     refused: Mapping[str, str] = field(default_factory=dict)
     refused_of_datasets: Mapping[str, str] = field(default_factory=dict)
     takes_text: bool = False
+    most_gpus: int | None = None
+    dtypes_refused: tuple[str, ...] = ()
 
 
 _ALL_ROWS = "every round looks at all rows"
@@ -55,5 +59,8 @@ RULES: Mapping[FrameworkName, FrameworkRules] = {
     "tensorflow": FrameworkRules(
         "tensorflow",
         refused={"precision": "a program of Keras sets it by tf.keras.mixed_precision"},
+        # Its strategy would deal a worker's batches out to them, half of an epoch to each.
+        most_gpus=1,
+        dtypes_refused=("bfloat16",),
     ),
 }

@@ -175,6 +175,12 @@ def _frameworks(spec: Shape) -> Iterator[Rule]:
         for path, why in rules.refused.items():
             message = f"want it left out with framework {framework}: {why}"
             yield Rule(SPEC, f"{other} || {_is_default('self', spec, path)}", message, path)
+        if rules.most_gpus is not None:
+            few = f"self.workers.resources.gpu <= {rules.most_gpus}"
+            there = "has(self.workers) && has(self.workers.resources)"
+            cel = f"{other} || !({there} && has(self.workers.resources.gpu)) || {few}"
+            message = f"workers.resources.gpu: want at most {rules.most_gpus} with {framework}"
+            yield Rule(SPEC, cel, message, "workers")
         if rules.refused_of_datasets:
             refused = list(rules.refused_of_datasets)
             kept = " && ".join(_is_default("self.data.datasets[name]", dataset, p) for p in refused)

@@ -81,6 +81,16 @@ MISTAKES: dict[str, Mistake] = {
         'spec.data.datasets.train.shuffle.mode: got "global", want it left out with framework '
         "xgboost: every round looks at all rows",
     ),
+    "more GPUs of a worker than Keras takes": Mistake(
+        {"framework": "tensorflow", "workers": {"resources": {"gpu": 2}}},
+        "spec.workers.resources.gpu: got 2, want at most 1 with framework tensorflow, and more "
+        "workers",
+    ),
+    "a type that Keras cannot be given": Mistake(
+        train_dataset(feed={"dtypes": {"x": "bfloat16"}}) | {"framework": "tensorflow"},
+        'spec.data.datasets.train.feed.dtypes.x: got "bfloat16", want another one with framework '
+        "tensorflow",
+    ),
     "a precision that Keras sets by itself": Mistake(
         {"framework": "tensorflow", "precision": "bfloat16"},
         'spec.precision: got "bfloat16", want it left out with framework tensorflow: a program of '

@@ -4,6 +4,7 @@ import importlib.util
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import trainshed.boosting
 import trainshed.keras
 from tests.app.alone import train_alone
 from tests.app.builders_checkpoint import write_checkpoint
+from tests.app.builders_rows import write_rows
 from tests.app.ray_run import ROOT, import_path
 from tests.builders import make_run
 from trainshed import frameworks
@@ -22,6 +24,7 @@ from trainshed.driver.launch import make_job
 from trainshed.driver.outset import Launch
 from trainshed.plan.framework import check_framework
 from trainshed.plan.preflight import Place, prepare
+from trainshed.programs import keras_mlp
 from trainshed.worker.agreement import Control
 from trainshed.worker.saver import Saver
 from trainshed_api.errors import SpecError
@@ -77,6 +80,31 @@ def test_a_framework_that_is_not_installed_is_said_with_what_has_it(
     with pytest.raises(SpecError, match=rf"spec\.framework: got xgboost, want .*{want}"):
         check_framework("xgboost", in_cluster)
     check_framework("torch", in_cluster)
+
+
+@pytest.mark.parametrize(("group", "refused"), [("", True), ("gpu", False)])
+def test_workers_of_a_named_group_look_for_their_framework_themselves(
+    group: str, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find_none(name: str) -> object:
+        return None if name == "xgboost" else find_spec(name)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_none)
+    write_rows(tmp_path / "rows", 20)
+    run = make_run(
+        train="tests.app.boosting_functions:boost",
+        framework="xgboost",
+        workers={"group": group},
+        data={"datasets": {"train": {"read": {"format": "parquet", "path": "rows"}}}},
+    )
+
+    with pytest.raises(SpecError, match=r"spec\.framework") if refused else nullcontext():
+        prepare(run, Place(tmp_path, in_cluster=True))
+
+
+def test_a_network_of_keras_without_units_is_refused_before_it_starts() -> None:
+    with pytest.raises(SpecError, match=r"spec\.config\.widths: got \[8, 0\], want at least 1"):
+        keras_mlp.check_config({"features": ["x"], "widths": [8, 0]})
 
 
 def ask_for_boosting(config: dict[str, object]) -> None:

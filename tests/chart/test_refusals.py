@@ -40,6 +40,13 @@ CASES = {
     "a group's image of today": Case(
         group("image: {tag: latest}"), ("groups.gpu.image.tag", "means another image every day")
     ),
+    "a tag that is none": Case(
+        "image: {tag: 'bad tag!'}", ("image.tag", '"bad tag!"', "letters, digits")
+    ),
+    "a repository with its registry's port and a tag": Case(
+        "image: {repository: 'mirror.example:5000/team/app:1.2'}",
+        ("image.repository", "team/app", "image.registry"),
+    ),
     "a class's image of today": Case(
         "controller: {classImages: {xgboost: {tag: latest}}}",
         ("controller.classImages.xgboost.tag", "means another image every day"),

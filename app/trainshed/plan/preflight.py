@@ -114,7 +114,9 @@ def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepa
         *_precision_notes(spec),
         *(check_capacity(spec, place.cluster) if place.cluster else ()),
     ]
-    check_framework(spec.framework, place.in_cluster)
+    # A group of workers may have an image of its own: its workers look themselves.
+    if not (place.in_cluster and spec.workers.group):
+        check_framework(spec.framework, place.in_cluster)
     if spec.train is not None:
         find_training_function(spec.train, "spec.train")
         check_config(spec.train, spec.config)

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
+import torch
 
 import trainshed.keras
+from trainshed.programs.columns import pick
+from trainshed.programs.labels import LabelGuard
+from trainshed.programs.models import mlp
 from trainshed.programs.options import fault
-from trainshed.programs.tabular import TabularOptions
+from trainshed.programs.tabular import TabularOptions, check_targets, join_features
 
 if TYPE_CHECKING:
+    import numpy as np
     import tensorflow as tf
     from numpy.typing import NDArray
 
@@ -28,8 +32,18 @@ def train(config: dict[str, object]) -> None:
         model = build_model(options)
     run.track(model)
 
+    names = "/".join(run.datasets)
+    guard = LabelGuard(names, options.label, options.classes)
+
     def pair(columns: dict[str, Array]) -> tuple[Array, Array]:
-        return join_features(columns, options), columns[options.label]
+        tensors = {name: torch.from_numpy(values) for name, values in columns.items()}
+        targets = pick(tensors, options.label)
+        if options.task == "classification":
+            targets = guard.check(targets, run.step + 1)
+        else:
+            check_targets(names, options.label, targets)
+        features = join_features(tensors, options.features, options.num_inputs)
+        return features.numpy(), targets.numpy()
 
     run.fit(pair, scored=["valid"] if "valid" in run.datasets else [])
 
@@ -41,6 +55,7 @@ def check_config(config: dict[str, object]) -> None:
         SpecError: naming `spec.config.<name>`.
     """
     options = TabularOptions.read(config)
+    mlp.check_sizes(options.num_inputs, options.widths)
     if options.warmup_steps:
         raise fault("warmupSteps", options.warmup_steps, "0: Keras's optimizer has no warm-up here")
 
@@ -63,20 +78,3 @@ def build_model(options: TabularOptions) -> tf.keras.Model:
     else:
         model.compile(optimizer, "mse", metrics=["mae"])
     return model
-
-
-def join_features(columns: dict[str, Array], options: TabularOptions) -> Array:
-    """Return the columns side by side as float32 (rows, inputs).
-
-    Raises:
-        ValueError: when a column is not there.
-        SpecError: when the numbers do not add up to `inputs`.
-    """
-    missing = [name for name in (*options.features, options.label) if name not in columns]
-    if missing:
-        raise ValueError(f"there is no column {', '.join(missing)}, only {', '.join(columns)}")
-    parts = [columns[name].reshape(len(columns[name]), -1) for name in options.features]
-    features = np.concatenate(parts, axis=1).astype(np.float32)
-    if features.shape[1] != options.num_inputs:
-        raise fault("inputs", options.num_inputs, f"{features.shape[1]}: a row holds so many")
-    return features

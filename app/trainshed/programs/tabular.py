@@ -154,11 +154,7 @@ class Regression:
 
     def score(self, predictions: Tensor, targets: Tensor, _step: int) -> dict[str, Tensor]:
         """Return the squared error as the loss and the absolute error, (B,) each."""
-        if targets.ndim != 1:
-            raise ValueError(
-                f'dataset "{self._dataset}", column "{self._column}": a target must be one number '
-                f"a row, got the shape {tuple(targets.shape)}"
-            )
+        check_targets(self._dataset, self._column, targets)
         error = predictions.squeeze(1) - targets.float()
         return {"loss": error.square(), "absoluteError": error.abs()}
 
@@ -170,6 +166,19 @@ class Regression:
 
     def confusion(self) -> None:
         """Return None: numbers are no classes."""
+
+
+def check_targets(dataset: str, column: str, targets: Tensor) -> None:
+    """Refuse targets that would be spread over predictions, instead of one for each.
+
+    Raises:
+        ValueError: naming the column.
+    """
+    if targets.ndim != 1:
+        raise ValueError(
+            f'dataset "{dataset}", column "{column}": a target must be one number a row, got the '
+            f"shape {tuple(targets.shape)}"
+        )
 
 
 def join_features(batch: dict[str, Tensor], columns: list[str], inputs: int) -> Tensor:

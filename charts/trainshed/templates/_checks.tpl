@@ -117,6 +117,12 @@
 {{- if eq $image.tag "latest" -}}
 {{- fail (printf "%s.tag is \"latest\", which means another image every day: name a version, or leave it empty for this chart's" $field) -}}
 {{- end -}}
+{{- if and $image.tag (not (regexMatch "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$" $image.tag)) -}}
+{{- fail (printf "%s.tag is %q: a tag is up to 128 letters, digits, _, . and -" $field $image.tag) -}}
+{{- end -}}
+{{- if and $image.repository (not (regexMatch "^[a-z0-9]+([._/-]+[a-z0-9]+)*$" $image.repository)) -}}
+{{- fail (printf "%s.repository is %q: write a path such as team/app, its registry in %s.registry and its tag in %s.tag" $field $image.repository $field $field) -}}
+{{- end -}}
 {{- if and $image.digest (not (regexMatch "^sha256:[0-9a-f]{64}$" $image.digest)) -}}
 {{- fail (printf "%s.digest is %q: a digest is sha256: and 64 hexadecimal digits" $field $image.digest) -}}
 {{- end -}}

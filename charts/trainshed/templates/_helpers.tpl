@@ -36,7 +36,8 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name ($root.Chart.Version | replace
 {{- define "trainshed.otherImage" -}}
 {{- $image := deepCopy (index . 0).Values.image -}}
 {{- $other := default dict (index . 1) -}}
-{{- if $other.tag -}}
+{{- /* A digest is that of one image. */ -}}
+{{- if or $other.tag $other.repository -}}
 {{- $_ := set $image "digest" "" -}}
 {{- end -}}
 {{- range $part, $value := $other -}}

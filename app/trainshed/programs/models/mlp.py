@@ -13,12 +13,21 @@ def build(inputs: int, widths: Sequence[int], outputs: int, dropout: float = 0.0
     Raises:
         SpecError: when a layer would have no units.
     """
-    if inputs < 1:
-        raise fault("inputs", inputs, "at least 1 number in a row")
-    if any(width < 1 for width in widths):
-        raise fault("widths", list(widths), "at least 1 unit in each hidden layer")
+    check_sizes(inputs, widths)
     layers: list[nn.Module] = []
     for width in widths:
         layers += [nn.Linear(inputs, width), nn.ReLU(), nn.Dropout(dropout)]
         inputs = width
     return nn.Sequential(*layers, nn.Linear(inputs, outputs))
+
+
+def check_sizes(inputs: int, widths: Sequence[int]) -> None:
+    """Refuse a network that would have no units in a layer.
+
+    Raises:
+        SpecError: naming the option.
+    """
+    if inputs < 1:
+        raise fault("inputs", inputs, "at least 1 number in a row")
+    if any(width < 1 for width in widths):
+        raise fault("widths", list(widths), "at least 1 unit in each hidden layer")

@@ -47,6 +47,21 @@ The token is the one of the shared cluster, so that the controller can ask these
 {{- end -}}
 
 {{/*
+The default class with one image for its head and every worker, those of groups that have another one too:
+who asks for the class asks for what the image has. Takes (list $ IMAGE), IMAGE being a reference.
+*/}}
+{{- define "trainshed.classOfImage" -}}
+{{- $image := index . 1 -}}
+{{- $spec := include "trainshed.defaultClass" (index . 0) | fromYaml -}}
+{{- range prepend $spec.workerGroupSpecs $spec.headGroupSpec -}}
+{{- range .template.spec.containers -}}
+{{- $_ := set . "image" $image -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $spec -}}
+{{- end -}}
+
+{{/*
 A class of the user's own, whose workers follow their head as those of the release do, each where it says
 nothing itself, and where a head that comes back is another one. Takes (list $ SPEC), a RayClusterSpec.
 */}}
