@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from trainshed.data.read.columns import cut_rows, is_text, join
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,15 +36,11 @@ class MatrixColumns:
     weight: str | None = None
     group: str | None = None
 
-    def feature_columns(self, columns: Columns) -> list[str]:
-        """Return the names of the columns with features."""
+    def inputs(self, columns: Columns) -> list[Input]:
+        """Return the columns with features as a table has them, and the label last."""
         others = (self.label, self.weight, self.group)
-        return list(self.features) or [name for name in columns if name not in others]
-
-    def text_columns(self, columns: Columns) -> list[str]:
-        """Return which of the columns that are looked at hold texts."""
-        looked_at = [*self.feature_columns(columns), self.label]
-        return [name for name in looked_at if is_text(columns[name])]
+        names = list(self.features) or [name for name in columns if name not in others]
+        return [Input.of(name, columns[name]) for name in (*names, self.label)]
 
     def check(self, columns: Columns, place: str) -> None:
         """Refuse columns that are not there.
@@ -60,15 +56,85 @@ class MatrixColumns:
             )
 
 
+Kind = Literal["numbers", "texts", "missing"]
+
+
 @dataclass(frozen=True)
-class Texts:
-    """The categories of text columns, sorted: a text's place is its code.
+class Input:
+    """What a column is, as far as rows have told.
 
     Args:
-        by_column: texts of each column.
+        name: of the column.
+        width: numbers a row holds; None for a column of one number a row.
+        kind: of its values; missing where there was none yet.
+    """
+
+    name: str
+    width: int | None
+    kind: Kind
+
+    @classmethod
+    def of(cls, name: str, values: Array) -> Input:
+        """Return what a column's values say."""
+        if not is_text(values):
+            return cls(name, _width(values), "numbers")
+        has_texts = any(value is not None for value in values.tolist())
+        return cls(name, None, "texts" if has_texts else "missing")
+
+    def with_what(self, other: Input, place: str) -> Input:
+        """Return what both say.
+
+        Raises:
+            ValueError: where they say different things.
+        """
+        if self.kind == "missing" or other.kind == "missing":
+            return other if self.kind == "missing" else self
+        if self != other:
+            raise ValueError(
+                f"{place}: column {self.name} holds {self} in some rows, {other} in others"
+            )
+        return self
+
+    def __str__(self) -> str:
+        return self.kind if self.width is None else f"{self.width} numbers"
+
+
+def merge(several: Iterable[Sequence[Input]], place: str) -> list[Input]:
+    """Return what tables say together, in the order of the first one.
+
+    Raises:
+        ValueError: where one lacks a column or has another kind of values in it.
+    """
+    tables = iter(several)
+    merged = {each.name: each for each in next(tables)}
+    for table in tables:
+        found = {each.name: each for each in table}
+        if lacking := sorted(merged.keys() ^ found.keys()):
+            raise ValueError(f"{place}: column {lacking[0]} is in some tables only")
+        merged = {name: each.with_what(found[name], place) for name, each in merged.items()}
+    return list(merged.values())
+
+
+@dataclass(frozen=True)
+class Categories:
+    """What values categories have in the rows that train.
+
+    Args:
+        by_column: texts of each column of texts, sorted: a text's place is its code.
+        most: the largest code of each column whose whole numbers are categories.
     """
 
     by_column: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    most: Mapping[str, float] = field(default_factory=dict)
+
+    def known(self, name: str, values: Array) -> Array:
+        """Return a column's codes with NaN for those that did not train.
+
+        XGBoost itself takes them for the largest one that did (3.2, with `ref`).
+        """
+        if name not in self.most:
+            return values
+        return np.where(np.asarray(values, np.float32) > self.most[name], np.nan, values)
 
     def codes(self, name: str, values: Array) -> NDArray[np.float32]:
         """Return the codes of a column's texts, shape (rows,); NaN for others and missing ones."""
@@ -91,48 +157,68 @@ class Layout:
     """The features of a matrix, one entry for each number that a tree looks at.
 
     Args:
+        inputs: the columns.
         names: of the features; an array of a column `a` gives a.0, a.1, ...
         types: q for a quantity, c for a category.
     """
 
+    inputs: tuple[Input, ...]
     names: tuple[str, ...]
     types: tuple[str, ...]
 
     @classmethod
-    def of(cls, columns: Columns, wanted: MatrixColumns, texts: Texts) -> Layout:
-        """Return the layout of a table."""
+    def of(cls, inputs: Sequence[Input], categorical: Collection[str]) -> Layout:
+        """Return the layout of features; texts are categories, and so is what is named."""
         names: list[str] = []
         types: list[str] = []
-        for name in wanted.feature_columns(columns):
-            width = _width(columns[name])
-            names += [name] if width is None else [f"{name}.{place}" for place in range(width)]
-            is_category = name in wanted.categorical or name in texts.by_column
-            types += ["c" if is_category else "q"] * (width or 1)
-        return cls(tuple(names), tuple(types))
+        for each in inputs:
+            width = each.width
+            names += (
+                [each.name] if width is None else [f"{each.name}.{place}" for place in range(width)]
+            )
+            is_category = each.name in categorical or each.kind == "texts"
+            types += ["c" if is_category else "q"] * (1 if width is None else width)
+        return cls(tuple(inputs), tuple(names), tuple(types))
 
 
-def features(
-    columns: Columns, wanted: MatrixColumns, texts: Texts, layout: Layout
-) -> NDArray[np.float32]:
-    """Return the features of a table, shape (rows, features).
+def features(columns: Columns, categories: Categories, layout: Layout) -> NDArray[np.float32]:
+    """Return the features of a table, shape (rows, features), whatever the order of its columns.
 
     Raises:
         ValueError: when a row holds more or fewer numbers than the first one did.
     """
-    names = wanted.feature_columns(columns)
-    rows = len(columns[names[0]])
+    rows = len(columns[layout.inputs[0].name])
     table = np.empty((rows, len(layout.names)), dtype=np.float32)
     place = 0
-    for name in names:
-        values = texts.codes(name, columns[name]) if name in texts.by_column else columns[name]
+    for each in layout.inputs:
+        values = columns[each.name]
+        if each.kind == "texts":
+            values = categories.codes(each.name, values)
+        else:
+            values = categories.known(each.name, _as_numbers(each.name, values))
+        width = 1 if each.width is None else each.width
         flat = values.reshape(rows, -1)
-        if place + flat.shape[1] > table.shape[1]:
-            raise ValueError(f"column {name}: rows hold more numbers than the first one")
-        table[:, place : place + flat.shape[1]] = flat
-        place += flat.shape[1]
-    if place != table.shape[1]:
-        raise ValueError(f"rows hold {place} numbers, the first one {table.shape[1]}")
+        if flat.shape[1] != width:
+            raise ValueError(
+                f"column {each.name}: a row holds {flat.shape[1]} numbers, the first one {width}"
+            )
+        table[:, place : place + width] = flat
+        place += width
     return table
+
+
+def _as_numbers(name: str, values: Array) -> Array:
+    """Return values as numbers, NaN for missing ones.
+
+    Raises:
+        ValueError: for what is no number.
+    """
+    if values.dtype != object:
+        return values
+    try:
+        return np.asarray([np.nan if v is None else v for v in values.tolist()], np.float32)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"column {name}: {error}") from None
 
 
 def _width(values: Array) -> int | None:
@@ -169,6 +255,14 @@ class Groups:
             numbers.append(self._seen.setdefault(value, len(self._seen)))
         lengths = np.diff(np.concatenate([starts, [len(values)]]))
         return np.repeat(np.asarray(numbers, dtype=np.int64), lengths)
+
+    def count(self, tables: Iterator[Columns], column: str) -> int:
+        """Return the groups there are, at most as many as ranks: no more is read."""
+        for table in tables:
+            self.number(table[column])
+            if len(self._seen) >= self._num_ranks:
+                break
+        return min(len(self._seen), self._num_ranks)
 
     def whole(self, tables: Iterator[Columns], column: str) -> Iterator[Grouped]:
         """Yield this rank's groups, none of them cut by the end of a table."""

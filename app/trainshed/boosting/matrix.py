@@ -1,22 +1,32 @@
-"""A dataset as XGBoost's matrix: each rank's share of the rows in file order, read twice.
+"""A dataset as XGBoost's matrix: each rank's share of the rows in file order.
 
-XGBoost reads once to find where to cut each feature, and once to put the rows in: nothing but its
-own compressed form is kept.
+XGBoost 3.2 reads the rows that train four times (to count, to find where to cut each feature, and
+to put them in) and others three times: nothing but its own compressed form is kept.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 import xgboost
 
-from trainshed.boosting.columns import Groups, Layout, MatrixColumns, Texts, as_texts, features
+from trainshed.boosting.columns import (
+    Categories,
+    Groups,
+    Input,
+    Layout,
+    MatrixColumns,
+    as_texts,
+    features,
+    merge,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,14 +41,14 @@ class Matrix:
     Args:
         data: XGBoost's own.
         columns: what they are.
-        texts: categories of text columns.
+        categories: of the rows that train.
         layout: of the features.
         rows: of all ranks.
     """
 
     data: xgboost.QuantileDMatrix
     columns: MatrixColumns
-    texts: Texts
+    categories: Categories
     layout: Layout
     rows: int
 
@@ -78,14 +88,16 @@ def build(
     Raises:
         ValueError: for columns that are not there, or a rank without rows.
     """
-    first = next(share.tables(), None)
-    _check_rows(share, first)
-    assert first is not None
-    columns.check(first, share.place)
-    texts = like.texts if like else _categories(share, columns.text_columns(first))
-    layout = Layout.of(first, columns, texts)
+    found = _look(share, columns)
+    if like:
+        # The columns that train, in their order, whatever order they have here.
+        merge([[*like.layout.inputs, *found[-1:]], _only(like.layout.inputs, found)], share.place)
+        categories, layout = like.categories, like.layout
+    else:
+        layout = Layout.of(found[:-1], columns.categorical)
+        categories = _categories(share, found, columns.categorical)
     data = xgboost.QuantileDMatrix(
-        _Reading(share, columns, texts, layout),
+        _Reading(share, columns, categories, layout),
         ref=like.data if like else None,
         max_bin=max_bin,
         nthread=threads,
@@ -93,17 +105,19 @@ def build(
     )
     rows = torch.tensor([data.num_row()], dtype=torch.int64)
     share.control.sum(rows)
-    return Matrix(data, columns, texts, layout, int(rows))
+    return Matrix(data, columns, categories, layout, int(rows))
 
 
 class _Reading(xgboost.DataIter):
     """Hands XGBoost a table after the other."""
 
-    def __init__(self, share: Share, columns: MatrixColumns, texts: Texts, layout: Layout) -> None:
+    def __init__(
+        self, share: Share, columns: MatrixColumns, categories: Categories, layout: Layout
+    ) -> None:
         super().__init__()
         self._share = share
         self._columns = columns
-        self._texts = texts
+        self._categories = categories
         self._layout = layout
         self._coming: Iterator[dict[str, object]] = iter(())
 
@@ -134,9 +148,8 @@ class _Reading(xgboost.DataIter):
             yield given
 
     def _as_arguments(self, rows: Columns) -> dict[str, object]:
-        wanted = self._columns
         return {
-            "data": features(rows, wanted, self._texts, self._layout),
+            "data": features(rows, self._categories, self._layout),
             "label": self._labels(rows),
             "feature_names": list(self._layout.names),
             "feature_types": list(self._layout.types),
@@ -144,20 +157,49 @@ class _Reading(xgboost.DataIter):
 
     def _labels(self, rows: Columns) -> NDArray[np.generic]:
         name = self._columns.label
-        if name not in self._texts.by_column:
+        if name not in self._categories.by_column:
             return rows[name]
-        codes = self._texts.codes(name, rows[name])
+        codes = self._categories.codes(name, rows[name])
         if np.isnan(codes).any():
             unknown = as_texts(rows[name][np.isnan(codes)])[0]
-            known = ", ".join(self._texts.by_column[name])
+            known = ", ".join(self._categories.by_column[name])
             raise ValueError(
                 f"{self._share.place}: label {unknown} is no class of the rows that train: {known}"
             )
         return codes
 
 
-def _check_rows(share: Share, first: Columns | None) -> None:
-    lacking = torch.tensor([int(first is None)], dtype=torch.int64)
+def _look(share: Share, columns: MatrixColumns) -> list[Input]:
+    """Return what the columns are by all ranks' first tables, the label last. A collective.
+
+    Raises:
+        ValueError: on all ranks, when one has no rows, or ranks or tables differ.
+    """
+    mine: list[Input] = []
+    for table in share.tables():
+        columns.check(table, share.place)
+        now = columns.inputs(table)
+        mine = merge([mine, now], share.place) if mine else now
+        if all(each.kind != "missing" for each in mine):
+            break
+    _check_rows(share, has_rows=bool(mine))
+    if columns.group is not None:
+        _check_groups(share, columns.group)
+    told = _gather(share.control, json.dumps([astuple(each) for each in mine]))
+    found = merge(([Input(*each) for each in json.loads(one)] for one in told), share.place)
+    if len(found) == 1:
+        raise ValueError(f"{share.place}: there is no feature, only the label {columns.label}")
+    return found
+
+
+def _only(wanted: Sequence[Input], found: Sequence[Input]) -> list[Input]:
+    """Return what was found of some columns, and of the label, which is last."""
+    names = {each.name for each in wanted}
+    return [*(each for each in found[:-1] if each.name in names), *found[-1:]]
+
+
+def _check_rows(share: Share, has_rows: bool) -> None:
+    lacking = torch.tensor([int(not has_rows)], dtype=torch.int64)
     share.control.sum(lacking)
     if int(lacking):
         raise ValueError(
@@ -166,25 +208,48 @@ def _check_rows(share: Share, first: Columns | None) -> None:
         )
 
 
-def _categories(share: Share, names: list[str]) -> Texts:
-    """Return all texts of the columns, on all ranks alike. A collective."""
-    seen: dict[str, set[str]] = {name: set() for name in names}
-    if names:
+def _check_groups(share: Share, column: str) -> None:
+    count = Groups(share.rank, share.num_ranks).count(share.tables(), column)
+    if count < share.num_ranks:
+        raise ValueError(
+            f"{share.place}: {count} groups for {share.num_ranks} workers: use fewer workers"
+        )
+
+
+def _categories(share: Share, found: Sequence[Input], categorical: Sequence[str]) -> Categories:
+    """Return all categories of the columns, on all ranks alike. A collective."""
+    texts = {each.name: set[str]() for each in found if each.kind == "texts"}
+    most = {name: -1.0 for name in categorical if name not in texts}
+    if texts or most:
         for table in share.tables():
-            for name in names:
-                seen[name].update(text for text in as_texts(table[name]) if text is not None)
-    return Texts({name: _of_all_ranks(share.control, seen[name]) for name in names})
+            for name, seen in texts.items():
+                seen.update(text for text in as_texts(table[name]) if text is not None)
+            most = {name: max(seen, _largest(table[name])) for name, seen in most.items()}
+    of_ranks = [
+        json.loads(told)
+        for told in _gather(
+            share.control, json.dumps([{n: sorted(seen) for n, seen in texts.items()}, most])
+        )
+    ]
+    return Categories(
+        {name: tuple(sorted({t for told, _ in of_ranks for t in told[name]})) for name in texts},
+        {name: max(float(told[name]) for _, told in of_ranks) for name in most},
+    )
 
 
-def _of_all_ranks(control: Control, texts: set[str]) -> tuple[str, ...]:
-    mine = "\0".join(sorted(texts)).encode()
+def _largest(codes: NDArray[np.generic]) -> float:
+    """Return the largest code; -1 where all are missing."""
+    numbers = np.asarray([-1 if code is None else code for code in codes.ravel().tolist()], float)
+    return float(np.nanmax(np.append(numbers, -1.0)))
+
+
+def _gather(control: Control, text: str) -> list[str]:
+    """Return every rank's text, in rank order. A collective."""
+    mine = text.encode()
     lengths = control.gather(torch.tensor([len(mine)], dtype=torch.int64))
-    longest = max(int(length) for length in lengths)
-    padded = torch.zeros(longest, dtype=torch.uint8)
-    if mine:
-        padded[: len(mine)] = torch.frombuffer(bytearray(mine), dtype=torch.uint8)
-    found: set[str] = set()
-    for length, encoded in zip(lengths, control.gather(padded), strict=True):
-        written = bytes(encoded[: int(length)].tolist()).decode()
-        found.update(written.split("\0") if written else ())
-    return tuple(sorted(found))
+    padded = torch.zeros(max(int(length) for length in lengths), dtype=torch.uint8)
+    padded[: len(mine)] = torch.frombuffer(bytearray(mine), dtype=torch.uint8)
+    return [
+        encoded[: int(length)].numpy().tobytes().decode()
+        for length, encoded in zip(lengths, control.gather(padded), strict=True)
+    ]

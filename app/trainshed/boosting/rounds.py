@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,6 +10,8 @@ if TYPE_CHECKING:
 
     import numpy as np
     import xgboost
+
+    from trainshed.boosting.columns import Categories
 
     Objective = Callable[[np.ndarray, xgboost.DMatrix], tuple[np.ndarray, np.ndarray]]
     Metric = Callable[[np.ndarray, xgboost.DMatrix], tuple[str, float]]
@@ -68,3 +71,19 @@ def _parse(said: str, names: Sequence[str]) -> Scores:
         name = next(name for name in longest_first if written.startswith(f"{name}-"))
         scores[name][written.removeprefix(f"{name}-")] = float(value)
     return scores
+
+
+def keep_texts(booster: xgboost.Booster, categories: Categories) -> None:
+    """Write into the model which texts its codes stand for, as the attribute `categories`.
+
+    Raises:
+        ValueError: where it has grown on others.
+    """
+    texts = json.dumps({name: list(known) for name, known in categories.by_column.items()})
+    before = booster.attr("categories")
+    if before is not None and before != texts:
+        raise ValueError(
+            f"the rows that train have the texts {texts}, the trees of the checkpoint grew on "
+            f"{before}: a run goes on with its own rows only (--fresh begins anew)"
+        )
+    booster.set_attr(categories=texts)

@@ -14,7 +14,7 @@ import ray.train.torch
 from trainshed.boosting import matrix as matrices
 from trainshed.boosting.columns import MatrixColumns
 from trainshed.boosting.matrix import Matrix, Share
-from trainshed.boosting.rounds import draws_samples, forget_samples, scores_of
+from trainshed.boosting.rounds import draws_samples, forget_samples, keep_texts, scores_of
 from trainshed.boosting.stopping import EarlyStopping, Watch
 from trainshed.boosting.survivors import BoosterState
 from trainshed.worker.any_run import AnyRun
@@ -51,6 +51,7 @@ class BoostingRun(AnyRun):
         # All rounds are one epoch: a checkpoint at its end is the result.
         super().__init__(replace(job, epochs=1), coordinator)
         self._state = BoosterState()
+        self._has_scored = False
         self._loop.survivors = self._state
         with self._loop.meter.inside(CHECKPOINTING):
             self._loop.saver.restore(self._state)
@@ -122,6 +123,7 @@ class BoostingRun(AnyRun):
         watch = Watch(early_stopping)
         others = [each.data for each in scored.values() if each is not train]
         booster = self._state.begin(settings, [train.data, *others], watch)
+        keep_texts(booster, train.categories)
         is_sampled = draws_samples(settings)
         while not self._is_done(booster, rounds, watch):
             number = booster.num_boosted_rounds()
@@ -162,6 +164,10 @@ class BoostingRun(AnyRun):
             self._loop.measure(metrics, self.step + 1)
             said = Evaluated(time=time.time(), epoch=1, step=self.step + 1, metrics={**metrics})
             self._loop.say([said])
+            if not self._has_scored:
+                # Not when all rounds are done, as at an epoch's end: they would be lost.
+                self._loop.check_best()
+                self._has_scored = True
         self._loop.end_step(rows)
 
     def planned_steps(self) -> int | None:

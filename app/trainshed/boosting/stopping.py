@@ -87,6 +87,8 @@ def _pick(rule: EarlyStopping, scores: Mapping[str, Mapping[str, float]]) -> tup
     if dataset not in scores:
         raise ValueError(f"early stopping: {dataset} is not scored, only {', '.join(scores)}")
     found = scores[dataset]
+    if not found:
+        raise ValueError(f"early stopping: {dataset} is scored by no metric")
     metric = rule.metric or list(found)[-1]
     if metric not in found:
         raise ValueError(f"early stopping: {dataset} has no {metric}, only {', '.join(found)}")

@@ -42,15 +42,18 @@ _OTHER_NAMES = frozenset(
         "base_score",
         "booster",
         "num_class",
+        "verbosity",
     ]
 )
 # These name features, which are known where the rows are.
-_OF_FEATURES = ("monotone_constraints", "interaction_constraints", "feature_weights")
+_OF_FEATURES = ("monotone_constraints", "interaction_constraints")
 # What only the run may set, and which of its fields does.
 _OURS = {"seed": "spec.seed", "random_state": "spec.seed", "device": "spec.workers.resources.gpu"}
 # `[12:00:00] /src/learner.cc:806: Check failed: a == b (1 vs. 2) : `, of which the rest says what.
 _PLACE = re.compile(r"^\[[\d:]+\] \S+: (Check failed: .*? : )?")
 _BY_ROUNDS = ("gbtree", "dart")
+_OF_CLASSES = ("binary:", "multi:")
+DEFAULT_BINS = 256
 
 
 class BoostedTreesOptions(Options):
@@ -83,10 +86,29 @@ class BoostedTreesOptions(Options):
             raise ValueError(f"{self.objective} needs group, the column of what is ranked together")
         return self
 
+    @model_validator(mode="after")
+    def _a_column_has_one_role(self) -> Self:
+        roles = [self.label, *self.features, *filter(None, [self.weight, self.group])]
+        if twice := sorted({name for name in roles if roles.count(name) > 1}):
+            raise ValueError(
+                f"{twice[0]} is named twice: a column is label, weight, group or one of features"
+            )
+        named = set(self.categorical)
+        others = named - set(self.features or named) | named & {self.label, self.weight, self.group}
+        if others:
+            raise ValueError(f"{min(others)} is categorical and none of features")
+        return self
+
     @property
     def objective(self) -> str:
         """What is minimized."""
         return str(self.params.get("objective", "reg:squarederror"))
+
+    @property
+    def num_class(self) -> int | None:
+        """Number of classes, where it is said."""
+        given = self.params.get("num_class")
+        return int(given) if isinstance(given, (int, float, str)) else None
 
 
 def train(config: dict[str, object]) -> None:
@@ -107,9 +129,9 @@ def train(config: dict[str, object]) -> None:
         options.weight or None,
         options.group or None,
     )
-    max_bin = options.params.get("max_bin", 256)
-    assert isinstance(max_bin, int)
+    max_bin = int(str(options.params.get("max_bin", DEFAULT_BINS)))
     matrix = run.matrix("train", columns, max_bin=max_bin)
+    _check_classes(options, matrix)
     others = {
         name: run.matrix(name, columns, like=matrix, max_bin=max_bin)
         for name in run.datasets
@@ -128,7 +150,7 @@ def train(config: dict[str, object]) -> None:
         early_stopping=stopping if options.early_stopping_rounds else None,
     )
     run.show_importance("gain of each feature", _gains(booster.get_score(importance_type="gain")))
-    if options.objective.startswith(("binary:", "multi:")) and "valid" in others:
+    if options.objective.startswith(_OF_CLASSES) and "valid" in others:
         _show_confusion(run, options, others["valid"])
 
 
@@ -142,11 +164,38 @@ def check_config(config: dict[str, object]) -> None:
     for name, field in _OURS.items():
         if name in options.params:
             raise fault(f"params.{name}", options.params[name], f"it left out: {field} sets it")
-    for name, right in (("tree_method", ("hist",)), ("booster", _BY_ROUNDS)):
+    bins = options.params.get("max_bin", DEFAULT_BINS)
+    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 2:  # noqa: PLR2004 - two sides
+        raise fault("params.max_bin", bins, "a whole number of at least 2")
+    for name, right in (
+        ("tree_method", ("hist",)),
+        ("booster", _BY_ROUNDS),
+        ("process_type", ("default",)),
+    ):
         if options.params.get(name, right[0]) not in right:
             raise fault(f"params.{name}", options.params[name], " or ".join(right))
     if importlib.util.find_spec("xgboost") is not None:
         _ask_xgboost(options.params)
+
+
+def _check_classes(options: BoostedTreesOptions, matrix: Matrix) -> None:
+    """Refuse an objective that takes the texts of a label for numbers.
+
+    Raises:
+        SpecError: naming the parameter.
+    """
+    texts = matrix.categories.by_column.get(options.label)
+    if texts is None:
+        return
+    known = f"the label {options.label} has the classes {', '.join(texts)}"
+    if not options.objective.startswith(_OF_CLASSES):
+        want = f"one of binary: or multi: ({known})"
+        raise fault("params.objective", options.objective, want)
+    if options.objective.startswith("binary:"):
+        if len(texts) > 2:  # noqa: PLR2004 - as its name says
+            raise fault("params.objective", options.objective, f"one of multi: ({known})")
+    elif options.num_class != len(texts):
+        raise fault("params.num_class", options.params.get("num_class"), f"{len(texts)} ({known})")
 
 
 def _ask_xgboost(params: Mapping[str, JsonValue]) -> None:
@@ -198,8 +247,10 @@ def _show_confusion(run: BoostingRun, options: BoostedTreesOptions, valid: Matri
         (predicted > 0).astype(np.int64) if predicted.ndim == 1 else predicted.argmax(axis=1)
     )
     labels = np.asarray(valid.data.get_label()).astype(np.int64)
-    classes = valid.texts.by_column.get(options.label)
-    num_classes = max(2, int(str(options.params.get("num_class", len(classes or ())))))
+    classes = valid.categories.by_column.get(options.label)
+    if labels.shape != taken_for.shape:  # several labels a row
+        return
+    num_classes = max(2, options.num_class or len(classes or ()))
     counts: NDArray[np.int64] = np.zeros((num_classes, num_classes), dtype=np.int64)
     np.add.at(counts, (labels, taken_for), 1)
     run.sum_over_ranks(counts)

@@ -110,10 +110,18 @@ class Loop:
             NonFiniteLossError: when a rank's loss was no finite number.
         """
         self.position = Position(epoch=self.position.epoch + 1, step=self.position.step)
+        self.check_best()
+        self._boundary(epoch_ended=True)
+
+    def check_best(self) -> None:
+        """Look for the metric by which the best checkpoint is chosen, on rank 0.
+
+        Raises:
+            SpecError: when nobody reports it.
+        """
         if self._reporter and self.job.checkpoint.best:
             self.board.logged.flush()
             check_best_metric(self.job, self._reported())
-        self._boundary(epoch_ended=True)
 
     @property
     def wants_stop(self) -> bool:

@@ -8,7 +8,7 @@ import xgboost
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.boosting.columns import Groups, MatrixColumns, features
+from trainshed.boosting.columns import Groups, Input, MatrixColumns, features, merge
 from trainshed.boosting.matrix import Matrix, Share, build
 from trainshed.data.read.columns import Columns, cut_rows, num_rows
 from trainshed.worker.agreement import Control
@@ -46,7 +46,7 @@ def test_features_have_the_names_of_their_columns() -> None:
     found = make_matrix(columns, MatrixColumns("y", weight="w"))
 
     assert found.data.feature_names == ["b", "a.0", "a.1"]
-    table = features(columns, found.columns, found.texts, found.layout)
+    table = features(columns, found.categories, found.layout)
     assert table.tolist() == [[1, 1, 2], [2, 3, 4], [3, 5, 6]]
     assert found.data.get_weight().tolist() == [1.0, 1.0, 2.0]
     assert (found.rows, found.data.get_label().tolist()) == (3, [0, 1, 2])
@@ -57,9 +57,9 @@ def test_texts_are_categories_in_the_order_of_the_alphabet() -> None:
 
     found = make_matrix(make_columns(colour=colours))
 
-    assert found.texts.by_column == {"colour": ("blue", "red")}
+    assert found.categories.by_column == {"colour": ("blue", "red")}
     assert found.data.feature_types == ["c"]
-    table = features(make_columns(colour=colours), found.columns, found.texts, found.layout)
+    table = features(make_columns(colour=colours), found.categories, found.layout)
     np.testing.assert_array_equal(table, [[1], [np.nan], [0], [1]])
 
 
@@ -69,8 +69,8 @@ def test_what_only_scores_has_the_categories_of_what_trains() -> None:
 
     valid = make_matrix(columns, like=train)
 
-    assert valid.texts == train.texts
-    table = features(columns, valid.columns, valid.texts, valid.layout)
+    assert valid.categories == train.categories
+    table = features(columns, valid.categories, valid.layout)
     np.testing.assert_array_equal(table, [[np.nan], [0]])
 
 
@@ -80,6 +80,72 @@ def test_texts_as_labels_are_classes() -> None:
     assert train.data.get_label().tolist() == [0.0, 1.0, 0.0]
     with pytest.raises(ValueError, match=r"label maybe is no class of .* train: no, yes"):
         make_matrix(make_columns(x=[1.0], y=["maybe"]), like=train)
+
+
+def share_of(*tables: Columns, num_ranks: int = 1) -> Share:
+    """Return a share of these tables."""
+    return Share("spec.data.datasets.train", lambda: iter(tables), Control(), 0, num_ranks)
+
+
+def test_tables_may_have_their_columns_in_any_order() -> None:
+    first = make_columns(a=[1.0, 2.0], b=[3.0, 4.0], y=[0.0, 1.0])
+    second = {name: first[name] for name in ("y", "b", "a")}
+
+    found = build(share_of(first, second), LABEL, None, max_bin=16, threads=1)
+    valid = build(share_of(second), LABEL, found, max_bin=16, threads=1)
+
+    assert found.data.feature_names == valid.data.feature_names == ["a", "b"]
+    for matrix in (found, valid):
+        for table in (first, second):
+            assert features(table, matrix.categories, matrix.layout).tolist() == [[1, 3], [2, 4]]
+
+
+@pytest.mark.parametrize("value", [True, "red"])
+def test_a_column_that_begins_with_missing_values_is_what_comes_after_them(value: object) -> None:
+    nothing = make_columns(c=np.asarray([None, None], dtype=object))
+    something = make_columns(c=np.asarray([None, value], dtype=object))
+
+    found = build(share_of(nothing, something), LABEL, None, max_bin=16, threads=1)
+
+    assert found.data.feature_types == ["c" if value == "red" else "q"]
+    table = features(something, found.categories, found.layout)
+    np.testing.assert_array_equal(table, [[np.nan], [0 if value == "red" else 1]])
+
+
+def test_ranks_agree_on_what_a_column_is_or_all_say_that_they_do_not() -> None:
+    text, numbers = Input("c", None, "texts"), Input("c", None, "numbers")
+    missing, array = Input("c", None, "missing"), Input("c", 3, "numbers")
+
+    assert merge([[missing], [text], [missing]], "x") == [text]
+    for other, said in ((text, "texts"), (array, "3 numbers")):
+        with pytest.raises(ValueError, match=rf"x: column c holds numbers .*, {said} in others"):
+            merge([[numbers], [other]], "x")
+    with pytest.raises(ValueError, match="x: column d is in some tables only"):
+        merge([[numbers], [numbers, Input("d", None, "numbers")]], "x")
+
+
+def test_codes_that_did_not_train_are_missing_values() -> None:
+    wanted = MatrixColumns("y", categorical=("c",))
+    train = make_matrix(make_columns(c=[0, 3, 1]), wanted)
+    columns = make_columns(c=[3, 4, 0])
+
+    valid = make_matrix(columns, wanted, like=train)
+
+    table = features(columns, valid.categories, valid.layout)
+    np.testing.assert_array_equal(table, [[3], [np.nan], [0]])
+
+
+def test_fewer_groups_than_workers_are_refused() -> None:
+    columns = make_columns(x=[1.0, 2.0, 3.0], g=[1, 1, 2])
+    share = make_share(columns, num_ranks=3)
+
+    with pytest.raises(ValueError, match=r"datasets\.train: 2 groups for 3 workers"):
+        build(share, MatrixColumns("y", group="g"), None, max_bin=16, threads=1)
+
+
+def test_a_label_alone_is_refused() -> None:
+    with pytest.raises(ValueError, match="there is no feature, only the label y"):
+        make_matrix({"y": np.asarray([1.0, 2.0])})
 
 
 def test_a_column_that_is_not_there_is_named() -> None:

@@ -1,5 +1,6 @@
 """Boosted trees reach on held-out rows what plain XGBoost does, and refuse what they cannot be."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from trainshed.programs.boosted_trees import check_config
 from trainshed.records.figures import Confusion, Importance, read
 from trainshed_api.errors import SpecError
 from trainshed_api.names import EXIT_SUCCEEDED, SUCCEEDED
+from trainshed_api.progress import Evaluated
 
 
 @dataclass(frozen=True)
@@ -243,6 +245,28 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
         {"params": {"objective": "rank:ndcg"}},
         "rank:ndcg needs group, the column of what is ranked together",
     ),
+    "bins that are no number": (
+        {"params": {"max_bin": "256"}},
+        'spec.config.params.max_bin: got "256", want a whole number of at least 2',
+    ),
+    "weights of features, which it does not heed": (
+        {"params": {"feature_weights": [1]}},
+        "spec.config.params.feature_weights: got [1], want a parameter that XGBoost has",
+    ),
+    "trees that are only changed": (
+        {"params": {"process_type": "update"}},
+        'spec.config.params.process_type: got "update", want default',
+    ),
+    "a label that is a feature": ({"features": ["a", "label"]}, "label is named twice"),
+    "a weight that is the group": ({"weight": "w", "group": "w"}, "w is named twice"),
+    "a category that is no feature": (
+        {"features": ["a"], "categorical": ["z"]},
+        "z is categorical and none of features",
+    ),
+    "a label that is a category": (
+        {"categorical": ["label"]},
+        "label is categorical and none of features",
+    ),
 }
 
 
@@ -274,3 +298,47 @@ def test_parameters_that_xgboost_has_are_taken() -> None:
             }
         }
     )
+
+
+def test_xgboosts_own_verbosity_may_be_set() -> None:
+    check_config({"params": {"verbosity": 0}})
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({}, 'params.objective: got "reg:squarederror", want one of binary: or multi:'),
+        ({"objective": "multi:softprob", "num_class": 3}, "params.num_class: got 3, want 2 (the"),
+    ],
+)
+def test_texts_as_labels_are_no_numbers(
+    tmp_path: Path, params: dict[str, JsonValue], said: str
+) -> None:
+    write_breast_cancer(tmp_path)
+
+    left = train_alone(tmp_path, make_spec({"label": "kind", "params": params}))
+
+    assert said in left.finished.message
+
+
+def test_a_best_metric_that_nobody_reports_is_said_after_the_first_round(tmp_path: Path) -> None:
+    task = TASKS["a regression"]
+    task.write(tmp_path)
+    best: JsonValue = {"best": {"metric": "rmse", "mode": "min"}}
+
+    left = train_alone(tmp_path, make_spec(task.config, checkpoint=best))
+
+    assert "spec.checkpoint.best.metric: got rmse" in left.finished.message.replace('"', "")
+    rounds = [event for event in left.events if isinstance(event, Evaluated)]
+    assert len(rounds) == 1
+
+
+def test_a_model_knows_which_texts_its_codes_are(tmp_path: Path) -> None:
+    task = TASKS["breast cancer, two classes by name"]
+    task.write(tmp_path)
+
+    left = train(tmp_path, task, numBoostRound=2)
+
+    model = next(left.folder.path.glob("attempts/1/ray/*_epoch0001/model.ubj"))
+    texts = xgboost.Booster(model_file=model).attr("categories")
+    assert json.loads(texts or "null") == {"kind": ["benign", "malignant"]}
