@@ -80,7 +80,7 @@ def fit_wrongly(config: dict[str, object]) -> None:
     run = trainshed.keras.current()
     layers = tf.keras.layers
     model = tf.keras.Sequential([layers.Input((4,)), layers.Dense(1)])
-    optimizer = tf.keras.optimizers.SGD(0.01, use_ema=mistake == "average")
+    optimizer = tf.keras.optimizers.SGD(0.01)
     if mistake == "legacy":
         optimizer = tf.keras.optimizers.legacy.SGD(0.01)
     model.compile(optimizer, "mse", steps_per_execution=4 if mistake == "execution" else 1)

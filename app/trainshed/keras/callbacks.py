@@ -1,4 +1,4 @@
-"""Keras's callbacks over all epochs of a run, though each epoch is a fit of its own."""
+"""Keras's callbacks over all attempts of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_REMEMBERED = {"params", "model", "validation_data"}
 
 
 class CallbacksOfRun(tf.keras.callbacks.CallbackList):  # type: ignore[misc]  # untyped
-    """Begins and ends once a run, and hears of an epoch's end when the epoch is scored.
+    """Calls them, from the run's beginning to its end.
 
     What callbacks remember as plain values (how long they have waited, which loss was best)
     survives with the checkpoints.
@@ -38,30 +38,17 @@ class CallbacksOfRun(tf.keras.callbacks.CallbackList):  # type: ignore[misc]  # 
         super().__init__(
             list(callbacks), add_history=True, model=model, epochs=epochs, verbose=0, steps=None
         )
-        self._logs: dict[str, object] = {}
-        super().on_train_begin()
+        self._logs: dict[str, float] = {}
+        self.on_train_begin()
         self._fresh = [_plain(callback) for callback in self.callbacks]
-        # Whether an earlier attempt has begun the epoch that comes.
-        self.has_begun = False
         for callback, (kind, values) in zip(self.callbacks, remembered, strict=False):
             if kind == type(callback).__qualname__:
                 for name, value in values.items():
                     setattr(callback, name, value)
 
-    def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
-        """Tell that an epoch begins, unless an earlier attempt has told what is remembered."""
-        if not self.has_begun:
-            super().on_epoch_begin(epoch, logs)
-
-    def on_train_begin(self, logs: object = None) -> None:
-        """Do nothing: that was when the run began."""
-
-    def on_train_end(self, logs: object = None) -> None:
-        """Do nothing: `end` is called when the run ends."""
-
-    def on_epoch_end(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:  # noqa: ARG002
-        """Keep what the epoch came to until it is scored."""
-        self._logs = dict(logs or {})
+    def keep_logs(self, logs: dict[str, float]) -> None:
+        """Take in what an epoch came to, until it is scored."""
+        self._logs = logs
 
     def end_epoch(self, epoch: int, scores: Mapping[str, float]) -> None:
         """Tell that an epoch is over.
@@ -70,11 +57,11 @@ class CallbacksOfRun(tf.keras.callbacks.CallbackList):  # type: ignore[misc]  # 
             epoch: from 0.
             scores: of what was evaluated, as callbacks monitor them.
         """
-        super().on_epoch_end(epoch, {**self._logs, **scores})
+        self.on_epoch_end(epoch, {**self._logs, **scores})
 
     def end(self) -> None:
         """Tell that the run is over."""
-        super().on_train_end(self._logs)
+        self.on_train_end(self._logs)
 
     def memory(self) -> list[Memory]:
         """Return what callbacks remember beside what they began with, by the names of classes."""

@@ -26,11 +26,6 @@ def check_model(model: object) -> None:
             f"track: got the optimizer {name} of tf.keras.optimizers.legacy, which does not go on "
             f"from a file; want tf.keras.optimizers.{name}"
         )
-    if getattr(inner_optimizer(model), "use_ema", False):
-        raise ValueError(
-            f"track: got the optimizer {name} with use_ema; want it without: Keras puts the "
-            "averages in place of the weights when a fit ends, which is after each epoch here"
-        )
 
 
 def inner_optimizer(model: tf.keras.Model) -> tf.keras.optimizers.Optimizer:

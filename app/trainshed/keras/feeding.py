@@ -44,12 +44,8 @@ class Fed:
         self.error: Exception | None = None
 
     def dataset(self, strategy: tf.distribute.Strategy) -> tf.data.Dataset:
-        """Return the pass as (inputs, targets), and the weights of the rows where they need some.
-
-        When it trains, Keras takes the mean over a rank's rows and then over ranks: where these
-        differ in rows by one, weights make it the mean over all rows.
-        """
-        elements = self._elements()
+        """Return the pass as Keras evaluates it."""
+        elements = self.elements()
         first = next(elements)
         signature = tf.nest.map_structure(_spec, first)
 
@@ -64,7 +60,15 @@ class Fed:
             return make()
         return strategy.distribute_datasets_from_function(make)
 
-    def _elements(self) -> Generator[Element, None, None]:
+    def elements(self) -> Generator[Element, None, None]:
+        """Yield (inputs, targets), and the weights of the rows where they need some.
+
+        When it trains, Keras takes the mean over a rank's rows and then over ranks: where these
+        differ in rows by one, weights make it the mean over all rows.
+
+        Raises:
+            ValueError: for what `pair` may not give.
+        """
         shapes: list[tuple[int, ...]] | None = None
         try:
             for batch in self._batches:

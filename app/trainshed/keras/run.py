@@ -12,6 +12,7 @@ from trainshed.keras.callbacks import CallbacksOfRun
 from trainshed.keras.checks import check_model
 from trainshed.keras.feeding import Fed
 from trainshed.keras.progress import Progress
+from trainshed.keras.stepping import Steps
 from trainshed.keras.survivors import KerasState
 from trainshed.worker.by_epochs import EpochRun
 from trainshed.worker.meter import CHECKPOINTING, EVALUATING, WAITING
@@ -96,39 +97,42 @@ class KerasRun(EpochRun):
             [*callbacks, progress], model, self._job.epochs or 0, state.remembered
         )
         state.remember = told.memory
+        model.stop_training = False
+        steps = Steps(model, self.strategy)
         for epoch in self.epochs():
-            self._fit_epoch(pair, dataset, epoch, told, progress)
+            self._fit_epoch(pair, dataset, epoch, steps, told, progress)
             told.end_epoch(epoch, self._scores(pair, scored))
             # As rank 0 has it: a callback of one's own may think otherwise elsewhere.
             state.is_over = bool(self.control.from_leader(int(model.stop_training)))
             if state.is_over or epoch + 1 == self._job.epochs:
+                model.optimizer.finalize_variable_values(model.trainable_variables)
                 told.end()
             if state.is_over:
                 self._loop.end_epoch()
                 return
 
-    def _fit_epoch(
-        self, pair: Pair, dataset: str, epoch: int, told: CallbacksOfRun, progress: Progress
+    def _fit_epoch(  # noqa: PLR0913, PLR0917 - what an epoch is made of
+        self,
+        pair: Pair,
+        dataset: str,
+        epoch: int,
+        steps: Steps,
+        told: CallbacksOfRun,
+        progress: Progress,
     ) -> None:
         """Train for what is left of an epoch."""
         at = self._feeds.passing(dataset, "train", self._loop.position)
         with self._loop.meter.inside(WAITING):
-            steps = self._feeds.feed(dataset).split(at).steps
+            count = self._feeds.feed(dataset).split(at).steps
         if self._job.epochs is not None:
-            self._loop.board.steps = steps * self._job.epochs
-        if at.first_step == steps:  # stopped between its last step and its end
+            self._loop.board.steps = count * self._job.epochs
+        if at.first_step == count:  # stopped between its last step and its end
             return
-        told.has_begun = at.first_step > 0
+        if at.first_step == 0:  # else an earlier attempt has told them
+            told.on_epoch_begin(epoch)
         with self._fed(dataset, at, pair, is_weighted=True) as fed:
             progress.rows = fed.totals.__getitem__
-            self._model()[0].fit(
-                fed.dataset(self.strategy),
-                initial_epoch=epoch,
-                epochs=epoch + 1,
-                steps_per_epoch=steps - at.first_step,
-                callbacks=told,
-                verbose=0,
-            )
+            steps.epoch(fed.elements(), count - at.first_step, told)
 
     def _scores(self, pair: Pair, scored: Sequence[str]) -> dict[str, float]:
         """Evaluate datasets; return what callbacks monitor."""
