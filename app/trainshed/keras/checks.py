@@ -17,9 +17,6 @@ def check_model(model: object) -> None:
         raise TypeError(f"track: got a {kind}; want one of tf.keras, which is Keras 2 here")
     if not model.built or model.optimizer is None:
         raise ValueError("track needs a model that is built (its input is known) and compiled")
-    # Keras tells of each execution alone: which rows have been trained on would not be known.
-    if model.autotune_steps_per_execution or int(model._steps_per_execution) != 1:
-        raise ValueError("track: got compile(steps_per_execution=...); want 1: each step counts")
     name = type(model.optimizer).__name__
     if not isinstance(model.optimizer, tf.keras.optimizers.Optimizer):
         raise ValueError(

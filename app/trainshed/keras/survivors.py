@@ -81,9 +81,9 @@ class KerasState:
                 # Else it has no slots yet that could be filled.
                 self._model.optimizer.build(self._model.trainable_variables)
                 self._model.load_weights(file)
-        # A number that callbacks set is no variable that Keras reads back.
-        if state["learningRate"] is not None:
-            self._model.optimizer.learning_rate = state["learningRate"]
+                # A number that callbacks set is no variable that Keras reads back.
+                if state["learningRate"] is not None:
+                    self._model.optimizer.learning_rate = state["learningRate"]
         callbacks = state["callbacks"]
         assert isinstance(callbacks, list)
         self.remembered = [_from_tensors(memory) for memory in callbacks]
@@ -93,7 +93,7 @@ class KerasState:
         """Return it where it is a number; a schedule follows the optimizer's steps by itself."""
         # The private name: the public one is the schedule's value of now.
         rate = inner_optimizer(self._model)._learning_rate
-        return None if callable(rate) else float(rate)
+        return None if callable(rate) else float(rate.numpy())
 
 
 def _to_tensors(memory: Memory) -> Memory:

@@ -263,7 +263,6 @@ def test_callbacks_stop_early_at_the_same_epoch_though_the_run_was_suspended(
     ("mistake", "said"),
     [
         ("keras 3", "want one of tf.keras, which is Keras 2 here"),
-        ("execution", "got compile(steps_per_execution=...); want 1"),
         ("legacy", "want tf.keras.optimizers.SGD"),
         ("pair", "pair: got ndarray; want (inputs, targets)"),
         ("shape", "want the same for all, such as texts padded to one length"),
