@@ -179,7 +179,7 @@ def _frameworks(spec: Shape) -> Iterator[Rule]:
             few = f"self.workers.resources.gpu <= {rules.most_gpus}"
             there = "has(self.workers) && has(self.workers.resources)"
             cel = f"{other} || !({there} && has(self.workers.resources.gpu)) || {few}"
-            message = f"workers.resources.gpu: want at most {rules.most_gpus} with {framework}"
+            message = f"want resources.gpu of at most {rules.most_gpus} with framework {framework}"
             yield Rule(SPEC, cel, message, "workers")
         if rules.refused_of_datasets:
             refused = list(rules.refused_of_datasets)

@@ -61,6 +61,10 @@ REFUSED: dict[str, tuple[Document, str]] = {
         "spec.data: Invalid value: want shuffle.mode, augment, split, feed.dtypes, feed.lastBatch "
         "of each dataset left out with framework xgboost",
     ),
+    "more GPUs of a worker than Keras takes": (
+        {"framework": "tensorflow", "workers": {"resources": {"gpu": 2}}},
+        "spec.workers: Invalid value: want resources.gpu of at most 1 with framework tensorflow",
+    ),
     "a precision that Keras sets by itself": (
         {"framework": "tensorflow", "precision": "bfloat16"},
         "spec.precision: Invalid value: want it left out with framework tensorflow: a program",
