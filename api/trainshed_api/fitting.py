@@ -93,7 +93,7 @@ def _attribute(model: BaseModel, alias: str) -> str:
 
 
 def _check_batch(spec: TrainingRunSpec) -> list[Problem]:
-    has_batches = spec.train is not None and "batchSize" not in RULES[spec.framework].refused
+    has_batches = spec.train is not None and RULES[spec.framework].has_batches
     if not has_batches or spec.workers.count <= spec.batch_size:
         return []
     want = f"at least workers.count ({spec.workers.count}): each worker needs a row of every batch"

@@ -34,6 +34,11 @@ class FrameworkRules:
     most_gpus: int | None = None
     dtypes_refused: tuple[str, ...] = ()
 
+    @property
+    def has_batches(self) -> bool:
+        """Say whether a step is a batch of rows."""
+        return "batchSize" not in self.refused
+
 
 _ALL_ROWS = "every round looks at all rows"
 _CONFIG_ROUNDS = "a step is a round, and spec.config says how many there are"

@@ -53,7 +53,7 @@ def _quantity(name: str, most: str, example: str) -> Rule:
 
 
 def _without_batches() -> list[str]:
-    return [name for name, rules in FRAMEWORKS.items() if "batchSize" in rules.refused]
+    return [name for name, rules in FRAMEWORKS.items() if not rules.has_batches]
 
 
 def _is_one_of(frameworks: list[str]) -> str:

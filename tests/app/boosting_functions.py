@@ -1,6 +1,5 @@
 """Training functions of XGBoost that tests name in `spec.train`; they run in Ray's workers."""
 
-import time
 from collections.abc import Mapping
 
 import numpy as np
@@ -8,10 +7,9 @@ import xgboost
 from numpy.typing import NDArray
 
 import trainshed.boosting
-from tests.app.train_functions import die, linger
+from tests.app.train_functions import die, linger, suspend
 from trainshed.boosting.columns import MatrixColumns
 from trainshed.boosting.stopping import EarlyStopping
-from trainshed.driver.signals import Stop
 
 PARAMS: Mapping[str, object] = {
     "objective": "reg:squarederror",
@@ -20,8 +18,6 @@ PARAMS: Mapping[str, object] = {
     "subsample": 0.5,
     "colsample_bynode": 0.5,
 }
-# Set by a test in this process, for a config with `suspendAt`.
-stop: Stop | None = None
 
 
 def boost(config: dict[str, object]) -> None:
@@ -34,9 +30,7 @@ def boost(config: dict[str, object]) -> None:
     def half_error(predicted: NDArray[np.float32], rows: xgboost.DMatrix) -> tuple[str, float]:
         die(config, run.step, run.rank)
         linger(config)
-        if stop is not None and run.step >= int(str(config["suspendAt"])):
-            stop.order("Suspended", 60)
-            time.sleep(0.3)  # longer than ranks go without agreeing
+        suspend(config, run.step)
         return "halfError", float(np.abs(predicted - rows.get_label()).mean() / 2)
 
     columns = MatrixColumns("y", ("x",))

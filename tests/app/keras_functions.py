@@ -1,6 +1,5 @@
 """Training functions of Keras that tests name in `spec.train`; they run in Ray's workers."""
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +7,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 import trainshed.keras
-from tests.app.train_functions import die, linger
-from trainshed.driver.signals import Stop
-
-# Set by a test in this process, for a config with `suspendAt`.
-stop: Stop | None = None
+from tests.app.train_functions import die, linger, suspend
 
 
 def fit(config: dict[str, object]) -> None:
@@ -57,10 +52,8 @@ def stop_early(config: dict[str, object]) -> None:
         model.compile(tf.keras.optimizers.SGD(0.01), "mse")
     run.track(model)
 
-    def suspend(batch: int, logs: object = None) -> None:
-        if stop is not None and run.step >= int(str(config["suspendAt"])):
-            stop.order("Suspended", 60)
-            time.sleep(0.3)  # longer than ranks go without agreeing
+    def before_step(batch: int, logs: object = None) -> None:
+        suspend(config, run.step)
 
     def note(epoch: int, logs: object) -> None:
         with Path(str(config["notes"])).open("a", encoding="utf-8") as file:
@@ -69,7 +62,7 @@ def stop_early(config: dict[str, object]) -> None:
     callbacks = [
         tf.keras.callbacks.EarlyStopping("val_loss", min_delta=1e9, patience=3),
         tf.keras.callbacks.LearningRateScheduler(lambda _, rate: rate / 2),
-        tf.keras.callbacks.LambdaCallback(on_batch_begin=suspend, on_epoch_end=note),
+        tf.keras.callbacks.LambdaCallback(on_batch_begin=before_step, on_epoch_end=note),
     ]
     run.fit(lambda rows: ([rows["x"]], rows["y"]), scored=["valid"], callbacks=callbacks)
 

@@ -9,7 +9,7 @@ import pytest
 import xgboost
 from pydantic import JsonValue
 
-from tests.app import boosting_functions
+from tests.app import train_functions
 from tests.app.alone import train_alone
 from tests.app.builders_rows import write_rows
 from tests.app.ray_head import Head
@@ -124,7 +124,7 @@ def test_a_suspended_run_goes_on_with_the_same_trees(
 
     whole = train_alone(tmp_path / "whole", spec)
     with monkeypatch.context() as patched:
-        patched.setattr(boosting_functions, "stop", stop := Stop())
+        patched.setattr(train_functions, "stop", stop := Stop())
         suspended = train_alone(tmp_path / "suspended", spec, stop=stop)
     resumed = train_alone(tmp_path / "suspended", spec)
 

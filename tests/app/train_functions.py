@@ -13,7 +13,11 @@ from torch import nn
 from torch.nn import functional as F
 
 import trainshed
+from trainshed.driver.signals import Stop
 from trainshed.worker.current import Run
+
+# Set by a test in this process, for a config with `suspendAt`.
+stop: Stop | None = None
 
 
 def make_network(width: int = 4) -> nn.Module:
@@ -78,6 +82,13 @@ def linger(config: dict[str, object]) -> None:
     """Take longer for a step, as long as the file is not there that `hurry` names."""
     if "hurry" in config and not Path(str(config["hurry"])).exists():
         time.sleep(0.3)
+
+
+def suspend(config: dict[str, object], step: int) -> None:
+    """Order the stop that a test in this process has set, once the step `suspendAt` is there."""
+    if stop is not None and step >= int(str(config["suspendAt"])):
+        stop.order("Suspended", 60)
+        time.sleep(0.3)  # longer than ranks go without agreeing
 
 
 def _once(config: dict[str, object], key: str, step: int) -> bool:

@@ -195,7 +195,7 @@ def features(columns: Columns, categories: Categories, layout: Layout) -> NDArra
         if each.kind == "texts":
             values = categories.codes(each.name, values)
         else:
-            values = categories.known(each.name, _as_numbers(each.name, values))
+            values = categories.known(each.name, as_numbers(each.name, values))
         width = 1 if each.width is None else each.width
         flat = values.reshape(rows, -1)
         if flat.shape[1] != width:
@@ -207,7 +207,7 @@ def features(columns: Columns, categories: Categories, layout: Layout) -> NDArra
     return table
 
 
-def _as_numbers(name: str, values: Array) -> Array:
+def as_numbers(name: str, values: Array) -> Array:
     """Return values as numbers, NaN for missing ones.
 
     Raises:

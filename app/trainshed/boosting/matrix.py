@@ -20,6 +20,7 @@ from trainshed.boosting.columns import (
     Input,
     Layout,
     MatrixColumns,
+    as_numbers,
     as_texts,
     features,
     merge,
@@ -224,7 +225,7 @@ def _categories(share: Share, found: Sequence[Input], categorical: Sequence[str]
         for table in share.tables():
             for name, seen in texts.items():
                 seen.update(text for text in as_texts(table[name]) if text is not None)
-            most = {name: max(seen, _largest(table[name])) for name, seen in most.items()}
+            most = {name: max(seen, _largest(name, table[name])) for name, seen in most.items()}
     of_ranks = [
         json.loads(told)
         for told in _gather(
@@ -237,10 +238,9 @@ def _categories(share: Share, found: Sequence[Input], categorical: Sequence[str]
     )
 
 
-def _largest(codes: NDArray[np.generic]) -> float:
-    """Return the largest code; -1 where all are missing."""
-    numbers = np.asarray([-1 if code is None else code for code in codes.ravel().tolist()], float)
-    return float(np.nanmax(np.append(numbers, -1.0)))
+def _largest(name: str, codes: NDArray[np.generic]) -> float:
+    """Return the largest code of a column; -1 where all are missing."""
+    return float(np.nanmax(np.append(as_numbers(name, codes), -1.0)))
 
 
 def _gather(control: Control, text: str) -> list[str]:

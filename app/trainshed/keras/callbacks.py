@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 Memory = tuple[str, dict[str, object]]
 # Set by Keras in each callback, or its own business.
@@ -38,30 +38,12 @@ class CallbacksOfRun(tf.keras.callbacks.CallbackList):  # type: ignore[misc]  # 
         super().__init__(
             list(callbacks), add_history=True, model=model, epochs=epochs, verbose=0, steps=None
         )
-        self._logs: dict[str, float] = {}
         self.on_train_begin()
         self._fresh = [_plain(callback) for callback in self.callbacks]
         for callback, (kind, values) in zip(self.callbacks, remembered, strict=False):
             if kind == type(callback).__qualname__:
                 for name, value in values.items():
                     setattr(callback, name, value)
-
-    def keep_logs(self, logs: dict[str, float]) -> None:
-        """Take in what an epoch came to, until it is scored."""
-        self._logs = logs
-
-    def end_epoch(self, epoch: int, scores: Mapping[str, float]) -> None:
-        """Tell that an epoch is over.
-
-        Args:
-            epoch: from 0.
-            scores: of what was evaluated, as callbacks monitor them.
-        """
-        self.on_epoch_end(epoch, {**self._logs, **scores})
-
-    def end(self) -> None:
-        """Tell that the run is over."""
-        self.on_train_end(self._logs)
 
     def memory(self) -> list[Memory]:
         """Return what callbacks remember beside what they began with, by the names of classes."""

@@ -23,8 +23,3 @@ def check_model(model: object) -> None:
             f"track: got the optimizer {name} of tf.keras.optimizers.legacy, which does not go on "
             f"from a file; want tf.keras.optimizers.{name}"
         )
-
-
-def inner_optimizer(model: tf.keras.Model) -> tf.keras.optimizers.Optimizer:
-    """Return what optimizes, without what scales its losses."""
-    return getattr(model.optimizer, "inner_optimizer", model.optimizer)

@@ -100,13 +100,14 @@ class KerasRun(EpochRun):
         model.stop_training = False
         steps = Steps(model, self.strategy)
         for epoch in self.epochs():
-            self._fit_epoch(pair, dataset, epoch, steps, told, progress)
-            told.end_epoch(epoch, self._scores(pair, scored))
+            logs = self._fit_epoch(pair, dataset, epoch, steps, told, progress)
+            logs |= self._scores(pair, scored)
+            told.on_epoch_end(epoch, logs)
             # As rank 0 has it: a callback of one's own may think otherwise elsewhere.
             state.is_over = bool(self.control.from_leader(int(model.stop_training)))
             if state.is_over or epoch + 1 == self._job.epochs:
                 model.optimizer.finalize_variable_values(model.trainable_variables)
-                told.end()
+                told.on_train_end(logs)
             if state.is_over:
                 self._loop.end_epoch()
                 return
@@ -119,20 +120,20 @@ class KerasRun(EpochRun):
         steps: Steps,
         told: CallbacksOfRun,
         progress: Progress,
-    ) -> None:
-        """Train for what is left of an epoch."""
+    ) -> dict[str, float]:
+        """Train for what is left of an epoch; return what the metrics came to in it."""
         at = self._feeds.passing(dataset, "train", self._loop.position)
         with self._loop.meter.inside(WAITING):
             count = self._feeds.feed(dataset).split(at).steps
         if self._job.epochs is not None:
             self._loop.board.steps = count * self._job.epochs
         if at.first_step == count:  # stopped between its last step and its end
-            return
+            return {}
         if at.first_step == 0:  # else an earlier attempt has told them
             told.on_epoch_begin(epoch)
         with self._fed(dataset, at, pair, is_weighted=True) as fed:
             progress.rows = fed.totals.__getitem__
-            steps.epoch(fed.elements(), count - at.first_step, told)
+            return steps.epoch(fed.elements(), count - at.first_step, told)
 
     def _scores(self, pair: Pair, scored: Sequence[str]) -> dict[str, float]:
         """Evaluate datasets; return what callbacks monitor."""

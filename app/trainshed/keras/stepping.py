@@ -31,8 +31,12 @@ class Steps:
         self._strategy = strategy
         self._step = self._compiled()
 
-    def epoch(self, batches: Iterator[Element], count: int, told: CallbacksOfRun) -> None:
+    def epoch(
+        self, batches: Iterator[Element], count: int, told: CallbacksOfRun
+    ) -> dict[str, float]:
         """Train on so many batches, or until a callback ends the training. A collective.
+
+        Returns what the metrics came to.
 
         Args:
             batches: of this rank.
@@ -49,7 +53,7 @@ class Steps:
                 told.on_train_batch_end(place, logs)
                 if self._model.stop_training:
                     break
-        told.keep_logs({name: float(value) for name, value in logs.items()})
+        return {name: float(value) for name, value in logs.items()}
 
     def _compiled(self) -> Callable[[Element], Logs]:
         model, strategy = self._model, self._strategy

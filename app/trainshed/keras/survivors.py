@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from trainshed.checkpoint.model_file import KERAS
-from trainshed.keras.checks import inner_optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,7 +48,7 @@ class KerasState:
 
     def state(self) -> dict[str, object]:
         """Return what the file does not hold, or does not give back."""
-        optimizer = inner_optimizer(self._model)
+        optimizer = _inner_optimizer(self._model)
         return {
             "optimizer": type(optimizer).__name__,
             "learningRate": self._learning_rate(),
@@ -68,7 +67,7 @@ class KerasState:
             ValueError: where they are another optimizer's, whose state Keras would leave out.
         """
         assert isinstance(model, bytes)
-        mine = type(inner_optimizer(self._model)).__name__
+        mine = type(_inner_optimizer(self._model)).__name__
         if mine != state["optimizer"]:
             raise ValueError(
                 f"track: got the optimizer {mine}; want {state['optimizer']}, with which the "
@@ -92,8 +91,13 @@ class KerasState:
     def _learning_rate(self) -> float | None:
         """Return it where it is a number; a schedule follows the optimizer's steps by itself."""
         # The private name: the public one is the schedule's value of now.
-        rate = inner_optimizer(self._model)._learning_rate
+        rate = _inner_optimizer(self._model)._learning_rate
         return None if callable(rate) else float(rate.numpy())
+
+
+def _inner_optimizer(model: tf.keras.Model) -> tf.keras.optimizers.Optimizer:
+    """Return what optimizes, without what scales its losses."""
+    return getattr(model.optimizer, "inner_optimizer", model.optimizer)
 
 
 def _to_tensors(memory: Memory) -> Memory:

@@ -282,7 +282,7 @@ def _check_batch(spec: TrainingRunSpec, plans: Mapping[str, DatasetPlan]) -> Non
     plan = plans.get("train")
     if plan is None or plan.rows is None or plan.feed.last_batch == "keep":
         return
-    if "batchSize" in FRAMEWORKS[spec.framework].refused:
+    if not FRAMEWORKS[spec.framework].has_batches:
         return
     if spec.batch_size > plan.rows:
         want = f"at most the {plan.rows} rows of {plan.field}, or feed.lastBatch: keep"

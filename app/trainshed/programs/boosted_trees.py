@@ -53,7 +53,6 @@ _OURS = {"seed": "spec.seed", "random_state": "spec.seed", "device": "spec.worke
 _PLACE = re.compile(r"^\[[\d:]+\] \S+: (Check failed: .*? : )?")
 _BY_ROUNDS = ("gbtree", "dart")
 _OF_CLASSES = ("binary:", "multi:")
-DEFAULT_BINS = 256
 
 
 class BoostedTreesOptions(Options):
@@ -115,6 +114,7 @@ def train(config: dict[str, object]) -> None:
     """Grow trees on `config["features"]` to predict `config["label"]`."""
     # XGBoost is imported where it is needed: an image may have none.
     from trainshed.boosting.columns import MatrixColumns
+    from trainshed.boosting.run import DEFAULT_BINS
     from trainshed.boosting.stopping import EarlyStopping
 
     options = BoostedTreesOptions.read(config)
@@ -164,9 +164,10 @@ def check_config(config: dict[str, object]) -> None:
     for name, field in _OURS.items():
         if name in options.params:
             raise fault(f"params.{name}", options.params[name], f"it left out: {field} sets it")
-    bins = options.params.get("max_bin", DEFAULT_BINS)
-    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 2:  # noqa: PLR2004 - two sides
-        raise fault("params.max_bin", bins, "a whole number of at least 2")
+    if "max_bin" in options.params:
+        bins = options.params["max_bin"]
+        if isinstance(bins, bool) or not isinstance(bins, int) or bins < 2:  # noqa: PLR2004 - sides
+            raise fault("params.max_bin", bins, "a whole number of at least 2")
     for name, right in (
         ("tree_method", ("hist",)),
         ("booster", _BY_ROUNDS),

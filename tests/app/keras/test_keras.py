@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import JsonValue
 
+from tests.app import train_functions
 from tests.app.alone import Left, train_alone
 from tests.app.builders_rows import write_rows
 from tests.app.ray_head import Head
@@ -232,8 +233,6 @@ def alone(spec: dict[str, JsonValue]) -> dict[str, JsonValue]:
 def test_callbacks_stop_early_at_the_same_epoch_though_the_run_was_suspended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tests.app import keras_functions
-
     write_data(tmp_path)
     notes = {name: tmp_path / f"{name}.txt" for name in ("whole", "parts")}
     spec = make_spec(tmp_path, workers=1) | {
@@ -243,7 +242,7 @@ def test_callbacks_stop_early_at_the_same_epoch_though_the_run_was_suspended(
 
     def train(name: str, stop: Stop | None = None) -> Left:
         config: JsonValue = {"suspendAt": 24, "notes": str(notes[name])}
-        monkeypatch.setattr(keras_functions, "stop", stop)
+        monkeypatch.setattr(train_functions, "stop", stop)
         return train_alone(tmp_path / name, alone(spec | {"config": config}), stop=stop)
 
     whole = train("whole")
