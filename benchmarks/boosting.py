@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 ROUNDS, WORKERS = 100, 2
-ONE_PROCESS = ["benchmarks.plain.xgboost_rounds", "--threads", str(WORKERS)]
-TWO_PROCESSES = ["benchmarks.plain.xgboost_ranks", "--ranks", str(WORKERS)]
 TABLE, QUICK = rows.Shape("table", 1_000_000, 50), rows.Shape("table", 100_000, 50)
 PARAMS: dict[str, JsonValue] = {
     "objective": "reg:squarederror",
@@ -40,8 +38,8 @@ def main() -> None:
     given = options(__doc__)
     data = rows.make(QUICK if given.quick else TABLE, given.cache)
     runs: dict[str, Callable[..., Sample]] = {
-        "one": partial(plain, ONE_PROCESS, WORKERS),
-        "two": partial(plain, TWO_PROCESSES, 1),
+        "one": partial(plain, 1, WORKERS),
+        "two": partial(plain, WORKERS, 1),
         "ours": ours,
     }
     sides = {
@@ -65,12 +63,12 @@ def main() -> None:
 
 
 def plain(
-    command: list[str], threads: int, data: Path, params: dict[str, JsonValue], folder: Path
+    ranks: int, threads: int, data: Path, params: dict[str, JsonValue], folder: Path
 ) -> Sample:
     """Run a plain program and read its seconds.
 
     Args:
-        command: its module, and what it alone is told.
+        ranks: processes.
         threads: of each process. OMP_NUM_THREADS is a bound for XGBoost, whatever nthread says.
         data: its rows.
         params: of XGBoost.
@@ -78,7 +76,9 @@ def plain(
     """
     out = folder / "seconds.json"
     words = ["--data", str(data), "--out", str(out), "--params", json.dumps(params)]
-    seconds_of([PYTHON, "-m", *command, *words, "--rounds", str(ROUNDS)], threads=threads)
+    counts = ["--rounds", str(ROUNDS), "--ranks", str(ranks), "--threads", str(threads)]
+    command = [PYTHON, "-m", "benchmarks.plain.xgboost_rounds", *words, *counts]
+    seconds_of(command, threads=threads)
     return {"seconds": float(out.read_text(encoding="utf-8"))}
 
 

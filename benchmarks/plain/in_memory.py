@@ -1,6 +1,5 @@
 """The ceiling: a plain PyTorch loop over tensors that lie in memory."""
 
-import argparse
 from collections.abc import Iterator
 
 import torch
@@ -8,6 +7,7 @@ import torch
 from benchmarks.plain.clock import EpochClock
 from benchmarks.plain.files import read_rows
 from benchmarks.plain.model import build_mlp, build_optimizer, train_step
+from benchmarks.plain.options import loop_options
 
 
 def shuffled(
@@ -21,13 +21,7 @@ def shuffled(
 
 def main() -> None:
     """Train and write the times of the epochs."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--hidden", type=int, nargs="+", required=True)
-    parser.add_argument("--batch-size", type=int, required=True)
-    parser.add_argument("--epochs", type=int, required=True)
-    options = parser.parse_args()
+    options = loop_options()
     torch.manual_seed(0)
     x, y = read_rows(options.data)
     model = build_mlp(x.shape[1], options.hidden, 10)

@@ -1,22 +1,15 @@
 """The ceiling: plain Keras fits arrays that lie in memory."""
 
-import argparse
-
 import tensorflow as tf
 
 from benchmarks.plain.files import read_rows
 from benchmarks.plain.keras_model import EpochTimes, build_mlp
+from benchmarks.plain.options import loop_options
 
 
 def main() -> None:
     """Fit and write the times of the epochs."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--hidden", type=int, nargs="+", required=True)
-    parser.add_argument("--batch-size", type=int, required=True)
-    parser.add_argument("--epochs", type=int, required=True)
-    options = parser.parse_args()
+    options = loop_options()
     tf.config.threading.set_intra_op_parallelism_threads(1)
     x, y = (tensor.numpy() for tensor in read_rows(options.data))
     model = build_mlp(x.shape[1], options.hidden, 10)

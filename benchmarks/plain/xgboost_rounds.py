@@ -1,30 +1,65 @@
-"""Boosts by xgboost.train in one process and takes the seconds of the rounds."""
+"""Boosts by xgboost.train, in one process or in several that XGBoost itself brings together."""
 
 import argparse
 import json
+import multiprocessing
 import time
 from pathlib import Path
 
 import xgboost
+from xgboost import RabitTracker, collective
 
 from benchmarks.plain.files import read_rows
 
 
 def main() -> None:
-    """Read all rows, boost, and write the seconds."""
+    """Boost, and write the seconds of the rounds."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--params", type=json.loads, required=True)
     parser.add_argument("--rounds", type=int, required=True)
+    parser.add_argument("--ranks", type=int, required=True)
     parser.add_argument("--threads", type=int, required=True)
     options = parser.parse_args()
+    if options.ranks == 1:
+        boost(0, options)
+    else:
+        start_ranks(options)
+
+
+def boost(rank: int, options: argparse.Namespace) -> None:
+    """Read a share of the rows, boost, and write the seconds."""
     x, y = read_rows(options.data)
-    matrix = xgboost.QuantileDMatrix(x.numpy(), y.numpy(), nthread=options.threads)
+    mine = slice(rank * len(y) // options.ranks, (rank + 1) * len(y) // options.ranks)
+    matrix = xgboost.QuantileDMatrix(x[mine].numpy(), y[mine].numpy(), nthread=options.threads)
     params = {**options.params, "nthread": options.threads, "tree_method": "hist"}
     began = time.perf_counter()
     xgboost.train(params, matrix, options.rounds)
-    options.out.write_text(str(time.perf_counter() - began), encoding="utf-8")
+    if rank == 0:
+        options.out.write_text(str(time.perf_counter() - began), encoding="utf-8")
+
+
+def join(rank: int, options: argparse.Namespace, tracker: dict[str, str | int]) -> None:
+    """Boost as one of several ranks."""
+    with collective.CommunicatorContext(**tracker, dmlc_task_id=str(rank)):
+        boost(rank, options)
+
+
+def start_ranks(options: argparse.Namespace) -> None:
+    """Start the ranks and wait for them."""
+    tracker = RabitTracker(n_workers=options.ranks, host_ip="127.0.0.1", sortby="task")
+    tracker.start()
+    context = multiprocessing.get_context("spawn")
+    words = (options, tracker.worker_args())
+    ranks = [context.Process(target=join, args=(rank, *words)) for rank in range(options.ranks)]
+    for process in ranks:
+        process.start()
+    for process in ranks:
+        process.join()
+    tracker.wait_for()
+    if any(process.exitcode for process in ranks):
+        raise SystemExit("a rank failed")
 
 
 if __name__ == "__main__":
