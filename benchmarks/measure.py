@@ -130,11 +130,16 @@ def options(about: str | None) -> Options:
 
 
 def in_turn(
-    sides: Mapping[str, Callable[[Path], Sample]], given: Options, *, is_mirrored: bool = False
+    sides: Mapping[str, Callable[[Path], Sample]],
+    given: Options,
+    *,
+    is_mirrored: bool = False,
+    is_timed: bool = True,
 ) -> Samples:
     """Run all sides one after the other, again and again: ABAB, so that what drifts hits all.
 
     Mirrored: ABBA, for differences as small as what the first of two leaves to the second.
+    What is not timed does not wait for an idle machine.
 
     Each side gets an empty folder of its own that is removed afterwards.
     """
@@ -142,7 +147,7 @@ def in_turn(
     for repeat in range(given.repeats):
         order = list(sides.items())
         for side, run in reversed(order) if is_mirrored and repeat % 2 else order:
-            busy = 0.0 if given.quick else wait_until_idle()
+            busy = wait_until_idle() if is_timed and not given.quick else 0.0
             folder = Path(tempfile.mkdtemp(prefix="trainshed-benchmark-"))
             try:
                 sample = run(folder)

@@ -1,0 +1,110 @@
+"""What plain programs of the three frameworks score on held-out rows of a table."""
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+Rows = tuple[NDArray[np.float32], NDArray[np.generic]]
+
+
+def main() -> None:
+    """Train on `train`, and write what `valid` scores: a share of errors, or a root mean square."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--framework", required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--label", required=True)
+    parser.add_argument("--config", type=json.loads, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--epochs", type=int, required=True)
+    options = parser.parse_args()
+    train, valid = (read(options.data / name, options.label) for name in ("train", "valid"))
+    score = {"xgboost": boost, "torch": loop, "tensorflow": fit}[options.framework]
+    options.out.write_text(str(score(train, valid, options)), encoding="utf-8")
+
+
+def read(folder: Path, label: str) -> Rows:
+    """Return features (rows, features) and labels (rows,); texts become their number."""
+    rows = pq.read_table(folder).to_pandas()
+    labels = rows.pop(label)
+    if labels.dtype.kind not in "if":
+        labels = labels.astype("category").cat.codes
+    return rows.to_numpy(np.float32), labels.to_numpy()
+
+
+def boost(train: Rows, valid: Rows, options: argparse.Namespace) -> float:
+    """Return the last score of trees."""
+    import xgboost
+
+    matrix = xgboost.QuantileDMatrix(*train)
+    held = xgboost.QuantileDMatrix(*valid, ref=matrix)
+    params = {**options.config, "tree_method": "hist", "nthread": 1, "seed": options.seed}
+    scores: dict[str, dict[str, list[float]]] = {}
+    told = {"evals": [(held, "valid")], "evals_result": scores, "verbose_eval": False}
+    xgboost.train(params, matrix, options.epochs, **told)
+    return scores["valid"][options.config["eval_metric"]][-1]
+
+
+def loop(train: Rows, valid: Rows, options: argparse.Namespace) -> float:
+    """Return the score of a perceptron of PyTorch after the last epoch."""
+    import torch
+    from torch.nn import functional
+
+    torch.manual_seed(options.seed)
+    config = options.config
+    (x, y), (held_x, held_y) = (
+        [torch.from_numpy(each) for each in rows] for rows in (train, valid)
+    )
+    model = torch.nn.Sequential(
+        torch.nn.Linear(x.shape[1], 64),
+        torch.nn.ReLU(),
+        torch.nn.Linear(64, 64),
+        torch.nn.ReLU(),
+        torch.nn.Linear(64, config.get("classes", 1)),
+    )
+    optimizer = torch.optim.AdamW(model.parameters(), lr=config["learningRate"], weight_decay=0.0)
+    for _ in range(options.epochs):
+        for index in torch.split(torch.randperm(len(y)), config["batchSize"]):
+            outputs = model(x[index])
+            if "classes" in config:
+                loss = functional.cross_entropy(outputs, y[index])
+            else:
+                loss = functional.mse_loss(outputs.squeeze(1), y[index])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    with torch.no_grad():
+        outputs = model(held_x)
+    if "classes" in config:
+        return float((outputs.argmax(dim=1) != held_y).float().mean())
+    return float(functional.mse_loss(outputs.squeeze(1), held_y).sqrt())
+
+
+def fit(train: Rows, valid: Rows, options: argparse.Namespace) -> float:
+    """Return the score of a perceptron of Keras after the last epoch."""
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"  # as Ray has it
+    import tensorflow as tf
+
+    tf.keras.utils.set_random_seed(options.seed)
+    config = options.config
+    relu = {"activation": "relu"}
+    layers = [tf.keras.layers.Dense(64, **relu), tf.keras.layers.Dense(64, **relu)]
+    model = tf.keras.Sequential([*layers, tf.keras.layers.Dense(config.get("classes", 1))])
+    optimizer = tf.keras.optimizers.AdamW(config["learningRate"], 0.0)
+    if "classes" in config:
+        loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(optimizer, loss, metrics=["accuracy"])
+    else:
+        model.compile(optimizer, "mse")
+    model.fit(*train, batch_size=config["batchSize"], epochs=options.epochs, verbose=0)
+    scored = model.evaluate(*valid, verbose=0, return_dict=True)
+    return 1 - scored["accuracy"] if "classes" in config else float(scored["loss"]) ** 0.5
+
+
+if __name__ == "__main__":
+    main()
