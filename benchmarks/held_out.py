@@ -127,7 +127,7 @@ TASKS = {
             "valid.loss",
             lambda mse: mse**0.5,
             "",
-            1.5,
+            0.5,
             40,
         )
         for name, framework in (("PyTorch", "torch"), ("Keras", "tensorflow"))
