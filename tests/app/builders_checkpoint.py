@@ -16,6 +16,7 @@ from trainshed.data.order.description import Described
 def make_manifest(step: int = 10, epoch: int = 1, loss: float = 0.5) -> Manifest:
     """The manifest to be of a checkpoint that two workers write."""
     return Manifest(
+        order=checkpoint.ORDER,
         position=Position(epoch=epoch, step_in_epoch=2, step=step),
         workers=2,
         spec_hash="abc",

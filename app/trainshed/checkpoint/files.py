@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 STATE, MANIFEST = "state.pt", "manifest.json"
 FORMAT = 1
+# How steps take their rows: which rows are left of an epoch under way hangs on it. Order 1 hung on
+# the number of workers and on what a row weighed.
+ORDER = 2
 PREFIX = "checkpoint_"
 # What is under way.
 ASIDE = ".writing-"
@@ -40,16 +43,11 @@ _OURS = re.compile(PREFIX + r"\d{9,}_epoch\d{4,}(-\d+)?")
 
 
 class Position(Record):
-    """Where training stands: finished epochs, steps done of the next one, steps done in all.
-
-    `begun_by` is the number of workers that began the epoch under way, where that is another than
-    goes on with it, else 0.
-    """
+    """Where training stands: finished epochs, steps done of the next one, steps done in all."""
 
     epoch: int = 0
     step_in_epoch: int = 0
     step: int = 0
-    begun_by: int = 0
 
 
 class StoredFile(Record):
@@ -64,9 +62,11 @@ class Manifest(Record):
 
     `workers` is the number of ranks whose random state is in it, `metrics` the last known ones,
     `scored` those of these very weights, `data` what rows hang on; None: an earlier release wrote.
+    `order` is the order of the rows that steps were taken in.
     """
 
     format: int = FORMAT
+    order: int = 1
     position: Position
     workers: int
     spec_hash: str
@@ -84,7 +84,11 @@ class Manifest(Record):
 
 
 class BadCheckpointError(Exception):
-    """A checkpoint that is not whole; the message names the folder and what is missing."""
+    """A checkpoint that cannot be gone on from; the message names the folder and says why."""
+
+
+class EarlierOrderError(BadCheckpointError):
+    """A checkpoint in the middle of an epoch whose rows an earlier release put in order."""
 
 
 def folder_name(position: Position) -> str:
@@ -147,13 +151,18 @@ def verify(folder: Path, patience: Patience = READS) -> Manifest:
     """Return the manifest of a checkpoint after checking every file.
 
     Raises:
-        BadCheckpointError: when something is missing, short or altered.
+        BadCheckpointError: when something is missing, short or altered, or its order is another.
         WorldError: when the storage does not give it, which says nothing about it.
     """
     try:
         manifest = _manifest(folder, patience)
     except (OSError, ValueError) as error:
         raise _refusal(f"{folder}: no readable {MANIFEST} ({error})", error) from error
+    if manifest.order != ORDER and manifest.position.step_in_epoch:
+        raise EarlierOrderError(
+            f"{folder}: written in the middle of epoch {manifest.position.epoch + 1} by an earlier "
+            "release, whose steps had other rows"
+        )
     for name in {model_name(manifest): 0, STATE: 0} | manifest.files:
         try:
             want = manifest.files[name]

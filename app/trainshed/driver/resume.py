@@ -93,13 +93,16 @@ def choose(
         number: of the attempt; None for one that is not claimed yet.
 
     Raises:
-        SpecError: when `checkpoint.resume` names a path that is no whole checkpoint.
+        SpecError: when `checkpoint.resume` names a path that is no whole checkpoint, or all that
+            there is was written in the middle of an epoch whose steps had other rows.
     """
     wanted, folder = prepared.spec.checkpoint.resume, prepared.folder
     earlier = [] if fresh else ancestors(folder, wanted, number)
-    found, refused = _latest([folder.checkpoints(each) for each in earlier])
-    if found is None and prepared.named:
-        found = _named(prepared.named)
+    folders = [folder.checkpoints(each) for each in earlier]
+    found, refused = _latest(folders)
+    if found is None:
+        _check_order(folders, wanted)
+        found = _named(prepared.named) if prepared.named else None
     return found, refused
 
 
@@ -168,6 +171,21 @@ def keep_order(prepared: Prepared, found: Path | None) -> tuple[Prepared, Sequen
     mid_epoch = manifest.position.step_in_epoch > 0
     plans, notes = description.keep_order(prepared.plans, manifest.data, mid_epoch=mid_epoch)
     return replace(prepared, plans=plans), notes
+
+
+def _check_order(folders: Sequence[Path], wanted: str) -> None:
+    """Refuse to forget what an earlier release trained in the middle of its first epoch."""
+    for folder in checkpoint.candidates(folders):
+        try:
+            checkpoint.verify(folder)
+        except checkpoint.EarlierOrderError as error:
+            want = (
+                f"a checkpoint at an epoch's end ({error}): train on to there with that release, "
+                "or start anew by --fresh; in a cluster, delete the run and apply it again"
+            )
+            raise SpecError([Problem("spec.checkpoint.resume", wanted, want)]) from error
+        except checkpoint.BadCheckpointError:
+            continue
 
 
 def _named(path: Path) -> Path:

@@ -100,7 +100,8 @@ class Fed:
         if not self._is_weighted or self._num_ranks == 1:
             return element
         weight = batch.rows * self._num_ranks / batch.total
-        own = element[2] if len(element) == 3 else np.ones(batch.rows)  # noqa: PLR2004 - as above
+        rows = len(next(iter(batch.tensors.values())))  # one that counts for nothing is there too
+        own = element[2] if len(element) == 3 else np.ones(rows)  # noqa: PLR2004 - as above
         return (*element[:2], np.asarray(own, dtype=np.float32) * np.float32(weight))
 
 

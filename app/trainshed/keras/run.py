@@ -124,7 +124,7 @@ class KerasRun(EpochRun):
         """Train for what is left of an epoch; return what the metrics came to in it."""
         at = self._feeds.passing(dataset, "train", self._loop.position)
         with self._loop.meter.inside(WAITING):
-            count = self._feeds.feed(dataset).split(at).steps
+            count = self._feeds.feed(dataset).steps(at).count
         if self._job.epochs is not None:
             self._loop.board.steps = count * self._job.epochs
         if at.first_step == count:  # stopped between its last step and its end
@@ -162,7 +162,7 @@ class KerasRun(EpochRun):
         with loop.meter.inside(EVALUATING):
             self._share_statistics(model)
             at = self._whole(dataset)
-            steps = self._feeds.feed(dataset).split(at).steps
+            steps = self._feeds.feed(dataset).steps(at).count
             with self._fed(dataset, at, pair, is_weighted=False) as fed:
                 rows = fed.dataset(self.strategy)
                 found = model.evaluate(rows, steps=steps, return_dict=True, verbose=0)

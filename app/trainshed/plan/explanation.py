@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from trainshed.data.order.split import training_split
+from trainshed.data.order.steps import training_steps
 from trainshed.plan.memory import kept_of
 from trainshed_api.quantity import parse_cores
 
@@ -70,13 +70,14 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str
         yield f"shuffle   {plan.shuffle.mode}, other in each epoch"
     yield f"split     {'each worker its share' if plan.split else 'every worker all rows'}"
     if plan.shuffle.mode == "local":
-        yield f"shuffle   local, {plan.shuffle.buffer_size} rows a window, other in each epoch"
+        rows = plan.shuffle.buffer_size
+        yield f"shuffle   local, {rows} rows in all workers' buffers, other in each epoch"
     for function in plan.augments:
         where = "in the worker" if plan.augments_in_worker else "on the data's CPUs"
         yield f"augment   {function.use} {where}"
     if plan.rows is not None:
         last, split = plan.feed.last_batch, plan.split
-        steps = training_split(plan.rows, batch_size, num_workers, last, split).steps
+        steps = training_steps(plan.rows, batch_size, num_workers, last, split).count
         yield f"batch     {steps} steps of {batch_size} rows over {num_workers} workers"
     dtypes = dict(plan.feed.dtypes) or "as they are"
     yield f"feed      {plan.feed.prefetch_batches} batches ahead, dtypes {dtypes}"

@@ -54,7 +54,7 @@ def kept_of(plan: DatasetPlan, num_workers: int) -> Kept | None:
     in_worker = plan.cache == "workers" or (plan.loader == "torch" and mode == "global")
     worker = size.part(share) if in_worker else nothing
     if mode == "local" and not in_worker:
-        worker = size.part(min(share, WINDOWS * plan.shuffle.buffer_size / plan.rows))
+        worker = size.part(share * min(1.0, WINDOWS * plan.shuffle.buffer_size / plan.rows))
     if plan.loader == "torch":
         return Kept(plan, nothing, nothing, 0.0, worker)
     # Workers get what they keep through the object store, and a stream is sorted in it.

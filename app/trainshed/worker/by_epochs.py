@@ -14,14 +14,10 @@ class EpochRun(AnyRun):
     """One worker's side of such a run."""
 
     def announce(self) -> None:
-        """Say that training begins, and which rows are missed where an epoch is torn apart."""
-        position = self._loop.position
-        if self._feeds.misses_rows(position):
-            self.warn(
-                f"{self.world_size} workers go on in the middle of epoch {position.epoch + 1}, "
-                f"which {position.begun_by} began: of a global shuffle that streams some rows come "
-                "twice and others not at all until the next epoch"
-            )
+        """Say that training begins, where the steps of this number of workers go on."""
+        began = self._loop.saver.manifest
+        if began:
+            self._loop.position = self._feeds.gone_on(self._loop.position, began.workers)
         super().announce()
 
     def epochs(self) -> Iterator[int]:

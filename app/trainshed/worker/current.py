@@ -104,9 +104,9 @@ class Run(EpochRun):
         at = self._feeds.passing(name, "train", self._loop.position)
         steps = name == self._job.main_dataset
         with meter.inside(WAITING):
-            split = feed.split(at)
+            planned = feed.steps(at)
         if steps and self._job.epochs is not None:
-            self._loop.board.steps = split.steps * self._job.epochs
+            self._loop.board.steps = planned.count * self._job.epochs
         batches = self._brought(name, at)
         try:
             while True:

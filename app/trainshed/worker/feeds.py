@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.blocks import FedBlocks, OwnBlocks
-from trainshed.data.feed.prefetch import Prefetched
-from trainshed.data.feed.regroup import can_regroup, regrouped
 from trainshed.data.order.description import describe
-from trainshed.data.order.schedule import Kind, Pass, split_for
+from trainshed.data.order.schedule import Kind, Pass, steps_for
+from trainshed.data.order.steps import same_place
 from trainshed.data.read.columns import num_rows
 
 if TYPE_CHECKING:
@@ -17,7 +16,8 @@ if TYPE_CHECKING:
 
     from trainshed.checkpoint.files import Position
     from trainshed.coordinator.client import Client
-    from trainshed.data.feed.batches import Batch, Blocks
+    from trainshed.data.feed.batches import Batch
+    from trainshed.data.feed.prefetch import Prefetched
     from trainshed.data.order.description import Described
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.read.columns import Columns
@@ -74,18 +74,9 @@ class Feeds:
     def _fed(self, plan: DatasetPlan) -> FedBlocks:
         return FedBlocks(plan, self._coordinator.handle, self.rank)
 
-    def _readable(self, plan: DatasetPlan) -> Blocks:
-        """Return blocks of which this worker can read any."""
-        own = plan.loader == "torch" or plan.cache == "none"
-        return OwnBlocks(plan) if own else self._fed(plan)
-
     def batches(self, name: str, at: Pass, stage: Callable[[Batch], Batch]) -> Prefetched[Batch]:
         """Return this rank's batches of a pass, made ready in a thread and staged there."""
-        feed = self.feed(name)
-        if at.num_ranks == self.num_ranks:
-            return feed.batches(at, stage)
-        rest = regrouped(feed.plan, self._readable(feed.plan), at, self.rank, self.num_ranks)
-        return Prefetched(rest, feed.plan.feed.prefetch_batches, finish=stage)
+        return self.feed(name).batches(at, stage)
 
     def columns(self, name: str, kind: Kind) -> Iterator[Columns]:
         """Yield a rank's rows of a whole dataset in file order, as often as it is asked for."""
@@ -103,37 +94,41 @@ class Feeds:
         return (columns for columns in feed.columns(at) if num_rows(columns))
 
     def passing(self, name: str, kind: Kind, position: Position) -> Pass:
-        """Return the pass over a dataset in the present epoch; of those who began its steps."""
+        """Return the pass over a dataset in the present epoch."""
         steps = kind == "train" and name == self._job.main_dataset
-        begun_by = position.begun_by if steps and can_regroup(self._job.plans[name]) else 0
         return Pass(
             dataset=name,
             kind=kind,
             epoch=position.epoch,
             first_step=position.step_in_epoch if steps else 0,
-            num_ranks=begun_by or self.num_ranks,
+            num_ranks=self.num_ranks,
             batch_size=self._job.batch_size,
             seed=self._job.seed,
             group=self.group,
-            # While the last steps of an epoch train, the first rows of the next one are read; not
-            # for those who make the rest of another number of workers' epoch.
-            epochs=None if begun_by or not steps else self._job.epochs,
+            # While the last steps of an epoch train, the first rows of the next one are read.
+            epochs=self._job.epochs if steps else None,
         )
 
-    def misses_rows(self, position: Position) -> bool:
-        """Say whether the rest of an epoch cannot be made of what others left of it."""
-        name = self._job.main_dataset
-        return bool(position.begun_by and name and not can_regroup(self._job.plans[name]))
+    def gone_on(self, position: Position, before: int) -> Position:
+        """Return where the workers stand who go on from a position of so many.
 
-    def sharing(self, name: str, epoch: int, batch_size: int) -> Pass:
-        """Return a pass that gives each rank equally many rows, all ranks `batch_size` at once."""
+        Steps are the same for any number of workers, but where each of them gets all rows.
+        """
+        name = self._job.main_dataset
+        if name is None or self._job.plans[name].split:
+            return position
+        step = same_place(position.step_in_epoch, self._job.batch_size, before, self.num_ranks)
+        return position.model_copy(update={"step_in_epoch": step})
+
+    def sharing(self, name: str, epoch: int) -> Pass:
+        """Return a pass that gives each rank equally many rows."""
         return Pass(
             dataset=name,
             kind="even",
             epoch=epoch,
             first_step=0,
             num_ranks=self.num_ranks,
-            batch_size=batch_size,
+            batch_size=self._job.batch_size,
             seed=self._job.seed,
             group=self.group,
         )
@@ -147,4 +142,4 @@ class Feeds:
         if plan.rows is None:
             return None
         at = self.passing(name, "train", position)
-        return split_for(plan, at, plan.rows).steps * self._job.epochs
+        return steps_for(plan, at, plan.rows).count * self._job.epochs

@@ -65,11 +65,10 @@ class OwnLoop:
         """
         if name not in self._shards:
             feed = self._feeds.feed(name)
-            rows = feed.plan.block_rows * self._feeds.num_ranks
 
             def begin() -> Pass:
                 number = self.passes.begin(name) if self.epoch is None else self.epoch
-                return self._feeds.sharing(name, number, rows)
+                return self._feeds.sharing(name, number)
 
             def end(waited: float) -> None:
                 if self.epoch is None:

@@ -61,11 +61,7 @@ class Saver:
         """Return where training starts."""
         if self.manifest is None:
             return Position()
-        position = self.manifest.position
-        begun_by = (position.begun_by or self.manifest.workers) if position.step_in_epoch else 0
-        return position.model_copy(
-            update={"begun_by": 0 if begun_by == self.num_ranks else begun_by}
-        )
+        return self.manifest.position
 
     @property
     def num_written(self) -> int:
@@ -106,6 +102,7 @@ class Saver:
         model = self._buffers.copy(tracked.weights(), "model")
         state = self._buffers.copy({**tracked.state(), "random": states}, "state")
         manifest = Manifest(
+            order=checkpoint.ORDER,
             position=position,
             workers=self.num_ranks,
             spec_hash=self._job.spec_hash,

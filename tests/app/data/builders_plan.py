@@ -10,11 +10,11 @@ from pydantic import JsonValue
 
 from trainshed.data.order.permutation import Indices, Piece
 from trainshed.data.order.plan import DatasetPlan, Loader, plan_dataset
-from trainshed.data.order.schedule import Kind, Pass, rank_rows, shuffle_mode
+from trainshed.data.order.schedule import Kind, Pass, base_of, steps_for
 from trainshed.data.order.size import Measured, Room, WorkerNode
-from trainshed.data.read.columns import Columns, cut_rows, join
+from trainshed.data.read.columns import Columns, cut_rows, join, take_rows
 from trainshed.data.read.parquet import open_source
-from trainshed.data.read.source import augmented, first_rows, parts, read_parts, reading
+from trainshed.data.read.source import Choice, augmented, everything, parts, read_parts, reading
 from trainshed_api.data import DatasetSpec
 
 FUNCTIONS = "tests.app.data.sample_functions"
@@ -92,27 +92,26 @@ class MemoryBlocks:
         """Return the rows of each fragment."""
         return self._plan.counts
 
-    def read(self, pieces: list[Piece]) -> Iterator[Columns]:
-        """Yield the pieces' rows."""
-        for columns, _ in read_parts(reading(self._plan), parts(self._plan, pieces)):
+    def read(self, pieces: list[Piece], place: int, choice: Choice) -> Iterator[Columns]:
+        """Yield the pieces' chosen rows."""
+        for columns, _ in read_parts(reading(self._plan), parts(self._plan, pieces, place), choice):
             yield columns
 
-    def stream(self, at: Pass, pieces: list[Piece]) -> Iterator[Columns]:
+    def stream(
+        self, at: Pass, pieces: list[Piece], place: int, choice: Choice
+    ) -> Iterator[Columns]:
         """Yield the rank's rows, augmented where the feeder would."""
-        if shuffle_mode(self._plan, at) == "global":
-            ids = rank_rows(self._plan, at, int(self.counts().sum()), self._rank)
+        base = base_of(self._plan, at, self.counts())
+        if base.mixed is not None:
+            steps = steps_for(self._plan, at, base.rows)
+            ids = base.ids(steps.places(self._rank, at.first_step, steps.count))
             whole = [Piece(number, 0, int(rows)) for number, rows in enumerate(self.counts())]
+            columns = take_rows(join(list(self.read(whole, 0, everything))), ids)
         else:
-            firsts = first_rows(self.counts())
-            ids = np.concatenate(
-                [np.arange(p.start, p.stop) + firsts[p.fragment] for p in pieces]
-                or [np.empty(0, dtype=np.int64)]
-            )
-            whole = pieces
-        columns = join(list(self.read(whole)) or [{}])
-        if shuffle_mode(self._plan, at) == "global":
-            columns = {name: array[ids] for name, array in columns.items()}
-        if not self._plan.augments_in_worker and at.kind != "exact":
+            stop = place + sum(piece.rows for piece in pieces)
+            ids = base.ids(np.arange(place, stop, dtype=np.int64)[choice(place, stop)])
+            columns = join(list(self.read(pieces, place, choice)) or [{}])
+        if not self._plan.augments_in_worker and not at.in_file_order:
             columns = augmented(reading(self._plan, at.seed, at.epoch), columns, ids)
         for start in range(0, len(ids), self._table_rows):
             yield cut_rows(columns, start, start + self._table_rows)

@@ -3,7 +3,6 @@
 What Ray Data streams after a loss is here without Ray; test_feeder.py has it with.
 """
 
-from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,12 +13,16 @@ from pydantic import JsonValue
 
 from tests.app.data.builders_plan import MemoryBlocks, make_pass, make_plan, write_rows
 from trainshed.data.feed.batches import Feed
-from trainshed.data.feed.regroup import regrouped
 from trainshed.data.order.description import Described, describe, keep_order
-from trainshed.data.order.permutation import Piece
 from trainshed.data.order.plan import BLOCK_BYTES, DatasetPlan
-from trainshed.data.order.schedule import Pass, delivery, rank_pieces, rank_rows, split_for
-from trainshed.data.read.source import first_rows
+from trainshed.data.order.schedule import (
+    Pass,
+    base_of,
+    delivery,
+    first_read,
+    owners,
+    steps_for,
+)
 
 SHUFFLES: dict[str, JsonValue] = {
     "none": {"mode": "none"},
@@ -69,7 +72,7 @@ def make(begun: Begun, paths: pytest.TempPathFactory, loader: str) -> tuple[Data
     at = make_pass(
         epoch=1, num_ranks=begun.ranks, batch_size=begun.batch_size, seed=begun.seed, epochs=2
     )
-    assume(split_for(plan, at, int(plan.counts.sum())).steps > begun.done)
+    assume(steps_for(plan, at, int(plan.counts.sum())).count > begun.done)
     return plan, at
 
 
@@ -87,11 +90,6 @@ def steps_of(plan: DatasetPlan, at: Pass, rank: int) -> Steps:
     return [batch.tensors["id"].tolist() for batch in batches]
 
 
-def rows_in(plan: DatasetPlan, pieces: list[Piece]) -> list[int]:
-    firsts = first_rows(plan.counts)
-    return [int(firsts[p.fragment]) + row for p in pieces for row in range(p.start, p.stop)]
-
-
 @settings(max_examples=60)
 @given(begun=BEGUN)
 def test_the_rest_is_what_was_left(begun: Begun, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -102,28 +100,36 @@ def test_the_rest_is_what_was_left(begun: Begun, tmp_path_factory: pytest.TempPa
 
 
 @settings(max_examples=60)
-@given(begun=BEGUN)
+@given(begun=BEGUN, turn_rows=st.integers(1, 40))
 def test_what_streams_is_dealt_to_each_rank_as_it_would_read_it(
-    begun: Begun, tmp_path_factory: pytest.TempPathFactory
+    begun: Begun, turn_rows: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     plan, at = make(begun, tmp_path_factory, "ray-data")
     at = replace(at, first_step=begun.done)
-    deal = delivery(plan, at, plan.counts)
-    total = int(plan.counts.sum())
-    if begun.mode == "global":
-        streamed = [int(row) for row in np.argsort(deal.positions) if deal.positions[row] >= 0]
-        want = [rank_rows(plan, at, total, rank).tolist() for rank in range(begun.ranks)]
+    base = base_of(plan, at, plan.counts)
+    deal = delivery(plan, at, base, turn_rows)
+    steps = deal.steps
+    if deal.places is not None:
+        streamed = [int(row) for row in np.argsort(deal.places) if deal.places[row] >= 0]
     else:
-        streamed = rows_in(plan, deal.pieces)
-        pieces = [rank_pieces(plan, at, plan.counts, rank) for rank in range(begun.ranks)]
-        want = [rows_in(plan, mine) for mine in pieces]
+        streamed = []
+        for turn in deal.turns:
+            start, stop = steps.start(turn.first), steps.start(turn.stop)
+            for rank in owners(steps):
+                if turn.first < steps.full or rank not in steps.borrowers:
+                    places = np.arange(start, stop)[steps.within(rank, start, stop)]
+                    streamed += base.ids(places).tolist()
 
     dealt: Steps = [[] for _ in range(begun.ranks)]
     stream = iter(streamed)
-    for rank, rows in deal.turns:
-        dealt[rank] += [next(stream) for _ in range(rows)]
-    assert dealt == want
+    for ranks, rows in deal.dealt:
+        taken = [next(stream) for _ in range(rows)]
+        for rank in ranks:
+            dealt[rank] += taken
     assert list(stream) == []
+    first = first_read(plan, at, steps)
+    for rank in range(begun.ranks):
+        assert dealt[rank] == base.ids(steps.places(rank, first, steps.count)).tolist()
 
 
 @settings(max_examples=60)
@@ -149,14 +155,30 @@ def test_rows_that_weigh_something_else_now_are_the_same_rows_in_the_same_steps(
 def test_another_number_of_workers_makes_the_same_steps(
     begun: Begun, now: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    plan, at = make(begun, tmp_path_factory, "torch")
-    whole = zip(*(steps_of(plan, at, rank) for rank in range(begun.ranks)), strict=True)
-    want = [Counter(row for rows in step for row in rows) for step in whole][begun.done :]
-    while want and want[-1].total() < now:  # a last step that is too small for all of them
-        want.pop()
+    plan, at = make(begun, tmp_path_factory, "ray-data")
+    rest = replace(at, first_step=begun.done, num_ranks=now)
 
-    rest = replace(at, first_step=begun.done)
-    blocks = [MemoryBlocks(plan, rank) for rank in range(now)]
-    ranks = [list(regrouped(plan, blocks[rank], rest, rank, now)) for rank in range(now)]
-    made = [[batch.tensors["id"].tolist() for batch in step] for step in zip(*ranks, strict=True)]
-    assert [Counter(row for rows in step for row in rows) for step in made] == want
+    assert counting(plan, rest) == counting(plan, at)[begun.done :]
+
+
+@settings(max_examples=60)
+@given(begun=BEGUN)
+def test_a_rank_without_a_row_in_the_last_step_gets_one_that_counts_for_nothing(
+    begun: Begun, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    plan, at = make(begun, tmp_path_factory, "ray-data")
+    batches = [
+        list(Feed(plan, MemoryBlocks(plan, rank), rank).batches(at)) for rank in range(begun.ranks)
+    ]
+    for step in zip(*batches, strict=True):
+        assert sum(batch.rows for batch in step) == step[0].total
+        assert all(len(batch.tensors["id"]) == max(1, batch.rows) for batch in step)
+
+
+def counting(plan: DatasetPlan, at: Pass) -> Steps:
+    """Return the rows that count in each step, of all ranks one after the other."""
+    ranks = [Feed(plan, MemoryBlocks(plan, rank), rank).batches(at) for rank in range(at.num_ranks)]
+    return [
+        [row for batch in step for row in batch.tensors["id"].tolist()[: batch.rows]]
+        for step in zip(*ranks, strict=True)
+    ]

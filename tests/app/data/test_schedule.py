@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.app.builders_rows import write_rows
 from tests.app.data.builders_plan import make_pass, make_plan
-from trainshed.data.order.schedule import delivery, is_split, rank_pieces, split_for
+from trainshed.data.order.schedule import base_of, delivery, steps_for
 
 ROWS, RANKS = 50, 3
 
@@ -20,11 +19,10 @@ def test_an_evaluation_delivers_every_row_once_however_training_is_split(
     plan = make_plan(write_rows(tmp_path, ROWS), split=is_split_in_training, cache="none")
     at = make_pass("exact", num_ranks=RANKS)
 
-    deal = delivery(plan, at, plan.counts)
+    deal = delivery(plan, at, base_of(plan, at, plan.counts), 20)
 
-    assert is_split(plan, at)
-    assert {rank for rank, _ in deal.turns} == set(range(RANKS))
-    assert sum(rows for _, rows in deal.turns) == sum(piece.rows for piece in deal.pieces) == ROWS
+    assert {tuple(ranks) for ranks, _ in deal.dealt} == {(rank,) for rank in range(RANKS)}
+    assert sum(rows for _, rows in deal.dealt) == ROWS
 
 
 @pytest.mark.parametrize("is_split_in_training", [True, False])
@@ -36,11 +34,7 @@ def test_a_whole_pass_gives_every_rank_all_rows_in_file_order(
     )
     at = make_pass("whole", num_ranks=RANKS)
 
-    assert not is_split(plan, at)
-    assert sum(rows for _, rows in delivery(plan, at, plan.counts).turns) == ROWS
-    assert int(split_for(plan, at, ROWS).sizes(2).sum()) == ROWS
+    base, steps = base_of(plan, at, plan.counts), steps_for(plan, at, ROWS)
+    assert sum(rows for _, rows in delivery(plan, at, base, 20).dealt) == ROWS
     for rank in range(RANKS):
-        pieces = rank_pieces(plan, at, plan.counts, rank)
-        order = [(piece.fragment, piece.start) for piece in pieces]
-        assert order == sorted(order)
-        assert np.sum([piece.rows for piece in pieces]) == ROWS
+        assert base.ids(steps.places(rank, 0, steps.count)).tolist() == list(range(ROWS))

@@ -363,7 +363,7 @@ def test_data_that_were_copied_go_on_in_the_order_that_they_had(tmp_path: Path) 
     going_on, notes = resume.keep_order(there, found)
 
     assert not notes
-    assert going_on.plans["train"].kept == Kept(begun.plans["train"].block_rows, None, True)
+    assert going_on.plans["train"].kept == Kept(None, True)
 
 
 @pytest.mark.parametrize("wrote", ["an earlier release", "the function", "nobody"])
@@ -380,3 +380,46 @@ def test_where_nothing_is_known_of_the_data_a_run_goes_on(tmp_path: Path, wrote:
         found.mkdir()
 
     assert resume.keep_order(prepared, found) == (prepared, ())
+
+
+# ------------------------------------------------------- an earlier release's order of rows
+
+
+def make_earlier(folder: Path, *, step_in_epoch: int) -> Path:
+    """Write what a release before wrote, which said nothing of an order."""
+    file = folder / checkpoint.MANIFEST
+    manifest = json.loads(file.read_text())
+    del manifest["order"]
+    manifest["position"] |= {"stepInEpoch": step_in_epoch, "begunBy": 3}
+    file.write_text(json.dumps(manifest))
+    return folder
+
+
+def test_of_an_earlier_release_the_newest_at_an_epochs_end_is_taken_and_that_is_said(
+    tmp_path: Path,
+) -> None:
+    prepared = make_prepared(tmp_path)
+    attempt = make_attempt(prepared, tmp_path)
+    ended = make_earlier(write_checkpoint(attempt, step=10), step_in_epoch=0)
+    make_earlier(write_checkpoint(attempt, step=14), step_in_epoch=4)
+
+    found, refused = resume.choose(prepared, fresh=False)
+
+    assert found == ended
+    (said,) = refused
+    assert "taking the one before" in said
+    assert "in the middle of epoch 2 by an earlier release, whose steps had other rows" in said
+
+
+def test_of_an_earlier_release_the_middle_of_an_epoch_alone_is_refused(tmp_path: Path) -> None:
+    prepared = make_prepared(tmp_path)
+    folder = write_checkpoint(make_attempt(prepared, tmp_path), step=4)
+    make_earlier(folder, step_in_epoch=4)
+
+    with pytest.raises(SpecError) as caught:
+        resume.choose(prepared, fresh=False)
+
+    said = str(caught.value)
+    assert said.startswith("spec.checkpoint.resume: got latest, want a checkpoint at an epoch")
+    assert "--fresh" in said
+    assert resume.choose(prepared, fresh=True) == (None, [])

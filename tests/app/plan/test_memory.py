@@ -120,7 +120,7 @@ def test_nodes_that_are_still_to_come_are_not_counted_on(home: Path) -> None:
 REFUSED: dict[str, tuple[dict[str, JsonValue], str]] = {
     "windows of a local shuffle": (
         {"shuffle": {"mode": "local", "bufferSize": 400}, "cache": "none"},
-        "spec.data.datasets.train.shuffle.bufferSize: got 400, want less: about 1.4 MB a worker x "
+        "spec.data.datasets.train.shuffle.bufferSize: got 400, want less: about 1.1 MB a worker x "
         "2 workers on a node, which has 2.0 MB (dataset train)",
     ),
     "a share in each worker": (
@@ -185,16 +185,6 @@ def test_rows_of_many_places_tell_the_size_and_how_sure_it_is(home: Path) -> Non
     assert (plan.size.least, plan.size.most) == (20 * 1000, 776 * 1000)
     assert plan.size.likely == pytest.approx(398 * 1000)
     assert "about 0.4 MB (0.0 MB to 0.7 MB) in all" in "\n".join(explain_lines(run))
-
-
-def test_the_order_of_rows_hangs_on_the_first_ones_alone(home: Path) -> None:
-    plain = prepared(home, [LARGE, GPU], path="narrow")
-    grown = prepared(
-        home, [LARGE, GPU], path="narrow", transforms=[{"use": f"{FUNCTIONS}:growing"}]
-    )
-
-    # Or a run that goes on under another release would have other blocks.
-    assert grown.plans["train"].block_rows == plain.plans["train"].block_rows
 
 
 def test_a_filter_that_drops_rows_further_on_is_found_before_the_start(home: Path) -> None:

@@ -40,12 +40,21 @@ def test_nothing_is_begun_ahead_of_an_evaluation(feeds: Feeds) -> None:
     assert feeds.passing("train", "exact", Position()).following is None
 
 
-def test_the_rest_of_another_number_of_workers_epoch_is_followed_by_none_of_theirs(
-    feeds: Feeds,
-) -> None:
-    rest = feeds.passing("train", "train", Position(step_in_epoch=2, step=2, begun_by=1))
+def test_steps_are_the_same_for_any_number_of_workers(feeds: Feeds) -> None:
+    position = Position(step_in_epoch=5, step=5)
 
-    assert (rest.num_ranks, rest.following) == (1, None)
+    assert feeds.gone_on(position, before=3) == position
+
+
+def test_where_each_worker_gets_all_rows_fewer_go_on_at_the_step_before(feeds: Feeds) -> None:
+    plans = {name: replace(plan, split=False) for name, plan in feeds._job.plans.items()}
+    whole = replace(feeds._job, plans=plans, batch_size=12)
+    two = Feeds(whole, NO_COORDINATOR, 0, num_ranks=2, group=3)
+
+    # Three workers had 4 rows in a step each, two have 6: the rows from the 18th on are left.
+    gone_on = two.gone_on(Position(step_in_epoch=5, step=11), before=3)
+
+    assert gone_on == Position(step_in_epoch=3, step=11)
 
 
 def test_nothing_is_begun_ahead_where_nobody_knows_how_many_epochs_there_are(feeds: Feeds) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -12,24 +13,25 @@ import torch
 from trainshed.data.feed.prefetch import Prefetched
 from trainshed.data.feed.rows import Rows
 from trainshed.data.feed.tables import recut, shuffled
-from trainshed.data.order.permutation import Indices, Piece, cut, local_order, window_order
+from trainshed.data.order.base import Base
 from trainshed.data.order.schedule import (
     Pass,
-    rank_pieces,
-    rank_rows,
+    base_of,
+    first_read,
     shuffle_mode,
-    split_for,
-    window_skip,
+    steps_for,
+    windows_of,
 )
 from trainshed.data.read.columns import Columns, num_rows
 from trainshed.data.read.errors import DataError
-from trainshed.data.read.source import Table, augmented, piece_ids, reading
+from trainshed.data.read.source import Choice, Table, augmented, everything, reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from trainshed.data.order.permutation import Indices, Piece
     from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.order.split import Split
+    from trainshed.data.order.steps import Steps
 
 # Rows that a window gives out at once where batches are smaller.
 LEAST_CHUNK_ROWS = 256
@@ -42,12 +44,20 @@ class Blocks(Protocol):
         """Return the rows of each fragment, shape (fragments,)."""
         ...
 
-    def read(self, pieces: list[Piece]) -> Iterator[Columns]:
-        """Yield the pieces' rows as the transforms left them, in tables of any size."""
+    def read(self, pieces: list[Piece], place: int, choice: Choice) -> Iterator[Columns]:
+        """Yield the pieces' chosen rows as the transforms left them, in tables of any size.
+
+        The first one's rows begin at `place` for the choice.
+        """
         ...
 
-    def stream(self, at: Pass, pieces: list[Piece]) -> Iterator[Columns]:
-        """Yield the rank's rows of a pass, augmented already unless the plan says in the worker."""
+    def stream(
+        self, at: Pass, pieces: list[Piece], place: int, choice: Choice
+    ) -> Iterator[Columns]:
+        """Yield the rank's rows of a pass, augmented already unless the plan says in the worker.
+
+        Where the feeder sends them pieces and choice are its own.
+        """
         ...
 
 
@@ -57,7 +67,7 @@ class Batch:
 
     Args:
         tensors: by column; the first axis is the row. They lie on the CPU until they are carried.
-        rows: of this rank.
+        rows: of this rank that count; 0 where training lends it one that counts for another.
         total: of all ranks in this step.
     """
 
@@ -94,21 +104,21 @@ class Feed:
         """Return the rows of each fragment where somebody asked for them already."""
         return self._counts
 
-    def split(self, at: Pass) -> Split:
+    def steps(self, at: Pass) -> Steps:
         """Return the steps of a pass.
 
         Raises:
             DataError: when there are too few rows for one step of training.
         """
         rows = int(self.counts().sum())
-        split = split_for(self.plan, at, rows)
-        if at.kind == "train" and not split.steps:
+        steps = steps_for(self.plan, at, rows)
+        if at.kind == "train" and not steps.count:
             raise DataError(
                 f"{self.plan.field}: {rows} rows after the transforms are too few for one step of "
                 f"{at.batch_size} rows over {at.num_ranks} workers: use a smaller spec.batchSize, "
                 "or feed.lastBatch: keep"
             )
-        return split
+        return steps
 
     def batches(
         self, at: Pass, stage: Callable[[Batch], Batch] = lambda batch: batch
@@ -120,9 +130,16 @@ class Feed:
         depth = self.plan.feed.prefetch_batches
         return Prefetched(self._batches(self._numbered(at)), depth, finish=stage)
 
-    def columns(self, at: Pass) -> Iterator[Columns]:
-        """Yield the columns of each step from `at.first_step` to the end of the pass."""
-        for columns, _ in self._tables(self._numbered(at)):
+    def columns(self, at: Pass, table_rows: int = 1) -> Iterator[Columns]:
+        """Yield the columns of the steps from `at.first_step` to the end of the pass.
+
+        table_rows: in tables of the next few steps that have so many rows.
+        """
+        numbered = self._numbered(at)
+        sizes = self.steps(at).sizes(self._rank)[at.first_step :]
+        span = max(1, -(-table_rows // max(1, *sizes[:1].tolist(), 1)))
+        grouped = np.add.reduceat(sizes, np.arange(0, len(sizes), span)) if len(sizes) else sizes
+        for columns, _ in self._tables(numbered, grouped):
             yield columns
 
     def _numbered(self, at: Pass) -> Pass:
@@ -131,13 +148,15 @@ class Feed:
         return replace(at, again=self._made[at] - 1)
 
     def _batches(self, at: Pass) -> Iterator[Batch]:
-        split, dtypes = self.split(at), torch_types(self.plan.feed.dtypes)
-        for step, (columns, ids) in enumerate(self._tables(at), start=at.first_step):
+        steps, dtypes = self.steps(at), torch_types(self.plan.feed.dtypes)
+        counting = steps.counting(self._rank).tolist()
+        tables = self._tables(at, steps.sizes(self._rank)[at.first_step :])
+        for step, (columns, _) in enumerate(tables, start=at.first_step):
             tensors = to_tensors(columns, dtypes, self.plan.field)
-            yield Batch(tensors, len(ids), split.total(step))
+            yield Batch(tensors, counting[step], steps.total(step))
 
-    def _tables(self, at: Pass) -> Iterator[Table]:
-        sizes = self.split(at).sizes(self._rank)[at.first_step :]
+    def _tables(self, at: Pass, sizes: Indices) -> Iterator[Table]:
+        """Yield what is left of a pass in tables of these sizes."""
         tables = (
             self._from_memory(at, sizes) if self._in_memory(at) else recut(self._stream(at), sizes)
         )
@@ -157,71 +176,79 @@ class Feed:
         return self.plan.cache == "objects" or self.plan.loader == "torch"
 
     def _from_memory(self, at: Pass, sizes: Indices) -> Iterator[Table]:
-        mode = shuffle_mode(self.plan, at)
-        if mode == "global":
-            total = int(self.counts().sum())
-            rows, order = self._all_rows(), rank_rows(self.plan, at, total, self._rank)
+        steps = self.steps(at)
+        if shuffle_mode(self.plan, at) == "global":
+            rows, base = self._all_rows(), base_of(self.plan, at, self.counts())
+            order = base.ids(steps.places(self._rank, at.first_step, steps.count))
         else:
-            rows, order = self._own_rows(at), self._own_order(at, mode)
+            rows, order = self._own_rows(at, steps), self._own_order(at, steps)
         ends = np.cumsum(sizes)
         for start, stop in zip((ends - sizes).tolist(), ends.tolist(), strict=True):
             wanted = order[start:stop]
             yield rows.take(wanted), rows.ids[wanted]
 
-    def _own_order(self, at: Pass, mode: str) -> Indices:
+    def _own_order(self, at: Pass, steps: Steps) -> Indices:
         """Return what is left of this rank's order in its own rows, shape (rows left,)."""
-        split = self.split(at)
-        rows, done = split.rank_rows(self._rank), split.rank_rows(self._rank, at.first_step)
-        if mode == "local":
-            window = self.plan.shuffle.buffer_size
-            return local_order(rows, window, at.seed, at.epoch, self._rank)[done:]
-        return np.arange(done, rows, dtype=np.int64)
+        windows = windows_of(self.plan, at, steps)
+        done, rows = (steps.rows_in(self._rank, 0, stop) for stop in (at.first_step, steps.count))
+        if windows is None:
+            return np.arange(done, rows, dtype=np.int64)
+        begin = steps.rows_in(self._rank, 0, windows.first(at.first_step))
+        parts = []
+        for number in windows.numbers(at.first_step):
+            parts.append(begin + windows.order(number, self._rank))
+            begin += len(parts[-1])
+        order = np.concatenate([*parts, np.empty(0, dtype=np.int64)])
+        return order[len(order) - (rows - done) :]
 
-    def _own_rows(self, at: Pass) -> Rows:
+    def _own_rows(self, at: Pass, steps: Steps) -> Rows:
         key = (at.kind, at.batch_size)
         if key not in self._kept:
-            spans = self.split(at).rank_spans(self._rank)
-            self._kept[key] = self._load(spans).compact()
+            chosen = partial(steps.within, self._rank)
+            places = steps.places(self._rank, 0, steps.count)
+            self._kept[key] = self._load(steps.rows, chosen, places).compact()
         return self._kept[key]
 
     def _all_rows(self) -> Rows:
         key = ("all", 0)
         if key not in self._kept:
-            self._kept[key] = self._load(np.asarray([[0, self.counts().sum()]]))
+            rows = int(self.counts().sum())
+            self._kept[key] = self._load(rows, everything, np.arange(rows, dtype=np.int64))
         return self._kept[key]
 
-    def _load(self, spans: Indices) -> Rows:
+    def _load(self, rows: int, choice: Choice, places: Indices) -> Rows:
+        """Return chosen ones of the first rows in the order of the files."""
         counts = self.counts()
-        pieces = cut(np.arange(len(counts), dtype=np.int64), counts, spans)
-        return Rows(list(self._blocks.read(pieces)), piece_ids(pieces, counts))
+        base = Base(np.arange(len(counts), dtype=np.int64), counts)
+        return Rows(list(self._blocks.read(base.pieces(0, rows), 0, choice)), base.ids(places))
 
     def _stream(self, at: Pass) -> Iterator[Table]:
         """Yield the tables of a stream, shuffled in windows where the plan says so."""
-        tables = self._as_it_comes(at)
-        if shuffle_mode(self.plan, at) != "local":
+        steps = self.steps(at)
+        tables, windows = self._as_it_comes(at, steps), windows_of(self.plan, at, steps)
+        if windows is None:
             return tables
-        split, window = self.split(at), self.plan.shuffle.buffer_size
-        first = split.rank_rows(self._rank, at.first_step) // window
+        numbers = windows.numbers(at.first_step)
+        skip = steps.rows_in(self._rank, windows.first(at.first_step), at.first_step)
+        chunk = max(LEAST_CHUNK_ROWS, *steps.sizes(self._rank)[:1].tolist())
+        sizes = np.asarray([windows.rows(number, self._rank) for number in numbers], dtype=np.int64)
 
-        def order(number: int, rows: int) -> Indices:
-            return window_order(first + number, rows, at.seed, at.epoch, self._rank)
+        def order(place: int) -> Indices:
+            return windows.order(numbers[place], self._rank)
 
-        skip = window_skip(self.plan, at, split, self._rank)
-        chunk = max(LEAST_CHUNK_ROWS, *split.sizes(self._rank)[:1].tolist())
-        return shuffled(tables, window, order, skip, chunk)
+        return shuffled(tables, sizes, order, skip, chunk)
 
-    def _as_it_comes(self, at: Pass) -> Iterator[Table]:
-        if shuffle_mode(self.plan, at) == "global":
-            pieces: list[Piece] = []
-            ids = rank_rows(self.plan, at, int(self.counts().sum()), self._rank)
-        else:
-            pieces = rank_pieces(self.plan, at, self.counts(), self._rank)
-            ids = piece_ids(pieces, self.counts())
-        place = 0
-        for columns in self._blocks.stream(at, pieces):
+    def _as_it_comes(self, at: Pass, steps: Steps) -> Iterator[Table]:
+        base = base_of(self.plan, at, self.counts())
+        first = first_read(self.plan, at, steps)
+        places = steps.places(self._rank, first, steps.count)
+        start = steps.start(first)
+        pieces = [] if base.mixed is not None else base.pieces(start, steps.rows)
+        done = 0
+        for columns in self._blocks.stream(at, pieces, start, partial(steps.within, self._rank)):
             rows = num_rows(columns)
-            yield columns, ids[place : place + rows]
-            place += rows
+            yield columns, base.ids(places[done : done + rows])
+            done += rows
 
 
 def torch_types(names: Mapping[str, str]) -> dict[str, torch.dtype]:

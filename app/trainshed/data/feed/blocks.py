@@ -9,9 +9,9 @@ import torch.utils.data
 from ray.exceptions import ObjectLostError, RayTaskError
 
 from trainshed.data.feed.datasets import from_block
-from trainshed.data.read.columns import Columns, cut_rows
+from trainshed.data.read.columns import Columns, cut_rows, take_rows
 from trainshed.data.read.errors import DataError, FunctionError, RemoteTracebackError
-from trainshed.data.read.source import Part, Reading, parts, read_parts, reading
+from trainshed.data.read.source import Choice, Part, Reading, parts, read_parts, reading
 from trainshed.faults import WorldError
 
 if TYPE_CHECKING:
@@ -55,18 +55,19 @@ class FedBlocks:
         """Return the rows of each fragment, shape (fragments,)."""
         return self._plan.counts if self._plan.cache == "none" else self._cache().counts
 
-    def read(self, pieces: list[Piece]) -> Iterator[Columns]:
-        """Yield the pieces' rows from the cache."""
-        last, columns = -1, Columns()
+    def read(self, pieces: list[Piece], place: int, choice: Choice) -> Iterator[Columns]:
+        """Yield the pieces' chosen rows from the cache."""
         for piece in pieces:
-            if piece.fragment != last:
-                last, columns = piece.fragment, self._block(piece.fragment)
-            yield cut_rows(columns, piece.start, piece.stop)
+            rows = cut_rows(self._block(piece.fragment), piece.start, piece.stop)
+            yield take_rows(rows, choice(place, place + piece.rows))
+            place += piece.rows
 
-    def stream(self, at: Pass, pieces: list[Piece]) -> Iterator[Columns]:
+    def stream(
+        self, at: Pass, pieces: list[Piece], place: int, choice: Choice
+    ) -> Iterator[Columns]:
         """Yield the rank's rows of a pass, augmented."""
         if self._plan.cache == "objects" and (not self._plan.augments or at.in_file_order):
-            yield from self.read(pieces)
+            yield from self.read(pieces, place, choice)
             return
         coming = self._remote_take(at, self._rank)
         while (taken := _answer(coming)) is not None:
@@ -107,12 +108,13 @@ def _answer(coming: ray.ObjectRef[Answer]) -> Answer:
 
 
 class _Parts(torch.utils.data.IterableDataset[Columns]):
-    def __init__(self, how: Reading, wanted: Sequence[Part]) -> None:
+    def __init__(self, how: Reading, wanted: Sequence[Part], choice: Choice) -> None:
         self._how = how
         self._wanted = wanted
+        self._choice = choice
 
     def __iter__(self) -> Iterator[Columns]:
-        for columns, _ in read_parts(self._how, self._wanted):
+        for columns, _ in read_parts(self._how, self._wanted, self._choice):
             yield columns
 
 
@@ -126,9 +128,9 @@ class OwnBlocks:
         """Return the rows of each fragment, shape (fragments,)."""
         return self._plan.counts
 
-    def read(self, pieces: list[Piece]) -> Iterator[Columns]:
-        """Yield the pieces' rows, read and transformed in this process."""
-        wanted = _Parts(reading(self._plan), parts(self._plan, pieces))
+    def read(self, pieces: list[Piece], place: int, choice: Choice) -> Iterator[Columns]:
+        """Yield the pieces' chosen rows, read and transformed in this process."""
+        wanted = _Parts(reading(self._plan), parts(self._plan, pieces, place), choice)
         # A whole table is one item: torch's collation row by row costs more than the reading.
         # It draws a seed for workers that it does not have, in this thread and at any time: from
         # torch's own generator that would change what dropout does, each time differently.
@@ -136,9 +138,15 @@ class OwnBlocks:
             wanted, batch_size=None, collate_fn=_as_it_is, generator=torch.Generator()
         )
 
-    def stream(self, at: Pass, pieces: list[Piece]) -> Iterator[Columns]:  # noqa: ARG002
-        """Yield the rank's rows of a pass; augmentation comes later, in this process too."""
-        yield from self.read(pieces)
+    def stream(
+        self,
+        at: Pass,  # noqa: ARG002 - augmentation comes later, in this process too
+        pieces: list[Piece],
+        place: int,
+        choice: Choice,
+    ) -> Iterator[Columns]:
+        """Yield the rank's rows of a pass."""
+        yield from self.read(pieces, place, choice)
 
 
 def _as_it_is(item: Item) -> Item:

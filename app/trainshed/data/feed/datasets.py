@@ -10,15 +10,17 @@ import ray
 from ray.data import Dataset
 from ray.data.block import BlockAccessor
 
-from trainshed.data.order.permutation import Indices, Piece, cut
+from trainshed.data.feed.tables import recut
+from trainshed.data.order.permutation import Indices, Piece, cut, first_rows
+from trainshed.data.order.schedule import owners
 from trainshed.data.read.apply import transform
-from trainshed.data.read.columns import Columns, cut_rows, join
+from trainshed.data.read.columns import Columns, cut_rows, join, num_rows, take_rows
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.source import (
     Part,
     Reading,
+    Table,
     augmented,
-    first_rows,
     parts,
     read_parts,
     read_whole,
@@ -28,13 +30,16 @@ from trainshed.functions import find
 from trainshed.ray_seams.execution import Task, block_by_block, dataset_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ray.data.block import Block
 
+    from trainshed.data.order.base import Base
     from trainshed.data.order.files import Fragment
     from trainshed.data.order.function import Function
     from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.order.schedule import Delivery, Turn
+    from trainshed.data.order.steps import Steps
 
 # Column that carries a row's place through a global shuffle.
 POSITION = "__trainshed_position__"
@@ -56,47 +61,77 @@ def fragments_dataset(plan: DatasetPlan) -> Dataset:
 
 
 def streamed_dataset(
-    plan: DatasetPlan, how: Reading, pieces: Sequence[Piece], cpus: int
+    plan: DatasetPlan, how: Reading, base: Base, deal: Delivery, cpus: int
 ) -> Dataset:
-    """Return a Ray dataset of pieces in their order, transformed and augmented, block by block."""
-    tasks = [
-        Task(functools.partial(_blocks, how, parts(plan, group)), sum(p.rows for p in group))
-        for group in _grouped(plan, pieces, cpus)
-    ]
-    return block_by_block(_dataset(plan, tasks), plan.block_rows * plan.row_bytes, cpus)
+    """Return a Ray dataset of what is dealt, read, transformed and augmented, block by block."""
+
+    def tables(start: int, stop: int) -> Callable[[], Iterator[Table]]:
+        return functools.partial(read_parts, how, parts(plan, base.pieces(start, stop)))
+
+    return _dealt_dataset(plan, deal, tables, cpus)
 
 
-def cached_dataset(
+def cached_dataset(  # noqa: PLR0913, PLR0917 - what a pass over kept blocks is made of
     plan: DatasetPlan,
     how: Reading,
     blocks: Sequence[ray.ObjectRef[Block]],
-    counts: Indices,
-    pieces: Sequence[Piece],
+    base: Base,
+    deal: Delivery,
+    cpus: int,
 ) -> Dataset:
-    """Return a Ray dataset of pieces of cached blocks in their order, augmented."""
-    firsts = first_rows(counts)
-    tasks = [
-        Task(
-            functools.partial(
-                _cached_block, how, [blocks[piece.fragment]], piece, int(firsts[piece.fragment])
-            ),
-            piece.rows,
-        )
-        for piece in pieces
-    ]
-    return _dataset(plan, tasks)
+    """Return a Ray dataset of what is dealt of cached blocks, augmented."""
+    firsts = first_rows(base.counts)
+
+    def tables(start: int, stop: int) -> Callable[[], Iterator[Table]]:
+        wanted = [
+            ([blocks[piece.fragment]], piece, int(firsts[piece.fragment]))
+            for piece in base.pieces(start, stop)
+        ]
+        return functools.partial(_cached_tables, how, wanted)
+
+    return _dealt_dataset(plan, deal, tables, cpus)
 
 
-def sorted_dataset(plan: DatasetPlan, how: Reading, positions: Indices) -> Dataset:
-    """Return a Ray dataset of all rows in the order of their positions, without those at -1.
+def turn_rows(plan: DatasetPlan, rows: int, num_ranks: int, cpus: int) -> float:
+    """Return the most rows of a turn: blocks of a good size for each rank, enough for all CPUs."""
+    return min(num_ranks * plan.block_rows, task_rows(plan, rows, cpus))
+
+
+def task_rows(plan: DatasetPlan, rows: int, cpus: int) -> float:
+    """Return the most rows of a task of more than one turn: enough work, and for all CPUs."""
+    return min(TASK_BYTES / plan.row_bytes, rows / (2 * cpus))
+
+
+def _dealt_dataset(
+    plan: DatasetPlan,
+    deal: Delivery,
+    tables: Callable[[int, int], Callable[[], Iterator[Table]]],
+    cpus: int,
+) -> Dataset:
+    """Return a Ray dataset of tasks that each put out a few turns, rank by rank.
+
+    tables: (start, stop) of the order -> what yields the tables of these rows.
+    """
+    steps, tasks = deal.steps, []
+    rows = sum(steps.start(turn.stop) - steps.start(turn.first) for turn in deal.turns)
+    for turns in _grouped(deal, task_rows(plan, rows, cpus)):
+        start, stop = steps.start(turns[0].first), steps.start(turns[-1].stop)
+        make = functools.partial(_dealt_blocks, tables(start, stop), steps, turns)
+        tasks.append(Task(make, stop - start))
+    widest = max((count for _, count in deal.dealt), default=1)
+    return block_by_block(_dataset(plan, tasks), widest * plan.row_bytes, cpus)
+
+
+def sorted_dataset(plan: DatasetPlan, how: Reading, places: Indices) -> Dataset:
+    """Return a Ray dataset of all rows in the order of their places, without those at -1.
 
     Args:
         plan: of the dataset.
         how: its rows are read.
-        positions: (rows,) place of each row in the stream.
+        places: (rows,) place of each row in the stream.
     """
     assert plan.source
-    shared = [ray.put(positions)]
+    shared = [ray.put(places)]
     whole = [Piece(number, 0, int(rows)) for number, rows in enumerate(plan.counts)]
     tasks = [
         Task(functools.partial(_placed_block, how, part, shared), part.stop)
@@ -119,11 +154,11 @@ def recut_dataset(
     ends = np.cumsum(wanted)
     in_order = np.arange(len(counts), dtype=np.int64)
     tasks = []
-    for span in np.stack([ends - wanted, ends], axis=1):
+    for start, stop in zip((ends - wanted).tolist(), ends.tolist(), strict=True):
         # A block without rows has the columns of the others.
-        pieces = cut(in_order, counts, span[None]) or [Piece(0, 0, 0)]
+        pieces = cut(in_order, counts, start, stop) or [Piece(0, 0, 0)]
         cuts = [([blocks[piece.fragment]], piece) for piece in pieces]
-        tasks.append(Task(functools.partial(_joined_block, cuts), int(span[1] - span[0])))
+        tasks.append(Task(functools.partial(_joined_block, cuts), stop - start))
     return _dataset(plan, tasks)
 
 
@@ -167,18 +202,33 @@ def _whole_block(how: Reading, fragment: Fragment) -> Iterator[Block]:
     yield to_block(read_whole(how, fragment))
 
 
-def _blocks(how: Reading, wanted: Sequence[Part]) -> Iterator[Block]:
-    for columns, _ in read_parts(how, wanted):
-        yield to_block(columns)
-
-
-def _cached_block(
-    how: Reading, block: Sequence[ray.ObjectRef[Block]], piece: Piece, first: int
+def _dealt_blocks(
+    tables: Callable[[], Iterator[Table]], steps: Steps, turns: Sequence[Turn]
 ) -> Iterator[Block]:
-    # The reference travels inside a list: Ray would replace a bare one by its value.
-    columns = cut_rows(from_block(ray.get(block[0])), piece.start, piece.stop)
-    ids = np.arange(piece.start, piece.stop, dtype=np.int64) + first
-    yield to_block(augmented(how, columns, ids))
+    """Yield a block for each rank of each turn; no more than one turn is held."""
+    if len(owners(steps)) == 1:
+        yield from (to_block(columns) for columns, _ in tables())
+        return
+    sizes = [steps.start(turn.stop) - steps.start(turn.first) for turn in turns]
+    for turn, (columns, _) in zip(turns, recut(tables(), np.asarray(sizes)), strict=True):
+        begin = steps.start(turn.first)
+        for rank in owners(steps):
+            if rank in steps.borrowers and turn.first == steps.full:
+                break
+            chosen = steps.within(rank, begin, steps.start(turn.stop))
+            rows = take_rows(columns, chosen)
+            if num_rows(rows):
+                yield to_block(rows)
+
+
+def _cached_tables(
+    how: Reading, wanted: Sequence[tuple[Sequence[ray.ObjectRef[Block]], Piece, int]]
+) -> Iterator[Table]:
+    # References travel inside lists: Ray would replace a bare one by its value.
+    for block, piece, first in wanted:
+        columns = cut_rows(from_block(ray.get(block[0])), piece.start, piece.stop)
+        ids = np.arange(piece.start, piece.stop, dtype=np.int64) + first
+        yield augmented(how, columns, ids), ids
 
 
 def _joined_block(
@@ -193,27 +243,24 @@ def _joined_block(
 def _placed_block(
     how: Reading, part: Part, shared: Sequence[ray.ObjectRef[Indices]]
 ) -> Iterator[Block]:
-    positions = ray.get(shared[0])
+    places = ray.get(shared[0])
     for columns, ids in read_parts(how, [part]):
-        place = positions[ids]
-        kept = place >= 0
-        yield to_block(
-            {name: array[kept] for name, array in columns.items()} | {POSITION: place[kept]}
-        )
+        place = places[ids]
+        kept = np.flatnonzero(place >= 0)
+        yield to_block(take_rows(columns, kept) | {POSITION: place[kept]})
 
 
-def _grouped(plan: DatasetPlan, pieces: Sequence[Piece], cpus: int) -> Iterator[list[Piece]]:
-    """Yield neighbouring pieces for each task: enough work, and enough tasks for all CPUs."""
-    rows = sum(piece.rows for piece in pieces)
-    most = min(TASK_BYTES / plan.row_bytes, rows / (2 * cpus))
-    group: list[Piece] = []
+def _grouped(deal: Delivery, most_rows: float) -> Iterator[list[Turn]]:
+    """Yield the turns of each task."""
+    group: list[Turn] = []
     have = 0
-    for piece in pieces:
-        if group and have + piece.rows > most:
+    for turn in deal.turns:
+        rows = deal.steps.start(turn.stop) - deal.steps.start(turn.first)
+        if group and have + rows > most_rows:
             yield group
             group, have = [], 0
-        group.append(piece)
-        have += piece.rows
+        group.append(turn)
+        have += rows
     if group:
         yield group
 

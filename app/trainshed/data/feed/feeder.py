@@ -16,7 +16,7 @@ from trainshed.data.feed import datasets
 from trainshed.data.feed.cache import Cache, CachedBlocks
 from trainshed.data.feed.filling import Filling
 from trainshed.data.feed.streams import Stream
-from trainshed.data.order.schedule import Pass, delivery, is_split, shuffle_mode
+from trainshed.data.order.schedule import Pass, base_of, delivery
 from trainshed.data.read.errors import DataError, as_fault
 from trainshed.data.read.source import reading
 from trainshed.faults import WorldError, causes
@@ -140,11 +140,10 @@ class Feeder:
 
     def _run(self, at: Pass) -> None:
         stream, plan = self._streams[at], self._plans[at.dataset]
-        everybody = range(at.num_ranks)
         slices = self._slices(at, plan)
         try:
-            for rank, piece in slices:
-                if not stream.put([rank] if is_split(plan, at) else everybody, piece):
+            for ranks, piece in slices:
+                if not stream.put(ranks, piece):
                     break
         except Exception as error:
             stream.end(as_fault(error, plan.field))
@@ -155,36 +154,43 @@ class Feeder:
         if at.following and not stream.closed:
             self._open(at.following)
 
-    def _slices(self, at: Pass, plan: DatasetPlan) -> Generator[tuple[int, Slice], None, None]:
+    def _slices(
+        self, at: Pass, plan: DatasetPlan
+    ) -> Generator[tuple[Sequence[int], Slice], None, None]:
         epoch = None if at.in_file_order else at.epoch
         cached = self.cached(at.dataset) if plan.cache == "objects" else None
-        deal = delivery(plan, at, cached.counts if cached else plan.counts)
+        base = base_of(plan, at, cached.counts if cached else plan.counts)
+        most = datasets.turn_rows(plan, base.rows, at.num_ranks, self._cpus)
+        deal = delivery(plan, at, base, most)
         how = reading(plan, at.seed, epoch)
-        if shuffle_mode(plan, at) == "global":
-            dataset = datasets.sorted_dataset(plan, how, deal.positions)
+        if deal.places is not None:
+            dataset = datasets.sorted_dataset(plan, how, deal.places)
         elif cached:
-            dataset = datasets.cached_dataset(plan, how, cached.blocks, cached.counts, deal.pieces)
+            dataset = datasets.cached_dataset(plan, how, cached.blocks, base, deal, self._cpus)
         else:
-            dataset = datasets.streamed_dataset(plan, how, deal.pieces, self._cpus)
+            dataset = datasets.streamed_dataset(plan, how, base, deal, self._cpus)
         try:
-            yield from _deal(deal.turns, dataset)
+            yield from _deal(deal.dealt, dataset)
         except Exception as error:
             if cached and any(isinstance(each, ObjectLostError) for each in causes(error)):
                 self._caches[at.dataset].lose(cached.filling)
             raise
 
 
-def _deal(turns: Sequence[tuple[int, int]], dataset: Dataset) -> Iterator[tuple[int, Slice]]:
-    """Yield (rank, slice), cutting the blocks of a dataset where a rank's turn ends."""
-    waiting = iter(turns)
-    rank, left = -1, 0
+def _deal(
+    dealt: Sequence[tuple[Sequence[int], int]], dataset: Dataset
+) -> Iterator[tuple[Sequence[int], Slice]]:
+    """Yield (ranks, slice), cutting the blocks of a dataset where the rows of ranks end."""
+    waiting = iter(dealt)
+    ranks: Sequence[int] = ()
+    left = 0
     for bundle in dataset.iter_internal_ref_bundles():
         for entry in bundle.blocks:
             rows, start = int(entry.metadata.num_rows or 0), 0
             while start < rows:
                 while not left:
-                    rank, left = next(waiting)
+                    ranks, left = next(waiting)
                 stop = min(rows, start + left)
-                yield rank, Slice(entry.ref, start, stop)
+                yield ranks, Slice(entry.ref, start, stop)
                 left -= stop - start
                 start = stop

@@ -34,5 +34,5 @@ def share_of(
 
 
 def _blocks(feed: Feed, at: Pass) -> Iterator[Block]:
-    for columns in feed.columns(at):
+    for columns in feed.columns(at, feed.plan.block_rows):
         yield to_block(columns)

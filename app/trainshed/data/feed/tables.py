@@ -24,6 +24,43 @@ NOTHING: Table = ({}, np.empty(0, dtype=np.int64))
 
 def recut(tables: Iterator[Table], sizes: Indices) -> Iterator[Table]:
     """Yield the same rows in tables of the given sizes, which may be 0; views where possible."""
+    return map(_joined, _cut_up(tables, sizes))
+
+
+def shuffled(
+    tables: Iterator[Table],
+    windows: Indices,
+    order: Callable[[int], Indices],
+    skip: int,
+    chunk_rows: int,
+) -> Iterator[Table]:
+    """Yield the rows window by window, each window in its own order.
+
+    While one window is handed out the next one comes in.
+
+    Args:
+        tables: the rows as they come.
+        windows: (windows,) rows of each.
+        order: number of a window, from 0 -> the order of its rows.
+        skip: rows to leave out at the beginning.
+        chunk_rows: rows that are gathered at once.
+    """
+    # What lies in Ray's object store would fill it: a window may be large.
+    owned = ((writable(columns), ids) for columns, ids in tables)
+    coming = Prefetched(owned, int(windows.max(initial=1)), lambda table: len(table[1]))
+    try:
+        for number, held in enumerate(_cut_up(coming, windows)):
+            rows, places = _rows(held), order(number)[skip:]
+            skip = 0
+            for start in range(0, len(places), chunk_rows):
+                wanted = places[start : start + chunk_rows]
+                yield rows.take(wanted), rows.ids[wanted]
+    finally:
+        coming.close()
+
+
+def _cut_up(tables: Iterator[Table], sizes: Indices) -> Iterator[list[Table]]:
+    """Yield the tables that hold so many rows each, the first and the last of them cut."""
     held: list[Table] = []
     have = 0
     for size in sizes.tolist():
@@ -36,53 +73,7 @@ def recut(tables: Iterator[Table], sizes: Indices) -> Iterator[Table]:
                 have += len(table[1])
         first, held = _cut(held, size)
         have -= size
-        yield _joined(first)
-
-
-def shuffled(
-    tables: Iterator[Table],
-    window: int,
-    order: Callable[[int, int], Indices],
-    skip: int,
-    chunk_rows: int,
-) -> Iterator[Table]:
-    """Yield the rows window by window, each window in its own order.
-
-    While one window is handed out the next one comes in.
-
-    Args:
-        tables: the rows as they come.
-        window: rows that are mixed.
-        order: (number of the window, its rows) -> the order of its rows.
-        skip: rows to leave out at the beginning.
-        chunk_rows: rows that are gathered at once.
-    """
-    # What lies in Ray's object store would fill it: a window may be large.
-    owned = ((writable(columns), ids) for columns, ids in tables)
-    coming = Prefetched(owned, window, lambda table: len(table[1]))
-    try:
-        for number, rows in enumerate(_windows(coming, window)):
-            places = order(number, len(rows))[skip:]
-            skip = 0
-            for start in range(0, len(places), chunk_rows):
-                wanted = places[start : start + chunk_rows]
-                yield rows.take(wanted), rows.ids[wanted]
-    finally:
-        coming.close()
-
-
-def _windows(tables: Iterator[Table], window: int) -> Iterator[Rows]:
-    held: list[Table] = []
-    have = 0
-    for table in tables:
-        held.append(table)
-        have += len(table[1])
-        while have >= window:
-            first, held = _cut(held, window)
-            have -= window
-            yield _rows(first)
-    if have:
-        yield _rows(held)
+        yield first
 
 
 def _cut(tables: Sequence[Table], rows: int) -> tuple[list[Table], list[Table]]:

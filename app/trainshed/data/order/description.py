@@ -40,7 +40,6 @@ class Described(Record):
     """
 
     rows: int
-    block_rows: int
     num_files: int
     digest: str
     files: tuple[File, ...] = ()
@@ -84,7 +83,6 @@ def describe(plan: DatasetPlan, counts: Indices | None) -> Described | None:
     told = plan.source is not None and np.array_equal(counts, plan.counts)
     return Described(
         rows=int(counts.sum()),
-        block_rows=plan.block_rows,
         num_files=len(files),
         digest=_digest(files),
         files=files if len(files) <= MOST_FILES else (),
@@ -123,7 +121,7 @@ def keep_order(
         under_way = mid_epoch and name == main
         difference = _other_files(plan, old) or _other_rows(plan, old)
         if difference is None:
-            going_on[name] = replace(plan, kept=Kept(old.block_rows, old.counts, under_way))
+            going_on[name] = replace(plan, kept=Kept(old.counts, under_way))
         elif under_way:
             raise SpecError([difference.problem])
         else:

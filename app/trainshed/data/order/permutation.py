@@ -1,4 +1,4 @@
-"""Row order as a pure function of (seed, epoch, number of workers).
+"""Row order as a pure function of (seed, epoch).
 
 No cache, placement, timing or counter of Ray's takes part: an epoch is replayed from its number.
 """
@@ -59,50 +59,29 @@ def global_order(rows: int, seed: int, epoch: int) -> Indices:
     return np.random.default_rng([seed, GLOBAL, epoch]).permutation(rows)
 
 
-def window_order(window: int, rows: int, seed: int, epoch: int, rank: int) -> Indices:
-    """Return a permutation of one window of a rank's rows, shape (rows,)."""
-    return np.random.default_rng([seed, LOCAL, epoch, rank, window]).permutation(rows)
+def first_rows(counts: Indices) -> Indices:
+    """Return the position in the dataset of each fragment's first row, shape (fragments,)."""
+    return np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
 
 
-def local_order(rows: int, window_rows: int, seed: int, epoch: int, rank: int) -> Indices:
-    """Return a rank's rows shuffled window by window, shape (rows,)."""
-    parts = [
-        start + window_order(number, min(window_rows, rows - start), seed, epoch, rank)
-        for number, start in enumerate(range(0, rows, window_rows))
-    ]
-    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
-
-
-def indices(spans: Indices) -> Indices:
-    """Return the numbers of all spans one after the other, shape (rows,).
-
-    Args:
-        spans: (spans, 2) [start, stop) of each.
-    """
-    parts = [np.arange(start, stop, dtype=np.int64) for start, stop in spans]
-    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
-
-
-def cut(order: Indices, counts: Indices, spans: Indices) -> list[Piece]:
-    """Return the pieces that hold the spans' rows, in their order.
+def cut(order: Indices, counts: Indices, start: int, stop: int) -> list[Piece]:
+    """Return the pieces that hold rows [start, stop) along `order`, one a fragment.
 
     Args:
         order: (fragments,) fragment numbers.
         counts: (all fragments,) rows of each fragment.
-        spans: (spans, 2) rows [start, stop) of each span, counted along `order`.
+        start: the first row.
+        stop: the row after the last one.
     """
-    pieces = []
     # ends has shape (fragments,): where each fragment of the order ends
     ends = np.cumsum(counts[order])
-    positions = np.searchsorted(ends, spans[:, 0], side="right")
-    for (first, stop), position in zip(spans.tolist(), positions.tolist(), strict=True):
-        start = first
-        while start < stop:
-            end = int(ends[position])
-            fragment = int(order[position])
-            begin = end - int(counts[fragment])
-            if end > start:
-                pieces.append(Piece(fragment, start - begin, min(stop, end) - begin))
-                start = min(stop, end)
-            position += 1  # noqa: PLW2901 - walks on from where the span starts
+    pieces = []
+    place = int(np.searchsorted(ends, start, side="right"))
+    while start < stop:
+        end, fragment = int(ends[place]), int(order[place])
+        begin = end - int(counts[fragment])
+        if end > start:
+            pieces.append(Piece(fragment, start - begin, min(stop, end) - begin))
+            start = min(stop, end)
+        place += 1
     return pieces

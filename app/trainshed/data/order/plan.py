@@ -42,12 +42,10 @@ class Kept:
     """What the order of a dataset's rows hung on when a checkpoint was written, and hangs on still.
 
     Args:
-        block_rows: of the plan then.
         counts: rows of each block, where the files do not tell; else None.
         under_way: whether an epoch goes on in its middle, which other rows would tear apart.
     """
 
-    block_rows: int
     counts: tuple[int, ...] | None
     under_way: bool
 
@@ -69,8 +67,7 @@ class DatasetPlan:
         shuffle: mode and buffer.
         split: whether each worker gets its share.
         feed: how batches reach the function.
-        num_bytes: size of all transformed rows by the first ones alone; None when unknown. The
-            order of the rows hangs on it, so that it must stay what it was.
+        num_bytes: size of all transformed rows by the first ones alone; None when unknown.
         size: of all transformed rows, by rows of many places; None when unknown.
         kept: from the checkpoint that the attempt goes on from; None where nothing is.
     """
@@ -114,13 +111,7 @@ class DatasetPlan:
 
     @property
     def block_rows(self) -> int:
-        """Return the rows that travel together, and that a rank gets in one turn: a power of 2.
-
-        It is part of the order of the rows, so it hangs on the data alone, and an attempt that goes
-        on keeps it: what a sample weighs may change with the user's code.
-        """
-        if self.kept:
-            return self.kept.block_rows
+        """Return the rows that travel together: a power of 2, and no part of the order."""
         return 1 << max(0, math.floor(math.log2(BLOCK_BYTES / self.row_bytes)))
 
     @property

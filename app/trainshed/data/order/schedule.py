@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from trainshed.data.order.permutation import (
-    Indices,
-    Piece,
-    cut,
-    fragment_order,
-    global_order,
-    indices,
-)
-from trainshed.data.order.split import Split, even_split, exact_split, share, training_split
+from trainshed.data.order.base import Base
+from trainshed.data.order.permutation import Indices, fragment_order, global_order
+from trainshed.data.order.steps import Steps, even_steps, exact_steps, training_steps, whole_steps
+from trainshed.data.order.windows import Windows, span_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trainshed.data.order.plan import DatasetPlan
 
 Kind = Literal["train", "exact", "whole", "even"]
@@ -76,33 +73,45 @@ class Pass:
 
 
 @dataclass(frozen=True)
+class Turn:
+    """Steps whose rows are put out together, rank by rank: no part of the order.
+
+    Args:
+        first: the first step.
+        stop: the step after the last one.
+    """
+
+    first: int
+    stop: int
+
+
+@dataclass(frozen=True)
 class Delivery:
     """What streams to all ranks in one pass.
 
     Args:
-        pieces: the rows in the order of the stream; empty when it is a global shuffle.
-        positions: (rows,) each row's place in the stream of a global shuffle, -1 for rows that are
-            left out; empty otherwise.
-        turns: (rank, rows) in the order of the stream.
+        steps: of the pass.
+        turns: in their order.
+        places: (rows of the dataset,) each row's place in the stream of a global shuffle, -1 for
+            rows that are left out; None where the stream follows the fragments.
+        dealt: (ranks that get them, rows) in the order of the stream.
     """
 
-    pieces: list[Piece]
-    positions: Indices
-    turns: list[tuple[int, int]]
+    steps: Steps
+    turns: list[Turn]
+    places: Indices | None
+    dealt: list[tuple[Sequence[int], int]]
 
 
-def split_for(plan: DatasetPlan, at: Pass, rows: int) -> Split:
+def steps_for(plan: DatasetPlan, at: Pass, rows: int) -> Steps:
     """Return the steps of a pass over `rows` rows."""
-    turn = plan.block_rows
     if at.kind == "exact":
-        return exact_split(rows, at.batch_size, at.num_ranks, turn)
+        return exact_steps(rows, at.batch_size, at.num_ranks)
     if at.kind == "whole":
-        full, rest = divmod(rows, size := share(at.batch_size, at.num_ranks, 0))
-        return Split(size, full, rest, at.num_ranks, turn, split=False)
+        return whole_steps(rows, at.batch_size, at.num_ranks)
     if at.kind == "even":
-        return even_split(rows, at.batch_size, at.num_ranks, plan.split, turn)
-    last = plan.feed.last_batch
-    return training_split(rows, at.batch_size, at.num_ranks, last, plan.split, turn)
+        return even_steps(rows, at.batch_size, at.num_ranks, plan.split)
+    return training_steps(rows, at.batch_size, at.num_ranks, plan.feed.last_batch, plan.split)
 
 
 def shuffle_mode(plan: DatasetPlan, at: Pass) -> str:
@@ -110,73 +119,81 @@ def shuffle_mode(plan: DatasetPlan, at: Pass) -> str:
     return "none" if at.in_file_order else plan.shuffle.mode
 
 
-def is_split(plan: DatasetPlan, at: Pass) -> bool:
-    """Say whether each rank gets rows of its own in a pass, or all get all."""
-    return at.kind == "exact" or (at.kind != "whole" and plan.split)
+def base_of(plan: DatasetPlan, at: Pass, counts: Indices) -> Base:
+    """Return the order of a pass.
 
-
-def epoch_order(plan: DatasetPlan, at: Pass, num_fragments: int) -> Indices:
-    """Return the fragments in the order of this pass, shape (fragments,)."""
+    Args:
+        plan: of the dataset.
+        at: the pass.
+        counts: (fragments,) rows of each fragment after the transforms.
+    """
+    mode = shuffle_mode(plan, at)
     if plan.source:
         files = [fragment.file for fragment in plan.source.fragments]
     else:
-        files = list(range(num_fragments))
-    return fragment_order(files, shuffle_mode(plan, at), at.seed, at.epoch)
+        files = list(range(len(counts)))
+    mixed = global_order(int(counts.sum()), at.seed, at.epoch) if mode == "global" else None
+    return Base(fragment_order(files, mode, at.seed, at.epoch), counts, mixed)
 
 
-def window_skip(plan: DatasetPlan, at: Pass, split: Split, rank: int) -> int:
-    """Return how many rows of a rank's stream are done already.
-
-    A local shuffle is replayed from the start of its window.
-    """
+def windows_of(plan: DatasetPlan, at: Pass, steps: Steps) -> Windows | None:
+    """Return the windows that a pass is mixed in, if it is."""
     if shuffle_mode(plan, at) != "local":
-        return 0
-    return split.rank_rows(rank, at.first_step) % plan.shuffle.buffer_size
+        return None
+    return Windows(steps, span_of(plan.shuffle.buffer_size, steps.size), at.seed, at.epoch)
 
 
-def rank_spans(plan: DatasetPlan, at: Pass, split: Split, rank: int) -> Indices:
-    """Return what a rank reads along the order of the pass, shape (spans, 2)."""
-    done = split.rank_rows(rank, at.first_step) - window_skip(plan, at, split, rank)
-    return split.rank_spans(rank, done)
+def first_read(plan: DatasetPlan, at: Pass, steps: Steps) -> int:
+    """Return the step that a pass is read from: that of its first step's window."""
+    windows = windows_of(plan, at, steps)
+    return windows.first(at.first_step) if windows else at.first_step
 
 
-def rank_pieces(plan: DatasetPlan, at: Pass, counts: Indices, rank: int) -> list[Piece]:
-    """Return the pieces that a rank reads, in its order."""
-    split = split_for(plan, at, int(counts.sum()))
-    spans = rank_spans(plan, at, split, rank)
-    return cut(epoch_order(plan, at, len(counts)), counts, spans)
+def delivery(plan: DatasetPlan, at: Pass, base: Base, turn_rows: float) -> Delivery:
+    """Return what streams in a pass: the rows of all ranks, turn by turn.
+
+    Args:
+        plan: of the dataset.
+        at: the pass.
+        base: its order.
+        turn_rows: most rows of a turn of more than one step.
+    """
+    steps = steps_for(plan, at, base.rows)
+    turns = turns_of(steps, first_read(plan, at, steps), max(1, int(turn_rows) // steps.size))
+    dealt = [entry for turn in turns for entry in _dealt(steps, turn)]
+    if base.mixed is None:
+        return Delivery(steps, turns, None, dealt)
+    streamed = [
+        steps.places(rank, turn.first, turn.stop)
+        for turn in turns
+        for rank in owners(steps)
+        if turn.first < steps.full or rank not in steps.borrowers
+    ]
+    rows = base.ids(np.concatenate([*streamed, np.empty(0, dtype=np.int64)]))
+    places = np.full(base.rows, -1, dtype=np.int64)
+    places[rows] = np.arange(len(rows))
+    return Delivery(steps, turns, places, dealt)
 
 
-def rank_rows(plan: DatasetPlan, at: Pass, rows: int, rank: int) -> Indices:
-    """Return the dataset's rows of a rank in a global shuffle, shape (rows left,)."""
-    spans = rank_spans(plan, at, split_for(plan, at, rows), rank)
-    return global_order(rows, at.seed, at.epoch)[indices(spans)]
+def owners(steps: Steps) -> range:
+    """Return the ranks that have rows of their own; one stands for all where all get the same."""
+    return range(steps.num_ranks if steps.split else 1)
 
 
-def delivery(plan: DatasetPlan, at: Pass, counts: Indices) -> Delivery:
-    """Return what streams in a pass: the rows of all ranks, turn by turn."""
-    rows = int(counts.sum())
-    split = split_for(plan, at, rows)
-    ranks = range(at.num_ranks) if is_split(plan, at) else range(1)
-    spans_by_rank = [rank_spans(plan, at, split, rank) for rank in ranks]
-    spans = np.concatenate(spans_by_rank)
-    owner = np.repeat(ranks, [len(spans) for spans in spans_by_rank])
-    by_start = np.argsort(spans[:, 0], kind="stable")
-    spans, owner = spans[by_start], owner[by_start]
-    lengths = spans[:, 1] - spans[:, 0]
-    turns = list(zip(owner.tolist(), lengths.tolist(), strict=True))
-    if shuffle_mode(plan, at) != "global":
-        order = epoch_order(plan, at, len(counts))
-        return Delivery(cut(order, counts, _merged(spans)), np.empty(0, dtype=np.int64), turns)
-    positions = np.full(rows, -1, dtype=np.int64)
-    positions[global_order(rows, at.seed, at.epoch)[indices(spans)]] = np.arange(lengths.sum())
-    return Delivery([], positions, turns)
+def turns_of(steps: Steps, first: int, span: int) -> list[Turn]:
+    """Return the turns from a step on; the smaller step at the end has one of its own."""
+    begins = range(first, steps.full, span)
+    turns = [Turn(begin, min(begin + span, steps.full)) for begin in begins]
+    return [*turns, Turn(steps.full, steps.count)] if first <= steps.full < steps.count else turns
 
 
-def _merged(spans: Indices) -> Indices:
-    """Return the spans with neighbours that touch made one."""
-    if not len(spans):
-        return spans
-    begins = np.flatnonzero(np.concatenate([[True], spans[1:, 0] != spans[:-1, 1]]))
-    ends = np.concatenate([begins[1:], [len(spans)]]) - 1
-    return np.stack([spans[begins, 0], spans[ends, 1]], axis=1)
+def _dealt(steps: Steps, turn: Turn) -> list[tuple[Sequence[int], int]]:
+    """Return who gets how many rows of a turn, one after the other."""
+    everybody = range(steps.num_ranks)
+    if not steps.split:
+        return [(everybody, steps.start(turn.stop) - steps.start(turn.first))]
+    if turn.first == steps.full and steps.borrowers:  # each rank before them has one row
+        owner = steps.last - 1
+        return [*(([rank], 1) for rank in range(owner)), ([owner, *steps.borrowers], 1)]
+    counts = ((rank, steps.rows_in(rank, turn.first, turn.stop)) for rank in everybody)
+    return [([rank], rows) for rank, rows in counts if rows]

@@ -1,4 +1,8 @@
-"""How the rows of an epoch become steps, and the rows of a step become rank batches. Pure."""
+"""How the rows of an epoch become steps, and the rows of a step become slices. Pure.
+
+Step s takes rows [s x size, (s + 1) x size) along the epoch's order, whatever the number of ranks;
+a rank owns the same slots of each of them.
+"""
 
 from __future__ import annotations
 
@@ -16,31 +20,34 @@ def share(total: int, num_ranks: int, rank: int) -> int:
     return total // num_ranks + (rank < total % num_ranks)
 
 
-@dataclass(frozen=True)
-class Split:
-    """The steps of one epoch, and which rows of the epoch's order each rank gets in them.
+def share_start(total: int, num_ranks: int, rank: int) -> int:
+    """Return where this rank's part of `total` begins: the parts of the ranks before it."""
+    return total // num_ranks * rank + min(rank, total % num_ranks)
 
-    The order is dealt out in turns: rank 0 gets the rows of its next few steps, then rank 1, ...
-    So one reader that goes through the order once feeds all ranks at the same pace.
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of one epoch, and which slots of each are a rank's.
 
     Args:
         size: rows of a full step over all ranks.
         full: number of full steps.
         last: rows of one more step after them; 0 when there is none.
         num_ranks: number of workers.
-        turn_rows: rows that a rank gets in a row, rounded down to whole steps, one at least.
-        split: False when every rank sees all rows; `size` and `last` are then of each rank.
+        split: False when every rank gets all rows; `size` and `last` are then of each rank.
+        lends: whether a rank that the last step has no row for gets that step's last one, which
+            counts for nothing there: without a row it would have no gradient to add.
     """
 
     size: int
     full: int
     last: int
     num_ranks: int
-    turn_rows: int = 1
     split: bool = True
+    lends: bool = False
 
     @property
-    def steps(self) -> int:
+    def count(self) -> int:
         """Return the number of steps."""
         return self.full + bool(self.last)
 
@@ -49,90 +56,125 @@ class Split:
         """Return the rows of all steps, each counted once."""
         return self.size * self.full + self.last
 
-    def sizes(self, rank: int) -> NDArray[np.int64]:
-        """Return this rank's rows in each step, shape (steps,)."""
-        sizes = np.full(self.steps, self._mine(self.size, rank), dtype=np.int64)
-        if self.last:
-            sizes[-1] = self._mine(self.last, rank)
-        return sizes
+    @property
+    def borrowers(self) -> range:
+        """Return the ranks that the last step has no row for, and that get one of another's."""
+        lends = self.split and self.lends and self.last
+        return range(self.last, self.num_ranks) if lends else range(0)
 
-    def rank_rows(self, rank: int, steps: int | None = None) -> int:
-        """Return this rank's rows in the first `steps` steps, or in all."""
-        steps = self.steps if steps is None else steps
-        in_last = self._mine(self.last, rank) if steps > self.full else 0
-        return self._mine(self.size, rank) * min(steps, self.full) + in_last
+    def start(self, step: int) -> int:
+        """Return where a step begins along the epoch's order."""
+        return min(step * self.size, self.rows)
 
     def total(self, step: int) -> int:
-        """Return the rows of all ranks' batches of a step."""
+        """Return the rows that count in a step, of all ranks."""
         rows = self.size if step < self.full else self.last
         return rows * (1 if self.split else self.num_ranks)
 
-    def spans(self) -> NDArray[np.int64]:
-        """Return what each rank gets in each turn: [start, stop) along the epoch's order.
+    def counting(self, rank: int) -> NDArray[np.int64]:
+        """Return how many of this rank's rows count in each step, shape (steps,)."""
+        return self._by_step(self._share(self.size, rank), self._share(self.last, rank))
+
+    def sizes(self, rank: int) -> NDArray[np.int64]:
+        """Return this rank's rows in each step, borrowed ones too, shape (steps,)."""
+        return self._by_step(self._given(self.size, rank), self._given(self.last, rank))
+
+    def rows_in(self, rank: int, first: int, stop: int) -> int:
+        """Return this rank's rows in steps [first, stop), borrowed ones too."""
+        rows = max(0, min(stop, self.full) - first) * self._given(self.size, rank)
+        return rows + (self._given(self.last, rank) if first <= self.full < stop else 0)
+
+    def slots(self, rank: int) -> slice:
+        """Return this rank's slots in a full step."""
+        return self._slots(self.size, rank)
+
+    def places(self, rank: int, first: int, stop: int) -> NDArray[np.int64]:
+        """Return where this rank's rows of steps [first, stop) are along the epoch's order."""
+        slots = np.arange(self.size, dtype=np.int64)[self.slots(rank)]
+        begins = np.arange(first, min(stop, self.full), dtype=np.int64) * self.size
+        places = (begins[:, None] + slots).reshape(-1)
+        if not first <= self.full < stop:
+            return places
+        last = np.arange(self.last, dtype=np.int64)[self._slots(self.last, rank)]
+        return np.concatenate([places, self.start(self.full) + last])
+
+    def within(self, rank: int, start: int, stop: int) -> slice | NDArray[np.int64]:
+        """Return which of the rows [start, stop) of the epoch's order are this rank's.
 
         Returns:
-            Shape (turns, ranks, 2); one rank only when every rank sees all rows.
+            Counted from `start`, in their order.
         """
-        ranks = range(self.num_ranks if self.split else 1)
-        steps_a_turn = max(1, self.turn_rows // max(1, self._mine(self.size, 0)))
-        first_steps = np.arange(0, self.steps, steps_a_turn)
-        if not self.steps:
-            return np.empty((0, len(ranks), 2), dtype=np.int64)
-        # rows has shape (turns, ranks)
-        rows = np.stack([np.add.reduceat(self.sizes(rank), first_steps) for rank in ranks], axis=1)
-        ends = np.cumsum(rows).reshape(rows.shape)
-        return np.stack([ends - rows, ends], axis=2)
+        if not self.split or self.num_ranks == 1:
+            return slice(None)
+        # Of the steps that the rows belong to, the first and the last in part.
+        places = self.places(rank, start // self.size, -(-stop // self.size))
+        low, high = np.searchsorted(places, [start, stop])
+        return places[low:high] - start
 
-    def rank_spans(self, rank: int, done: int = 0) -> NDArray[np.int64]:
-        """Return this rank's [start, stop) in each turn without its first `done` rows.
+    def _slots(self, rows: int, rank: int) -> slice:
+        """Return this rank's slots in a step of so many rows."""
+        if not self.split:
+            return slice(0, rows)
+        given = self._given(rows, rank)
+        start = min(share_start(rows, self.num_ranks, rank), rows - given)
+        return slice(start, start + given)
 
-        Returns:
-            Shape (turns left, 2).
-        """
-        mine = self.spans()[:, rank if self.split else 0]
-        rows = mine[:, 1] - mine[:, 0]
-        # before has shape (turns,): this rank's rows in the turns before
-        before = np.cumsum(rows) - rows
-        starts = np.minimum(mine[:, 1], mine[:, 0] + np.maximum(0, done - before))
-        left = np.stack([starts, mine[:, 1]], axis=1)
-        return left[left[:, 0] < left[:, 1]]
+    def _given(self, rows: int, rank: int) -> int:
+        mine = self._share(rows, rank)
+        return 1 if rows and not mine and self.lends else mine
 
-    def _mine(self, rows: int, rank: int) -> int:
+    def _share(self, rows: int, rank: int) -> int:
         return share(rows, self.num_ranks, rank) if self.split else rows
 
+    def _by_step(self, full: int, last: int) -> NDArray[np.int64]:
+        sizes = np.full(self.count, full, dtype=np.int64)
+        if self.last:
+            sizes[-1] = last
+        return sizes
 
-def training_split(  # noqa: PLR0913, PLR0917 - what the spec says about steps
-    rows: int, batch_size: int, num_ranks: int, last: str, split: bool, turn_rows: int = 1
-) -> Split:
+
+def training_steps(rows: int, batch_size: int, num_ranks: int, last: str, split: bool) -> Steps:
     """Return the steps for training, every rank with at least one row in each.
 
-    `last="keep"` keeps a last batch that is smaller; with fewer rows left than ranks they join the
-    step before, because a rank without rows would have no gradient to add.
+    `last="keep"` keeps a last step that is smaller.
     """
     size = batch_size if split else share(batch_size, num_ranks, 0)
-    floor = num_ranks if split else 1
     full, rest = divmod(rows, size)
-    if last == "drop":
-        rest = 0
-    elif 0 < rest < floor:
-        full, rest = (full - 1, size + rest) if full else (0, 0)
-    return Split(size, full, rest, num_ranks, turn_rows, split)
+    return Steps(size, full, 0 if last == "drop" else rest, num_ranks, split, lends=True)
 
 
-def exact_split(rows: int, batch_size: int, num_ranks: int, turn_rows: int = 1) -> Split:
+def exact_steps(rows: int, batch_size: int, num_ranks: int) -> Steps:
     """Return the steps for evaluation: every row once, even where a rank then has none."""
-    full, rest = divmod(rows, batch_size)
-    return Split(batch_size, full, rest, num_ranks, turn_rows)
+    return Steps(batch_size, *divmod(rows, batch_size), num_ranks)
 
 
-def even_split(
-    rows: int, batch_size: int, num_ranks: int, split: bool, turn_rows: int = 1
-) -> Split:
+def whole_steps(rows: int, batch_size: int, num_ranks: int) -> Steps:
+    """Return steps in which every rank gets all rows."""
+    size = share(batch_size, num_ranks, 0)
+    return Steps(size, *divmod(rows, size), num_ranks, split=False)
+
+
+def even_steps(rows: int, batch_size: int, num_ranks: int, split: bool) -> Steps:
     """Return steps with equally many rows a rank, as Ray's own split gives.
 
-    Fewer than num_ranks rows are dropped; no rank gets more than its share of `batch_size` at once.
+    Fewer than num_ranks rows are left out; a step has the most rows up to `batch_size` that all
+    ranks can share evenly, one each at least.
     """
-    turns = num_ranks if split else 1
-    size = max(1, batch_size // num_ranks)
-    full, rest = divmod(rows // turns, size)
-    return Split(turns * size, full, turns * rest, num_ranks, turn_rows, split)
+    takers = num_ranks if split else 1
+    each = max(1, batch_size // num_ranks)
+    full, rest = divmod(rows // takers, each)
+    return Steps(takers * each, full, takers * rest, num_ranks, split)
+
+
+def same_place(step: int, batch_size: int, before: int, now: int) -> int:
+    """Return the step at which so many ranks go on where every rank gets all rows.
+
+    A rank's steps follow the number of ranks there: no row is left out, a few may come twice.
+
+    Args:
+        step: that the ranks before stood at.
+        batch_size: rows of a step of all ranks.
+        before: number of ranks then.
+        now: number of ranks now.
+    """
+    return step * share(batch_size, before, 0) // share(batch_size, now, 0)

@@ -44,6 +44,11 @@ def cut_rows(columns: Mapping[str, Array], start: int, stop: int) -> Columns:
     return {name: array[start:stop] for name, array in columns.items()}
 
 
+def take_rows(columns: Mapping[str, Array], chosen: slice | NDArray[np.int64]) -> Columns:
+    """Return the rows that are chosen: views for a slice, else copies."""
+    return {name: array[chosen] for name, array in columns.items()}
+
+
 def join(tables: Sequence[Mapping[str, Array]]) -> Columns:
     """Return the tables one below the other; a single one is returned as it is."""
     if len(tables) == 1:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.order.permutation import Indices, Piece
+from trainshed.data.order.permutation import Indices, Piece, first_rows
 from trainshed.data.read.apply import augment, transform
-from trainshed.data.read.columns import Columns, cut_rows, join, num_rows
+from trainshed.data.read.columns import Columns, cut_rows, join, num_rows, take_rows
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.parquet import read_fragment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from trainshed.data.order.files import Fragment
     from trainshed.data.order.function import Function
@@ -47,15 +47,26 @@ class Reading:
 
 @dataclass(frozen=True)
 class Part:
-    """Rows [start, stop) of a fragment, whose first row has position `first` in the dataset."""
+    """Rows [start, stop) of a fragment, whose first row has position `first` in the dataset.
+
+    Its first row comes at `place` among all that are read.
+    """
 
     fragment: Fragment
     first: int
     start: int
     stop: int
+    place: int
 
 
 Table = tuple[Columns, Indices]
+# Which of the rows [start, stop) of those that are read are wanted, counted from `start`.
+Choice = Callable[[int, int], slice | Indices]
+
+
+def everything(start: int, stop: int) -> slice:  # noqa: ARG001 - a Choice
+    """Choose all rows."""
+    return slice(None)
 
 
 def reading(plan: DatasetPlan, seed: int = 0, epoch: int | None = None) -> Reading:
@@ -64,29 +75,16 @@ def reading(plan: DatasetPlan, seed: int = 0, epoch: int | None = None) -> Readi
     return Reading(plan.field, plan.columns, plan.transforms, plan.augments, rows, seed, epoch)
 
 
-def first_rows(counts: Indices) -> Indices:
-    """Return the position in the dataset of each fragment's first row, shape (fragments,)."""
-    return np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
-
-
-def piece_ids(pieces: Sequence[Piece], counts: Indices) -> Indices:
-    """Return the positions in the dataset of the pieces' rows, shape (rows,)."""
-    firsts = first_rows(counts)
-    ids = [
-        np.arange(piece.start, piece.stop, dtype=np.int64) + firsts[piece.fragment]
-        for piece in pieces
-    ]
-    return np.concatenate(ids) if ids else np.empty(0, dtype=np.int64)
-
-
-def parts(plan: DatasetPlan, pieces: Iterable[Piece]) -> list[Part]:
-    """Return the pieces with all that is needed to read them."""
+def parts(plan: DatasetPlan, pieces: Iterable[Piece], place: int = 0) -> list[Part]:
+    """Return the pieces with all that is needed to read them, the first one's rows at a place."""
     assert plan.source
     fragments, firsts = plan.source.fragments, first_rows(plan.counts).tolist()
-    return [
-        Part(fragments[piece.fragment], firsts[piece.fragment], piece.start, piece.stop)
-        for piece in pieces
-    ]
+    found = []
+    for piece in pieces:
+        number = piece.fragment
+        found.append(Part(fragments[number], firsts[number], piece.start, piece.stop, place))
+        place += piece.rows
+    return found
 
 
 def read_whole(how: Reading, fragment: Fragment) -> Columns:
@@ -95,31 +93,30 @@ def read_whole(how: Reading, fragment: Fragment) -> Columns:
     return join([transform(chunk, how.transforms) for chunk in chunks])
 
 
-def read_parts(how: Reading, wanted: Iterable[Part]) -> Iterator[Table]:
-    """Yield (columns, positions in the dataset) of the parts' rows after transforms, in order.
+def read_parts(
+    how: Reading, wanted: Iterable[Part], choice: Choice = everything
+) -> Iterator[Table]:
+    """Yield (columns, positions in the dataset) of the parts' chosen rows after transforms.
 
-    Neighbouring parts of a fragment are read at one go, so they must not go backwards in it.
+    A part is of another fragment than the one before it.
 
     Raises:
         DataError: when a transform changes the number of rows.
     """
-    for fragment, group in groupby(wanted, key=lambda part: part.fragment):
-        left = list(group)
+    for part in wanted:
         begin = 0
-        for chunk in read_fragment(fragment, how.columns, how.chunk_rows):
-            end = begin + num_rows(chunk)
-            if left[0].start < end:
-                columns = _transformed(how, chunk, fragment)
-                while left and left[0].start < end:
-                    part = left[0]
-                    start, stop = max(begin, part.start), min(end, part.stop)
-                    ids = np.arange(start, stop, dtype=np.int64) + part.first
-                    yield augmented(how, cut_rows(columns, start - begin, stop - begin), ids), ids
-                    if part.stop > end:
-                        break
-                    left.pop(0)
-            begin = end
-            if not left:
+        for chunk in read_fragment(part.fragment, how.columns, how.chunk_rows):
+            start, end = max(begin, part.start), min(begin + num_rows(chunk), part.stop)
+            if start < end:
+                moved = part.place - part.start
+                chosen = choice(start + moved, end + moved)
+                ids = np.arange(start + part.first, end + part.first, dtype=np.int64)[chosen]
+                if len(ids):
+                    rows = take_rows(cut_rows(chunk, start - begin, end - begin), chosen)
+                    columns = _transformed(how, rows, part.fragment)
+                    yield augmented(how, columns, ids), ids
+            begin += num_rows(chunk)
+            if begin >= part.stop:
                 break
 
 

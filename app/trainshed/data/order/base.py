@@ -1,0 +1,57 @@
+"""The rows of an epoch, one after the other, before steps take theirs: no number of ranks in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainshed.data.order.permutation import Piece, cut, first_rows
+
+if TYPE_CHECKING:
+    from trainshed.data.order.permutation import Indices
+
+
+@dataclass(frozen=True)
+class Base:
+    """The order of an epoch.
+
+    Args:
+        order: (fragments,) numbers of the fragments, one after the other.
+        counts: (fragments,) rows of each fragment by its number.
+        mixed: (rows,) the row at each place where a global shuffle says it; else None.
+    """
+
+    order: Indices
+    counts: Indices
+    mixed: Indices | None = None
+
+    @property
+    def rows(self) -> int:
+        """Return the rows of the dataset."""
+        return int(self.counts.sum())
+
+    def ids(self, places: Indices) -> Indices:
+        """Return the rows at places of the order, by their position in the dataset."""
+        if self.mixed is not None:
+            return self.mixed[places]
+        numbers = np.searchsorted(self._ends, places, side="right")
+        return places + self._moved[numbers]
+
+    def pieces(self, start: int, stop: int) -> list[Piece]:
+        """Return the pieces with the rows at places [start, stop), where fragments stay whole."""
+        assert self.mixed is None
+        return cut(self.order, self.counts, start, stop)
+
+    @cached_property
+    def _ends(self) -> Indices:
+        """Return where each fragment of the order ends."""
+        return np.cumsum(self.counts[self.order])
+
+    @cached_property
+    def _moved(self) -> Indices:
+        """Return how far behind its place in the order each fragment is in the dataset."""
+        begins = self._ends - self.counts[self.order]
+        return first_rows(self.counts)[self.order] - begins

@@ -1,0 +1,78 @@
+"""A shuffle in a buffer: rows move in time within their slot, so that a rank mixes its own. Pure.
+
+A window is so many steps that a buffer of all workers together holds them; a resumed run begins
+again at the first row of its window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainshed.data.order.permutation import LOCAL
+
+if TYPE_CHECKING:
+    from trainshed.data.order.permutation import Indices
+    from trainshed.data.order.steps import Steps
+
+# One step alone would mix nothing.
+LEAST_STEPS = 2
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The windows of one epoch.
+
+    Args:
+        steps: of the epoch; the last, smaller one is not mixed.
+        span: steps of a window.
+        seed: the run's seed.
+        epoch: 0-based.
+    """
+
+    steps: Steps
+    span: int
+    seed: int
+    epoch: int
+
+    def first(self, step: int) -> int:
+        """Return the first step of the window that a step is in."""
+        return step - step % self.span if step < self.steps.full else step
+
+    def numbers(self, step: int) -> range:
+        """Return the windows from that of a step to the last; the smaller step has its own."""
+        full = -(-self.steps.full // self.span)
+        stop = full + bool(self.steps.last)
+        return range(step // self.span if step < self.steps.full else full, stop)
+
+    def rows(self, number: int, rank: int) -> int:
+        """Return this rank's rows in a window."""
+        first = number * self.span
+        if first >= self.steps.full:
+            return self.steps.rows_in(rank, self.steps.full, self.steps.count)
+        return self.steps.rows_in(rank, first, min(first + self.span, self.steps.full))
+
+    def order(self, number: int, rank: int) -> Indices:
+        """Return the order of this rank's rows in a window, shape (rows,).
+
+        Args:
+            number: of the window in the epoch.
+            rank: whose rows they are.
+        """
+        first, full = number * self.span, self.steps.full
+        if first >= full:
+            return np.arange(self.rows(number, rank), dtype=np.int64)
+        drawn = np.random.default_rng([self.seed, LOCAL, self.epoch, number])
+        keys = drawn.random((min(self.span, full - first), self.steps.size))
+        # places has shape (steps, rows of this rank in a step)
+        places: Indices = np.argsort(keys[:, self.steps.slots(rank)], axis=0, kind="stable")
+        width = places.shape[1]
+        order: Indices = (places * width + np.arange(width)).reshape(-1)
+        return order
+
+
+def span_of(buffer_size: int, step_rows: int) -> int:
+    """Return the steps of a window that holds at least `buffer_size` rows."""
+    return max(LEAST_STEPS, -(-buffer_size // step_rows))
