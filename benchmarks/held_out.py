@@ -173,32 +173,31 @@ def plain(task: Task, seeds: Iterator[int], folder: Path) -> Sample:
 def ours(task: Task, workers: int, seeds: Iterator[int], folder: Path) -> Sample:
     """Return what a run scores."""
     task.write(folder)
-    datasets: JsonValue = {
-        "train": {
-            "read": {"format": "parquet", "path": "train"},
-            **({} if task.framework == "xgboost" else {"shuffle": {"mode": "global"}}),
-        },
-        "valid": {"read": {"format": "parquet", "path": "valid"}},
-    }
+    epochs: dict[str, JsonValue] = {"epochs": task.epochs, "batchSize": BATCH}
+    mixed: dict[str, JsonValue] = {"shuffle": {"mode": "global"}, "feed": {"lastBatch": "keep"}}
+    config = task.config
+    if task.framework == "xgboost":
+        config = {"label": task.label, "params": task.config, "numBoostRound": task.epochs}
+        epochs, mixed = {}, {}
+    datasets: JsonValue = {"train": read("train") | mixed, "valid": read("valid")}
     spec: dict[str, JsonValue] = {
         "train": PROGRAMS[task.framework],
         "framework": task.framework,
+        "config": config,
         "seed": next(seeds),
         "data": {"cpus": 1, "datasets": datasets},
         "workers": {"count": workers, "resources": {"cpu": "500m"}},
+        **epochs,
     }
-    if task.framework == "xgboost":
-        config = {"label": task.label, "params": task.config, "numBoostRound": task.epochs}
-        spec |= {"config": config}
-    else:
-        sizes: dict[str, JsonValue] = {"epochs": task.epochs, "batchSize": BATCH}
-        feed: JsonValue = {"lastBatch": "keep"}
-        spec |= {"config": task.config, **sizes}
-        datasets["train"]["feed"] = feed
     run = trainingrun.train(folder, spec)
     metrics = run.result["metrics"]
     assert isinstance(metrics, dict)
     return {"score": task.score(float(str(metrics[task.metric])))}
+
+
+def read(name: str) -> dict[str, JsonValue]:
+    """Return a dataset of the rows that were written under a name."""
+    return {"read": {"format": "parquet", "path": name}}
 
 
 if __name__ == "__main__":

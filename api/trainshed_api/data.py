@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from trainshed_api.errors import Problem, RuleError
 from trainshed_api.rows import AugmentSpec, ReadSpec, TransformSpec
-from trainshed_api.schema import MOST_COUNT, Boolean, Integer, SpecModel, annotate
+from trainshed_api.schema import MOST_COUNT, Boolean, Integer, Rows, SpecModel, annotate
 
 # bfloat16 has no numpy type: the feed converts to it on the way to the device.
 DtypeName = Literal[
@@ -28,25 +28,21 @@ class ShuffleSpec(SpecModel):
     mode: ShuffleMode = Field(
         default="none",
         description="none: order of the files. files: the files change places. blocks: blocks "
-        "change places. local: each worker shuffles in a buffer. global: every row may go "
-        "anywhere.",
+        "change places. global: every row may go anywhere. local: order of the files, mixed in a "
+        "buffer of 10000 rows.",
         json_schema_extra=annotate("app", "never"),
     )
-    buffer_size: Integer = Field(
-        default=10_000,
-        ge=2,
-        le=MOST_COUNT,
-        description="Rows in the buffer of each worker, with mode local.",
+    buffer_size: Rows | None = Field(
+        default=None,
+        description="Rows, of all workers together, in the buffer that mixes them after the files "
+        "or blocks changed places; 0: none. With mode global it does nothing.",
         json_schema_extra=annotate("app", "never"),
     )
 
     @model_validator(mode="after")
-    def _buffer_belongs_to_local(self) -> Self:
-        if (
-            self.mode != "local"
-            and self.buffer_size != type(self).model_fields["buffer_size"].default
-        ):
-            want = f"it only with mode local (mode is {self.mode})"
+    def _local_needs_a_buffer(self) -> Self:
+        if self.mode == "local" and self.buffer_size in {0, 1}:
+            want = "at least 2 with mode local, or mode none"
             raise RuleError([Problem("bufferSize", str(self.buffer_size), want)])
         return self
 

@@ -54,6 +54,7 @@ RULES: Mapping[FrameworkName, FrameworkRules] = {
         },
         refused_of_datasets={
             "shuffle.mode": _ALL_ROWS,
+            "shuffle.bufferSize": _ALL_ROWS,
             "augment": _ALL_ROWS,
             "split": "each worker has its share of the rows, and together they have all",
             "feed.dtypes": "XGBoost takes features as float32",

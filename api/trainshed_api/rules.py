@@ -132,8 +132,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         f"{DATASET}.shuffle",
-        "self.mode == 'local' || self.bufferSize == 10000",
-        "want it only with mode local",
+        "self.mode != 'local' || !has(self.bufferSize) || self.bufferSize > 1",
+        "want at least 2 with mode local, or mode none",
         "bufferSize",
     ),
     Rule(

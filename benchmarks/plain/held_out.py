@@ -76,7 +76,7 @@ def loop(train: Rows, valid: Rows, options: argparse.Namespace) -> float:
             else:
                 loss = functional.mse_loss(outputs.squeeze(1), y[index])
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]  # PyTorch's own
             optimizer.step()
     with torch.no_grad():
         outputs = model(held_x)
@@ -103,7 +103,7 @@ def fit(train: Rows, valid: Rows, options: argparse.Namespace) -> float:
         model.compile(optimizer, "mse")
     model.fit(*train, batch_size=config["batchSize"], epochs=options.epochs, verbose=0)
     scored = model.evaluate(*valid, verbose=0, return_dict=True)
-    return 1 - scored["accuracy"] if "classes" in config else float(scored["loss"]) ** 0.5
+    return float(1 - scored["accuracy"] if "classes" in config else scored["loss"] ** 0.5)
 
 
 if __name__ == "__main__":

@@ -227,10 +227,10 @@ MISTAKES: dict[str, Mistake] = {
         train_dataset(transforms=[{"use": "a:b", "kind": "rows", "batchSize": 8}]),
         "spec.data.datasets.train.transforms[0].batchSize: got 8, want it only with kind batches",
     ),
-    "a buffer nobody uses": Mistake(
-        train_dataset(shuffle={"mode": "files", "bufferSize": 30}),
-        "spec.data.datasets.train.shuffle.bufferSize: got 30, want it only with mode local "
-        "(mode is files)",
+    "a buffer that mixes nothing": Mistake(
+        train_dataset(shuffle={"mode": "local", "bufferSize": 1}),
+        "spec.data.datasets.train.shuffle.bufferSize: got 1, want at least 2 with mode local, or "
+        "mode none",
     ),
     "workers keep rows that change each epoch": Mistake(
         train_dataset(cache="workers", shuffle={"mode": "global"}),

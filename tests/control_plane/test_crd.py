@@ -115,9 +115,9 @@ REFUSED: dict[str, tuple[Document, str]] = {
         dataset(cache="workers", shuffle={"mode": "global"}),
         "spec.data.datasets[train].cache: Invalid value: want objects, none or auto",
     ),
-    "a buffer for nothing": (
-        dataset(shuffle={"bufferSize": 5}),
-        "spec.data.datasets[train].shuffle.bufferSize: Invalid value: want it only with mode local",
+    "a buffer of nothing": (
+        dataset(shuffle={"mode": "local", "bufferSize": 0}),
+        "spec.data.datasets[train].shuffle.bufferSize: Invalid value: want at least 2 with mode",
     ),
     "read two ways": (
         dataset(read={"format": "parquet", "path": "a", "use": "m:f"}),

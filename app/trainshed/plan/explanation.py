@@ -69,9 +69,8 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str
     if plan.shuffle.mode in ("blocks", "global"):
         yield f"shuffle   {plan.shuffle.mode}, other in each epoch"
     yield f"split     {'each worker its share' if plan.split else 'every worker all rows'}"
-    if plan.shuffle.mode == "local":
-        rows = plan.shuffle.buffer_size
-        yield f"shuffle   local, {rows} rows in all workers' buffers, other in each epoch"
+    if rows := plan.mixed_rows:
+        yield f"shuffle   {rows} rows in the buffers of all workers, other in each epoch"
     for function in plan.augments:
         where = "in the worker" if plan.augments_in_worker else "on the data's CPUs"
         yield f"augment   {function.use} {where}"

@@ -53,8 +53,8 @@ def kept_of(plan: DatasetPlan, num_workers: int) -> Kept | None:
     # The plain loader finds the rows of a global shuffle among all of them, whatever the cache.
     in_worker = plan.cache == "workers" or (plan.loader == "torch" and mode == "global")
     worker = size.part(share) if in_worker else nothing
-    if mode == "local" and not in_worker:
-        worker = size.part(share * min(1.0, WINDOWS * plan.shuffle.buffer_size / plan.rows))
+    if not in_worker:
+        worker = size.part(share * min(1.0, WINDOWS * plan.mixed_rows / plan.rows))
     if plan.loader == "torch":
         return Kept(plan, nothing, nothing, 0.0, worker)
     # Workers get what they keep through the object store, and a stream is sorted in it.
@@ -130,9 +130,8 @@ def _too_much_for_a_worker(plan: DatasetPlan) -> tuple[str, str, str]:
     """Return field, value and what to do about it."""
     if plan.cache == "workers":
         return f"{plan.field}.cache", "workers", "objects or none"
-    if plan.shuffle.mode == "local":
-        rows = str(plan.shuffle.buffer_size)
-        return f"{plan.field}.shuffle.bufferSize", rows, "less"
+    if rows := plan.mixed_rows:
+        return f"{plan.field}.shuffle.bufferSize", str(rows), "less"
     return f"{plan.field}.shuffle.mode", plan.shuffle.mode, "another, or loader ray-data"
 
 

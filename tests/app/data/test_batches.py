@@ -22,6 +22,7 @@ SHUFFLES: dict[str, JsonValue] = {
     "files": {"mode": "files"},
     "blocks": {"mode": "blocks"},
     "local": {"mode": "local", "bufferSize": 13},
+    "blocks and a buffer": {"mode": "blocks", "bufferSize": 13},
     "global": {"mode": "global"},
 }
 # (loader, cache); a worker cannot keep rows that move, and `objects` is Ray's.

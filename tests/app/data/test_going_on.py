@@ -29,6 +29,7 @@ SHUFFLES: dict[str, JsonValue] = {
     "files": {"mode": "files"},
     "blocks": {"mode": "blocks"},
     "local": {"mode": "local", "bufferSize": 5},
+    "blocks and a buffer": {"mode": "blocks", "bufferSize": 5},
     "global": {"mode": "global"},
 }
 Steps = list[list[int]]

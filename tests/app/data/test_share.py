@@ -16,6 +16,7 @@ SHUFFLES: dict[str, JsonValue] = {
     "files": {"mode": "files"},
     "blocks": {"mode": "blocks"},
     "local": {"mode": "local", "bufferSize": 6},
+    "blocks and a buffer": {"mode": "blocks", "bufferSize": 6},
     "global": {"mode": "global"},
 }
 LOADERS: tuple[Loader, ...] = ("ray-data", "torch")

@@ -33,6 +33,8 @@ OBJECT_STORE_SHARE = 0.5
 # Transformed rows that travel together: a transfer costs some 2 ms however small it is, and what
 # is on the way to the workers takes memory.
 BLOCK_BYTES = 8 * 2**20
+# Of a shuffle of mode local where the file says nothing.
+LOCAL_BUFFER = 10_000
 # Of a row where only running a function tells.
 ROW_BYTES = 4096.0
 
@@ -108,6 +110,15 @@ class DatasetPlan:
     def row_bytes(self) -> float:
         """Return the mean size of a transformed row, as far as is known."""
         return max(1.0, self.num_bytes / self.rows) if self.num_bytes and self.rows else ROW_BYTES
+
+    @property
+    def mixed_rows(self) -> int:
+        """Return the rows of the buffer that mixes them, of all workers together; 0 for none."""
+        if self.shuffle.mode == "global":
+            return 0  # mixed already
+        if self.shuffle.buffer_size is None:
+            return LOCAL_BUFFER if self.shuffle.mode == "local" else 0
+        return self.shuffle.buffer_size
 
     @property
     def block_rows(self) -> int:

@@ -138,9 +138,10 @@ def base_of(plan: DatasetPlan, at: Pass, counts: Indices) -> Base:
 
 def windows_of(plan: DatasetPlan, at: Pass, steps: Steps) -> Windows | None:
     """Return the windows that a pass is mixed in, if it is."""
-    if shuffle_mode(plan, at) != "local":
+    rows = plan.mixed_rows
+    if at.in_file_order or not rows:
         return None
-    return Windows(steps, span_of(plan.shuffle.buffer_size, steps.size), at.seed, at.epoch)
+    return Windows(steps, span_of(rows, steps.size), at.seed, at.epoch)
 
 
 def first_read(plan: DatasetPlan, at: Pass, steps: Steps) -> int:

@@ -1,0 +1,180 @@
+"""One order of rows for any number of workers, looked at through what ranks are fed."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import JsonValue
+
+from tests.app.data.builders_plan import MemoryBlocks, make_pass, make_plan, write_rows
+from trainshed.data.feed.batches import Feed
+from trainshed.data.order.plan import DatasetPlan
+from trainshed.data.order.schedule import Pass, first_read, steps_for
+from trainshed.data.order.steps import Steps, even_steps, exact_steps, same_place, training_steps
+from trainshed.data.order.windows import Windows
+
+# Row groups of every size, none of them a multiple of a step; 81 rows, a smaller step at the end.
+GROUPS = ([5, 11], [1, 30, 8], [26])
+ROWS, BATCH = 81, 7
+SHUFFLES: dict[str, JsonValue] = {
+    "none": {"mode": "none"},
+    "files": {"mode": "files"},
+    "blocks": {"mode": "blocks"},
+    "local": {"mode": "local", "bufferSize": 20},
+    "files and a buffer": {"mode": "files", "bufferSize": 20},
+    "blocks and a buffer": {"mode": "blocks", "bufferSize": 20},
+    "global": {"mode": "global"},
+}
+# Loader and cache.
+WAYS = (("ray-data", "none"), ("ray-data", "objects"), ("ray-data", "workers"), ("torch", "none"))
+CASES = [
+    (mode, way)
+    for mode, way in product(SHUFFLES, WAYS)
+    if way[1] != "workers" or mode in ("none", "local")
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_rows(tmp_path_factory.mktemp("rows"), GROUPS)
+
+
+def planned(folder: Path, mode: str, way: tuple[str, str], last: str = "keep") -> DatasetPlan:
+    loader, cache = way
+    return make_plan(
+        folder,
+        loader=loader,  # type: ignore[arg-type]  # a text here
+        cache=cache,
+        shuffle=SHUFFLES[mode],
+        feed={"lastBatch": last},
+    )
+
+
+def counting(plan: DatasetPlan, at: Pass) -> Iterator[list[int]]:
+    """Yield the rows that count in each step that is left, slice after slice."""
+    ranks = [Feed(plan, MemoryBlocks(plan, rank), rank).batches(at) for rank in range(at.num_ranks)]
+    for step in zip(*ranks, strict=True):
+        yield [row for batch in step for row in batch.tensors["id"].tolist()[: batch.rows]]
+
+
+def digest(steps: Sequence[Sequence[int]]) -> str:
+    return hashlib.sha256(repr([list(step) for step in steps]).encode()).hexdigest()
+
+
+@pytest.mark.parametrize("last", ["keep", "drop"])
+@pytest.mark.parametrize("mode", SHUFFLES)
+def test_every_step_has_the_same_rows_on_any_number_of_workers_and_fed_in_any_way(
+    folder: Path, mode: str, last: str
+) -> None:
+    digests = {
+        digest(list(counting(planned(folder, mode, way, last), make_pass(**at))))  # type: ignore[arg-type]  # fields by name
+        for shuffle, way in CASES
+        if shuffle == mode
+        for at in ({"epoch": 2, "num_ranks": n, "batch_size": BATCH} for n in (1, 2, 3, 4))
+    }
+
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_who_stops_anywhere_and_goes_on_with_any_number_of_workers_sees_each_row_once(
+    folder: Path, seed: int
+) -> None:
+    drawn = np.random.default_rng(seed)
+    mode = list(SHUFFLES)[seed % len(SHUFFLES)]
+    plan = planned(folder, mode, ("ray-data", "none"))
+    whole = list(counting(plan, make_pass(epoch=1, batch_size=BATCH, seed=seed)))
+    seen: list[list[int]] = []
+    while len(seen) < len(whole):
+        now = int(drawn.integers(1, 5))
+        at = make_pass(epoch=1, first_step=len(seen), num_ranks=now, batch_size=BATCH, seed=seed)
+        steps = counting(plan, at)
+        seen += [next(steps) for _ in range(int(drawn.integers(1, len(whole) - len(seen) + 1)))]
+
+    assert seen == whole
+    assert sorted(row for step in seen for row in step) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("mode", SHUFFLES)
+def test_who_goes_on_reads_at_most_a_window_that_is_done(folder: Path, mode: str) -> None:
+    plan = planned(folder, mode, ("ray-data", "none"))
+    span = 3 if "local" in mode or "buffer" in mode else 1  # 20 rows of 7 a step
+    for step in range(ROWS // BATCH + 1):
+        at = make_pass(first_step=step, batch_size=BATCH)
+        read = first_read(plan, at, steps_for(plan, at, ROWS))
+        assert 0 <= step - read < span
+
+
+def test_a_rank_keeps_its_rows_over_epochs_where_workers_may_cache_them(folder: Path) -> None:
+    for mode in ("none", "local"):
+        plan = planned(folder, mode, ("ray-data", "none"))
+        rows = [
+            {
+                row
+                for batch in Feed(plan, MemoryBlocks(plan, 1), 1).batches(make_pass(epoch=epoch))
+                for row in batch.tensors["id"].tolist()
+            }
+            for epoch in (0, 1)
+        ]
+        assert rows[0] == rows[1]
+
+
+def test_a_window_mixes_rows_over_its_steps_and_no_further() -> None:
+    steps = training_steps(1000, 10, 1, "drop", split=True)
+    windows = Windows(steps, 5, seed=0, epoch=0)
+    order = np.concatenate(
+        [number * 50 + windows.order(number, 0) for number in windows.numbers(0)]
+    )
+
+    assert sorted(order.tolist()) == list(range(1000))
+    assert (order // 50 == np.arange(1000) // 50).all()
+    assert (order % 10 == np.arange(1000) % 10).all()  # in its slot
+    assert (order != np.arange(1000)).mean() > 0.7  # one of five stays by chance
+
+
+def test_a_smaller_last_step_is_a_window_of_its_own() -> None:
+    steps = training_steps(47, 10, 3, "keep", split=True)
+    windows = Windows(steps, 3, seed=0, epoch=0)
+
+    assert [windows.rows(number, 0) for number in windows.numbers(0)] == [12, 4, 3]
+    assert windows.order(2, 0).tolist() == [0, 1, 2]
+    assert (windows.first(4), list(windows.numbers(4))) == (4, [2])
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        training_steps(83, 9, 4, "keep", split=True),
+        training_steps(81, 9, 5, "keep", split=True),
+        training_steps(82, 9, 5, "keep", split=True),
+        exact_steps(82, 9, 5),
+        even_steps(83, 9, 4, split=True),
+    ],
+    ids=str,
+)
+def test_which_rows_of_a_stretch_are_a_ranks_is_what_its_places_say(steps: Steps) -> None:
+    for rank in range(steps.num_ranks):
+        places = steps.places(rank, 0, steps.count)
+        assert len(places) == steps.sizes(rank).sum() == steps.rows_in(rank, 0, steps.count)
+        for start, stop in product(range(0, steps.rows, 5), range(steps.rows, 0, -7)):
+            if start < stop:
+                found = np.arange(start, stop)[steps.within(rank, start, stop)]
+                want = places[(start <= places) & (places < stop)]
+                assert found.tolist() == want.tolist()
+
+
+def test_where_every_rank_gets_all_rows_none_is_left_out_at_another_number() -> None:
+    assert same_place(step=6, batch_size=12, before=3, now=2) == 4  # 24 rows on each side
+    assert same_place(step=5, batch_size=12, before=3, now=2) == 3  # two rows come again
+
+
+def test_a_pass_that_is_resumed_has_the_same_windows(folder: Path) -> None:
+    plan = planned(folder, "local", ("ray-data", "none"))
+    at = make_pass(epoch=3, num_ranks=3, batch_size=BATCH)
+    whole = list(counting(plan, at))
+    for step in range(len(whole)):
+        assert list(counting(plan, replace(at, first_step=step))) == whole[step:]
