@@ -58,8 +58,8 @@ REFUSED: dict[str, tuple[Document, str]] = {
     ),
     "a shuffle of a framework that has none": (
         {**dataset(shuffle={"mode": "global"}), "framework": "xgboost"},
-        "spec.data: Invalid value: want shuffle.mode, augment, split, feed.dtypes, feed.lastBatch "
-        "of each dataset left out with framework xgboost",
+        "spec.data: Invalid value: want shuffle.mode, shuffle.bufferSize, augment, split, "
+        "feed.dtypes, feed.lastBatch of each dataset left out with framework xgboost",
     ),
     "more GPUs of a worker than Keras takes": (
         {"framework": "tensorflow", "workers": {"resources": {"gpu": 2}}},

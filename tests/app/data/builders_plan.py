@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from trainshed.data.order.permutation import Indices, Piece
 from trainshed.data.order.plan import DatasetPlan, Loader, plan_dataset
-from trainshed.data.order.schedule import Kind, Pass, base_of, steps_for
+from trainshed.data.order.schedule import Kind, Pass, order_of, steps_for
 from trainshed.data.order.size import Measured, Room, WorkerNode
 from trainshed.data.read.columns import Columns, cut_rows, join, take_rows
 from trainshed.data.read.parquet import open_source
@@ -101,7 +101,7 @@ class MemoryBlocks:
         self, at: Pass, pieces: list[Piece], place: int, choice: Choice
     ) -> Iterator[Columns]:
         """Yield the rank's rows, augmented where the feeder would."""
-        base = base_of(self._plan, at, self.counts())
+        base = order_of(self._plan, at, self.counts())
         if base.mixed is not None:
             steps = steps_for(self._plan, at, base.rows)
             ids = base.ids(steps.places(self._rank, at.first_step, steps.count))

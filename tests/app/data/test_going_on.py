@@ -17,9 +17,9 @@ from trainshed.data.order.description import Described, describe, keep_order
 from trainshed.data.order.plan import BLOCK_BYTES, DatasetPlan
 from trainshed.data.order.schedule import (
     Pass,
-    base_of,
     delivery,
     first_read,
+    order_of,
     owners,
     steps_for,
 )
@@ -107,7 +107,7 @@ def test_what_streams_is_dealt_to_each_rank_as_it_would_read_it(
 ) -> None:
     plan, at = make(begun, tmp_path_factory, "ray-data")
     at = replace(at, first_step=begun.done)
-    base = base_of(plan, at, plan.counts)
+    base = order_of(plan, at, plan.counts)
     deal = delivery(plan, at, base, turn_rows)
     steps = deal.steps
     if deal.places is not None:

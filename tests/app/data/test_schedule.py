@@ -6,7 +6,7 @@ import pytest
 
 from tests.app.builders_rows import write_rows
 from tests.app.data.builders_plan import make_pass, make_plan
-from trainshed.data.order.schedule import base_of, delivery, steps_for
+from trainshed.data.order.schedule import delivery, order_of, steps_for
 
 ROWS, RANKS = 50, 3
 
@@ -19,7 +19,7 @@ def test_an_evaluation_delivers_every_row_once_however_training_is_split(
     plan = make_plan(write_rows(tmp_path, ROWS), split=is_split_in_training, cache="none")
     at = make_pass("exact", num_ranks=RANKS)
 
-    deal = delivery(plan, at, base_of(plan, at, plan.counts), 20)
+    deal = delivery(plan, at, order_of(plan, at, plan.counts), 20)
 
     assert {tuple(ranks) for ranks, _ in deal.dealt} == {(rank,) for rank in range(RANKS)}
     assert sum(rows for _, rows in deal.dealt) == ROWS
@@ -34,7 +34,7 @@ def test_a_whole_pass_gives_every_rank_all_rows_in_file_order(
     )
     at = make_pass("whole", num_ranks=RANKS)
 
-    base, steps = base_of(plan, at, plan.counts), steps_for(plan, at, ROWS)
+    base, steps = order_of(plan, at, plan.counts), steps_for(plan, at, ROWS)
     assert sum(rows for _, rows in delivery(plan, at, base, 20).dealt) == ROWS
     for rank in range(RANKS):
         assert base.ids(steps.places(rank, 0, steps.count)).tolist() == list(range(ROWS))

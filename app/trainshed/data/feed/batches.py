@@ -13,11 +13,11 @@ import torch
 from trainshed.data.feed.prefetch import Prefetched
 from trainshed.data.feed.rows import Rows
 from trainshed.data.feed.tables import recut, shuffled
-from trainshed.data.order.base import Base
+from trainshed.data.order.epoch import EpochOrder
 from trainshed.data.order.schedule import (
     Pass,
-    base_of,
     first_read,
+    order_of,
     shuffle_mode,
     steps_for,
     windows_of,
@@ -178,7 +178,7 @@ class Feed:
     def _from_memory(self, at: Pass, sizes: Indices) -> Iterator[Table]:
         steps = self.steps(at)
         if shuffle_mode(self.plan, at) == "global":
-            rows, base = self._all_rows(), base_of(self.plan, at, self.counts())
+            rows, base = self._all_rows(), order_of(self.plan, at, self.counts())
             order = base.ids(steps.places(self._rank, at.first_step, steps.count))
         else:
             rows, order = self._own_rows(at, steps), self._own_order(at, steps)
@@ -219,7 +219,7 @@ class Feed:
     def _load(self, rows: int, choice: Choice, places: Indices) -> Rows:
         """Return chosen ones of the first rows in the order of the files."""
         counts = self.counts()
-        base = Base(np.arange(len(counts), dtype=np.int64), counts)
+        base = EpochOrder(np.arange(len(counts), dtype=np.int64), counts)
         return Rows(list(self._blocks.read(base.pieces(0, rows), 0, choice)), base.ids(places))
 
     def _stream(self, at: Pass) -> Iterator[Table]:
@@ -239,7 +239,7 @@ class Feed:
         return shuffled(tables, sizes, order, skip, chunk)
 
     def _as_it_comes(self, at: Pass, steps: Steps) -> Iterator[Table]:
-        base = base_of(self.plan, at, self.counts())
+        base = order_of(self.plan, at, self.counts())
         first = first_read(self.plan, at, steps)
         places = steps.places(self._rank, first, steps.count)
         start = steps.start(first)

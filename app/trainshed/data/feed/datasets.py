@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ray.data.block import Block
 
-    from trainshed.data.order.base import Base
+    from trainshed.data.order.epoch import EpochOrder
     from trainshed.data.order.files import Fragment
     from trainshed.data.order.function import Function
     from trainshed.data.order.plan import DatasetPlan
@@ -61,7 +61,7 @@ def fragments_dataset(plan: DatasetPlan) -> Dataset:
 
 
 def streamed_dataset(
-    plan: DatasetPlan, how: Reading, base: Base, deal: Delivery, cpus: int
+    plan: DatasetPlan, how: Reading, base: EpochOrder, deal: Delivery, cpus: int
 ) -> Dataset:
     """Return a Ray dataset of what is dealt, read, transformed and augmented, block by block."""
 
@@ -75,7 +75,7 @@ def cached_dataset(  # noqa: PLR0913, PLR0917 - what a pass over kept blocks is 
     plan: DatasetPlan,
     how: Reading,
     blocks: Sequence[ray.ObjectRef[Block]],
-    base: Base,
+    base: EpochOrder,
     deal: Delivery,
     cpus: int,
 ) -> Dataset:

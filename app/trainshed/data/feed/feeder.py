@@ -16,7 +16,7 @@ from trainshed.data.feed import datasets
 from trainshed.data.feed.cache import Cache, CachedBlocks
 from trainshed.data.feed.filling import Filling
 from trainshed.data.feed.streams import Stream
-from trainshed.data.order.schedule import Pass, base_of, delivery
+from trainshed.data.order.schedule import Pass, delivery, order_of
 from trainshed.data.read.errors import DataError, as_fault
 from trainshed.data.read.source import reading
 from trainshed.faults import WorldError, causes
@@ -159,7 +159,7 @@ class Feeder:
     ) -> Generator[tuple[Sequence[int], Slice], None, None]:
         epoch = None if at.in_file_order else at.epoch
         cached = self.cached(at.dataset) if plan.cache == "objects" else None
-        base = base_of(plan, at, cached.counts if cached else plan.counts)
+        base = order_of(plan, at, cached.counts if cached else plan.counts)
         most = datasets.turn_rows(plan, base.rows, at.num_ranks, self._cpus)
         deal = delivery(plan, at, base, most)
         how = reading(plan, at.seed, epoch)

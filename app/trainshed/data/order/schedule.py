@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from trainshed.data.order.base import Base
+from trainshed.data.order.epoch import EpochOrder
 from trainshed.data.order.permutation import Indices, fragment_order, global_order
 from trainshed.data.order.steps import Steps, even_steps, exact_steps, training_steps, whole_steps
 from trainshed.data.order.windows import Windows, span_of
@@ -119,7 +119,7 @@ def shuffle_mode(plan: DatasetPlan, at: Pass) -> str:
     return "none" if at.in_file_order else plan.shuffle.mode
 
 
-def base_of(plan: DatasetPlan, at: Pass, counts: Indices) -> Base:
+def order_of(plan: DatasetPlan, at: Pass, counts: Indices) -> EpochOrder:
     """Return the order of a pass.
 
     Args:
@@ -133,7 +133,7 @@ def base_of(plan: DatasetPlan, at: Pass, counts: Indices) -> Base:
     else:
         files = list(range(len(counts)))
     mixed = global_order(int(counts.sum()), at.seed, at.epoch) if mode == "global" else None
-    return Base(fragment_order(files, mode, at.seed, at.epoch), counts, mixed)
+    return EpochOrder(fragment_order(files, mode, at.seed, at.epoch), counts, mixed)
 
 
 def windows_of(plan: DatasetPlan, at: Pass, steps: Steps) -> Windows | None:
@@ -150,7 +150,7 @@ def first_read(plan: DatasetPlan, at: Pass, steps: Steps) -> int:
     return windows.first(at.first_step) if windows else at.first_step
 
 
-def delivery(plan: DatasetPlan, at: Pass, base: Base, turn_rows: float) -> Delivery:
+def delivery(plan: DatasetPlan, at: Pass, base: EpochOrder, turn_rows: float) -> Delivery:
     """Return what streams in a pass: the rows of all ranks, turn by turn.
 
     Args:

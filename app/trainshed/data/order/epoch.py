@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Base:
+class EpochOrder:
     """The order of an epoch.
 
     Args:
