@@ -46,7 +46,16 @@ class AnyRun:
         self.world_size: int = context.get_world_size()
         self._job = job
         self._loop = Loop(job, coordinator, self.rank, self.world_size)
-        self._feeds = Feeds(job, coordinator, self.rank, self.world_size, self._loop.group)
+        # On several nodes each would fetch all blocks, for the rows of its own ranks.
+        is_one_node = context.get_local_world_size() == self.world_size
+        self._feeds = Feeds(
+            job,
+            coordinator,
+            self.rank,
+            self.world_size,
+            self._loop.group,
+            cuts_blocks=is_one_node,
+        )
         self._loop.saver.describe_data = self._feeds.describe
         self.own_loop = OwnLoop(job, coordinator, self._feeds, self.warn)
 

@@ -36,16 +36,25 @@ class Feeds:
         rank: this worker.
         num_ranks: number of workers.
         group: number of the worker group.
+        cuts_blocks: whether workers take their rows out of cached blocks themselves.
     """
 
-    def __init__(
-        self, job: Job, coordinator: Client, rank: int, num_ranks: int, group: int
+    def __init__(  # noqa: PLR0913 - who it is, and where its rows come from
+        self,
+        job: Job,
+        coordinator: Client,
+        rank: int,
+        num_ranks: int,
+        group: int,
+        *,
+        cuts_blocks: bool = True,
     ) -> None:
         self._job = job
         self._coordinator = coordinator
         self.rank = rank
         self.num_ranks = num_ranks
         self.group = group
+        self._cuts_blocks = cuts_blocks
         self._made: dict[str, Feed] = {}
 
     def feed(self, name: str) -> Feed:
@@ -72,7 +81,8 @@ class Feeds:
         return {plan.name: known for plan, known in described if known}
 
     def _fed(self, plan: DatasetPlan) -> FedBlocks:
-        return FedBlocks(plan, self._coordinator.handle, self.rank)
+        handle = self._coordinator.handle
+        return FedBlocks(plan, handle, self.rank, cuts_blocks=self._cuts_blocks)
 
     def batches(self, name: str, at: Pass, stage: Callable[[Batch], Batch]) -> Prefetched[Batch]:
         """Return this rank's batches of a pass, made ready in a thread and staged there."""

@@ -69,6 +69,13 @@ class Reader:
         """Return what is in the batches of a rank."""
         return list(_rows(plan, at, FedBlocks(plan, feeder, rank), rank))
 
+    def read_dealt(
+        self, plan: DatasetPlan, at: Pass, feeder: ActorHandle[Feeder], rank: int
+    ) -> list[Row]:
+        """Return the same where tasks beside the cached blocks deal them out."""
+        blocks = FedBlocks(plan, feeder, rank, cuts_blocks=False)
+        return list(_rows(plan, at, blocks, rank))
+
     def begin(
         self, plan: DatasetPlan, at: Pass, feeder: ActorHandle[Feeder], rank: int, steps: int
     ) -> list[Row]:
@@ -162,6 +169,17 @@ def test_ray_data_sends_what_the_plan_says(
     for unnamed in (*training, make_pass("exact", epoch=2, batch_size=27)):
         at = replace(unnamed, dataset=plan.name)
         assert read(readers, plan, at, fed.feeder) == expected(plan, at)
+
+
+@pytest.mark.parametrize("mode", ["local", "blocks"])
+def test_cached_rows_are_dealt_out_to_workers_of_several_nodes(
+    folder: Path, readers: list[ActorHandle[Reader]], mode: str
+) -> None:
+    plan = replace(make_mixed(folder, mode, "objects"), name="train", augments=())
+    feeder, at = start(plan), make_pass(epoch=1)
+    seen = [reader.read_dealt.remote(plan, at, feeder, rank) for rank, reader in enumerate(readers)]
+    assert ray.get(seen, timeout=SECONDS) == expected(plan, at)
+    ray.kill(feeder)
 
 
 @pytest.mark.parametrize(

@@ -40,11 +40,21 @@ class FedBlocks:
         plan: of the dataset.
         coordinator: the actor with the feeder.
         rank: this worker.
+        cuts_blocks: whether it takes its rows out of cached blocks itself; else tasks beside the
+            blocks deal them out.
     """
 
-    def __init__(self, plan: DatasetPlan, coordinator: ActorHandle[Actor], rank: int) -> None:
+    def __init__(
+        self,
+        plan: DatasetPlan,
+        coordinator: ActorHandle[Actor],
+        rank: int,
+        *,
+        cuts_blocks: bool = True,
+    ) -> None:
         self._plan = plan
         self._rank = rank
+        self._cuts_blocks = cuts_blocks and plan.cache == "objects"
         self._remote_cached: Callable[[str, int], ray.ObjectRef[CachedBlocks]]
         self._remote_take: Callable[[Pass, int], ray.ObjectRef[Slice | None]]
         self._remote_cached = coordinator.cached.remote
@@ -66,7 +76,7 @@ class FedBlocks:
         self, at: Pass, pieces: list[Piece], place: int, choice: Choice
     ) -> Iterator[Columns]:
         """Yield the rank's rows of a pass, augmented."""
-        if self._plan.cache == "objects" and (not self._plan.augments or at.in_file_order):
+        if self._cuts_blocks and (not self._plan.augments or at.in_file_order):
             yield from self.read(pieces, place, choice)
             return
         coming = self._remote_take(at, self._rank)
