@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from trainshed_api.v1alpha1 import TrainingRunSpec
 
-TRAIN_ONLY = ("config", "epochs", "batch_size", "precision", "data", "checkpoint")
+TRAIN_ONLY = ("config", "epochs", "batch_size", "accumulate", "precision", "data", "checkpoint")
 
 
 def misfits(spec: TrainingRunSpec) -> list[Problem]:

@@ -50,6 +50,7 @@ RULES: Mapping[FrameworkName, FrameworkRules] = {
         refused={
             "epochs": _CONFIG_ROUNDS,
             "batchSize": _ALL_ROWS,
+            "accumulate": _ALL_ROWS,
             "precision": "XGBoost computes in float32",
         },
         refused_of_datasets={
@@ -64,7 +65,10 @@ RULES: Mapping[FrameworkName, FrameworkRules] = {
     ),
     "tensorflow": FrameworkRules(
         "tensorflow",
-        refused={"precision": "a program of Keras sets it by tf.keras.mixed_precision"},
+        refused={
+            "accumulate": "Keras makes a step of each batch",
+            "precision": "a program of Keras sets it by tf.keras.mixed_precision",
+        },
         # Its strategy would deal a worker's batches out to them, half of an epoch to each.
         most_gpus=1,
         dtypes_refused=("bfloat16",),

@@ -114,6 +114,14 @@ class TrainingRunSpec(SpecModel):
         description="Rows in one step of all workers together.",
         json_schema_extra=annotate("app", "never", only_with="train"),
     )
+    accumulate: Integer = Field(
+        default=1,
+        ge=1,
+        le=MOST_COUNT,
+        description="Parts that a worker takes its rows of a step in, one after the other: so that "
+        "a step fits into memory. batchSize stays the rows of the whole step.",
+        json_schema_extra=annotate("app", "never", only_with="train"),
+    )
     precision: Precision = Field(
         default="float32",
         description="Type that the forward pass computes in (autocast). tensorfloat32: float32 "

@@ -61,6 +61,7 @@ def test_defaults_make_a_whole_run() -> None:
         "config": {},
         "framework": "torch",
         "batchSize": 64,
+        "accumulate": 1,
         "precision": "float32",
         "seed": 0,
         "reproducible": False,

@@ -61,6 +61,10 @@ REFUSED: dict[str, tuple[Document, str]] = {
         "spec.data: Invalid value: want shuffle.mode, shuffle.bufferSize, augment, split, "
         "feed.dtypes, feed.lastBatch of each dataset left out with framework xgboost",
     ),
+    "parts of a step of a framework that makes one of each batch": (
+        {"framework": "tensorflow", "accumulate": 2},
+        "spec.accumulate: Invalid value: want it left out with framework tensorflow",
+    ),
     "more GPUs of a worker than Keras takes": (
         {"framework": "tensorflow", "workers": {"resources": {"gpu": 2}}},
         "spec.workers: Invalid value: want resources.gpu of at most 1 with framework tensorflow",

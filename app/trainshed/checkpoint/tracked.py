@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Protocol, cast
 
 from trainshed.checkpoint.model_file import TORCH
 from trainshed.checkpoint.optimizer_state import by_name, by_number, names_of
 from trainshed.checkpoint.state import Stateful
-from trainshed.checkpoint.wrapping import plain_name, sharded, unwrapped
+from trainshed.checkpoint.wrapping import inside, plain_name, sharded, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
     import torch
 
@@ -45,10 +47,29 @@ class Tracked:
         if scheduler is not None:
             self._parts["scheduler"] = scheduler
 
-    def step(self, loss: torch.Tensor) -> None:
-        """Go backward and make one step of the optimizer, which is there, and of the scheduler."""
-        assert self.optimizer is not None
+    def backward(self, loss: torch.Tensor) -> None:
+        """Add the gradients of a loss to those that are there."""
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+
+    def clip(self, most: float) -> torch.Tensor:
+        """Scale the gradients of the model so that their norm is at most so much; return it."""
+        assert self.optimizer is not None
+        self.scaler.unscale_(self.optimizer)
+        if self._sharded:
+            return self._sharded.clip_grad_norm_(most)
+        from torch.nn.utils import clip_grad_norm_
+
+        return clip_grad_norm_(self.model.parameters(), most)
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Return a context in which a forward and backward pass leave out the other ranks."""
+        wrapper = inside(self.model)
+        no_sync = getattr(wrapper, "no_sync", None)
+        return no_sync() if no_sync else nullcontext()
+
+    def step(self) -> None:
+        """Make one step of the optimizer, which is there, and of the scheduler."""
+        assert self.optimizer is not None
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)

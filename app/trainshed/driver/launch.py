@@ -154,6 +154,7 @@ def make_job(launch: Launch, attempt: Attempt) -> Job:
         spec_hash=prepared.spec_hash,
         epochs=spec.epochs,
         batch_size=spec.batch_size,
+        accumulate=spec.accumulate,
         precision=spec.precision,
         seed=spec.seed,
         reproducible=spec.reproducible,

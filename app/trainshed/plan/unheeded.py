@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LOOP_FIELDS = ("epochs", "precision")
 CHECKPOINT_FIELDS = ("every_epochs", "every_steps")
 # Obeyed by trainshed.current().batches().
-BATCH_FIELDS = ("batch_size",)
+BATCH_FIELDS = ("batch_size", "accumulate")
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from trainshed.worker.evaluation import (
 from trainshed.worker.meter import CHECKPOINTING, EVALUATING, WAITING
 from trainshed.worker.precision import autocast_dtype
 from trainshed.worker.reproducible import sum_in_rank_order
-from trainshed.worker.step import Step
+from trainshed.worker.step import Step, parts_of
 from trainshed_api.progress import Evaluated
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Run(EpochRun):
         super().__init__(job, coordinator)
         self.device: torch.device = ray.train.torch.get_device()
         self._carrier = Carrier(streams_of(self.device))
-        self._step = Step(self.world_size)
+        self._step = Step(self.world_size, job.accumulate)
         self._tracked: Tracked | None = None
 
     def track(
@@ -97,7 +97,8 @@ class Run(EpochRun):
     def batches(self, name: str) -> Iterator[Tensors]:
         """Yield what is left of this epoch's batches of a dataset, on this worker's device.
 
-        The batches of the dataset `train` (or else the first one) are the run's steps.
+        The batches of the dataset `train` (or else the first one) are the run's steps, each in
+        `spec.accumulate` parts.
         """
         meter = self._loop.meter
         feed = self._feeds.feed(name)
@@ -114,15 +115,24 @@ class Run(EpochRun):
                     batch = next(batches, None)
                 if batch is None:
                     return
-                self._step.begin(batch, counts=steps)
-                yield batch.tensors
-                self._step.end()
+                yield from self._parts(batch, counts=steps)
                 self._carrier.hold_back()
                 if steps:
-                    self._step.check_weights()
                     self._loop.end_step(batch.total)
         finally:
             batches.close()
+
+    def _parts(self, batch: Batch, *, counts: bool) -> Iterator[Tensors]:
+        """Yield the parts of a batch; ranks meet in the last one of a step alone."""
+        parts, tracked = list(parts_of(batch, self._job.accumulate if counts else 1)), self._tracked
+        for number, part in enumerate(parts, 1):
+            is_last = number == len(parts)
+            with contextlib.nullcontext() if is_last or tracked is None else tracked.alone():
+                self._step.begin(part, counts=counts, is_last=is_last)
+                yield part.tensors
+                self._step.end()
+            if counts:
+                self._step.check_weights()
 
     @contextlib.contextmanager
     def autocast(self) -> Iterator[None]:
@@ -131,20 +141,32 @@ class Run(EpochRun):
         with torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None):
             yield
 
-    def backward_step(self, loss: torch.Tensor) -> None:
-        """Go backward and make one step of the tracked optimizer and scheduler.
+    def backward_step(self, loss: torch.Tensor, clip_norm: float | None = None) -> None:
+        """Go backward and, with the last part of a step, step the tracked optimizer and scheduler.
 
-        The loss must be a mean over this rank's rows: it is weighted so that the step equals that
-        of one worker with all rows.
+        The loss must be a mean over the rows that were given: it is weighted so that the step
+        equals that of one worker with all rows.
+
+        Args:
+            loss: of the batch, or the part of it.
+            clip_norm: most that the norm of the step's gradients may be, which is shown as
+                `gradientNorm`; larger ones are scaled down to it.
 
         Raises:
             RuntimeError: before `track(model, optimizer)`.
+            ValueError: for a `clip_norm` that is no positive number.
         """
+        if clip_norm is not None and not clip_norm > 0:
+            raise ValueError(f"backward_step: got clip_norm={clip_norm}, want more than 0")
         tracked = self._tracked
         if tracked is None or tracked.optimizer is None:
             raise RuntimeError("backward_step needs track(model, optimizer) before")
         self._loop.watch_loss(loss.detach())
-        tracked.step(self._step.weigh(loss))
+        tracked.backward(self._step.weigh(loss))
+        if self._step.is_last_part:
+            if clip_norm is not None:
+                self.log(gradientNorm=tracked.clip(clip_norm))
+            tracked.step()
 
     def log(self, **scalars: float | torch.Tensor) -> None:
         """Show scalars as progress: rank 0's means since the last look. No device is waited for.

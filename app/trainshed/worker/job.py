@@ -31,6 +31,7 @@ class Job:
         spec_hash: of the run.
         epochs: None for functions that count for themselves.
         batch_size: rows a step over all workers.
+        accumulate: parts of a worker's rows of a step.
         precision: of the forward pass.
         seed: start of all randomness.
         reproducible: bit-equal at any price.
@@ -49,6 +50,7 @@ class Job:
     spec_hash: str
     epochs: int | None
     batch_size: int
+    accumulate: int
     precision: Precision
     seed: int
     reproducible: bool

@@ -1,34 +1,52 @@
-"""The step under way: how its loss weighs, and of which step the weights are."""
+"""The step under way: its parts, how their losses weigh, and of which step the weights are."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from trainshed.data.order.steps import share, share_start
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import torch
 
     from trainshed.data.feed.batches import Batch
 
 
+def parts_of(batch: Batch, most: int) -> Iterator[Batch]:
+    """Yield a batch in so many parts, as far as it has a row for each; views of its tensors."""
+    rows = max(1, batch.rows)  # one that counts for nothing is there too
+    count = min(most, rows)
+    for number in range(count):
+        start = share_start(rows, count, number)
+        stop = start + share(rows, count, number)
+        tensors = {name: tensor[start:stop] for name, tensor in batch.tensors.items()}
+        yield replace(batch, tensors=tensors, rows=min(stop - start, batch.rows))
+
+
 @dataclass
 class Step:
-    """What a training function does between two batches.
+    """What a training function does between two batches, or parts of one.
 
     Args:
         num_ranks: number of workers.
+        accumulate: most parts of a batch.
     """
 
     num_ranks: int
+    accumulate: int = 1
     is_under_way: bool = False
+    is_last_part: bool = True
     _rows: int | None = None
     _total: int = 0
     _is_weighted: bool = False
 
-    def begin(self, batch: Batch, *, counts: bool) -> None:
-        """Begin the step of a batch; counts: as one of the run's."""
-        self._rows, self._total = batch.rows, batch.total
-        self._is_weighted = False
+    def begin(self, part: Batch, *, counts: bool, is_last: bool) -> None:
+        """Begin a part of a batch; counts: of one of the run's steps."""
+        self._rows, self._total = part.rows, part.total
+        self._is_weighted, self.is_last_part = False, is_last
         self.is_under_way = counts
 
     def end(self) -> None:
@@ -38,7 +56,7 @@ class Step:
     @property
     def is_in_weights(self) -> bool:
         """Say whether the weights have the step under way behind them."""
-        return self.is_under_way and self._is_weighted
+        return self.is_under_way and self._is_weighted and self.is_last_part
 
     def weigh(self, loss: torch.Tensor) -> torch.Tensor:
         """Return the loss so that the mean over ranks of its gradients is the mean over rows."""
@@ -48,12 +66,20 @@ class Step:
         return loss * (self._rows * self.num_ranks / self._total)
 
     def check_weights(self) -> None:
-        """Refuse a step that would count some rows for more than others.
+        """Refuse a part that would count some rows for more than others.
 
         Raises:
-            RuntimeError: when nobody weighed its loss, and ranks have different numbers of rows.
+            RuntimeError: when nobody weighed its loss, and it is one of several of its batch, or
+                ranks have different numbers of rows.
         """
-        if not self._is_weighted and self._total % self.num_ranks:
+        if self._is_weighted:
+            return
+        if self.accumulate > 1:
+            raise RuntimeError(
+                f"spec.accumulate: {self.accumulate} parts of a step need backward_step, which "
+                "makes one step of them; use it, or leave accumulate out"
+            )
+        if self._total % self.num_ranks:
             raise RuntimeError(
                 f"spec.batchSize: {self._total} rows do not split evenly over {self.num_ranks} "
                 "workers; use backward_step, which weighs them, or an even batch size"

@@ -1,6 +1,6 @@
 """Runs on several ranks whose model is wrapped in one way or another, without Ray."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -141,17 +141,21 @@ def make_jobs(home: Path, num_ranks: int) -> Job:
     return make_job(launch, prepared.folder.claim(prepared.spec_hash, False))
 
 
-def run_all(job: Job, runs: Sequence[Attempts], rank: int) -> list[str]:
-    """Make all attempts of all runs; return the errors that were not meant."""
+def run_all(
+    job: Job, runs: Sequence[Attempts], rank: int, config: Mapping[str, object] | None = None
+) -> list[str]:
+    """Make all attempts of all runs; return the errors that were not meant.
+
+    config: more of what the function is told.
+    """
     errors = []
     for attempts in runs:
         here = replace(job, folder=job.folder / attempts.name)
         for number, wrapper in enumerate(attempts.wrappers, 1):
             last = number == len(attempts.wrappers)
             # A checkpoint is written after each second step, and is what the next goes on from.
-            error = _attempt(
-                here, rank, {"wrapper": wrapper, "broken_at": -1 if last else 1 + 2 * number}
-            )
+            told = {"wrapper": wrapper, "broken_at": -1 if last else 1 + 2 * number}
+            error = _attempt(here, rank, {**told, **(config or {})})
             if error != (None if last else "BrokenError"):
                 errors.append(f"{attempts}, {wrapper}: {error}")
     return errors
