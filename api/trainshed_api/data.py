@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from trainshed_api.errors import Problem, RuleError
 from trainshed_api.rows import AugmentSpec, ReadSpec, TransformSpec
-from trainshed_api.schema import MOST_COUNT, Boolean, Integer, Rows, SpecModel, annotate
+from trainshed_api.schema import MOST_COUNT, Boolean, Integer, SpecModel, annotate
 
 # bfloat16 has no numpy type: the feed converts to it on the way to the device.
 DtypeName = Literal[
@@ -18,6 +18,8 @@ DtypeName = Literal[
 ShuffleMode = Literal["none", "files", "blocks", "local", "global"]
 
 _DATASET_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+# Of mode local. What is stored in a cluster has it in every mode, as a default fills it in.
+LOCAL_BUFFER = 10_000
 # In these modes another split belongs to each epoch, so a worker cannot keep its rows.
 _SPLIT_CHANGES_EACH_EPOCH = ("files", "blocks", "global")
 
@@ -29,19 +31,22 @@ class ShuffleSpec(SpecModel):
         default="none",
         description="none: order of the files. files: the files change places. blocks: blocks "
         "change places. global: every row may go anywhere. local: order of the files, mixed in a "
-        "buffer of 10000 rows.",
+        "buffer.",
         json_schema_extra=annotate("app", "never"),
     )
-    buffer_size: Rows | None = Field(
-        default=None,
-        description="Rows, of all workers together, in the buffer that mixes them after the files "
-        "or blocks changed places; 0: none. With mode global it does nothing.",
+    buffer_size: Integer = Field(
+        default=LOCAL_BUFFER,
+        ge=0,
+        le=MOST_COUNT,
+        description="Rows, of all workers together, in the buffer that mixes them, after files or "
+        "blocks changed places; 0 for none. The default is of mode local alone: beside none, files "
+        "and blocks it means none. With mode global it does nothing.",
         json_schema_extra=annotate("app", "never"),
     )
 
     @model_validator(mode="after")
     def _local_needs_a_buffer(self) -> Self:
-        if self.mode == "local" and self.buffer_size in {0, 1}:
+        if self.mode == "local" and self.buffer_size <= 1:
             want = "at least 2 with mode local, or mode none"
             raise RuleError([Problem("bufferSize", str(self.buffer_size), want)])
         return self

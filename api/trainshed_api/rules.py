@@ -132,7 +132,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         f"{DATASET}.shuffle",
-        "self.mode != 'local' || !has(self.bufferSize) || self.bufferSize > 1",
+        "self.mode != 'local' || self.bufferSize > 1",
         "want at least 2 with mode local, or mode none",
         "bufferSize",
     ),

@@ -38,8 +38,6 @@ _FIRST_FORM = frozenset(
     )
     for name in names.split()
 )
-# What the first release filled in where a file said nothing, and a later one leaves out.
-_FIRST_DEFAULTS: dict[str, JsonValue] = {"data.datasets.*.shuffle.bufferSize": 10_000}
 # It never changes, but where a run leaves its files makes no other training.
 _NO_TRAINING = frozenset({"storage"})
 
@@ -110,9 +108,7 @@ def _fields(
     part: dict[str, JsonValue] = {}
     for attribute, field in type(model).model_fields.items():
         name, value = field.alias or attribute, getattr(model, attribute)
-        if f"{place}{name}" in _FIRST_DEFAULTS and value is None:
-            part[name] = _FIRST_DEFAULTS[f"{place}{name}"]
-        elif name in written and _is_hashed(field, value, f"{place}{name}", speed):
+        if name in written and _is_hashed(field, value, f"{place}{name}", speed):
             part[name] = _below(value, written[name], f"{place}{name}", speed)
             if part[name] == {} and _is_later_section(field, f"{place}{name}"):
                 del part[name]

@@ -76,7 +76,7 @@ def test_defaults_make_a_whole_run() -> None:
                     "read": {"format": "parquet", "path": "rows", "columns": [], "options": {}},
                     "transforms": [],
                     "cache": "auto",
-                    "shuffle": {"mode": "none"},
+                    "shuffle": {"mode": "none", "bufferSize": 10000},
                     "augment": [],
                     "split": True,
                     "feed": {"prefetchBatches": 2, "dtypes": {}, "lastBatch": "drop"},

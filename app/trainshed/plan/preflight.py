@@ -25,13 +25,14 @@ from trainshed.plan.machine import Machine, check_fits, machine_room, this_machi
 from trainshed.plan.memory import check_memory
 from trainshed.records.folder import RunFolder
 from trainshed.records.identity import folder_of
+from trainshed_api.data import LOCAL_BUFFER
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.frameworks import RULES as FRAMEWORKS
 from trainshed_api.names import ENV_HOME
 from trainshed_api.spechash import spec_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from trainshed.coordinator.client import Client
     from trainshed.data.order.files import Fragment, Source
@@ -112,6 +113,7 @@ def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepa
         check_fits(spec, machine)
     notes = [
         *_precision_notes(spec),
+        *(_buffer_notes(spec) if here else ()),
         *(check_capacity(spec, place.cluster) if place.cluster else ()),
     ]
     # A group of workers may have an image of its own: its workers look themselves.
@@ -276,6 +278,18 @@ def _precision_notes(spec: TrainingRunSpec) -> Sequence[str]:
     if spec.precision != "tensorfloat32" or spec.workers.resources.gpu:
         return []
     return ["spec.precision: tensorfloat32 is float32 here, as these workers have no GPU"]
+
+
+def _buffer_notes(spec: TrainingRunSpec) -> Iterator[str]:
+    """Yield what is not obeyed; in a cluster nobody can tell a default from what was asked for."""
+    for name, dataset in spec.data.datasets.items():
+        shuffle = dataset.shuffle
+        asked = "buffer_size" in shuffle.model_fields_set and shuffle.buffer_size == LOCAL_BUFFER
+        if asked and shuffle.mode in {"files", "blocks"}:
+            yield (
+                f"spec.data.datasets.{name}.shuffle.bufferSize: {LOCAL_BUFFER} beside mode "
+                f"{shuffle.mode} means no buffer, as the default does; set another number for one"
+            )
 
 
 def _check_batch(spec: TrainingRunSpec, plans: Mapping[str, DatasetPlan]) -> None:

@@ -178,3 +178,23 @@ def test_a_pass_that_is_resumed_has_the_same_windows(folder: Path) -> None:
     whole = list(counting(plan, at))
     for step in range(len(whole)):
         assert list(counting(plan, replace(at, first_step=step))) == whole[step:]
+
+
+@pytest.mark.parametrize(
+    ("shuffle", "rows"),
+    [
+        ({"mode": "local"}, 10_000),
+        ({"mode": "local", "bufferSize": 30}, 30),
+        ({"mode": "none", "bufferSize": 30}, 30),
+        ({"mode": "files", "bufferSize": 30}, 30),
+        ({"mode": "files", "bufferSize": 0}, 0),
+        ({"mode": "global", "bufferSize": 30}, 0),
+        # A default that a cluster fills in.
+        ({"mode": "none", "bufferSize": 10_000}, 0),
+        ({"mode": "blocks", "bufferSize": 10_000}, 0),
+    ],
+)
+def test_a_buffer_is_what_somebody_asked_for(
+    folder: Path, shuffle: dict[str, JsonValue], rows: int
+) -> None:
+    assert make_plan(folder, shuffle=shuffle).mixed_rows == rows

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
+from tests.app.builders_rows import write_rows
 from tests.app.failing_runs import make_spec, write_numbers
-from tests.builders import make_run
+from tests.builders import make_data, make_run
 from trainshed.plan.explanation import explain_lines
 from trainshed.plan.preflight import Place, Prepared, prepare
 
@@ -56,3 +58,17 @@ def test_on_cpus_tensorfloat32_is_accepted_and_said_to_do_nothing(home: Path) ->
 
     assert list(prepared(home, "tensorfloat32").notes) == [note]
     assert list(prepared(home, "float32").notes) == []
+
+
+def test_a_buffer_that_means_none_beside_files_is_said(home: Path) -> None:
+    write_rows(home / "rows", 80)
+
+    def notes(**shuffle: JsonValue) -> list[str]:
+        read: JsonValue = {"format": "parquet", "path": "rows"}
+        data = make_data({"read": read, "shuffle": shuffle}, loader="torch")
+        run = make_run(train="tests.app.processes:children", data=data)
+        return list(prepare(run, Place(home)).notes)
+
+    (said,) = notes(mode="files", bufferSize=10_000)
+    assert "bufferSize: 10000 beside mode files means no buffer, as the default does" in said
+    assert notes(mode="files") == notes(mode="local", bufferSize=10_000) == []

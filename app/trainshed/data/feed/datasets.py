@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from trainshed.data.order.files import Fragment
     from trainshed.data.order.function import Function
     from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.order.schedule import Delivery, Turn
+    from trainshed.data.order.schedule import Delivery
     from trainshed.data.order.steps import Steps
 
 # Column that carries a row's place through a global shuffle.
@@ -68,7 +69,7 @@ def streamed_dataset(
     def tables(start: int, stop: int) -> Callable[[], Iterator[Table]]:
         return functools.partial(read_parts, how, parts(plan, base.pieces(start, stop)))
 
-    return _dealt_dataset(plan, deal, tables, cpus)
+    return _dealt_dataset(plan, base, deal, tables, cpus)
 
 
 def cached_dataset(  # noqa: PLR0913, PLR0917 - what a pass over kept blocks is made of
@@ -89,7 +90,7 @@ def cached_dataset(  # noqa: PLR0913, PLR0917 - what a pass over kept blocks is 
         ]
         return functools.partial(_cached_tables, how, wanted)
 
-    return _dealt_dataset(plan, deal, tables, cpus)
+    return _dealt_dataset(plan, base, deal, tables, cpus)
 
 
 def turn_rows(plan: DatasetPlan, rows: int, num_ranks: int, cpus: int) -> float:
@@ -104,6 +105,7 @@ def task_rows(plan: DatasetPlan, rows: int, cpus: int) -> float:
 
 def _dealt_dataset(
     plan: DatasetPlan,
+    base: EpochOrder,
     deal: Delivery,
     tables: Callable[[int, int], Callable[[], Iterator[Table]]],
     cpus: int,
@@ -113,11 +115,13 @@ def _dealt_dataset(
     tables: (start, stop) of the order -> what yields the tables of these rows.
     """
     steps, tasks = deal.steps, []
-    rows = sum(steps.start(turn.stop) - steps.start(turn.first) for turn in deal.turns)
-    for turns in _grouped(deal, task_rows(plan, rows, cpus)):
-        start, stop = steps.start(turns[0].first), steps.start(turns[-1].stop)
-        make = functools.partial(_dealt_blocks, tables(start, stop), steps, turns)
-        tasks.append(Task(make, stop - start))
+    places = [steps.start(turn.first) for turn in deal.turns] + [steps.rows]
+    if len(owners(steps)) == 1:  # turns matter to nobody: then no two tasks read a fragment
+        rows = [piece.rows for piece in base.pieces(places[0], steps.rows)]
+        places = (places[0] + np.cumsum([0, *rows])).tolist()
+    for some in _grouped(places, task_rows(plan, steps.rows - places[0], cpus)):
+        make = functools.partial(_dealt_blocks, tables(some[0], some[-1]), steps, some)
+        tasks.append(Task(make, some[-1] - some[0]))
     widest = max((count for _, count in deal.dealt), default=1)
     return block_by_block(_dataset(plan, tasks), widest * plan.row_bytes, cpus)
 
@@ -203,22 +207,23 @@ def _whole_block(how: Reading, fragment: Fragment) -> Iterator[Block]:
 
 
 def _dealt_blocks(
-    tables: Callable[[], Iterator[Table]], steps: Steps, turns: Sequence[Turn]
+    tables: Callable[[], Iterator[Table]], steps: Steps, places: Sequence[int]
 ) -> Iterator[Block]:
-    """Yield a block for each rank of each turn; no more than one turn is held."""
+    """Yield a block for each rank of each turn, which begin and end at places of the order.
+
+    No more than one turn is held.
+    """
     if len(owners(steps)) == 1:
         yield from (to_block(columns) for columns, _ in tables())
         return
-    sizes = [steps.start(turn.stop) - steps.start(turn.first) for turn in turns]
-    for turn, (columns, _) in zip(turns, recut(tables(), np.asarray(sizes)), strict=True):
-        begin = steps.start(turn.first)
+    turns = recut(tables(), np.diff(np.asarray(places)))
+    for (begin, end), (columns, _) in zip(pairwise(places), turns, strict=True):
+        lent = steps.borrowers if begin == steps.start(steps.full) else ()
         for rank in owners(steps):
-            if rank in steps.borrowers and turn.first == steps.full:
-                break
-            chosen = steps.within(rank, begin, steps.start(turn.stop))
-            rows = take_rows(columns, chosen)
-            if num_rows(rows):
-                yield to_block(rows)
+            if rank not in lent:
+                rows = take_rows(columns, steps.within(rank, begin, end))
+                if num_rows(rows):
+                    yield to_block(rows)
 
 
 def _cached_tables(
@@ -250,18 +255,15 @@ def _placed_block(
         yield to_block(take_rows(columns, kept) | {POSITION: place[kept]})
 
 
-def _grouped(deal: Delivery, most_rows: float) -> Iterator[list[Turn]]:
-    """Yield the turns of each task."""
-    group: list[Turn] = []
-    have = 0
-    for turn in deal.turns:
-        rows = deal.steps.start(turn.stop) - deal.steps.start(turn.first)
-        if group and have + rows > most_rows:
+def _grouped(places: Sequence[int], most_rows: float) -> Iterator[list[int]]:
+    """Yield the places of each task; one begins where the one before ends."""
+    group = [places[0]]
+    for begin, end in pairwise(places):
+        if len(group) > 1 and end - group[0] > most_rows:
             yield group
-            group, have = [], 0
-        group.append(turn)
-        have += rows
-    if group:
+            group = [begin]
+        group.append(end)
+    if len(group) > 1:
         yield group
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from trainshed.data.order.function import Function
 from trainshed.data.order.size import megabytes
+from trainshed_api.data import LOCAL_BUFFER
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ OBJECT_STORE_SHARE = 0.5
 # Transformed rows that travel together: a transfer costs some 2 ms however small it is, and what
 # is on the way to the workers takes memory.
 BLOCK_BYTES = 8 * 2**20
-# Of a shuffle of mode local where the file says nothing.
-LOCAL_BUFFER = 10_000
 # Of a row where only running a function tells.
 ROW_BYTES = 4096.0
 
@@ -114,11 +113,10 @@ class DatasetPlan:
     @property
     def mixed_rows(self) -> int:
         """Return the rows of the buffer that mixes them, of all workers together; 0 for none."""
-        if self.shuffle.mode == "global":
-            return 0  # mixed already
-        if self.shuffle.buffer_size is None:
-            return LOCAL_BUFFER if self.shuffle.mode == "local" else 0
-        return self.shuffle.buffer_size
+        mode, rows = self.shuffle.mode, self.shuffle.buffer_size
+        if mode == "global" or (mode != "local" and rows == LOCAL_BUFFER):
+            return 0  # mixed already, or not asked for
+        return rows
 
     @property
     def block_rows(self) -> int:
