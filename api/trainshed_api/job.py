@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from trainshed_api.v1alpha1 import TrainingRun
 
 
+# The image that reads it may be of an earlier release, which refuses a field that it does not know:
+# what came after the first one is left out while it says nothing else than was done before.
+_LATER_FIELDS: dict[str, JsonValue] = {"accumulate": 1}
+
+
 def render_runtime_env(run: TrainingRun, also: Mapping[str, str]) -> dict[str, JsonValue]:
     """Return Ray's runtime environment of the job; what it executes is names.JOB_ENTRYPOINT.
 
@@ -43,7 +48,13 @@ def encode_run(run: TrainingRun) -> str:
 
     Raises SpecError when it is too long for an environment variable.
     """
-    text = json.dumps(run.to_dict(), separators=(",", ":"), ensure_ascii=False)
+    document = run.to_dict()
+    spec = document["spec"]
+    assert isinstance(spec, dict)
+    for name, default in _LATER_FIELDS.items():
+        if spec.get(name) == default:
+            del spec[name]
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
     size = len(text.encode())
     if size > MAX_SPEC_BYTES:
         want = f"at most {MAX_SPEC_BYTES // 1024} KiB with all defaults; put large values in a file"

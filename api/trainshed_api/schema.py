@@ -170,7 +170,6 @@ Count = Annotated[
 Seconds = Annotated[
     int, Field(ge=0, le=MOST_COUNT), Strict(), BeforeValidator(_accept_integral_float)
 ]
-Rows = Annotated[int, Field(ge=0, le=MOST_COUNT), Strict(), BeforeValidator(_accept_integral_float)]
 Boolean = Annotated[bool, Strict()]
 Cores = Annotated[
     str,

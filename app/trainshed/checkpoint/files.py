@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 from pydantic import Field
 
 from trainshed.checkpoint import model_file
-from trainshed.checkpoint.model_file import TORCH, ModelFile
+from trainshed.checkpoint.model_file import TORCH, XGBOOST, ModelFile
 from trainshed.data.order.description import Described
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS, Patience
@@ -158,7 +158,9 @@ def verify(folder: Path, patience: Patience = READS) -> Manifest:
         manifest = _manifest(folder, patience)
     except (OSError, ValueError) as error:
         raise _refusal(f"{folder}: no readable {MANIFEST} ({error})", error) from error
-    if manifest.order != ORDER and manifest.position.step_in_epoch:
+    # Rounds of boosting look at all rows: no order is in them.
+    has_order = model_name(manifest) != XGBOOST.name
+    if has_order and manifest.order != ORDER and manifest.position.step_in_epoch:
         raise EarlierOrderError(
             f"{folder}: written in the middle of epoch {manifest.position.epoch + 1} by an earlier "
             "release, whose steps had other rows"

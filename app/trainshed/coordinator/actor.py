@@ -116,7 +116,10 @@ class Coordinator:
     def join(self, step: int) -> int:
         """Take in a worker group; return its number."""
         with self._lock:
-            return self._hub.join(time.time(), step)
+            group = self._hub.join(time.time(), step)
+        if self._feeder:
+            self._feeder.leave_before(group)
+        return group
 
     def push(self, group: int, seconds: Mapping[str, float], events: Sequence[Event]) -> str | None:
         """Take in what rank 0 says; return why to stop, if so."""

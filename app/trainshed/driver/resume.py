@@ -101,8 +101,9 @@ def choose(
     folders = [folder.checkpoints(each) for each in earlier]
     found, refused = _latest(folders)
     if found is None:
+        if prepared.named:
+            return _named(prepared.named), refused
         _check_order(folders, wanted)
-        found = _named(prepared.named) if prepared.named else None
     return found, refused
 
 
@@ -174,7 +175,7 @@ def keep_order(prepared: Prepared, found: Path | None) -> tuple[Prepared, Sequen
 
 
 def _check_order(folders: Sequence[Path], wanted: str) -> None:
-    """Refuse to forget what an earlier release trained in the middle of its first epoch."""
+    """Refuse to forget what an earlier release trained where it left no end of an epoch."""
     for folder in checkpoint.candidates(folders):
         try:
             checkpoint.verify(folder)

@@ -285,7 +285,7 @@ def _buffer_notes(spec: TrainingRunSpec) -> Iterator[str]:
     for name, dataset in spec.data.datasets.items():
         shuffle = dataset.shuffle
         asked = "buffer_size" in shuffle.model_fields_set and shuffle.buffer_size == LOCAL_BUFFER
-        if asked and shuffle.mode in {"files", "blocks"}:
+        if asked and shuffle.mode in {"none", "files", "blocks"}:
             yield (
                 f"spec.data.datasets.{name}.shuffle.bufferSize: {LOCAL_BUFFER} beside mode "
                 f"{shuffle.mode} means no buffer, as the default does; set another number for one"

@@ -124,15 +124,24 @@ class Run(EpochRun):
 
     def _parts(self, batch: Batch, *, counts: bool) -> Iterator[Tensors]:
         """Yield the parts of a batch; ranks meet in the last one of a step alone."""
-        parts, tracked = list(parts_of(batch, self._job.accumulate if counts else 1)), self._tracked
-        for number, part in enumerate(parts, 1):
-            is_last = number == len(parts)
-            with contextlib.nullcontext() if is_last or tracked is None else tracked.alone():
-                self._step.begin(part, counts=counts, is_last=is_last)
-                yield part.tensors
-                self._step.end()
-            if counts:
-                self._step.check_weights()
+        most = self._job.accumulate if counts else 1
+        parts, tracked = list(parts_of(batch, most, self.world_size)), self._tracked
+        done = 0
+        try:
+            for part in parts:
+                is_last = done == len(parts) - 1
+                with contextlib.nullcontext() if is_last or tracked is None else tracked.alone():
+                    self._step.begin(part, counts=counts, is_last=is_last)
+                    yield part.tensors
+                    self._step.end(counts=counts)
+                if counts:
+                    self._step.check_weights()
+                done += 1
+        finally:
+            if done < len(parts):  # the function left; whoever goes on makes the whole step
+                self._step.end(counts=counts)
+                if counts and len(parts) > 1 and tracked and tracked.optimizer:
+                    tracked.optimizer.zero_grad(set_to_none=True)
 
     @contextlib.contextmanager
     def autocast(self) -> Iterator[None]:

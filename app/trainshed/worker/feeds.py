@@ -8,7 +8,7 @@ from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.blocks import FedBlocks, OwnBlocks
 from trainshed.data.order.description import describe
 from trainshed.data.order.schedule import Kind, Pass, steps_for
-from trainshed.data.order.steps import same_place
+from trainshed.data.order.windows import same_place
 from trainshed.data.read.columns import num_rows
 
 if TYPE_CHECKING:
@@ -127,7 +127,13 @@ class Feeds:
         name = self._job.main_dataset
         if name is None or self._job.plans[name].split:
             return position
-        step = same_place(position.step_in_epoch, self._job.batch_size, before, self.num_ranks)
+        step = same_place(
+            position.step_in_epoch,
+            self._job.batch_size,
+            self._job.plans[name].mixed_rows,
+            before,
+            self.num_ranks,
+        )
         return position.model_copy(update={"step_in_epoch": step})
 
     def sharing(self, name: str, epoch: int) -> Pass:

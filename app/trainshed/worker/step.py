@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from trainshed.data.feed.batches import Batch
 
 
-def parts_of(batch: Batch, most: int) -> Iterator[Batch]:
-    """Yield a batch in so many parts, as far as it has a row for each; views of its tensors."""
+def parts_of(batch: Batch, most: int, num_ranks: int) -> Iterator[Batch]:
+    """Yield a batch in so many parts, as far as every rank has a row for each; views of tensors.
+
+    All ranks have as many: FSDP's gather its weights in each of them.
+    """
     rows = max(1, batch.rows)  # one that counts for nothing is there too
-    count = min(most, rows)
+    count = min(most, max(1, batch.total // num_ranks))
     for number in range(count):
         start = share_start(rows, count, number)
         stop = start + share(rows, count, number)
@@ -44,14 +47,20 @@ class Step:
     _is_weighted: bool = False
 
     def begin(self, part: Batch, *, counts: bool, is_last: bool) -> None:
-        """Begin a part of a batch; counts: of one of the run's steps."""
+        """Begin a part of a batch; counts: of one of the run's steps.
+
+        A batch of another dataset beside a step of the run is a part of that step.
+        """
+        if self.is_under_way and not counts:
+            return
         self._rows, self._total = part.rows, part.total
         self._is_weighted, self.is_last_part = False, is_last
         self.is_under_way = counts
 
-    def end(self) -> None:
+    def end(self, *, counts: bool) -> None:
         """End it."""
-        self.is_under_way = False
+        if counts:
+            self.is_under_way = False
 
     @property
     def is_in_weights(self) -> bool:

@@ -14,8 +14,8 @@ from tests.app.data.builders_plan import MemoryBlocks, make_pass, make_plan, wri
 from trainshed.data.feed.batches import Feed
 from trainshed.data.order.plan import DatasetPlan
 from trainshed.data.order.schedule import Pass, first_read, steps_for
-from trainshed.data.order.steps import Steps, even_steps, exact_steps, same_place, training_steps
-from trainshed.data.order.windows import Windows
+from trainshed.data.order.steps import Steps, even_steps, exact_steps, training_steps
+from trainshed.data.order.windows import Windows, same_place
 
 # Row groups of every size, none of them a multiple of a step; 81 rows, a smaller step at the end.
 GROUPS = ([5, 11], [1, 30, 8], [26])
@@ -168,8 +168,25 @@ def test_which_rows_of_a_stretch_are_a_ranks_is_what_its_places_say(steps: Steps
 
 
 def test_where_every_rank_gets_all_rows_none_is_left_out_at_another_number() -> None:
-    assert same_place(step=6, batch_size=12, before=3, now=2) == 4  # 24 rows on each side
-    assert same_place(step=5, batch_size=12, before=3, now=2) == 3  # two rows come again
+    assert same_place(6, 12, 0, before=3, now=2) == 4  # 24 rows on each side
+    assert same_place(5, 12, 0, before=3, now=2) == 3  # two rows come again
+
+
+@pytest.mark.parametrize(("before", "now", "done"), [(1, 3, 10), (1, 2, 7), (2, 1, 9), (2, 2, 5)])
+def test_where_every_rank_gets_all_rows_of_a_buffer_none_is_left_out(
+    folder: Path, before: int, now: int, done: int
+) -> None:
+    shuffle: JsonValue = {"mode": "local", "bufferSize": 20}
+    plan = make_plan(folder, shuffle=shuffle, split=False, cache="none", feed={"lastBatch": "keep"})
+
+    def rows(at: Pass) -> list[list[int]]:
+        batches = Feed(plan, MemoryBlocks(plan, 0), 0).batches(at)
+        return [batch.tensors["id"].tolist() for batch in batches]
+
+    at = make_pass(num_ranks=before, batch_size=6)
+    there = same_place(done, 6, plan.mixed_rows, before, now)
+    seen = [*rows(at)[:done], *rows(replace(at, num_ranks=now, first_step=there))]
+    assert {row for step in seen for row in step} == set(range(ROWS))
 
 
 def test_a_pass_that_is_resumed_has_the_same_windows(folder: Path) -> None:

@@ -423,3 +423,17 @@ def test_of_an_earlier_release_the_middle_of_an_epoch_alone_is_refused(tmp_path:
     assert said.startswith("spec.checkpoint.resume: got latest, want a checkpoint at an epoch")
     assert "--fresh" in said
     assert resume.choose(prepared, fresh=True) == (None, [])
+
+
+def test_a_checkpoint_that_is_named_is_taken_where_an_earlier_release_left_no_end_of_an_epoch(
+    tmp_path: Path,
+) -> None:
+    named = write_checkpoint(tmp_path / "elsewhere", step=10)
+    prepared = make_prepared(tmp_path, checkpoint={"resume": str(named)})
+    folder = write_checkpoint(make_attempt(prepared, tmp_path), step=14)
+    make_earlier(folder, step_in_epoch=4)
+
+    found, refused = resume.choose(prepared, fresh=False)
+
+    assert found == named
+    assert "by an earlier release" in refused[0]

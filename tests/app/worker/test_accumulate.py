@@ -17,7 +17,7 @@ from tests.app.worker.ranks import on_ranks
 from trainshed.checkpoint import files as checkpoint
 from trainshed.data.feed.batches import Batch
 from trainshed.worker.job import Job
-from trainshed.worker.step import parts_of
+from trainshed.worker.step import Step, parts_of
 
 NAME = __name__
 # As `spec.accumulate` and `backward_step(clip_norm=)`.
@@ -103,16 +103,33 @@ def test_a_sharded_model_takes_its_steps_in_parts_too(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize(("rows", "most", "want"), [(7, 3, [3, 2, 2]), (2, 3, [1, 1]), (5, 1, [5])])
-def test_parts_differ_by_a_row_at_most(rows: int, most: int, want: list[int]) -> None:
-    batch = Batch({"x": torch.arange(rows)}, rows, 20)
-    parts = list(parts_of(batch, most))
+@pytest.mark.parametrize(
+    ("rows", "total", "most", "want"),
+    [
+        (7, 20, 3, [3, 2, 2]),
+        (5, 15, 1, [5]),
+        # Another rank has two rows only: all make as many parts.
+        (3, 8, 3, [2, 1]),
+        (2, 8, 3, [1, 1]),
+        # One that counts for nothing is a part of one row.
+        (0, 2, 3, [0]),
+    ],
+)
+def test_every_rank_has_as_many_parts_which_differ_by_a_row_at_most(
+    rows: int, total: int, most: int, want: list[int]
+) -> None:
+    batch = Batch({"x": torch.arange(max(1, rows))}, rows, total)
+    parts = list(parts_of(batch, most, num_ranks=3))
 
     assert [part.rows for part in parts] == want
-    assert torch.cat([part.tensors["x"] for part in parts]).tolist() == list(range(rows))
+    assert torch.cat([part.tensors["x"] for part in parts]).tolist() == list(range(max(1, rows)))
 
 
-def test_a_row_that_counts_for_nothing_is_one_part() -> None:
-    (part,) = parts_of(Batch({"x": torch.tensor([5])}, 0, 2), 3)
+def test_a_batch_beside_a_step_does_not_become_it() -> None:
+    step = Step(2, accumulate=2)
+    step.begin(Batch({}, 3, 8), counts=True, is_last=False)
+    step.begin(Batch({}, 16, 16), counts=False, is_last=True)
+    step.end(counts=False)
 
-    assert (part.rows, part.tensors["x"].tolist()) == (0, [5])
+    assert (step.is_under_way, step.is_last_part) == (True, False)
+    assert step.weigh(torch.tensor(1.0)) == 3 * 2 / 8

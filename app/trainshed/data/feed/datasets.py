@@ -122,7 +122,7 @@ def _dealt_dataset(
     for some in _grouped(places, task_rows(plan, steps.rows - places[0], cpus)):
         make = functools.partial(_dealt_blocks, tables(some[0], some[-1]), steps, some)
         tasks.append(Task(make, some[-1] - some[0]))
-    widest = max((count for _, count in deal.dealt), default=1)
+    widest = min(plan.block_rows, max((count for _, count in deal.dealt), default=1))
     return block_by_block(_dataset(plan, tasks), widest * plan.row_bytes, cpus)
 
 
@@ -213,10 +213,12 @@ def _dealt_blocks(
 
     No more than one turn is held.
     """
-    if len(owners(steps)) == 1:
+    sizes = np.diff(np.asarray(places))
+    # The rows of one step come rank by rank already, however large it is.
+    if len(owners(steps)) == 1 or sizes.max() <= steps.size:
         yield from (to_block(columns) for columns, _ in tables())
         return
-    turns = recut(tables(), np.diff(np.asarray(places)))
+    turns = recut(tables(), sizes)
     for (begin, end), (columns, _) in zip(pairwise(places), turns, strict=True):
         lent = steps.borrowers if begin == steps.start(steps.full) else ()
         for rank in owners(steps):

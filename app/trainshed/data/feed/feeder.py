@@ -105,6 +105,13 @@ class Feeder:
         self._leave_earlier(at, rank)
         return stream.take(rank)
 
+    def leave_before(self, group: int) -> None:
+        """Give up the passes of earlier worker groups: nobody may ever read them up."""
+        with self._lock:
+            for at, stream in self._streams.items():
+                if at.group < group:
+                    stream.close()
+
     def open(self, at: Pass) -> None:
         """Begin a pass before its first slice is asked for."""
         self._open(at)

@@ -164,17 +164,3 @@ def even_steps(rows: int, batch_size: int, num_ranks: int, split: bool) -> Steps
     each = max(1, batch_size // num_ranks)
     full, rest = divmod(rows // takers, each)
     return Steps(takers * each, full, takers * rest, num_ranks, split)
-
-
-def same_place(step: int, batch_size: int, before: int, now: int) -> int:
-    """Return the step at which so many ranks go on where every rank gets all rows.
-
-    A rank's steps follow the number of ranks there: no row is left out, a few may come twice.
-
-    Args:
-        step: that the ranks before stood at.
-        batch_size: rows of a step of all ranks.
-        before: number of ranks then.
-        now: number of ranks now.
-    """
-    return step * share(batch_size, before, 0) // share(batch_size, now, 0)

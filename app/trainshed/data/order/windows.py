@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainshed.data.order.permutation import LOCAL
+from trainshed.data.order.steps import share
 
 if TYPE_CHECKING:
     from trainshed.data.order.permutation import Indices
@@ -76,3 +77,25 @@ class Windows:
 def span_of(buffer_size: int, step_rows: int) -> int:
     """Return the steps of a window that holds at least `buffer_size` rows."""
     return max(LEAST_STEPS, -(-buffer_size // step_rows))
+
+
+def same_place(step: int, batch_size: int, mixed_rows: int, before: int, now: int) -> int:
+    """Return the step at which so many ranks go on where every rank gets all rows.
+
+    A rank's steps and windows follow the number of ranks there: no row is left out, and those of a
+    window or a step at most come twice.
+
+    Args:
+        step: that the ranks before stood at.
+        batch_size: rows of a step of all ranks.
+        mixed_rows: of the buffer; 0 for none.
+        before: number of ranks then.
+        now: number of ranks now.
+    """
+    size_before, size_now = (share(batch_size, ranks, 0) for ranks in (before, now))
+    if before == now:
+        return step
+    if mixed_rows:
+        step -= step % span_of(mixed_rows, size_before)
+    there = step * size_before // size_now
+    return there - there % span_of(mixed_rows, size_now) if mixed_rows else there
