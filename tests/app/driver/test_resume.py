@@ -437,3 +437,13 @@ def test_a_checkpoint_that_is_named_is_taken_where_an_earlier_release_left_no_en
 
     assert found == named
     assert "by an earlier release" in refused[0]
+
+
+def test_rounds_of_boosting_of_an_earlier_release_go_on(tmp_path: Path) -> None:
+    prepared = make_prepared(tmp_path)
+    folder = write_checkpoint(make_attempt(prepared, tmp_path), step=4)
+    file = make_earlier(folder, step_in_epoch=4) / checkpoint.MANIFEST
+    file.write_text(file.read_text().replace('"model.pt"', '"model.ubj"'))
+    (folder / "model.pt").rename(folder / "model.ubj")
+
+    assert resume.choose(prepared, fresh=False) == (folder, [])
