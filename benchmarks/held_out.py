@@ -54,8 +54,7 @@ class Task:
         config: of our program; the plain one is told the same, for XGBoost its parameters alone.
         metric: of ours that is compared.
         score: turns it into what the plain program writes.
-        unit: of both.
-        noise: how far apart the medians of equals may lie, in the unit.
+        noise: how far apart the medians of equals may lie.
         epochs: or rounds.
     """
 
@@ -65,7 +64,6 @@ class Task:
     config: dict[str, JsonValue]
     metric: str
     score: Callable[[float], float]
-    unit: str
     noise: float
     epochs: int
 
@@ -79,13 +77,12 @@ def trees(
     write: Callable[[Path], None],
     label: str,
     noise: float,
-    unit: str = "",
     **params: JsonValue,
 ) -> Task:
     """Return a task for XGBoost."""
     config = {**params, **SAMPLED}
     metric = f"valid.{params['eval_metric']}"
-    return Task("xgboost", write, label, config, metric, same, unit, noise, 60)
+    return Task("xgboost", write, label, config, metric, same, noise, 60)
 
 
 # Of 497 held-out digits 4 % are mistaken, give or take 0.9 (a standard error); of 169 breasts 1.5.
@@ -112,7 +109,6 @@ TASKS = {
             DIGITS,
             "valid.accuracy",
             lambda accuracy: 1 - accuracy,
-            "",
             0.009,
             20,
         )
@@ -126,7 +122,6 @@ TASKS = {
             REGRESSION,
             "valid.loss",
             lambda mse: mse**0.5,
-            "",
             0.5,
             40,
         )
@@ -147,13 +142,13 @@ def main() -> None:
     figures = []
     for name, task in TASKS.items():
         alone = samples.of(f"{name}: plain", "score")
-        figures.append(Figure(f"{name}: plain", task.unit, alone))
+        figures.append(Figure(f"{name}: plain", "", alone))
         for workers in (1, 2):
             mine = samples.of(f"{name}: {workers}", "score")
             more = [score - other for score, other in zip(mine, alone, strict=True)]
             target = Target("value", "<=", task.noise)
-            figures.append(Figure(f"  ours, workers: {workers}", task.unit, mine))
-            figures.append(Figure("    more than plain", task.unit, more, target=target))
+            figures.append(Figure(f"  ours, workers: {workers}", "", mine))
+            figures.append(Figure("    more than plain", "", more, target=target))
     publish("held_out", figures, samples, given)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # The image that reads it may be of an earlier release, which refuses a field that it does not know:
 # what came after the first one is left out while it says nothing else than was done before.
-_LATER_FIELDS: dict[str, JsonValue] = {"accumulate": 1}
+_LATER_FIELDS = ("accumulate",)
 
 
 def render_runtime_env(run: TrainingRun, also: Mapping[str, str]) -> dict[str, JsonValue]:
@@ -51,8 +51,8 @@ def encode_run(run: TrainingRun) -> str:
     document = run.to_dict()
     spec = document["spec"]
     assert isinstance(spec, dict)
-    for name, default in _LATER_FIELDS.items():
-        if spec.get(name) == default:
+    for name in _LATER_FIELDS:
+        if getattr(run.spec, name) == type(run.spec).model_fields[name].default:
             del spec[name]
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
     size = len(text.encode())

@@ -21,6 +21,19 @@ FUNCTIONS = "tests.app.data.sample_functions"
 ROOM = Room(2**30, 2**30, nodes=(WorkerNode(2, 2**31, 2**30),))
 
 
+def shuffles(buffer_size: int) -> dict[str, JsonValue]:
+    """Return every way to mix rows, by a name."""
+    return {
+        "none": {"mode": "none"},
+        "files": {"mode": "files"},
+        "blocks": {"mode": "blocks"},
+        "local": {"mode": "local", "bufferSize": buffer_size},
+        "files and a buffer": {"mode": "files", "bufferSize": buffer_size},
+        "blocks and a buffer": {"mode": "blocks", "bufferSize": buffer_size},
+        "global": {"mode": "global"},
+    }
+
+
 def write_rows(folder: Path, groups: Sequence[Sequence[int]], width: int = 3) -> Path:
     """Write a file for each entry, with row groups of the sizes it says; ids count on.
 

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 from pydantic import JsonValue
 
-from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, make_plan, write_rows
+from tests.app.data.builders_plan import (
+    FUNCTIONS,
+    MemoryBlocks,
+    make_pass,
+    make_plan,
+    shuffles,
+    write_rows,
+)
 from trainshed.data.feed.batches import Batch, Feed
 from trainshed.data.order.plan import DatasetPlan
 from trainshed.data.order.schedule import Pass
@@ -17,14 +24,7 @@ from trainshed.data.read.errors import DataError
 GROUPS = ([5, 11], [1, 30, 8], [26])
 ROWS = 81
 AUGMENTS: JsonValue = [{"use": f"{FUNCTIONS}:noise"}]
-SHUFFLES: dict[str, JsonValue] = {
-    "none": {"mode": "none"},
-    "files": {"mode": "files"},
-    "blocks": {"mode": "blocks"},
-    "local": {"mode": "local", "bufferSize": 13},
-    "blocks and a buffer": {"mode": "blocks", "bufferSize": 13},
-    "global": {"mode": "global"},
-}
+SHUFFLES = shuffles(13)
 # (loader, cache); a worker cannot keep rows that move, and `objects` is Ray's.
 WAYS = (
     ("ray-data", "none"),

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from pydantic import JsonValue
 
-from tests.app.data.builders_plan import MemoryBlocks, make_pass, make_plan, write_rows
+from tests.app.data.builders_plan import MemoryBlocks, make_pass, make_plan, shuffles, write_rows
 from trainshed.data.feed.batches import Feed
 from trainshed.data.order.description import Described, describe, keep_order
 from trainshed.data.order.plan import BLOCK_BYTES, DatasetPlan
@@ -20,18 +19,10 @@ from trainshed.data.order.schedule import (
     delivery,
     first_read,
     order_of,
-    owners,
     steps_for,
 )
 
-SHUFFLES: dict[str, JsonValue] = {
-    "none": {"mode": "none"},
-    "files": {"mode": "files"},
-    "blocks": {"mode": "blocks"},
-    "local": {"mode": "local", "bufferSize": 5},
-    "blocks and a buffer": {"mode": "blocks", "bufferSize": 5},
-    "global": {"mode": "global"},
-}
+SHUFFLES = shuffles(5)
 Steps = list[list[int]]
 
 
@@ -116,10 +107,9 @@ def test_what_streams_is_dealt_to_each_rank_as_it_would_read_it(
         streamed = []
         for turn in deal.turns:
             start, stop = steps.start(turn.first), steps.start(turn.stop)
-            for rank in owners(steps):
-                if turn.first < steps.full or rank not in steps.borrowers:
-                    places = np.arange(start, stop)[steps.within(rank, start, stop)]
-                    streamed += base.ids(places).tolist()
+            for rank in steps.owners(turn.first):
+                places = np.arange(start, stop)[steps.within(rank, start, stop)]
+                streamed += base.ids(places).tolist()
 
     dealt: Steps = [[] for _ in range(begun.ranks)]
     stream = iter(streamed)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pydantic import JsonValue
 
-from tests.app.data.builders_plan import MemoryBlocks, make_pass, make_plan, write_rows
+from tests.app.data.builders_plan import MemoryBlocks, make_pass, make_plan, shuffles, write_rows
 from trainshed.data.feed.batches import Feed
 from trainshed.data.order.plan import DatasetPlan
 from trainshed.data.order.schedule import Pass, first_read, steps_for
@@ -20,15 +20,7 @@ from trainshed.data.order.windows import Windows, same_place
 # Row groups of every size, none of them a multiple of a step; 81 rows, a smaller step at the end.
 GROUPS = ([5, 11], [1, 30, 8], [26])
 ROWS, BATCH = 81, 7
-SHUFFLES: dict[str, JsonValue] = {
-    "none": {"mode": "none"},
-    "files": {"mode": "files"},
-    "blocks": {"mode": "blocks"},
-    "local": {"mode": "local", "bufferSize": 20},
-    "files and a buffer": {"mode": "files", "bufferSize": 20},
-    "blocks and a buffer": {"mode": "blocks", "bufferSize": 20},
-    "global": {"mode": "global"},
-}
+SHUFFLES = shuffles(20)
 # Loader and cache.
 WAYS = (("ray-data", "none"), ("ray-data", "objects"), ("ray-data", "workers"), ("torch", "none"))
 CASES = [

@@ -4,21 +4,20 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from pydantic import JsonValue
 
-from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, make_plan, write_rows
+from tests.app.data.builders_plan import (
+    FUNCTIONS,
+    MemoryBlocks,
+    make_pass,
+    make_plan,
+    shuffles,
+    write_rows,
+)
 from trainshed.data.feed.batches import Feed
 from trainshed.data.order.plan import Loader
 
 ROWS = 41
-SHUFFLES: dict[str, JsonValue] = {
-    "none": {"mode": "none"},
-    "files": {"mode": "files"},
-    "blocks": {"mode": "blocks"},
-    "local": {"mode": "local", "bufferSize": 6},
-    "blocks and a buffer": {"mode": "blocks", "bufferSize": 6},
-    "global": {"mode": "global"},
-}
+SHUFFLES = shuffles(6)
 LOADERS: tuple[Loader, ...] = ("ray-data", "torch")
 
 

@@ -137,7 +137,7 @@ class Feed:
         """
         numbered = self._numbered(at)
         sizes = self.steps(at).sizes(self._rank)[at.first_step :]
-        span = max(1, -(-table_rows // max(1, *sizes[:1].tolist(), 1)))
+        span = max(1, -(-table_rows // int(sizes.max(initial=1))))
         grouped = np.add.reduceat(sizes, np.arange(0, len(sizes), span)) if len(sizes) else sizes
         for columns, _ in self._tables(numbered, grouped):
             yield columns

@@ -13,7 +13,6 @@ from ray.data.block import BlockAccessor
 
 from trainshed.data.feed.tables import recut
 from trainshed.data.order.permutation import Indices, Piece, cut, first_rows
-from trainshed.data.order.schedule import owners
 from trainshed.data.read.apply import transform
 from trainshed.data.read.columns import Columns, cut_rows, join, num_rows, take_rows
 from trainshed.data.read.errors import DataError
@@ -116,7 +115,7 @@ def _dealt_dataset(
     """
     steps, tasks = deal.steps, []
     places = [steps.start(turn.first) for turn in deal.turns] + [steps.rows]
-    if len(owners(steps)) == 1:  # turns matter to nobody: then no two tasks read a fragment
+    if steps.has_one_reader:  # turns matter to nobody: then no two tasks read a fragment
         rows = [piece.rows for piece in base.pieces(places[0], steps.rows)]
         places = (places[0] + np.cumsum([0, *rows])).tolist()
     for some in _grouped(places, task_rows(plan, steps.rows - places[0], cpus)):
@@ -215,17 +214,15 @@ def _dealt_blocks(
     """
     sizes = np.diff(np.asarray(places))
     # The rows of one step come rank by rank already, however large it is.
-    if len(owners(steps)) == 1 or sizes.max() <= steps.size:
+    if steps.has_one_reader or sizes.max() <= steps.size:
         yield from (to_block(columns) for columns, _ in tables())
         return
     turns = recut(tables(), sizes)
     for (begin, end), (columns, _) in zip(pairwise(places), turns, strict=True):
-        lent = steps.borrowers if begin == steps.start(steps.full) else ()
-        for rank in owners(steps):
-            if rank not in lent:
-                rows = take_rows(columns, steps.within(rank, begin, end))
-                if num_rows(rows):
-                    yield to_block(rows)
+        for rank in steps.owners(begin // steps.size):
+            rows = take_rows(columns, steps.within(rank, begin, end))
+            if num_rows(rows):
+                yield to_block(rows)
 
 
 def _cached_tables(

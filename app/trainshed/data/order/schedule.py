@@ -167,18 +167,12 @@ def delivery(plan: DatasetPlan, at: Pass, base: EpochOrder, turn_rows: float) ->
     streamed = [
         steps.places(rank, turn.first, turn.stop)
         for turn in turns
-        for rank in owners(steps)
-        if turn.first < steps.full or rank not in steps.borrowers
+        for rank in steps.owners(turn.first)
     ]
     rows = base.ids(np.concatenate([*streamed, np.empty(0, dtype=np.int64)]))
     places = np.full(base.rows, -1, dtype=np.int64)
     places[rows] = np.arange(len(rows))
     return Delivery(steps, turns, places, dealt)
-
-
-def owners(steps: Steps) -> range:
-    """Return the ranks that have rows of their own; one stands for all where all get the same."""
-    return range(steps.num_ranks if steps.split else 1)
 
 
 def turns_of(steps: Steps, first: int, span: int) -> list[Turn]:

@@ -62,6 +62,19 @@ class Steps:
         lends = self.split and self.lends and self.last
         return range(self.last, self.num_ranks) if lends else range(0)
 
+    @property
+    def has_one_reader(self) -> bool:
+        """Say whether there is one sequence of rows alone: of one rank, or the same for all."""
+        return not self.split or self.num_ranks == 1
+
+    def owners(self, step: int) -> range:
+        """Return the ranks with rows of their own in a step; one stands for all that get all."""
+        if self.has_one_reader:
+            return range(1)
+        return range(
+            self.borrowers.start if step >= self.full and self.borrowers else self.num_ranks
+        )
+
     def start(self, step: int) -> int:
         """Return where a step begins along the epoch's order."""
         return min(step * self.size, self.rows)
@@ -104,7 +117,7 @@ class Steps:
         Returns:
             Counted from `start`, in their order.
         """
-        if not self.split or self.num_ranks == 1:
+        if self.has_one_reader:
             return slice(None)
         # Of the steps that the rows belong to, the first and the last in part.
         places = self.places(rank, start // self.size, -(-stop // self.size))
