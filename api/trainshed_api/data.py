@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
 from trainshed_api.errors import Problem, RuleError
 from trainshed_api.rows import AugmentSpec, ReadSpec, TransformSpec
-from trainshed_api.schema import MOST_COUNT, Boolean, Integer, SpecModel, annotate
+from trainshed_api.schema import MOST_COUNT, Boolean, Count, Integer, SpecModel, annotate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 # bfloat16 has no numpy type: the feed converts to it on the way to the device.
 DtypeName = Literal[
@@ -106,6 +109,12 @@ class DatasetSpec(SpecModel):
         description="Random functions over batches, other in each epoch.",
         json_schema_extra=annotate("app", "never"),
     )
+    rows_per_epoch: Count | None = Field(
+        default=None,
+        description="Rows of an epoch where it is not once all rows; the next epoch goes on where "
+        "this one stopped. All have been given before one comes again.",
+        json_schema_extra=annotate("app", "never"),
+    )
     split: Boolean = Field(
         default=True,
         description="true: each worker sees its share of the rows; false: every worker sees all.",
@@ -125,6 +134,37 @@ class DatasetSpec(SpecModel):
                 "the rows of a worker change each epoch"
             )
             raise RuleError([Problem("cache", '"workers"', want)])
+        return self
+
+    @model_validator(mode="after")
+    def _mixed_rows_are_made_by_others(self) -> Self:
+        if self.read.mix is None:
+            return self
+        want = "it left out: set it of the datasets that are mixed"
+        given = {"transforms": self.transforms, "augment": self.augment}
+        problems = [Problem(name, f"{len(value)}", want) for name, value in given.items() if value]
+        if self.cache != "auto":
+            problems.append(Problem("cache", f'"{self.cache}"', want))
+        if self.shuffle.mode not in ("none", "local"):
+            want = "none, with a bufferSize: files and blocks are those of the datasets it mixes"
+            problems.append(Problem("shuffle.mode", f'"{self.shuffle.mode}"', want))
+        if problems:
+            raise RuleError(problems)
+        return self
+
+    @model_validator(mode="after")
+    def _epoch_of_some_rows_is_not_kept(self) -> Self:
+        if self.rows_per_epoch is None:
+            return self
+        why = "with rowsPerEpoch, as an epoch goes on where the last one stopped"
+        problems = []
+        if self.cache == "workers":
+            problems.append(Problem("cache", '"workers"', f"objects, none or auto {why}"))
+        if self.shuffle.mode == "global":
+            want = f"files or blocks, and a bufferSize {why}"
+            problems.append(Problem("shuffle.mode", '"global"', want))
+        if problems:
+            raise RuleError(problems)
         return self
 
 
@@ -181,6 +221,25 @@ class DataSpec(SpecModel):
             for name, dataset in self.datasets.items()
             if self.loader == "torch" and dataset.cache == "objects"
         ]
+        for name, dataset in self.datasets.items():
+            for part in dataset.read.mix or ():
+                problems += _check_mixed(self.datasets, f"datasets.{name}.read.mix.{part}", part)
         if problems:
             raise RuleError(problems)
         return self
+
+
+def _check_mixed(datasets: Mapping[str, DatasetSpec], place: str, part: str) -> Iterator[Problem]:
+    """Yield why a dataset cannot be mixed; place: where the mix names it."""
+    dataset = datasets.get(part)
+    if dataset is None or dataset.read.mix is not None:
+        known = ", ".join(name for name, each in datasets.items() if each.read.mix is None)
+        got = "no such dataset" if dataset is None else "a mix itself"
+        yield Problem(place, got, f"one of: {known or 'none is there'}")
+        return
+    if dataset.shuffle.mode not in ("none", "files", "blocks"):
+        want = "none, files or blocks in a mix, whose own bufferSize moves single rows"
+        yield Problem(f"datasets.{part}.shuffle.mode", f'"{dataset.shuffle.mode}"', want)
+    if dataset.cache == "workers":
+        want = "objects, none or auto in a mix: a worker's rows of it change each epoch"
+        yield Problem(f"datasets.{part}.cache", '"workers"', want)

@@ -57,6 +57,8 @@ RULES: Mapping[FrameworkName, FrameworkRules] = {
             "shuffle.mode": _ALL_ROWS,
             "shuffle.bufferSize": _ALL_ROWS,
             "augment": _ALL_ROWS,
+            "read.mix": _ALL_ROWS,
+            "rowsPerEpoch": _ALL_ROWS,
             "split": "each worker has its share of the rows, and together they have all",
             "feed.dtypes": "XGBoost takes features as float32",
             "feed.lastBatch": _ALL_ROWS,

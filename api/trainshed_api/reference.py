@@ -66,7 +66,9 @@ def _type(shape: Shape) -> str:
         return "free-form map"
     if shape.type == "integer":
         return shape.describe().removeprefix("an ")
-    return {"string": "text", "boolean": "true, false"}.get(shape.type, "map")
+    return {"string": "text", "boolean": "true, false", "number": "a number above 0"}.get(
+        shape.type, "map"
+    )
 
 
 def _default(shape: Shape) -> str:

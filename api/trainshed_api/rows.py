@@ -7,17 +7,28 @@ from typing import Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from trainshed_api.errors import Problem, RuleError, show_value
-from trainshed_api.schema import Count, FunctionName, JsonObject, NonEmpty, SpecModel, annotate
+from trainshed_api.schema import (
+    Count,
+    FunctionName,
+    JsonObject,
+    NonEmpty,
+    SpecModel,
+    Weights,
+    annotate,
+)
+
+# Of those of a mix, of all weights together: what a dataset is dealt in turns of 65,536 rows.
+LEAST_SHARE = 0.0001
 
 
 class ReadSpec(SpecModel):
-    """Where the rows of a dataset come from: files of a known format, or a function of yours."""
+    """Where the rows of a dataset come from: files, a function of yours, or other datasets."""
 
     model_config = ConfigDict(json_schema_extra={"planned": ["holdout"]})
 
     format: Literal["parquet"] | None = Field(
         default=None,
-        description="Format of the files under `path`. Give this or `use`.",
+        description="Format of the files under `path`. Give this, `use` or `mix`.",
         json_schema_extra=annotate(
             "app",
             "never",
@@ -58,21 +69,46 @@ class ReadSpec(SpecModel):
         description="Keyword arguments of the function in `use`.",
         json_schema_extra=annotate("app", "never", only_with="use"),
     )
+    mix: Weights | None = Field(
+        default=None,
+        description="Other datasets of the run, and the weight of each: rows come from all of them "
+        "in turn, of each by its share of all weights.",
+        json_schema_extra=annotate("app", "never"),
+    )
 
     @model_validator(mode="after")
     def _read_one_way(self) -> Self:
-        if (self.format is None) == (self.use is None):
-            got = "both format and use" if self.use else "neither format nor use"
-            raise RuleError([Problem("", got, "exactly one: format (with path), or use")])
+        ways = {"format": self.format, "use": self.use, "mix": self.mix}
+        given = [name for name, value in ways.items() if value is not None]
+        if len(given) != 1:
+            got = " and ".join(given) or "none of format, use and mix"
+            raise RuleError([Problem("", got, "exactly one: format (with path), use or mix")])
         if self.format is not None and self.path is None:
             raise RuleError([Problem("path", None, "missing; want the file or folder to read")])
-        values = (
-            {"path": self.path, "columns": self.columns} if self.use else {"options": self.options}
-        )
+        values = {
+            "path": (self.path, "format"),
+            "columns": (self.columns, "format"),
+            "options": (self.options, "use"),
+        }
         problems = [
-            Problem(name, show_value(value), "it only with " + ("format" if self.use else "use"))
-            for name, value in values.items()
-            if value
+            Problem(name, show_value(value), f"it only with {way}")
+            for name, (value, way) in values.items()
+            if value and way not in given
+        ]
+        if problems:
+            raise RuleError(problems)
+        return self
+
+    @model_validator(mode="after")
+    def _share_is_dealt(self) -> Self:
+        weights = self.mix or {}
+        whole = sum(weights.values())
+        problems = [
+            Problem(
+                f"mix.{name}", str(weight), f"at least {LEAST_SHARE * whole:g} beside the others"
+            )
+            for name, weight in weights.items()
+            if weight < LEAST_SHARE * whole
         ]
         if problems:
             raise RuleError(problems)

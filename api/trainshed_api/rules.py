@@ -137,9 +137,34 @@ RULES: tuple[Rule, ...] = (
         "bufferSize",
     ),
     Rule(
+        "spec.data",
+        "self.datasets.all(name, !has(self.datasets[name].read.mix) || "
+        "self.datasets[name].read.mix.all(part, part in self.datasets && "
+        "!has(self.datasets[part].read.mix) && self.datasets[part].cache != 'workers' && "
+        "self.datasets[part].shuffle.mode in ['none', 'files', 'blocks']))",
+        "read.mix: want datasets that are there and no mixes, with cache objects, none or auto and "
+        "shuffle mode none, files or blocks",
+        "datasets",
+    ),
+    Rule(
+        DATASET,
+        "!has(self.read.mix) || (size(self.transforms) == 0 && size(self.augment) == 0 && "
+        "self.cache == 'auto' && self.shuffle.mode in ['none', 'local'])",
+        "want transforms, augment, cache and order of files and blocks of the datasets that are "
+        "mixed, none of the mix",
+        "read",
+    ),
+    Rule(
+        DATASET,
+        "!has(self.rowsPerEpoch) || (self.cache != 'workers' && self.shuffle.mode != 'global')",
+        "want cache objects, none or auto and another shuffle mode than global: an epoch goes on "
+        "where the last one stopped",
+        "rowsPerEpoch",
+    ),
+    Rule(
         f"{DATASET}.read",
-        "has(self.format) != has(self.use)",
-        "want exactly one: format (with path), or use",
+        "[has(self.format), has(self.use), has(self.mix)].filter(given, given).size() == 1",
+        "want exactly one: format (with path), use or mix",
     ),
     Rule(
         f"{DATASET}.read",

@@ -32,6 +32,7 @@ _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INT64_END = 2.0**63
 # What Kubernetes counts with: no field counts further.
 MOST_COUNT = 2**31 - 1
+LEAST_WEIGHT = 1e-6
 CORES_EXAMPLE, BYTES_EXAMPLE = "2 or 500m", "8Gi"
 
 
@@ -183,6 +184,12 @@ Bytes = Annotated[
     _bound_quantity(MOST_BYTES, BYTES_EXAMPLE),
     Field(json_schema_extra={"quantity": True}),
 ]
+Weight = Annotated[
+    float,
+    Field(ge=LEAST_WEIGHT, le=MOST_COUNT, json_schema_extra={"want": "a number above 0"}),
+    Strict(),
+]
+Weights = Annotated[dict[str, Weight], Field(min_length=1)]
 JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_normalise_object)]
 Environment = Annotated[dict[str, str], AfterValidator(_refuse_env_names)]
 FunctionName = Annotated[

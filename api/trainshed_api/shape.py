@@ -61,6 +61,7 @@ class Shape:
             bounds += [f"<= {self.maximum}"] if self.maximum is not None else []
             return " ".join(["an integer", " and ".join(bounds)]).strip()
         return {
+            "number": "a number",
             "string": "a text that is not empty" if self.minimum else "a text",
             "boolean": "true or false",
             "object": "a map",

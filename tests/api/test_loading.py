@@ -25,6 +25,18 @@ class Mistake(NamedTuple):
     want: str
 
 
+def make_mix(
+    *,
+    train: Document | None = None,
+    b: Document | None = None,
+    weights: Document | None = None,
+) -> Document:
+    """Return a spec whose dataset `train` mixes a and b."""
+    read: Document = {"read": {"mix": weights or {"a": 0.7, "b": 0.3}}}
+    datasets: Document = {"train": {**read, **(train or {})}, "a": make_dataset()}
+    return {"data": {"datasets": {**datasets, "b": b or make_dataset()}}}
+
+
 def train_dataset(**fields: JsonValue) -> Document:
     """Return a spec whose dataset `train` has these fields."""
     return {"data": make_data(make_dataset(**fields))}
@@ -203,13 +215,55 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a read of two kinds": Mistake(
         train_dataset(read=READ | {"use": "a:b"}),
-        "spec.data.datasets.train.read: got both format and use, want exactly one: format "
-        "(with path), or use",
+        "spec.data.datasets.train.read: got format and use, want exactly one: format (with path), "
+        "use or mix",
     ),
     "a read of no kind": Mistake(
         train_dataset(read={"path": "x"}),
-        "spec.data.datasets.train.read: got neither format nor use, want exactly one: format "
-        "(with path), or use",
+        "spec.data.datasets.train.read: got none of format, use and mix, want exactly one: format "
+        "(with path), use or mix",
+    ),
+    "a mix of what is not there": Mistake(
+        {"data": {"datasets": {"train": {"read": {"mix": {"a": 1}}}, "b": make_dataset()}}},
+        "spec.data.datasets.train.read.mix.a: got no such dataset, want one of: b",
+    ),
+    "a mix of a mix": Mistake(
+        make_mix(b={"read": {"mix": {"a": 1}}}),
+        "spec.data.datasets.train.read.mix.b: got a mix itself, want one of: a",
+    ),
+    "a weight of nothing": Mistake(
+        make_mix(weights={"a": 1, "b": 0}),
+        "spec.data.datasets.train.read.mix.b: got 0, want a number above 0",
+    ),
+    "a weight that deals nothing": Mistake(
+        make_mix(weights={"a": 1, "b": 0.00001}),
+        "spec.data.datasets.train.read.mix.b: got 1e-05, want at least 0.000100001 beside the "
+        "others",
+    ),
+    "a mix with a transform": Mistake(
+        make_mix(train={"transforms": [{"use": "m:f"}]}),
+        "spec.data.datasets.train.transforms: got 1, want it left out: set it of the datasets that "
+        "are mixed",
+    ),
+    "a mix in an order of files": Mistake(
+        make_mix(train={"shuffle": {"mode": "files"}}),
+        'spec.data.datasets.train.shuffle.mode: got "files", want none, with a bufferSize: files '
+        "and blocks are those of the datasets it mixes",
+    ),
+    "a mix of what is shuffled over all rows": Mistake(
+        make_mix(b=make_dataset(shuffle={"mode": "global"})),
+        'spec.data.datasets.b.shuffle.mode: got "global", want none, files or blocks in a mix, '
+        "whose own bufferSize moves single rows",
+    ),
+    "a mix of what workers keep": Mistake(
+        make_mix(b=make_dataset(cache="workers")),
+        'spec.data.datasets.b.cache: got "workers", want objects, none or auto in a mix: a '
+        "worker's rows of it change each epoch",
+    ),
+    "an epoch of some rows of all, shuffled": Mistake(
+        train_dataset(rowsPerEpoch=10, shuffle={"mode": "global"}),
+        'spec.data.datasets.train.shuffle.mode: got "global", want files or blocks, and a '
+        "bufferSize with rowsPerEpoch, as an epoch goes on where the last one stopped",
     ),
     "a format without path": Mistake(
         train_dataset(read={"format": "parquet"}),

@@ -147,6 +147,21 @@ CASES: dict[str, Case] = {
         make_spec(batchSize=61),
         ["spec.batchSize: got 61, want at most the 60 rows of", "or feed.lastBatch: keep"],
     ),
+    "a mix of rows with other columns": Case(
+        make_spec(
+            data={
+                "datasets": {
+                    "train": {"read": {"mix": {"all": 1, "some": 1}}},
+                    "all": {"read": {"format": "parquet", "path": "rows"}},
+                    "some": {"read": {"format": "parquet", "path": "rows", "columns": ["x"]}},
+                }
+            }
+        ),
+        [
+            "spec.data.datasets.train.read.mix.some: got column row: none, want int64[], as all "
+            "has: rows of a mix have the same columns"
+        ],
+    ),
     "no such folder": Case(
         make_spec(data=make_data("no/rows")),
         [

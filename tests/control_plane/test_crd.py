@@ -58,8 +58,9 @@ REFUSED: dict[str, tuple[Document, str]] = {
     ),
     "a shuffle of a framework that has none": (
         {**dataset(shuffle={"mode": "global"}), "framework": "xgboost"},
-        "spec.data: Invalid value: want shuffle.mode, shuffle.bufferSize, augment, split, "
-        "feed.dtypes, feed.lastBatch of each dataset left out with framework xgboost",
+        "spec.data: Invalid value: want shuffle.mode, shuffle.bufferSize, augment, read.mix, "
+        "rowsPerEpoch, split, feed.dtypes, feed.lastBatch of each dataset left out with framework "
+        "xgboost",
     ),
     "parts of a step of a framework that makes one of each batch": (
         {"framework": "tensorflow", "accumulate": 2},
@@ -122,6 +123,25 @@ REFUSED: dict[str, tuple[Document, str]] = {
     "a buffer of nothing": (
         dataset(shuffle={"mode": "local", "bufferSize": 0}),
         "spec.data.datasets[train].shuffle.bufferSize: Invalid value: want at least 2 with mode",
+    ),
+    "a mix of what is not there": (
+        {"data": {"datasets": {"train": {"read": {"mix": {"a": 0.5}}}}}},
+        "spec.data.datasets: Invalid value: read.mix: want datasets that are there and no mixes",
+    ),
+    "a mix with a cache": (
+        {
+            "data": {
+                "datasets": {
+                    "train": {"read": {"mix": {"a": 0.5}}, "cache": "objects"},
+                    "a": make_dataset(),
+                }
+            }
+        },
+        "spec.data.datasets[train].read: Invalid value: want transforms, augment, cache and order",
+    ),
+    "an epoch of some rows that workers keep": (
+        dataset(rowsPerEpoch=8, cache="workers"),
+        "spec.data.datasets[train].rowsPerEpoch: Invalid value: want cache objects, none or auto",
     ),
     "read two ways": (
         dataset(read={"format": "parquet", "path": "a", "use": "m:f"}),

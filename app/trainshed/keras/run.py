@@ -214,7 +214,7 @@ class KerasRun(EpochRun):
     def _whole(self, dataset: str) -> Pass:
         """Return a pass over every row in which each rank has a row in each step."""
         at = self._feeds.passing(dataset, "exact", self._loop.position)
-        rows = int(self._feeds.feed(dataset).counts().sum())
+        rows = int(self._feeds.feed(dataset).rows)
         if rows < self.world_size:
             raise ValueError(f"evaluate: {dataset} has {rows} rows for {self.world_size} workers")
         size = max(at.batch_size, self.world_size)

@@ -59,6 +59,8 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str
         yield f"read      {plan.source.rows} rows from {files}"
     elif plan.use:
         yield f"read      {plan.use.use}"
+    for part, weight in zip(plan.parts, plan.weights, strict=True):
+        yield f"mix       {weight / sum(plan.weights):.2%} from {part.name}"
     if plan.shuffle.mode == "files":
         yield "shuffle   files, other in each epoch"
     for function in plan.transforms:
@@ -71,12 +73,14 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str
     yield f"split     {'each worker its share' if plan.split else 'every worker all rows'}"
     if rows := plan.mixed_rows:
         yield f"shuffle   {rows} rows in the buffers of all workers, other in each epoch"
+    if plan.rows_per_epoch:
+        yield f"epoch     {plan.rows_per_epoch} rows, going on where the last one stopped"
     for function in plan.augments:
         where = "in the worker" if plan.augments_in_worker else "on the data's CPUs"
         yield f"augment   {function.use} {where}"
-    if plan.rows is not None:
+    if plan.epoch_rows is not None:
         last, split = plan.feed.last_batch, plan.split
-        steps = training_steps(plan.rows, batch_size, num_workers, last, split).count
+        steps = training_steps(plan.epoch_rows, batch_size, num_workers, last, split).count
         yield f"batch     {steps} steps of {batch_size} rows over {num_workers} workers"
     dtypes = dict(plan.feed.dtypes) or "as they are"
     yield f"feed      {plan.feed.prefetch_batches} batches ahead, dtypes {dtypes}"

@@ -46,7 +46,7 @@ class Kept:
 def kept_of(plan: DatasetPlan, num_workers: int) -> Kept | None:
     """Return what is kept of a dataset; None where only running its function tells its size."""
     size, mode = plan.size, plan.shuffle.mode
-    if size is None or plan.rows is None:
+    if size is None or plan.rows is None or plan.epoch_rows is None:
         return None
     nothing = size.part(0.0)
     share = 1.0 if mode == "global" or not plan.split else 1.0 / num_workers
@@ -54,7 +54,7 @@ def kept_of(plan: DatasetPlan, num_workers: int) -> Kept | None:
     in_worker = plan.cache == "workers" or (plan.loader == "torch" and mode == "global")
     worker = size.part(share) if in_worker else nothing
     if not in_worker:
-        worker = size.part(share * min(1.0, WINDOWS * plan.mixed_rows / plan.rows))
+        worker = size.part(share * min(1.0, WINDOWS * plan.mixed_rows / plan.epoch_rows))
     if plan.loader == "torch":
         return Kept(plan, nothing, nothing, 0.0, worker)
     # Workers get what they keep through the object store, and a stream is sorted in it.

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from trainshed.data.order.plan import DatasetPlan, plan_dataset
+from trainshed.data.order.plan import DatasetPlan, plan_dataset, plan_mix
 from trainshed.data.order.size import Measured, Room
 from trainshed.data.read.apply import augment, transform
-from trainshed.data.read.columns import Columns, is_text, nbytes, num_rows
+from trainshed.data.read.columns import Array, Columns, is_text, nbytes, num_rows
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.parquet import open_source, read_sample
 from trainshed.faults import WorldError
@@ -124,9 +124,7 @@ def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepa
         check_config(spec.train, spec.config)
     command = find_command(spec.entrypoint, beside or home) if spec.entrypoint else ()
     room = memory_room(spec, place.cluster) if place.cluster else machine_room(spec, machine)
-    plans = {
-        name: _plan(name, dataset, spec, home, room) for name, dataset in spec.data.datasets.items()
-    }
+    plans = _plans(spec, home, room)
     if here or place.cluster:  # else nobody knows the machines yet
         notes = [*notes, *check_memory(plans.values(), room, spec.workers.count)]
     _check_batch(spec, plans)
@@ -184,9 +182,34 @@ def check_writable(path: Path) -> None:
         raise SpecError([Problem("spec.storage", str(there), "a folder that you may write to")])
 
 
-def _plan(
-    name: str, dataset: DatasetSpec, spec: TrainingRunSpec, home: Path, room: Room
-) -> DatasetPlan:
+def _plans(spec: TrainingRunSpec, home: Path, room: Room) -> dict[str, DatasetPlan]:
+    """Return the plans of all datasets, in the order of the spec."""
+    datasets, loader = spec.data.datasets, spec.data.loader
+    mixed = {part for dataset in datasets.values() for part in dataset.read.mix or ()}
+    found = {
+        name: _plan(name, dataset, spec, home, room, is_mixed=name in mixed)
+        for name, dataset in datasets.items()
+        if dataset.read.mix is None
+    }
+    plans = {name: plan for name, (plan, _) in found.items()}
+    for name, dataset in datasets.items():
+        if dataset.read.mix is not None:
+            samples = {part: found[part][1] for part in dataset.read.mix}
+            plans[name] = plan_mix(name, dataset, loader, plans)
+            _check_alike(plans[name], samples)
+    return {name: plans[name] for name in datasets}
+
+
+def _plan(  # noqa: PLR0913 - a dataset, and what it is for
+    name: str,
+    dataset: DatasetSpec,
+    spec: TrainingRunSpec,
+    home: Path,
+    room: Room,
+    *,
+    is_mixed: bool,
+) -> tuple[DatasetPlan, Columns | None]:
+    """Return the plan of a dataset, and its first rows where there are files."""
     field = f"spec.data.datasets.{name}"
     source = None
     if dataset.read.path is not None:
@@ -204,11 +227,17 @@ def _plan(
     guess = Measured(1.0, keeps_rows=True) if source else None
     draft = plan_dataset(name, dataset, loader, source, guess, room, spec.workers.count)
     takes_text = FRAMEWORKS[spec.framework].takes_text
-    measured = _measure(draft, source, spec.seed, takes_text) if source else None
-    return plan_dataset(name, dataset, loader, source, measured, room, spec.workers.count)
+    measured, sample = None, None
+    if source:
+        measured, sample = _measure(draft, source, spec.seed, takes_text)
+    count = spec.workers.count
+    plan = plan_dataset(name, dataset, loader, source, measured, room, count, is_mixed=is_mixed)
+    return plan, sample
 
 
-def _measure(draft: DatasetPlan, source: Source, seed: int, takes_text: bool) -> Measured:
+def _measure(
+    draft: DatasetPlan, source: Source, seed: int, takes_text: bool
+) -> tuple[Measured, Columns]:
     """Run a few rows through all functions: what fails here would fail later, on every worker."""
     first, *others = _sample_places(source)
     columns, keeps_rows, row_bytes = _transformed(draft, first, SAMPLE_ROWS)
@@ -217,7 +246,27 @@ def _measure(draft: DatasetPlan, source: Source, seed: int, takes_text: bool) ->
     columns = _sampled(draft, first, lambda: augment(columns, draft.augments, rows, seed, 0))
     _check_columns(draft, columns, takes_text)
     elsewhere = tuple(bytes_ for kept, _, bytes_ in seen if num_rows(kept))
-    return Measured(row_bytes, keeps_rows and all(keeps for _, keeps, _ in seen), elsewhere)
+    keeps_rows = keeps_rows and all(keeps for _, keeps, _ in seen)
+    return Measured(row_bytes, keeps_rows, elsewhere), columns
+
+
+def _check_alike(mix: DatasetPlan, samples: Mapping[str, Columns | None]) -> None:
+    """Refuse datasets of a mix whose first rows do not go into one batch."""
+    known = [(name, columns) for name, columns in samples.items() if columns is not None]
+    if not known:
+        return
+    first, want = known[0]
+    for name, columns in known[1:]:
+        for column in sorted({*want, *columns}):
+            there, here = (_say_column(each.get(column)) for each in (want, columns))
+            if there != here:
+                field = f"{mix.field}.read.mix.{name}"
+                alike = f"{there}, as {first} has: rows of a mix have the same columns"
+                raise SpecError([Problem(field, f"column {column}: {here}", alike)])
+
+
+def _say_column(array: Array | None) -> str:
+    return "none" if array is None else f"{array.dtype}{list(array.shape[1:])}"
 
 
 def _sample_places(source: Source) -> list[Fragment]:
@@ -294,10 +343,10 @@ def _buffer_notes(spec: TrainingRunSpec) -> Iterator[str]:
 
 def _check_batch(spec: TrainingRunSpec, plans: Mapping[str, DatasetPlan]) -> None:
     plan = plans.get("train")
-    if plan is None or plan.rows is None or plan.feed.last_batch == "keep":
+    if plan is None or plan.epoch_rows is None or plan.feed.last_batch == "keep":
         return
     if not FRAMEWORKS[spec.framework].has_batches:
         return
-    if spec.batch_size > plan.rows:
-        want = f"at most the {plan.rows} rows of {plan.field}, or feed.lastBatch: keep"
+    if spec.batch_size > plan.epoch_rows:
+        want = f"at most the {plan.epoch_rows} rows of {plan.field}, or feed.lastBatch: keep"
         raise SpecError([Problem("spec.batchSize", str(spec.batch_size), want)])

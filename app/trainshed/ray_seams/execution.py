@@ -63,7 +63,7 @@ def dataset_of(name: str, tasks: Sequence[Task], row_bytes: float) -> Dataset:
     """
     prepared = [
         ReadTask(
-            task.make,
+            _Named(name, task.make),
             BlockMetadata(
                 num_rows=task.rows,
                 size_bytes=max(1, int(task.rows * row_bytes)),
@@ -88,6 +88,17 @@ def block_by_block(dataset: Dataset, block_bytes: float, cpus: int) -> Dataset:
         object_store_memory=READY_BYTES_A_CPU * (cpus + 1)
     )
     return dataset
+
+
+class _Named:
+    """What a task calls. Ray 2.60 asks one of more than 1 MB for its name (plan_read_op.py)."""
+
+    def __init__(self, name: str, make: Callable[[], Iterable[Block]]) -> None:
+        self.__name__ = name
+        self._make = make
+
+    def __call__(self) -> Iterable[Block]:
+        return self._make()
 
 
 class _Resting(ExecutionCallback):

@@ -74,7 +74,9 @@ class Feeds:
 
     def describe(self) -> dict[str, Described]:
         """Return what the order of the rows hangs on, by dataset, as far as it is known."""
-        counted = {name: feed.counted for name, feed in self._made.items()}
+        counted = {
+            name: counts for feed in self._made.values() for name, counts in feed.counted.items()
+        }
         described = (
             (plan, describe(plan, counted.get(name))) for name, plan in self._job.plans.items()
         )
@@ -155,7 +157,7 @@ class Feeds:
         if self._job.epochs is None or name is None:
             return None
         plan = self._job.plans[name]
-        if plan.rows is None:
+        if plan.epoch_rows is None:
             return None
         at = self.passing(name, "train", position)
-        return steps_for(plan, at, plan.rows).count * self._job.epochs
+        return steps_for(plan, at, plan.epoch_rows).count * self._job.epochs

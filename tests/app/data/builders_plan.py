@@ -1,6 +1,7 @@
 """The only place where datasets, plans and passes of these tests are born."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import JsonValue
 
+from trainshed.data.feed.blocks import OwnBlocks
+from trainshed.data.order.epoch import EpochOrder
 from trainshed.data.order.permutation import Indices, Piece
-from trainshed.data.order.plan import DatasetPlan, Loader, plan_dataset
-from trainshed.data.order.schedule import Kind, Pass, order_of, steps_for
+from trainshed.data.order.plan import DatasetPlan, Loader, plan_dataset, plan_mix
+from trainshed.data.order.schedule import Kind, Pass, is_mixed, order_of, steps_for
 from trainshed.data.order.size import Measured, Room, WorkerNode
 from trainshed.data.read.columns import Columns, cut_rows, join, take_rows
 from trainshed.data.read.parquet import open_source
@@ -34,13 +37,14 @@ def shuffles(buffer_size: int) -> dict[str, JsonValue]:
     }
 
 
-def write_rows(folder: Path, groups: Sequence[Sequence[int]], width: int = 3) -> Path:
-    """Write a file for each entry, with row groups of the sizes it says; ids count on.
+def write_rows(
+    folder: Path, groups: Sequence[Sequence[int]], width: int = 3, first: int = 0
+) -> Path:
+    """Write a file for each entry, with row groups of the sizes it says; ids count on from `first`.
 
     Columns: id (rows,), x (rows, width) with id + column / 10.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    first = 0
     for number, sizes in enumerate(groups):
         with pq.ParquetWriter(
             folder / f"part-{number:03}.parquet", _table(0, 0, width).schema
@@ -78,6 +82,19 @@ def make_plan(
     return plan_dataset("train", spec, loader, source, measured, ROOM, num_workers)
 
 
+def make_mix(
+    parts: Mapping[str, tuple[DatasetPlan, float]],
+    *,
+    loader: Loader = "ray-data",
+    **fields: JsonValue,
+) -> DatasetPlan:
+    """Return the plan of the dataset `train` that mixes others; `fields` are those of the spec."""
+    plans = {name: replace(plan, name=name) for name, (plan, _) in parts.items()}
+    weights: JsonValue = {name: weight for name, (_, weight) in parts.items()}
+    spec = DatasetSpec.model_validate({"read": {"mix": weights}, **fields})
+    return plan_mix("train", spec, loader, plans)
+
+
 def make_pass(
     kind: Kind = "train",
     *,
@@ -101,9 +118,9 @@ class MemoryBlocks:
         self._rank = rank
         self._table_rows = table_rows
 
-    def counts(self) -> Indices:
-        """Return the rows of each fragment."""
-        return self._plan.counts
+    def counts(self) -> list[Indices]:
+        """Return the rows of each fragment of each dataset."""
+        return [part.counts for part in self._plan.parts or (self._plan,)]
 
     def read(self, pieces: list[Piece], place: int, choice: Choice) -> Iterator[Columns]:
         """Yield the pieces' chosen rows."""
@@ -114,11 +131,15 @@ class MemoryBlocks:
         self, at: Pass, pieces: list[Piece], place: int, choice: Choice
     ) -> Iterator[Columns]:
         """Yield the rank's rows, augmented where the feeder would."""
-        base = order_of(self._plan, at, self.counts())
+        base = order_of(self._plan, at, *self.counts())
+        if is_mixed(self._plan, at):
+            yield from OwnBlocks(self._plan).stream(at, pieces, place, choice)
+            return
+        assert isinstance(base, EpochOrder)
         if base.mixed is not None:
             steps = steps_for(self._plan, at, base.rows)
             ids = base.ids(steps.places(self._rank, at.first_step, steps.count))
-            whole = [Piece(number, 0, int(rows)) for number, rows in enumerate(self.counts())]
+            whole = [Piece(number, 0, int(rows)) for number, rows in enumerate(self._plan.counts)]
             columns = take_rows(join(list(self.read(whole, 0, everything))), ids)
         else:
             stop = place + sum(piece.rows for piece in pieces)

@@ -14,8 +14,8 @@ Numbers = NDArray[np.float32]
 Batch = dict[str, Numbers]
 
 
-def doubled(batch: Batch, *, column: str = "x") -> Batch:
-    """Return the batch with one column doubled."""
+def doubled(batch: Batch, *, column: str = "x", why: str = "") -> Batch:
+    """Return the batch with one column doubled, whatever the reason."""
     return {**batch, column: batch[column] * 2}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.app.data.builders_plan import FUNCTIONS, make_plan, write_rows
+from tests.app.data.builders_plan import FUNCTIONS, make_mix, make_plan, write_rows
 from trainshed.data.order.description import MOST_FILES, Described, describe, keep_order
 from trainshed.data.order.plan import DatasetPlan
 from trainshed_api.errors import SpecError
@@ -117,6 +117,17 @@ def test_other_rows_to_score_do_not_stop_an_epoch_of_training(tmp_path: Path) ->
     assert going_on["train"].kept
     assert going_on["valid"] == now["valid"]
     assert [note.partition(":")[0] for note in notes] == ["spec.data.datasets.valid.read"]
+
+
+def test_a_step_has_rows_of_all_that_are_mixed(tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "rows", GROUPS)
+    was = described(replace(make_plan(rows), name="a"))
+    write_file(rows, "part-003.parquet", [64])
+    part = replace(make_plan(rows), name="a")
+    mix = make_mix({"a": (part, 1.0)})
+    with pytest.raises(SpecError, match=r"datasets\.a\.read: got part-003"):
+        keep_order({"train": mix, "a": part}, was, mid_epoch=True)
+    assert describe(mix, None) is None
 
 
 def test_of_many_files_the_number_and_a_digest_are_kept(tmp_path: Path) -> None:

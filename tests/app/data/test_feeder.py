@@ -10,7 +10,14 @@ import ray
 from pydantic import JsonValue
 from ray.actor import ActorHandle
 
-from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, make_plan, write_rows
+from tests.app.data.builders_plan import (
+    FUNCTIONS,
+    MemoryBlocks,
+    make_mix,
+    make_pass,
+    make_plan,
+    write_rows,
+)
 from tests.app.failing_runs import FRAME, write_corrupt_numbers, write_numbers
 from tests.app.ray_head import start_here
 from trainshed.data.feed.batches import Blocks, Feed
@@ -179,6 +186,45 @@ def test_cached_rows_are_dealt_out_to_workers_of_several_nodes(
     feeder, at = start(plan), make_pass(epoch=1)
     seen = [reader.read_dealt.remote(plan, at, feeder, rank) for rank, reader in enumerate(readers)]
     assert ray.get(seen, timeout=SECONDS) == expected(plan, at)
+    ray.kill(feeder)
+
+
+def test_a_mix_of_kept_and_streamed_rows_is_what_the_plan_says(
+    folder: Path, readers: list[ActorHandle[Reader]], tmp_path: Path
+) -> None:
+    other = write_rows(tmp_path / "other", ([9, 4], [12]), first=1000)
+    parts = {
+        "streamed": (make_mixed(folder, "blocks", "none"), 0.8),
+        "kept": (make_mixed(other, "files", "objects"), 0.2),
+    }
+    plan = make_mix(parts, shuffle={"bufferSize": 20}, rowsPerEpoch=100)
+    feeder = start(plan, *plan.parts)
+    for at in (make_pass(epoch=1), make_pass(epoch=2, first_step=5), make_pass("exact", epoch=2)):
+        assert read(readers, plan, at, feeder) == expected(plan, at)
+    ray.kill(feeder)
+
+
+def test_a_task_may_be_told_more_than_a_megabyte(
+    folder: Path, readers: list[ActorHandle[Reader]]
+) -> None:
+    told: JsonValue = {
+        "use": f"{FUNCTIONS}:doubled",
+        "options": {"column": "x", "why": "x" * 2**20},
+    }
+    plan = make_plan(folder, cache="none", transforms=[told])
+    feeder, at = start(plan), make_pass()
+    assert read(readers, plan, at, feeder) == expected(plan, at)
+    ray.kill(feeder)
+
+
+@pytest.mark.parametrize("cache", ["none", "objects"])
+def test_an_epoch_of_some_rows_is_fed_as_the_plan_says(
+    folder: Path, readers: list[ActorHandle[Reader]], cache: str
+) -> None:
+    plan = make_plan(folder, cache=cache, shuffle={"mode": "blocks"}, rowsPerEpoch=50)
+    feeder = start(plan)
+    for at in (make_pass(epoch=1), make_pass(epoch=2, first_step=2)):
+        assert read(readers, plan, at, feeder) == expected(plan, at)
     ray.kill(feeder)
 
 

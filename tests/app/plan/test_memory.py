@@ -162,6 +162,29 @@ def test_a_window_is_no_larger_than_what_a_worker_gets(home: Path) -> None:
     assert "  memory    about 1.4 MB in each worker" in list(explain_lines(run))
 
 
+def test_the_windows_of_a_mix_are_counted_and_its_rows_are_kept_where_they_are_read(
+    home: Path,
+) -> None:
+    read: JsonValue = {"format": "parquet", "path": "rows"}
+    datasets: JsonValue = {
+        "train": {"read": {"mix": {"a": 3, "b": 1}}, "shuffle": {"bufferSize": 100}},
+        "a": {"read": read},
+        "b": {"read": read, "cache": "none"},
+    }
+    run = make_run(
+        train="tests.app.processes:children",
+        workers={"count": 2, "group": "gpu"},
+        data={"datasets": datasets},
+    )
+    place = Place(home, in_cluster=True, cluster=Cluster([LARGE, GPU], waits=True))
+
+    lines = "\n".join(explain_lines(prepare(run, place)))
+
+    assert "mix       75.00% from a\n  mix       25.00% from b\n" in lines
+    assert "memory    about 0.3 MB in each worker" in lines
+    assert "cache     objects: about 2.9 MB fit in the object store" in lines
+
+
 def test_the_explanation_says_what_is_kept_where_and_what_may_not_fit(home: Path) -> None:
     run = prepared(home, [LARGE, SMALL_GPU], shuffle=GLOBAL, cache="objects")
 

@@ -27,7 +27,7 @@ from trainshed.data.read.errors import DataError
 from trainshed.data.read.source import Choice, Table, augmented, everything, reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from trainshed.data.order.permutation import Indices, Piece
     from trainshed.data.order.plan import DatasetPlan
@@ -40,8 +40,11 @@ LEAST_CHUNK_ROWS = 256
 class Blocks(Protocol):
     """Where a rank gets the rows of a dataset from."""
 
-    def counts(self) -> Indices:
-        """Return the rows of each fragment, shape (fragments,)."""
+    def counts(self) -> Sequence[Indices]:
+        """Return the rows of each fragment, for the dataset or for each one that it mixes.
+
+        Each has shape (fragments,).
+        """
         ...
 
     def read(self, pieces: list[Piece], place: int, choice: Choice) -> Iterator[Columns]:
@@ -56,7 +59,7 @@ class Blocks(Protocol):
     ) -> Iterator[Columns]:
         """Yield the rank's rows of a pass, augmented already unless the plan says in the worker.
 
-        Where the feeder sends them pieces and choice are its own.
+        Where the feeder sends them, or datasets are mixed, pieces are its own.
         """
         ...
 
@@ -90,19 +93,27 @@ class Feed:
         self._blocks = blocks
         self._rank = rank
         self._kept: dict[tuple[str, int], Rows] = {}
-        self._counts: Indices | None = None
+        self._counts: Sequence[Indices] = ()
         self._made: Counter[Pass] = Counter()
 
-    def counts(self) -> Indices:
-        """Return the rows of each fragment after transforms; a cached dataset is waited for."""
-        if self._counts is None:
-            self._counts = self._blocks.counts()
+    def counts(self) -> Sequence[Indices]:
+        """Return the rows of each fragment after transforms; a cached dataset is waited for.
+
+        Of each dataset that is mixed, else of this one alone.
+        """
+        self._counts = self._counts or self._blocks.counts()
         return self._counts
 
     @property
-    def counted(self) -> Indices | None:
-        """Return the rows of each fragment where somebody asked for them already."""
-        return self._counts
+    def counted(self) -> dict[str, Indices]:
+        """Return the rows of each fragment by dataset, where somebody asked for them already."""
+        parts = self.plan.parts or (self.plan,)
+        return {part.name: each for part, each in zip(parts, self._counts, strict=False)}
+
+    @property
+    def rows(self) -> int:
+        """Return all rows after transforms; a cached dataset is waited for."""
+        return sum(int(each.sum()) for each in self.counts())
 
     def steps(self, at: Pass) -> Steps:
         """Return the steps of a pass.
@@ -110,8 +121,9 @@ class Feed:
         Raises:
             DataError: when there are too few rows for one step of training.
         """
-        rows = int(self.counts().sum())
+        rows = self.rows
         steps = steps_for(self.plan, at, rows)
+        self._check_mixed()
         if at.kind == "train" and not steps.count:
             raise DataError(
                 f"{self.plan.field}: {rows} rows after the transforms are too few for one step of "
@@ -119,6 +131,14 @@ class Feed:
                 "or feed.lastBatch: keep"
             )
         return steps
+
+    def _check_mixed(self) -> None:
+        for part, counts in zip(self.plan.parts, self.counts(), strict=False):
+            if not counts.sum():
+                raise DataError(
+                    f"{self.plan.field}.read.mix.{part.name}: no rows are left after the "
+                    "transforms; want a dataset with rows"
+                )
 
     def batches(
         self, at: Pass, stage: Callable[[Batch], Batch] = lambda batch: batch
@@ -178,7 +198,7 @@ class Feed:
     def _from_memory(self, at: Pass, sizes: Indices) -> Iterator[Table]:
         steps = self.steps(at)
         if shuffle_mode(self.plan, at) == "global":
-            rows, base = self._all_rows(), order_of(self.plan, at, self.counts())
+            rows, base = self._all_rows(), order_of(self.plan, at, *self.counts())
             order = base.ids(steps.places(self._rank, at.first_step, steps.count))
         else:
             rows, order = self._own_rows(at, steps), self._own_order(at, steps)
@@ -212,13 +232,13 @@ class Feed:
     def _all_rows(self) -> Rows:
         key = ("all", 0)
         if key not in self._kept:
-            rows = int(self.counts().sum())
-            self._kept[key] = self._load(rows, everything, np.arange(rows, dtype=np.int64))
+            ids = np.arange(self.rows, dtype=np.int64)
+            self._kept[key] = self._load(self.rows, everything, ids)
         return self._kept[key]
 
     def _load(self, rows: int, choice: Choice, places: Indices) -> Rows:
         """Return chosen ones of the first rows in the order of the files."""
-        counts = self.counts()
+        (counts,) = self.counts()
         base = EpochOrder(np.arange(len(counts), dtype=np.int64), counts)
         return Rows(list(self._blocks.read(base.pieces(0, rows), 0, choice)), base.ids(places))
 
@@ -239,11 +259,13 @@ class Feed:
         return shuffled(tables, sizes, order, skip, chunk)
 
     def _as_it_comes(self, at: Pass, steps: Steps) -> Iterator[Table]:
-        base = order_of(self.plan, at, self.counts())
+        base = order_of(self.plan, at, *self.counts())
         first = first_read(self.plan, at, steps)
         places = steps.places(self._rank, first, steps.count)
         start = steps.start(first)
-        pieces = [] if base.mixed is not None else base.pieces(start, steps.rows)
+        pieces: list[Piece] = []
+        if isinstance(base, EpochOrder) and base.mixed is None:
+            pieces = base.pieces(start, steps.rows)
         done = 0
         for columns in self._blocks.stream(at, pieces, start, partial(steps.within, self._rank)):
             rows = num_rows(columns)

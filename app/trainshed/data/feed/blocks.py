@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
 import ray
 import torch.utils.data
 from ray.exceptions import ObjectLostError, RayTaskError
 
 from trainshed.data.feed.datasets import from_block
+from trainshed.data.feed.tables import woven
+from trainshed.data.order.schedule import is_mixed
 from trainshed.data.read.columns import Columns, cut_rows, take_rows
 from trainshed.data.read.errors import DataError, FunctionError, RemoteTracebackError
+from trainshed.data.read.mixed import stretches
 from trainshed.data.read.source import Choice, Part, Reading, parts, read_parts, reading
 from trainshed.faults import WorldError
 
@@ -59,11 +63,14 @@ class FedBlocks:
         self._remote_take: Callable[[Pass, int], ray.ObjectRef[Slice | None]]
         self._remote_cached = coordinator.cached.remote
         self._remote_take = coordinator.take.remote
-        self._cached: CachedBlocks | None = None
+        self._cached: dict[str, CachedBlocks] = {}
 
-    def counts(self) -> Indices:
-        """Return the rows of each fragment, shape (fragments,)."""
-        return self._plan.counts if self._plan.cache == "none" else self._cache().counts
+    def counts(self) -> Sequence[Indices]:
+        """Return the rows of each fragment, of each dataset that is mixed."""
+        parts = self._plan.parts or (self._plan,)
+        return [
+            part.counts if part.cache == "none" else self._cache(part.name).counts for part in parts
+        ]
 
     def read(self, pieces: list[Piece], place: int, choice: Choice) -> Iterator[Columns]:
         """Yield the pieces' chosen rows from the cache."""
@@ -76,7 +83,8 @@ class FedBlocks:
         self, at: Pass, pieces: list[Piece], place: int, choice: Choice
     ) -> Iterator[Columns]:
         """Yield the rank's rows of a pass, augmented."""
-        if self._cuts_blocks and (not self._plan.augments or at.in_file_order):
+        as_kept = not self._plan.augments or at.in_file_order
+        if self._cuts_blocks and as_kept and not is_mixed(self._plan, at):
             yield from self.read(pieces, place, choice)
             return
         coming = self._remote_take(at, self._rank)
@@ -89,19 +97,20 @@ class FedBlocks:
             yield columns
             del columns
 
-    def _cache(self) -> CachedBlocks:
-        if self._cached is None:
-            self._cached = _answer(self._remote_cached(self._plan.name, 0))
-        return self._cached
+    def _cache(self, name: str) -> CachedBlocks:
+        if name not in self._cached:
+            self._cached[name] = _answer(self._remote_cached(name, 0))
+        return self._cached[name]
 
     def _block(self, number: int) -> Columns:
         """Return a cached block; where it is lost all of them are made anew."""
+        name = self._plan.name
         for _ in range(MOST_FILLINGS):
-            held = self._cache()
+            held = self._cache(name)
             try:
                 return from_block(ray.get(held.blocks[number]))
             except ObjectLostError:  # by its node; Ray has tried to make it again
-                self._cached = _answer(self._remote_cached(self._plan.name, held.filling))
+                self._cached[name] = _answer(self._remote_cached(name, held.filling))
         raise WorldError(f"{self._plan.field}: block {number} of the cache was lost again", "node")
 
 
@@ -134,9 +143,9 @@ class OwnBlocks:
     def __init__(self, plan: DatasetPlan) -> None:
         self._plan = plan
 
-    def counts(self) -> Indices:
-        """Return the rows of each fragment, shape (fragments,)."""
-        return self._plan.counts
+    def counts(self) -> Sequence[Indices]:
+        """Return the rows of each fragment, of each dataset that is mixed."""
+        return [part.counts for part in self._plan.parts or (self._plan,)]
 
     def read(self, pieces: list[Piece], place: int, choice: Choice) -> Iterator[Columns]:
         """Yield the pieces' chosen rows, read and transformed in this process."""
@@ -149,14 +158,21 @@ class OwnBlocks:
         )
 
     def stream(
-        self,
-        at: Pass,  # noqa: ARG002 - augmentation comes later, in this process too
-        pieces: list[Piece],
-        place: int,
-        choice: Choice,
+        self, at: Pass, pieces: list[Piece], place: int, choice: Choice
     ) -> Iterator[Columns]:
-        """Yield the rank's rows of a pass."""
-        yield from self.read(pieces, place, choice)
+        """Yield the rank's rows of a pass; augmented where datasets are mixed."""
+        if not is_mixed(self._plan, at):
+            yield from self.read(pieces, place, choice)
+            return
+        for stretch in stretches(self._plan, at, self.counts(), choice):
+            tables = (
+                table
+                for how, some in stretch.reads
+                for table in read_parts(how, some, stretch.choice)
+            )
+            sizes = np.asarray([len(stretch.order)], dtype=np.int64)
+            for columns, _ in woven(tables, stretch.order, sizes, self._plan.field):
+                yield columns
 
 
 def _as_it_is(item: Item) -> Item:

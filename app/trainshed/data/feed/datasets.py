@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -11,8 +13,11 @@ import ray
 from ray.data import Dataset
 from ray.data.block import BlockAccessor
 
-from trainshed.data.feed.tables import recut
+from trainshed.data.feed.tables import recut, woven
+from trainshed.data.order.epoch import EpochOrder
+from trainshed.data.order.mix import MixedOrder, gathered
 from trainshed.data.order.permutation import Indices, Piece, cut, first_rows
+from trainshed.data.order.schedule import segments_of
 from trainshed.data.read.apply import transform
 from trainshed.data.read.columns import Columns, cut_rows, join, num_rows, take_rows
 from trainshed.data.read.errors import DataError
@@ -34,11 +39,11 @@ if TYPE_CHECKING:
 
     from ray.data.block import Block
 
-    from trainshed.data.order.epoch import EpochOrder
     from trainshed.data.order.files import Fragment
     from trainshed.data.order.function import Function
+    from trainshed.data.order.mix import Pattern, Segment
     from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.order.schedule import Delivery
+    from trainshed.data.order.schedule import Delivery, Pass
     from trainshed.data.order.steps import Steps
 
 # Column that carries a row's place through a global shuffle.
@@ -60,36 +65,68 @@ def fragments_dataset(plan: DatasetPlan) -> Dataset:
     )
 
 
-def streamed_dataset(
-    plan: DatasetPlan, how: Reading, base: EpochOrder, deal: Delivery, cpus: int
-) -> Dataset:
-    """Return a Ray dataset of what is dealt, read, transformed and augmented, block by block."""
+@dataclass(frozen=True)
+class Origin:
+    """Where the rows of a dataset are read: its files, or the blocks of its cache.
 
-    def tables(start: int, stop: int) -> Callable[[], Iterator[Table]]:
-        return functools.partial(read_parts, how, parts(plan, base.pieces(start, stop)))
+    Args:
+        plan: of the dataset.
+        counts: (fragments,) rows of each fragment after the transforms.
+        blocks: one for each fragment; None where files are read.
+    """
 
-    return _dealt_dataset(plan, base, deal, tables, cpus)
+    plan: DatasetPlan
+    counts: Indices
+    blocks: Sequence[ray.ObjectRef[Block]] | None = None
 
-
-def cached_dataset(  # noqa: PLR0913, PLR0917 - what a pass over kept blocks is made of
-    plan: DatasetPlan,
-    how: Reading,
-    blocks: Sequence[ray.ObjectRef[Block]],
-    base: EpochOrder,
-    deal: Delivery,
-    cpus: int,
-) -> Dataset:
-    """Return a Ray dataset of what is dealt of cached blocks, augmented."""
-    firsts = first_rows(base.counts)
-
-    def tables(start: int, stop: int) -> Callable[[], Iterator[Table]]:
+    def tables(self, at: Pass, segment: Segment) -> Callable[[], Iterator[Table]]:
+        """Return what yields the rows of a segment, augmented; it is called in a task."""
+        plan = self.plan
+        how = reading(plan, at.seed, None if at.in_file_order else segment.epoch)
+        if self.blocks is None:
+            return functools.partial(read_parts, how, parts(plan, segment.pieces))
+        firsts = first_rows(self.counts)
         wanted = [
-            ([blocks[piece.fragment]], piece, int(firsts[piece.fragment]))
-            for piece in base.pieces(start, stop)
+            ([self.blocks[piece.fragment]], piece, int(firsts[piece.fragment]))
+            for piece in segment.pieces
         ]
         return functools.partial(_cached_tables, how, wanted)
 
-    return _dealt_dataset(plan, base, deal, tables, cpus)
+
+def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
+    plan: DatasetPlan,
+    origins: Sequence[Origin],
+    at: Pass,
+    base: EpochOrder | MixedOrder,
+    deal: Delivery,
+    cpus: int,
+) -> Dataset:
+    """Return a Ray dataset of tasks that each put out a few turns, rank by rank.
+
+    Args:
+        plan: of the dataset.
+        origins: of the datasets that it mixes; its own where it mixes none.
+        at: the pass.
+        base: its order.
+        deal: what streams in it.
+        cpus: that tasks may take.
+    """
+    steps, tasks = deal.steps, []
+    places = [steps.start(turn.first) for turn in deal.turns] + [steps.rows]
+    pattern = base.pattern if isinstance(base, MixedOrder) else None
+    if steps.has_one_reader and isinstance(base, EpochOrder):
+        # Turns matter to nobody: then no two tasks read a fragment.
+        rows = [piece.rows for piece in base.pieces(places[0], steps.rows)]
+        places = (places[0] + np.cumsum([0, *rows])).tolist()
+    for some in _grouped(places, task_rows(plan, steps.rows - places[0], cpus)):
+        tables = [
+            origins[segment.source].tables(at, segment)
+            for segment in segments_of(base, at, some[0], some[-1])
+        ]
+        make = functools.partial(_dealt_blocks, plan.field, tables, pattern, steps, some)
+        tasks.append(Task(make, some[-1] - some[0]))
+    widest = min(plan.block_rows, max((count for _, count in deal.dealt), default=1))
+    return block_by_block(_dataset(plan, tasks), widest * plan.row_bytes, cpus)
 
 
 def turn_rows(plan: DatasetPlan, rows: int, num_ranks: int, cpus: int) -> float:
@@ -100,29 +137,6 @@ def turn_rows(plan: DatasetPlan, rows: int, num_ranks: int, cpus: int) -> float:
 def task_rows(plan: DatasetPlan, rows: int, cpus: int) -> float:
     """Return the most rows of a task of more than one turn: enough work, and for all CPUs."""
     return min(TASK_BYTES / plan.row_bytes, rows / (2 * cpus))
-
-
-def _dealt_dataset(
-    plan: DatasetPlan,
-    base: EpochOrder,
-    deal: Delivery,
-    tables: Callable[[int, int], Callable[[], Iterator[Table]]],
-    cpus: int,
-) -> Dataset:
-    """Return a Ray dataset of tasks that each put out a few turns, rank by rank.
-
-    tables: (start, stop) of the order -> what yields the tables of these rows.
-    """
-    steps, tasks = deal.steps, []
-    places = [steps.start(turn.first) for turn in deal.turns] + [steps.rows]
-    if steps.has_one_reader:  # turns matter to nobody: then no two tasks read a fragment
-        rows = [piece.rows for piece in base.pieces(places[0], steps.rows)]
-        places = (places[0] + np.cumsum([0, *rows])).tolist()
-    for some in _grouped(places, task_rows(plan, steps.rows - places[0], cpus)):
-        make = functools.partial(_dealt_blocks, tables(some[0], some[-1]), steps, some)
-        tasks.append(Task(make, some[-1] - some[0]))
-    widest = min(plan.block_rows, max((count for _, count in deal.dealt), default=1))
-    return block_by_block(_dataset(plan, tasks), widest * plan.row_bytes, cpus)
 
 
 def sorted_dataset(plan: DatasetPlan, how: Reading, places: Indices) -> Dataset:
@@ -206,18 +220,25 @@ def _whole_block(how: Reading, fragment: Fragment) -> Iterator[Block]:
 
 
 def _dealt_blocks(
-    tables: Callable[[], Iterator[Table]], steps: Steps, places: Sequence[int]
+    field: str,
+    reads: Sequence[Callable[[], Iterator[Table]]],
+    pattern: Pattern | None,
+    steps: Steps,
+    places: Sequence[int],
 ) -> Iterator[Block]:
     """Yield a block for each rank of each turn, which begin and end at places of the order.
 
-    No more than one turn is held.
+    No more than one turn is held; of datasets that are mixed all that the task reads.
     """
+    tables: Iterator[Table] = itertools.chain.from_iterable(read() for read in reads)
     sizes = np.diff(np.asarray(places))
+    if pattern is not None:
+        tables = woven(tables, gathered(pattern, places[0], places[-1]), sizes, field)
     # The rows of one step come rank by rank already, however large it is.
-    if steps.has_one_reader or sizes.max() <= steps.size:
-        yield from (to_block(columns) for columns, _ in tables())
+    elif steps.has_one_reader or sizes.max() <= steps.size:
+        yield from (to_block(columns) for columns, _ in tables)
         return
-    turns = recut(tables(), sizes)
+    turns = recut(tables, sizes)
     for (begin, end), (columns, _) in zip(pairwise(places), turns, strict=True):
         for rank in steps.owners(begin // steps.size):
             rows = take_rows(columns, steps.within(rank, begin, end))

@@ -164,24 +164,30 @@ class Feeder:
     def _slices(
         self, at: Pass, plan: DatasetPlan
     ) -> Generator[tuple[Sequence[int], Slice], None, None]:
-        epoch = None if at.in_file_order else at.epoch
-        cached = self.cached(at.dataset) if plan.cache == "objects" else None
-        base = order_of(plan, at, cached.counts if cached else plan.counts)
+        parts = plan.parts or (plan,)
+        cached = {part.name: self.cached(part.name) for part in parts if part.cache == "objects"}
+        origins = [_origin(part, cached.get(part.name)) for part in parts]
+        base = order_of(plan, at, *(origin.counts for origin in origins))
         most = datasets.turn_rows(plan, base.rows, at.num_ranks, self._cpus)
         deal = delivery(plan, at, base, most)
-        how = reading(plan, at.seed, epoch)
         if deal.places is not None:
+            how = reading(plan, at.seed, None if at.in_file_order else at.epoch)
             dataset = datasets.sorted_dataset(plan, how, deal.places)
-        elif cached:
-            dataset = datasets.cached_dataset(plan, how, cached.blocks, base, deal, self._cpus)
         else:
-            dataset = datasets.streamed_dataset(plan, how, base, deal, self._cpus)
+            dataset = datasets.dealt_dataset(plan, origins, at, base, deal, self._cpus)
         try:
             yield from _deal(deal.dealt, dataset)
         except Exception as error:
-            if cached and any(isinstance(each, ObjectLostError) for each in causes(error)):
-                self._caches[at.dataset].lose(cached.filling)
+            if any(isinstance(each, ObjectLostError) for each in causes(error)):
+                for name, held in cached.items():
+                    self._caches[name].lose(held.filling)
             raise
+
+
+def _origin(plan: DatasetPlan, cached: CachedBlocks | None) -> datasets.Origin:
+    if cached is None:
+        return datasets.Origin(plan, plan.counts)
+    return datasets.Origin(plan, cached.counts, cached.blocks)
 
 
 def _deal(

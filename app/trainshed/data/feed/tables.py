@@ -12,9 +12,10 @@ import numpy as np
 from trainshed.data.feed.prefetch import Prefetched
 from trainshed.data.feed.rows import Rows
 from trainshed.data.read.columns import cut_rows, join, writable
+from trainshed.data.read.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from trainshed.data.order.permutation import Indices
     from trainshed.data.read.source import Table
@@ -57,6 +58,32 @@ def shuffled(
                 yield rows.take(wanted), rows.ids[wanted]
     finally:
         coming.close()
+
+
+def woven(tables: Iterable[Table], order: Indices, sizes: Indices, field: str) -> Iterator[Table]:
+    """Yield rows of several datasets in their order, in tables of the given sizes.
+
+    Args:
+        tables: of one dataset after the other; all of them are held.
+        order: (rows,) which of these rows comes when.
+        sizes: of the tables that come out.
+        field: of the dataset that mixes them, for errors.
+
+    Raises:
+        DataError: when they do not have the same columns.
+    """
+    held = [table for table in tables if len(table[1])]
+    first = sorted(held[0][0])
+    for columns, _ in held:
+        if sorted(columns) != first:
+            raise DataError(
+                f"{field}.read.mix: one dataset has the columns {', '.join(first)}, another "
+                f"{', '.join(sorted(columns))}; want the same ones of all that are mixed"
+            )
+    rows, ends = _rows(held), np.cumsum(sizes)
+    for start, stop in zip((ends - sizes).tolist(), ends.tolist(), strict=True):
+        wanted = order[start:stop]
+        yield rows.take(wanted), rows.ids[wanted]
 
 
 def _cut_up(tables: Iterator[Table], sizes: Indices) -> Iterator[list[Table]]:

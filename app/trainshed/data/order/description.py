@@ -69,12 +69,14 @@ class Difference:
 
 
 def describe(plan: DatasetPlan, counts: Indices | None) -> Described | None:
-    """Return what is known of a dataset's rows; None where nobody has counted them yet.
+    """Return what is known of a dataset's own rows; None where nobody has counted them yet.
 
     Args:
         plan: of the dataset.
         counts: rows of each block after the transforms, where they were counted.
     """
+    if plan.parts:
+        return None
     files = plan.source.files if plan.source else ()
     if counts is None:
         counts = _known_counts(plan)
@@ -113,12 +115,13 @@ def keep_order(
         SpecError: when the rows of the steps are others, and their epoch is under way.
     """
     main = main_dataset(plans)
+    stepping = {main, *(part.name for part in plans[main].parts)} if main else set()
     going_on, notes = dict(plans), []
     for name, plan in plans.items():
         old = described.get(name)
         if old is None:
             continue
-        under_way = mid_epoch and name == main
+        under_way = mid_epoch and name in stepping
         difference = _other_files(plan, old) or _other_rows(plan, old)
         if difference is None:
             going_on[name] = replace(plan, kept=Kept(old.counts, under_way))

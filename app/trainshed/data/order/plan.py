@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from trainshed.data.order.function import Function
-from trainshed.data.order.size import megabytes
+from trainshed.data.order.size import Size, megabytes
 from trainshed_api.data import LOCAL_BUFFER
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping, Sequence
 
     from trainshed.data.order.files import Source
     from trainshed.data.order.permutation import Indices
-    from trainshed.data.order.size import Measured, Room, Size
+    from trainshed.data.order.size import Measured, Room
     from trainshed_api.v1alpha1 import DatasetSpec, FeedSpec, ShuffleSpec
 
 Cache = Literal["none", "objects", "workers"]
@@ -71,6 +71,9 @@ class DatasetPlan:
         num_bytes: size of all transformed rows by the first ones alone; None when unknown.
         size: of all transformed rows, by rows of many places; None when unknown.
         kept: from the checkpoint that the attempt goes on from; None where nothing is.
+        parts: the datasets that it mixes; none where it has rows of its own.
+        weights: of each of them.
+        rows_per_epoch: where an epoch is not once all rows.
     """
 
     name: str
@@ -88,6 +91,9 @@ class DatasetPlan:
     num_bytes: int | None
     size: Size | None
     kept: Kept | None = None
+    parts: tuple[DatasetPlan, ...] = ()
+    weights: tuple[float, ...] = ()
+    rows_per_epoch: int | None = None
 
     @property
     def field(self) -> str:
@@ -96,8 +102,21 @@ class DatasetPlan:
 
     @property
     def rows(self) -> int | None:
-        """Return the rows in the files; None when only running the function tells."""
+        """Return the rows in the files; None when only running a function tells."""
+        if self.parts:
+            rows = [part.rows for part in self.parts if part.rows is not None]
+            return sum(rows) if len(rows) == len(self.parts) else None
         return self.source.rows if self.source else None
+
+    @property
+    def epoch_rows(self) -> int | None:
+        """Return the rows of an epoch; None when only running a function tells."""
+        return self.rows_per_epoch or self.rows
+
+    @property
+    def goes_on(self) -> bool:
+        """Say whether an epoch begins where the one before stopped, and not at a first row."""
+        return bool(self.parts) or self.rows_per_epoch is not None
 
     @property
     def counts(self) -> Indices:
@@ -108,6 +127,9 @@ class DatasetPlan:
     @property
     def row_bytes(self) -> float:
         """Return the mean size of a transformed row, as far as is known."""
+        if self.parts:
+            weighed = zip(self.weights, self.parts, strict=True)
+            return sum(weight * part.row_bytes for weight, part in weighed) / sum(self.weights)
         return max(1.0, self.num_bytes / self.rows) if self.num_bytes and self.rows else ROW_BYTES
 
     @property
@@ -130,7 +152,9 @@ class DatasetPlan:
 
     @property
     def augments_in_worker(self) -> bool:
-        """Say whether augmentation runs in the training worker rather than on the data's CPUs."""
+        """Say whether augmentation runs in the training worker rather than where rows are read."""
+        if self.goes_on:  # the epoch of a row is not that of the run: who reads it knows
+            return False
         in_memory = self.cache == "workers" or (
             self.cache == "objects" and self.shuffle.mode == "global"
         )
@@ -150,6 +174,8 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     measured: Measured | None,
     room: Room,
     num_workers: int,
+    *,
+    is_mixed: bool = False,
 ) -> DatasetPlan:
     """Return the plan of one dataset.
 
@@ -161,6 +187,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         measured: what a sample showed, or None for `read.use`.
         room: memory for caches.
         num_workers: number of workers.
+        is_mixed: whether it is a part of another dataset.
 
     Raises:
         SpecError: when the cache that is asked for cannot serve this dataset.
@@ -173,7 +200,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     elif spec.cache != "auto":
         cache, reason = spec.cache, "asked for"
     else:
-        cache, reason = _best_cache(spec, loader, size, room, num_workers)
+        cache, reason = _best_cache(spec, loader, size, room, num_workers, is_mixed=is_mixed)
     if measured and not measured.keeps_rows:
         _check_rows_may_change(cache, loader, spec, field)
     return DatasetPlan(
@@ -191,6 +218,70 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         feed=spec.feed,
         num_bytes=num_bytes,
         size=size,
+        rows_per_epoch=spec.rows_per_epoch,
+    )
+
+
+def plan_mix(
+    name: str, spec: DatasetSpec, loader: Loader, plans: Mapping[str, DatasetPlan]
+) -> DatasetPlan:
+    """Return the plan of a dataset that mixes others.
+
+    Args:
+        name: the dataset's name.
+        spec: its part of the TrainingRun.
+        loader: `ray-data` or `torch`.
+        plans: of those others, by name.
+
+    Raises:
+        SpecError: when one of them has no rows.
+    """
+    assert spec.read.mix
+    parts = tuple(plans[part] for part in spec.read.mix)
+    problems = [
+        Problem(f"spec.data.datasets.{name}.read.mix.{part.name}", "no rows", "a dataset with rows")
+        for part in parts
+        if part.rows == 0
+    ]
+    if problems:
+        raise SpecError(problems)
+    return DatasetPlan(
+        name=name,
+        source=None,
+        use=None,
+        columns=(),
+        transforms=(),
+        augments=(),
+        loader=loader,
+        cache="none",
+        reason="those that are mixed have theirs",
+        shuffle=spec.shuffle,
+        split=spec.split,
+        feed=spec.feed,
+        num_bytes=None,
+        size=_mixed_size(parts, spec),
+        parts=parts,
+        weights=tuple(spec.read.mix.values()),
+        rows_per_epoch=spec.rows_per_epoch,
+    )
+
+
+def _mixed_size(parts: Sequence[DatasetPlan], spec: DatasetSpec) -> Size | None:
+    """Return the size of an epoch's rows; None where only running a function tells."""
+    known = [(part.size, part.rows) for part in parts if part.size and part.rows]
+    if len(known) < len(parts):
+        return None
+    assert spec.read.mix
+    weights = spec.read.mix.values()
+    rows = spec.rows_per_epoch or sum(there for _, there in known)
+    shares = [
+        size.part(rows * weight / sum(weights) / there)
+        for (size, there), weight in zip(known, weights, strict=True)
+    ]
+    return Size(
+        sum(share.least for share in shares),
+        sum(share.likely for share in shares),
+        sum(share.most for share in shares),
     )
 
 
@@ -236,14 +327,22 @@ def _functions_cache(spec: DatasetSpec, loader: Loader, field: str) -> tuple[Cac
     return "objects", "a function's dataset is run once"
 
 
-def _best_cache(
-    spec: DatasetSpec, loader: Loader, size: Size, room: Room, num_workers: int
+def _best_cache(  # noqa: PLR0913 - what decides it
+    spec: DatasetSpec,
+    loader: Loader,
+    size: Size,
+    room: Room,
+    num_workers: int,
+    *,
+    is_mixed: bool,
 ) -> tuple[Cache, str]:
     mode = spec.shuffle.mode
     share = size if mode == "global" or not spec.split else size.part(1 / num_workers)
     fits = share.most <= WORKER_SHARE * room.worker
     # With the plain loader a worker may keep all rows, and find those of an epoch itself.
     stays = mode in ("none", "local") or (loader == "torch" and mode == "global")
+    lasts = spec.rows_per_epoch is None and not is_mixed
+    stays = stays and lasts
     # Whatever is kept with Ray Data goes through the object store of the data's nodes first.
     stored = loader == "torch" or size.most <= OBJECT_STORE_SHARE * room.object_store
     if fits and stays and stored:
@@ -251,7 +350,8 @@ def _best_cache(
     if loader == "torch":
         if stays:
             return "none", f"{share.say()} a worker do not fit in its memory"
-        return "none", f"with shuffle {mode} a worker's rows change each epoch"
+        why = f"with shuffle {mode}" if lasts else "mixed, or with rowsPerEpoch,"
+        return "none", f"{why} a worker's rows change each epoch"
     if not stored:
         return "none", f"{size.say()} do not fit in the object store of the data's nodes"
     if mode == "global" and size.most > OBJECT_STORE_SHARE * room.node_store:

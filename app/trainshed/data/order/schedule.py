@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from trainshed.data.order.epoch import EpochOrder
+from trainshed.data.order.mix import Chained, MixedOrder, Segment, Woven
 from trainshed.data.order.permutation import Indices, fragment_order, global_order
 from trainshed.data.order.steps import Steps, even_steps, exact_steps, training_steps, whole_steps
 from trainshed.data.order.windows import Windows, span_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from trainshed.data.order.plan import DatasetPlan
 
@@ -104,11 +106,12 @@ class Delivery:
 
 
 def steps_for(plan: DatasetPlan, at: Pass, rows: int) -> Steps:
-    """Return the steps of a pass over `rows` rows."""
+    """Return the steps of a pass over a dataset of `rows` rows."""
     if at.kind == "exact":
         return exact_steps(rows, at.batch_size, at.num_ranks)
     if at.kind == "whole":
         return whole_steps(rows, at.batch_size, at.num_ranks)
+    rows = plan.rows_per_epoch or rows
     if at.kind == "even":
         return even_steps(rows, at.batch_size, at.num_ranks, plan.split)
     return training_steps(rows, at.batch_size, at.num_ranks, plan.feed.last_batch, plan.split)
@@ -119,21 +122,52 @@ def shuffle_mode(plan: DatasetPlan, at: Pass) -> str:
     return "none" if at.in_file_order else plan.shuffle.mode
 
 
-def order_of(plan: DatasetPlan, at: Pass, counts: Indices) -> EpochOrder:
+def order_of(plan: DatasetPlan, at: Pass, *counts: Indices) -> EpochOrder | MixedOrder:
     """Return the order of a pass.
 
     Args:
         plan: of the dataset.
         at: the pass.
-        counts: (fragments,) rows of each fragment after the transforms.
+        counts: (fragments,) rows of each fragment after the transforms, for each dataset that is
+            mixed; of the dataset itself where none is.
     """
+    if not is_mixed(plan, at):
+        return _own_order(plan, at, at.epoch, counts[0])
+    parts = plan.parts or (plan,)
+    bases = [
+        cache(partial(_own_order, part, at, counts=each))
+        for part, each in zip(parts, counts, strict=True)
+    ]
+    sizes = tuple(int(each.sum()) for each in counts)
+    if at.in_file_order:
+        return MixedOrder(Chained(sizes), bases, sizes, sum(sizes), epoch=0)
+    rows = plan.rows_per_epoch or sum(sizes)
+    return MixedOrder(Woven(plan.weights or (1.0,)), bases, sizes, rows, at.epoch)
+
+
+def is_mixed(plan: DatasetPlan, at: Pass) -> bool:
+    """Say whether a pass has rows of several datasets, or not just all of one."""
+    return bool(plan.parts) or (plan.rows_per_epoch is not None and not at.in_file_order)
+
+
+def _own_order(plan: DatasetPlan, at: Pass, epoch: int, counts: Indices) -> EpochOrder:
+    """Return the order of all rows of a dataset in an epoch."""
     mode = shuffle_mode(plan, at)
     if plan.source:
         files = [fragment.file for fragment in plan.source.fragments]
     else:
         files = list(range(len(counts)))
-    mixed = global_order(int(counts.sum()), at.seed, at.epoch) if mode == "global" else None
-    return EpochOrder(fragment_order(files, mode, at.seed, at.epoch), counts, mixed)
+    mixed = global_order(int(counts.sum()), at.seed, epoch) if mode == "global" else None
+    return EpochOrder(fragment_order(files, mode, at.seed, epoch), counts, mixed)
+
+
+def segments_of(
+    base: EpochOrder | MixedOrder, at: Pass, start: int, stop: int
+) -> Iterable[Segment]:
+    """Return the rows at places [start, stop) of an order, dataset by dataset."""
+    if isinstance(base, MixedOrder):
+        return base.segments(start, stop)
+    return [Segment(0, at.epoch, base.pieces(start, stop))]
 
 
 def windows_of(plan: DatasetPlan, at: Pass, steps: Steps) -> Windows | None:
@@ -150,7 +184,9 @@ def first_read(plan: DatasetPlan, at: Pass, steps: Steps) -> int:
     return windows.first(at.first_step) if windows else at.first_step
 
 
-def delivery(plan: DatasetPlan, at: Pass, base: EpochOrder, turn_rows: float) -> Delivery:
+def delivery(
+    plan: DatasetPlan, at: Pass, base: EpochOrder | MixedOrder, turn_rows: float
+) -> Delivery:
     """Return what streams in a pass: the rows of all ranks, turn by turn.
 
     Args:
@@ -162,7 +198,7 @@ def delivery(plan: DatasetPlan, at: Pass, base: EpochOrder, turn_rows: float) ->
     steps = steps_for(plan, at, base.rows)
     turns = turns_of(steps, first_read(plan, at, steps), max(1, int(turn_rows) // steps.size))
     dealt = [entry for turn in turns for entry in _dealt(steps, turn)]
-    if base.mixed is None:
+    if isinstance(base, MixedOrder) or base.mixed is None:
         return Delivery(steps, turns, None, dealt)
     streamed = [
         steps.places(rank, turn.first, turn.stop)

@@ -1,0 +1,168 @@
+"""Rows of several datasets in turn, and epochs that go on where the last one stopped. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from trainshed.data.order.epoch import EpochOrder
+    from trainshed.data.order.permutation import Indices, Piece
+
+# Rows after which a pattern begins anew: a share is exact to 1 / PERIOD.
+PERIOD = 1 << 16
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Rows of one dataset that come one after the other.
+
+    Args:
+        source: number of the dataset among those that are mixed.
+        epoch: that these rows of it belong to.
+        pieces: of its fragments, by their number there.
+    """
+
+    source: int
+    epoch: int
+    pieces: list[Piece]
+
+
+class Pattern(Protocol):
+    """Which dataset the row at each place of an epoch is of."""
+
+    def sources(self, places: Indices) -> Indices:
+        """Return the number of the dataset at each place, shape (places,)."""
+        ...
+
+    def before(self, source: int, places: Indices) -> Indices:
+        """Return how many rows of a dataset come before each place, shape (places,)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Woven:
+    """Datasets in turn, each as often as its weight says and as evenly as can be.
+
+    weights: of each; only what share of their sum they are matters.
+    """
+
+    weights: tuple[float, ...]
+
+    def sources(self, places: Indices) -> Indices:
+        """Return the number of the dataset at each place, shape (places,)."""
+        return _period(self.weights)[places % PERIOD]
+
+    def before(self, source: int, places: Indices) -> Indices:
+        """Return how many rows of a dataset come before each place, shape (places,)."""
+        seen = _seen(self.weights)[source]
+        found: Indices = places // PERIOD * seen[-1] + seen[places % PERIOD]
+        return found
+
+
+@dataclass(frozen=True)
+class Chained:
+    """All rows of one dataset, then all of the next one; rows: of each."""
+
+    rows: tuple[int, ...]
+
+    def sources(self, places: Indices) -> Indices:
+        """Return the number of the dataset at each place, shape (places,)."""
+        return np.searchsorted(np.cumsum(self.rows), places, side="right").astype(np.int64)
+
+    def before(self, source: int, places: Indices) -> Indices:
+        """Return how many rows of a dataset come before each place, shape (places,)."""
+        return np.clip(places - sum(self.rows[:source]), 0, self.rows[source])
+
+
+def gathered(pattern: Pattern, start: int, stop: int) -> Indices:
+    """Return where the rows at places [start, stop) are among the same rows dataset by dataset."""
+    sources = pattern.sources(np.arange(start, stop, dtype=np.int64))
+    found = np.empty_like(sources)
+    found[np.argsort(sources, kind="stable")] = np.arange(len(sources))
+    return found
+
+
+@dataclass(frozen=True)
+class MixedOrder:
+    """The order of an epoch that has rows of several datasets, or not just all of one.
+
+    Args:
+        pattern: whose row is where.
+        bases: for each dataset its order in any epoch of its own.
+        sizes: rows of each of them.
+        rows: of the epoch.
+        epoch: 0-based; a dataset goes on where it stood at the end of the epoch before.
+    """
+
+    pattern: Pattern
+    bases: Sequence[Callable[[int], EpochOrder]]
+    sizes: tuple[int, ...]
+    rows: int
+    epoch: int
+
+    def ids(self, places: Indices) -> Indices:
+        """Return the rows at places, by their position in all datasets one after the other."""
+        sources, found = self.pattern.sources(places), np.empty_like(places)
+        for source, size in enumerate(self.sizes):
+            here = np.flatnonzero(sources == source)
+            at = self._begin(source) + self.pattern.before(source, places[here])
+            for epoch in np.unique(at // size).tolist():
+                some = at // size == epoch
+                ids = self.bases[source](epoch).ids(at[some] % size)
+                found[here[some]] = ids + sum(self.sizes[:source])
+        return found
+
+    def segments(self, start: int, stop: int) -> Iterator[Segment]:
+        """Yield the rows at places [start, stop), dataset by dataset."""
+        bounds = np.asarray([start, stop], dtype=np.int64)
+        for source, size in enumerate(self.sizes):
+            first, last = self._begin(source) + self.pattern.before(source, bounds)
+            while first < last:
+                epoch, place = divmod(int(first), size)
+                rows = min(int(last - first), size - place)
+                pieces = self.bases[source](epoch).pieces(place, place + rows)
+                yield Segment(source, epoch, pieces)
+                first += rows
+
+    def _begin(self, source: int) -> int:
+        """Return how many rows of a dataset all epochs before took."""
+        if not self.epoch:
+            return 0
+        whole = np.asarray([self.rows], dtype=np.int64)
+        return self.epoch * int(self.pattern.before(source, whole)[0])
+
+
+# Not kept by who has the weights: that is told to every task that reads.
+@cache
+def _period(weights: tuple[float, ...]) -> Indices:
+    """Return the datasets of one period, shape (PERIOD,)."""
+    counts = _dealt(PERIOD, weights)
+    # Each row of a dataset stands where an even spread over the period has it.
+    spread = [(np.arange(count) + 0.5) / count for count in counts]
+    numbers = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+    return numbers[np.argsort(np.concatenate(spread), kind="stable")]
+
+
+@cache
+def _seen(weights: tuple[float, ...]) -> list[Indices]:
+    """Return for each dataset its rows before each place of the period, and in all of it."""
+    period = _period(weights)
+    return [
+        np.concatenate([[0], np.cumsum(period == source)]).astype(np.int64)
+        for source in range(len(weights))
+    ]
+
+
+def _dealt(total: int, weights: Sequence[float]) -> list[int]:
+    """Return whole parts of a total by weight; the largest remainders get what is left."""
+    exact = np.asarray(weights) * (total / sum(weights))
+    parts = np.floor(exact).astype(np.int64)
+    most = np.argsort(parts - exact, kind="stable")
+    parts[most[: total - int(parts.sum())]] += 1
+    return [int(part) for part in parts]
