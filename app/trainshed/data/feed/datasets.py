@@ -16,8 +16,8 @@ from ray.data.block import BlockAccessor
 from trainshed.data.feed.tables import recut, woven
 from trainshed.data.order.epoch import EpochOrder
 from trainshed.data.order.mix import MixedOrder, gathered
-from trainshed.data.order.permutation import Indices, Piece, cut, first_rows
-from trainshed.data.order.schedule import segments_of
+from trainshed.data.order.permutation import Indices, Piece, first_rows
+from trainshed.data.order.schedule import cuts_after, grouped, segments_of
 from trainshed.data.read.apply import transform
 from trainshed.data.read.columns import Columns, cut_rows, join, num_rows, take_rows
 from trainshed.data.read.errors import DataError
@@ -79,15 +79,19 @@ class Origin:
     counts: Indices
     blocks: Sequence[ray.ObjectRef[Block]] | None = None
 
+    @functools.cached_property
+    def firsts(self) -> Indices:
+        """Return the position in the dataset of each fragment's first row, shape (fragments,)."""
+        return first_rows(self.counts)
+
     def tables(self, at: Pass, segment: Segment) -> Callable[[], Iterator[Table]]:
         """Return what yields the rows of a segment, augmented; it is called in a task."""
         plan = self.plan
         how = reading(plan, at.seed, None if at.in_file_order else segment.epoch)
         if self.blocks is None:
             return functools.partial(read_parts, how, parts(plan, segment.pieces))
-        firsts = first_rows(self.counts)
         wanted = [
-            ([self.blocks[piece.fragment]], piece, int(firsts[piece.fragment]))
+            ([self.blocks[piece.fragment]], piece, int(self.firsts[piece.fragment]))
             for piece in segment.pieces
         ]
         return functools.partial(_cached_tables, how, wanted)
@@ -113,12 +117,14 @@ def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
     """
     steps, tasks = deal.steps, []
     places = [steps.start(turn.first) for turn in deal.turns] + [steps.rows]
-    pattern = base.pattern if isinstance(base, MixedOrder) else None
-    if steps.has_one_reader and isinstance(base, EpochOrder):
-        # Turns matter to nobody: then no two tasks read a fragment.
-        rows = [piece.rows for piece in base.pieces(places[0], steps.rows)]
-        places = (places[0] + np.cumsum([0, *rows])).tolist()
-    for some in _grouped(places, task_rows(plan, steps.rows - places[0], cpus)):
+    pattern, cuts = None, places
+    if isinstance(base, MixedOrder):
+        pattern = base.pattern
+    elif steps.has_one_reader:  # turns matter to nobody: then no two tasks read a fragment
+        places = cuts = [places[0], *base.ends(places[0], steps.rows).tolist()]
+    else:  # the next task reads on in a fragment near its start, where it has little to pass over
+        cuts = cuts_after(places, base.ends(places[0], steps.rows))
+    for some in grouped(places, cuts, task_rows(plan, steps.rows - places[0], cpus)):
         tables = [
             origins[segment.source].tables(at, segment)
             for segment in segments_of(base, at, some[0], some[-1])
@@ -169,11 +175,11 @@ def recut_dataset(
         wanted: rows that each is to have; as many in all.
     """
     ends = np.cumsum(wanted)
-    in_order = np.arange(len(counts), dtype=np.int64)
+    base = EpochOrder(np.arange(len(counts), dtype=np.int64), counts)
     tasks = []
     for start, stop in zip((ends - wanted).tolist(), ends.tolist(), strict=True):
         # A block without rows has the columns of the others.
-        pieces = cut(in_order, counts, start, stop) or [Piece(0, 0, 0)]
+        pieces = base.pieces(start, stop) or [Piece(0, 0, 0)]
         cuts = [([blocks[piece.fragment]], piece) for piece in pieces]
         tasks.append(Task(functools.partial(_joined_block, cuts), stop - start))
     return _dataset(plan, tasks)
@@ -273,18 +279,6 @@ def _placed_block(
         place = places[ids]
         kept = np.flatnonzero(place >= 0)
         yield to_block(take_rows(columns, kept) | {POSITION: place[kept]})
-
-
-def _grouped(places: Sequence[int], most_rows: float) -> Iterator[list[int]]:
-    """Yield the places of each task; one begins where the one before ends."""
-    group = [places[0]]
-    for begin, end in pairwise(places):
-        if len(group) > 1 and end - group[0] > most_rows:
-            yield group
-            group = [begin]
-        group.append(end)
-    if len(group) > 1:
-        yield group
 
 
 def _dataset(plan: DatasetPlan, tasks: Sequence[Task]) -> Dataset:

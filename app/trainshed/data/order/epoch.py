@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.order.permutation import Piece, cut, first_rows
+from trainshed.data.order.permutation import Piece, first_rows
 
 if TYPE_CHECKING:
     from trainshed.data.order.permutation import Indices
@@ -43,7 +43,22 @@ class EpochOrder:
     def pieces(self, start: int, stop: int) -> list[Piece]:
         """Return the pieces with the rows at places [start, stop), where fragments stay whole."""
         assert self.mixed is None
-        return cut(self.order, self.counts, start, stop)
+        found = []
+        number = int(np.searchsorted(self._ends, start, side="right"))
+        while start < stop:
+            end, fragment = int(self._ends[number]), int(self.order[number])
+            begin = end - int(self.counts[fragment])
+            if end > start:
+                found.append(Piece(fragment, start - begin, min(stop, end) - begin))
+                start = min(stop, end)
+            number += 1
+        return found
+
+    def ends(self, start: int, stop: int) -> Indices:
+        """Return where the fragments with the rows at places [start, stop) end, shape (pieces,)."""
+        first, last = np.searchsorted(self._ends, [start, stop], side="right")
+        found: Indices = np.append(self._ends[first:last], stop)
+        return found
 
     @cached_property
     def _ends(self) -> Indices:

@@ -62,26 +62,3 @@ def global_order(rows: int, seed: int, epoch: int) -> Indices:
 def first_rows(counts: Indices) -> Indices:
     """Return the position in the dataset of each fragment's first row, shape (fragments,)."""
     return np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
-
-
-def cut(order: Indices, counts: Indices, start: int, stop: int) -> list[Piece]:
-    """Return the pieces that hold rows [start, stop) along `order`, one a fragment.
-
-    Args:
-        order: (fragments,) fragment numbers.
-        counts: (all fragments,) rows of each fragment.
-        start: the first row.
-        stop: the row after the last one.
-    """
-    # ends has shape (fragments,): where each fragment of the order ends
-    ends = np.cumsum(counts[order])
-    pieces = []
-    place = int(np.searchsorted(ends, start, side="right"))
-    while start < stop:
-        end, fragment = int(ends[place]), int(order[place])
-        begin = end - int(counts[fragment])
-        if end > start:
-            pieces.append(Piece(fragment, start - begin, min(stop, end) - begin))
-            start = min(stop, end)
-        place += 1
-    return pieces

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from trainshed.data.order.function import Function
+from trainshed.data.order.permutation import first_rows
 from trainshed.data.order.size import Size, megabytes
 from trainshed_api.data import LOCAL_BUFFER
 from trainshed_api.errors import Problem, SpecError
@@ -118,11 +120,16 @@ class DatasetPlan:
         """Say whether an epoch begins where the one before stopped, and not at a first row."""
         return bool(self.parts) or self.rows_per_epoch is not None
 
-    @property
+    @cached_property
     def counts(self) -> Indices:
         """Return the rows of each fragment in the files, shape (fragments,)."""
         assert self.source
         return np.asarray([fragment.rows for fragment in self.source.fragments], dtype=np.int64)
+
+    @cached_property
+    def firsts(self) -> Indices:
+        """Return the position in the files of each fragment's first row, shape (fragments,)."""
+        return first_rows(self.counts)
 
     @property
     def row_bytes(self) -> float:

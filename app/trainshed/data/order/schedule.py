@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -15,7 +17,7 @@ from trainshed.data.order.steps import Steps, even_steps, exact_steps, training_
 from trainshed.data.order.windows import Windows, span_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from trainshed.data.order.plan import DatasetPlan
 
@@ -216,6 +218,38 @@ def turns_of(steps: Steps, first: int, span: int) -> list[Turn]:
     begins = range(first, steps.full, span)
     turns = [Turn(begin, min(begin + span, steps.full)) for begin in begins]
     return [*turns, Turn(steps.full, steps.count)] if first <= steps.full < steps.count else turns
+
+
+def cuts_after(places: Sequence[int], ends: Indices) -> list[int]:
+    """Return the first place and, for each end of a fragment, the next place that is not before it.
+
+    Args:
+        places: along the epoch's order, where turns begin, and the end of the last one.
+        ends: where fragments end, up to the last place.
+    """
+    numbers = np.searchsorted(places, ends)
+    return [places[0], *(places[number] for number in np.unique(numbers).tolist() if number)]
+
+
+def grouped(
+    places: Sequence[int], cuts: Sequence[int], most_rows: float
+) -> Iterator[Sequence[int]]:
+    """Yield the places of each task, which begins and ends at a cut.
+
+    A task has more rows than `most_rows` only where there is no cut in between.
+
+    Args:
+        places: where turns begin, and the end of the last one.
+        cuts: some of them, the first and the last one too.
+        most_rows: of a task.
+    """
+    bounds = [cuts[0]]
+    for begin, end in pairwise(cuts):
+        if begin > bounds[-1] and end - bounds[-1] > most_rows:
+            bounds.append(begin)
+    for begin, end in pairwise([*bounds, cuts[-1]]):
+        if begin < end:
+            yield places[bisect_left(places, begin) : bisect_left(places, end) + 1]
 
 
 def _dealt(steps: Steps, turn: Turn) -> list[tuple[Sequence[int], int]]:

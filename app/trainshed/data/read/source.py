@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.order.permutation import Indices, Piece, first_rows
+from trainshed.data.order.permutation import Indices, Piece
 from trainshed.data.read.apply import augment, transform
 from trainshed.data.read.columns import Columns, cut_rows, join, num_rows, take_rows
 from trainshed.data.read.errors import DataError
@@ -78,11 +78,11 @@ def reading(plan: DatasetPlan, seed: int = 0, epoch: int | None = None) -> Readi
 def parts(plan: DatasetPlan, pieces: Iterable[Piece], place: int = 0) -> list[Part]:
     """Return the pieces with all that is needed to read them, the first one's rows at a place."""
     assert plan.source
-    fragments, firsts = plan.source.fragments, first_rows(plan.counts).tolist()
+    fragments, firsts = plan.source.fragments, plan.firsts
     found = []
     for piece in pieces:
         number = piece.fragment
-        found.append(Part(fragments[number], firsts[number], piece.start, piece.stop, place))
+        found.append(Part(fragments[number], int(firsts[number]), piece.start, piece.stop, place))
         place += piece.rows
     return found
 
