@@ -200,6 +200,8 @@ def delivery(
     steps = steps_for(plan, at, base.rows)
     turns = turns_of(steps, first_read(plan, at, steps), max(1, int(turn_rows) // steps.size))
     dealt = [entry for turn in turns for entry in _dealt(steps, turn)]
+    if steps.has_one_reader and dealt:  # a stream that nobody else takes of is not cut at turns
+        dealt = [(dealt[0][0], sum(rows for _, rows in dealt))]
     if isinstance(base, MixedOrder) or base.mixed is None:
         return Delivery(steps, turns, None, dealt)
     streamed = [
