@@ -1,4 +1,8 @@
-"""Runs that an earlier release began end as if nobody had upgraded it."""
+"""Runs that an earlier release began go on after an upgrade.
+
+One that trains meanwhile ends as if nobody had upgraded it. One that is suspended goes on from the
+end of an epoch: this release gives the steps of an epoch other rows (docs/decisions/0025).
+"""
 
 from __future__ import annotations
 
@@ -56,19 +60,18 @@ def runs(bundle: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
         bundle.uninstall(RELEASE)
 
 
-def test_runs_begun_before_an_upgrade_end_bit_equal_to_one_without_it(runs: Runs) -> None:
+def test_runs_begun_before_an_upgrade_end_after_it(runs: Runs) -> None:
     bundle = runs.bundle
     assert images_of_ray(runs) == {VERSION}
     runs.apply(make_shuffled("plain", seconds_per_step=0.0))
     runs.wait_for("Complete", "plain")
     expected = digest(runs, "plain")
 
-    runs.apply(make_shuffled("suspended", seconds_per_step=0.3))
-    runs.wait_for_step("suspended", 10)
-    runs.patch("suspended", suspend=True)
-    runs.wait_for("Suspended", "suspended")
-    kept = runs.status("suspended").checkpoint
-    assert kept
+    # Checkpoints by steps would take the place of the one at the epoch's end while it stops.
+    late = suspend_at(runs, "late", STEPS_IN_EPOCH, every_steps=0)
+    early = suspend_at(runs, "early", 5, every_steps=5)
+    assert early < STEPS_IN_EPOCH < late
+    assert late % STEPS_IN_EPOCH, "in the middle of an epoch, or nothing is passed over"
     # What is left of it after ten steps has to outlast the upgrade.
     runs.apply(make_shuffled("live", seconds_per_step=1.5))
     runs.wait_for_step("live", 10)
@@ -79,24 +82,61 @@ def test_runs_begun_before_an_upgrade_end_bit_equal_to_one_without_it(runs: Runs
     assert runs.status("live").phase == "Running", "it outlived the upgrade, or nothing was shown"
     runs.wait_for("Complete", "live")
     assert runs.starts("live") == [0, 0], "each of its workers was left alone"
+    assert digest(runs, "live") == expected
 
     bundle.kubectl("delete", "pod", f"-lray.io/cluster={RELEASE}", "--timeout=3m")
     assert wait_for(lambda: images_of_ray(runs) == {version()}, 300)
     bundle.wait_for_ray(RELEASE)
-    runs.patch("suspended", suspend=False)
-    runs.wait_for("Complete", "suspended", minutes=10)
-    first, second = runs.status("suspended").attempts
+    runs.patch("late", suspend=False)
+    check_went_on_at_an_epochs_end(runs, "late", late)
+    runs.patch("early", suspend=False)
+    check_was_refused(runs, "early")
+
+
+def suspend_at(runs: Runs, name: str, step: int, *, every_steps: int) -> int:
+    """Suspend a run of the earlier release once it is so far; return the step that it kept."""
+    runs.apply(make_shuffled(name, seconds_per_step=1.0, every_steps=every_steps))
+    runs.wait_for_step(name, step)
+    runs.patch(name, suspend=True)
+    runs.wait_for("Suspended", name)
+    kept = runs.status(name).checkpoint
+    assert kept
+    assert kept.step
+    return kept.step
+
+
+def check_went_on_at_an_epochs_end(runs: Runs, name: str, kept: int) -> None:
+    """Hold that a run passed over the checkpoint of its last step, said so, and is complete."""
+    runs.wait_for("Complete", name, minutes=10)
+    first, second = runs.status(name).attempts
     assert (first.outcome, second.outcome) == ("Stopped", "Succeeded")
     assert second.resumed_from
-    assert second.resumed_from.step == kept.step
-    assert runs.result("suspended").step == EPOCHS * STEPS_IN_EPOCH
-    assert {name: digest(runs, name) for name in ("live", "suspended")} == {
-        "live": expected,
-        "suspended": expected,
-    }
+    step = second.resumed_from.step
+    assert step == kept // STEPS_IN_EPOCH * STEPS_IN_EPOCH
+    result = runs.result(name)
+    assert result.step == EPOCHS * STEPS_IN_EPOCH
+    told = runs.status(name).result
+    assert told
+    attempt = f"{told.path.rpartition('/')[0]}/attempts/{second.number}"
+    said = runs.read(f"{attempt}/metrics.jsonl")
+    assert f"checkpoint_{kept:09d}" in said
+    assert "by an earlier release, whose steps had other rows" in said
 
 
-def make_shuffled(name: str, *, seconds_per_step: float) -> dict[str, JsonValue]:
+def check_was_refused(runs: Runs, name: str) -> None:
+    """Hold that a run without an epoch's end is not begun anew unasked."""
+    runs.wait_for("Failed", name)
+    failed = runs.status(name).condition("Failed")
+    assert failed
+    assert failed.reason == "Invalid"
+    assert "spec.checkpoint.resume: got latest, want a checkpoint at an epoch's end" in (
+        failed.message
+    )
+
+
+def make_shuffled(
+    name: str, *, seconds_per_step: float, every_steps: int = 10
+) -> dict[str, JsonValue]:
     """Return a run whose weights hang on the order of its rows."""
     read: JsonValue = {"format": "parquet", "path": "digits/train", "columns": ["label"]}
     train: JsonValue = {"read": read, "shuffle": {"mode": "local", "bufferSize": 500}}
@@ -107,6 +147,7 @@ def make_shuffled(name: str, *, seconds_per_step: float) -> dict[str, JsonValue]
         reproducible=True,
         data={"cpus": 1, "datasets": {"train": train}},
         workers={"count": 2, "resources": {"cpu": 1}},
+        checkpoint={"everySteps": every_steps},
     )
 
 
