@@ -158,9 +158,7 @@ def verify(folder: Path, patience: Patience = READS) -> Manifest:
         manifest = _manifest(folder, patience)
     except (OSError, ValueError) as error:
         raise _refusal(f"{folder}: no readable {MANIFEST} ({error})", error) from error
-    # Rounds of boosting look at all rows: no order is in them.
-    has_order = model_name(manifest) != XGBOOST.name
-    if has_order and manifest.order != ORDER and manifest.position.step_in_epoch:
+    if hangs_on_order(model_name(manifest), manifest.position) and manifest.order != ORDER:
         raise EarlierOrderError(
             f"{folder}: written in the middle of epoch {manifest.position.epoch + 1} by an earlier "
             "release, whose steps had other rows"
@@ -172,6 +170,12 @@ def verify(folder: Path, patience: Patience = READS) -> Manifest:
         except (OSError, KeyError) as error:
             raise _refusal(f"{folder}: {name} is missing ({error})", error) from error
     return manifest
+
+
+def hangs_on_order(model: str, position: Position) -> bool:
+    """Say whether the rows that are left of an epoch hang on their order; model: its file."""
+    # Rounds of boosting look at all rows: no order is in them.
+    return bool(position.step_in_epoch) and model != XGBOOST.name
 
 
 def model_name(manifest: Manifest) -> str:

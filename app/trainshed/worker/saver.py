@@ -101,6 +101,10 @@ class Saver:
         self._writer.wait()
         model = self._buffers.copy(tracked.weights(), "model")
         state = self._buffers.copy({**tracked.state(), "random": states}, "state")
+        data = self.describe_data()
+        if checkpoint.hangs_on_order(tracked.model_file.name, position):
+            # An earlier release, rolled back to, must not go on from here: its order is another.
+            data = {name: it.model_copy(update={"block_rows": None}) for name, it in data.items()}
         manifest = Manifest(
             order=checkpoint.ORDER,
             position=position,
@@ -109,7 +113,7 @@ class Saver:
             attempt=self._job.attempt,
             metrics={name: value for name, value in metrics.items() if math.isfinite(value)},
             scored=frozenset(scored),
-            data=self.describe_data(),
+            data=data,
         )
         self._writer.begin(Content(tracked.model_file, model, state), manifest)
         self._blocked[position.step] = time.perf_counter() - began

@@ -1,18 +1,23 @@
 """What an attempt was given to begin with is its own, whatever becomes of whose it was."""
 
+import json
 import shutil
 import time
 from pathlib import Path
 
+import pytest
 import torch
 from torch import nn
 
 from tests.app.builders_checkpoint import hold, make_manifest
-from tests.builders import make_run
+from tests.app.builders_rows import write_rows
+from tests.builders import make_data, make_run
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint import ray_snapshot
+from trainshed.checkpoint.files import Position
 from trainshed.checkpoint.state import random_state
 from trainshed.checkpoint.tracked import Tracked
+from trainshed.data.order.description import describe
 from trainshed.driver.launch import make_job
 from trainshed.driver.outset import Launch
 from trainshed.plan.preflight import Place, prepare
@@ -45,3 +50,30 @@ def test_a_checkpoint_that_its_owner_deletes_is_restored_all_the_same(tmp_path: 
     assert saver.start == given, "that is what the user is told"
     assert saver.position.step == 30
     assert float(model.weight.detach().sum()) == 2.0
+
+
+@pytest.mark.parametrize("step_in_epoch", [0, 4])
+def test_an_earlier_release_can_read_what_is_written_at_an_epochs_end_alone(
+    step_in_epoch: int, tmp_path: Path
+) -> None:
+    model = nn.Linear(2, 1)
+    tracked = Tracked(model, None, None, {}, torch.amp.GradScaler("cpu", enabled=False))
+    write_rows(tmp_path / "rows", 90)
+    place = Place(tmp_path)
+    prepared = prepare(make_run(train="tests.app.processes:children", data=make_data()), place)
+    attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
+    job = make_job(Launch(prepared, place, None, [], time.time()), attempt)
+    saver = Saver(job, Control(), 0, 1)
+    plan = job.plans["train"]
+    saver.describe_data = lambda: {"train": known} if (known := describe(plan, None)) else {}
+    saver.begin(
+        tracked, Position(epoch=1, step_in_epoch=step_in_epoch, step=10), {}, (), lambda: None
+    )
+    saver.wait()
+    attempt.close()
+
+    (written,) = checkpoint.candidates([job.checkpoints])
+    manifest = json.loads((written / checkpoint.MANIFEST).read_text())
+    # Earlier releases had this field without a default.
+    assert isinstance(manifest["data"]["train"]["blockRows"], int) is (step_in_epoch == 0)
+    assert checkpoint.verify(written).position.step == 10

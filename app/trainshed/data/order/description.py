@@ -37,6 +37,8 @@ class Described(Record):
 
     `rows` are those after the transforms, `digest` is a SHA-256 over all files, empty where a
     function makes the dataset; `counts` are the rows of each block where no footer tells them.
+    `block_rows` is for earlier releases, whose order hung on it: they refuse a checkpoint without,
+    which is right in the middle of an epoch alone.
     """
 
     rows: int
@@ -44,6 +46,7 @@ class Described(Record):
     digest: str
     files: tuple[File, ...] = ()
     counts: tuple[int, ...] | None = None
+    block_rows: int | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ def describe(plan: DatasetPlan, counts: Indices | None) -> Described | None:
         digest=_digest(files),
         files=files if len(files) <= MOST_FILES else (),
         counts=None if told else tuple(counts.tolist()),
+        block_rows=plan.block_rows,
     )
 
 
