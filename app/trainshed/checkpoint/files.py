@@ -154,15 +154,7 @@ def verify(folder: Path, patience: Patience = READS) -> Manifest:
         BadCheckpointError: when something is missing, short or altered, or its order is another.
         WorldError: when the storage does not give it, which says nothing about it.
     """
-    try:
-        manifest = _manifest(folder, patience)
-    except (OSError, ValueError) as error:
-        raise _refusal(f"{folder}: no readable {MANIFEST} ({error})", error) from error
-    if hangs_on_order(model_name(manifest), manifest.position) and manifest.order != ORDER:
-        raise EarlierOrderError(
-            f"{folder}: written in the middle of epoch {manifest.position.epoch + 1} by an earlier "
-            "release, whose steps had other rows"
-        )
+    manifest = _usable_manifest(folder, patience)
     for name in {model_name(manifest): 0, STATE: 0} | manifest.files:
         try:
             want = manifest.files[name]
@@ -170,6 +162,19 @@ def verify(folder: Path, patience: Patience = READS) -> Manifest:
         except (OSError, KeyError) as error:
             raise _refusal(f"{folder}: {name} is missing ({error})", error) from error
     return manifest
+
+
+def is_usable(folder: Path) -> bool:
+    """Say whether a run could go on from a checkpoint as far as its manifest tells.
+
+    Raises:
+        WorldError: when the storage does not give it.
+    """
+    try:
+        _usable_manifest(folder, READS)
+    except BadCheckpointError:
+        return False
+    return True
 
 
 def hangs_on_order(model: str, position: Position) -> bool:
@@ -305,6 +310,19 @@ def _load_objects(file: BinaryIO) -> object:
     import torch
 
     return torch.load(file, map_location="cpu", weights_only=False)
+
+
+def _usable_manifest(folder: Path, patience: Patience) -> Manifest:
+    try:
+        manifest = _manifest(folder, patience)
+    except (OSError, ValueError) as error:
+        raise _refusal(f"{folder}: no readable {MANIFEST} ({error})", error) from error
+    if hangs_on_order(model_name(manifest), manifest.position) and manifest.order != ORDER:
+        raise EarlierOrderError(
+            f"{folder}: written in the middle of epoch {manifest.position.epoch + 1} by an earlier "
+            "release, whose steps had other rows"
+        )
+    return manifest
 
 
 def _manifest(folder: Path, patience: Patience) -> Manifest:

@@ -43,7 +43,9 @@ def superfluous(
     if not mine:
         return []
     theirs = checkpoint.candidates(earlier)
-    kept = set(theirs[: max(0, spec.keep - len(mine))])
+    # What a run passes over comes last, such as an earlier release's in the middle of an epoch.
+    by_use = sorted(theirs, key=checkpoint.is_usable, reverse=True)
+    kept = set(by_use[: max(0, spec.keep - len(mine))])
     if spec.best:
         ranking = checkpoint.ranked([*earlier, own], spec.best.metric, spec.best.mode)
         # Of what cannot be read nobody knows whether it is the best.

@@ -69,6 +69,23 @@ def test_nothing_goes_before_there_is_something_of_ones_own(tmp_path: Path) -> N
     assert steps(folder) == [(1, 10), (1, 20), (1, 30)]
 
 
+@pytest.mark.parametrize("passed_over", ["an earlier order of rows", "no manifest"])
+def test_one_that_can_be_gone_on_from_stays_before_those_that_cannot(
+    passed_over: str, tmp_path: Path
+) -> None:
+    folder = make_folder(tmp_path, {1: {10: 0.5, 20: 0.5, 30: 0.5}, 2: {40: 0.5}})
+    newest, before, usable = checkpoint.candidates([folder.checkpoints(1)])
+    for left in (newest, before):
+        file = left / checkpoint.MANIFEST
+        if passed_over == "no manifest":
+            file.unlink()
+        else:
+            file.write_text(file.read_text().replace('"order": 2', '"order": 1'))
+    sweep(folder, 2, CheckpointSpec(keep=3))
+
+    assert checkpoint.candidates([folder.checkpoints(1)]) == [newest, usable]
+
+
 def test_the_best_ones_stay(tmp_path: Path) -> None:
     losses = {1: {10: 0.1, 20: 0.9, 30: 0.2}, 2: {40: 0.8, 50: 0.7}}
     folder = make_folder(tmp_path, losses)
