@@ -14,7 +14,16 @@ if TYPE_CHECKING:
 
     from trainshed_api.v1alpha1 import TrainingRunSpec
 
-TRAIN_ONLY = ("config", "epochs", "batch_size", "accumulate", "precision", "data", "checkpoint")
+TRAIN_ONLY = (
+    "config",
+    "epochs",
+    "batch_size",
+    "accumulate",
+    "precision",
+    "sync_batch_norm",
+    "data",
+    "checkpoint",
+)
 
 
 def misfits(spec: TrainingRunSpec) -> list[Problem]:

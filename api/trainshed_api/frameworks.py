@@ -52,6 +52,7 @@ RULES: Mapping[FrameworkName, FrameworkRules] = {
             "batchSize": _ALL_ROWS,
             "accumulate": _ALL_ROWS,
             "precision": "XGBoost computes in float32",
+            "syncBatchNorm": "trees have no BatchNorm",
         },
         refused_of_datasets={
             "shuffle.mode": _ALL_ROWS,
@@ -70,6 +71,7 @@ RULES: Mapping[FrameworkName, FrameworkRules] = {
         refused={
             "accumulate": "Keras makes a step of each batch",
             "precision": "a program of Keras sets it by tf.keras.mixed_precision",
+            "syncBatchNorm": "a layer of Keras has it: BatchNormalization(synchronized=True)",
         },
         # Its strategy would deal a worker's batches out to them, half of an epoch to each.
         most_gpus=1,

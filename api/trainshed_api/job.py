@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # The image that reads it may be of an earlier release, which refuses a field that it does not know:
 # what came after the first one is left out while it says nothing else than was done before.
-_LATER_FIELDS = ("accumulate",)
+_LATER_FIELDS = ("accumulate", "sync_batch_norm")
 
 
 def render_runtime_env(run: TrainingRun, also: Mapping[str, str]) -> dict[str, JsonValue]:
@@ -53,7 +53,7 @@ def encode_run(run: TrainingRun) -> str:
     assert isinstance(spec, dict)
     for name in _LATER_FIELDS:
         if getattr(run.spec, name) == type(run.spec).model_fields[name].default:
-            del spec[name]
+            del spec[type(run.spec).model_fields[name].alias or name]
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
     size = len(text.encode())
     if size > MAX_SPEC_BYTES:

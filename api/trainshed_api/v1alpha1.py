@@ -128,6 +128,12 @@ class TrainingRunSpec(SpecModel):
         "whose products GPUs round to 10 bits, faster from Ampere on; on CPUs it is float32.",
         json_schema_extra=annotate("app", "never", only_with="train"),
     )
+    sync_batch_norm: Boolean = Field(
+        default=False,
+        description="true: BatchNorm takes its statistics over the rows of all workers, on GPUs; "
+        "false: over each worker's own.",
+        json_schema_extra=annotate("app", "never", only_with="train"),
+    )
     seed: Integer = Field(
         default=0,
         ge=0,

@@ -46,7 +46,7 @@ def test_a_run_that_does_not_fit_is_refused_with_its_size() -> None:
     run = make_run(config={"words": "ü" * (MAX_SPEC_BYTES // 2)})
     told = run.to_dict()
     assert isinstance(told["spec"], dict)
-    del told["spec"]["accumulate"]
+    del told["spec"]["accumulate"], told["spec"]["syncBatchNorm"]
     size = len(json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()) / 1024
 
     with pytest.raises(SpecError) as caught:
@@ -57,5 +57,6 @@ def test_a_run_that_does_not_fit_is_refused_with_its_size() -> None:
 
 
 def test_what_a_release_added_is_not_told_to_an_older_image_while_it_says_nothing() -> None:
-    assert "accumulate" not in json.loads(encode_run(make_run()))["spec"]
-    assert json.loads(encode_run(make_run(accumulate=2)))["spec"]["accumulate"] == 2
+    assert not {"accumulate", "syncBatchNorm"} & set(json.loads(encode_run(make_run()))["spec"])
+    told = json.loads(encode_run(make_run(accumulate=2, syncBatchNorm=True)))["spec"]
+    assert (told["accumulate"], told["syncBatchNorm"]) == (2, True)

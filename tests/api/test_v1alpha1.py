@@ -63,6 +63,7 @@ def test_defaults_make_a_whole_run() -> None:
         "batchSize": 64,
         "accumulate": 1,
         "precision": "float32",
+        "syncBatchNorm": False,
         "seed": 0,
         "reproducible": False,
         "code": {"pip": []},

@@ -34,6 +34,7 @@ ENTRYPOINT_REFUSES: Document = {
     "epochs": 1,
     "batchSize": 8,
     "precision": "float32",
+    "syncBatchNorm": True,
     "data": {},
     "checkpoint": {},
 }
@@ -65,6 +66,14 @@ REFUSED: dict[str, tuple[Document, str]] = {
     "parts of a step of a framework that makes one of each batch": (
         {"framework": "tensorflow", "accumulate": 2},
         "spec.accumulate: Invalid value: want it left out with framework tensorflow",
+    ),
+    "statistics of a framework whose layers say it themselves": (
+        {"framework": "tensorflow", "syncBatchNorm": True},
+        "spec.syncBatchNorm: Invalid value: want it left out with framework tensorflow",
+    ),
+    "statistics of trees": (
+        {"framework": "xgboost", "syncBatchNorm": True},
+        "spec.syncBatchNorm: Invalid value: want it left out with framework xgboost: trees",
     ),
     "more GPUs of a worker than Keras takes": (
         {"framework": "tensorflow", "workers": {"resources": {"gpu": 2}}},
@@ -187,6 +196,7 @@ STAYS: Document = {
     "config": {"rate": 2},
     "batchSize": 128,
     "precision": "float16",
+    "syncBatchNorm": True,
     "seed": 3,
     "storage": "elsewhere",
 }

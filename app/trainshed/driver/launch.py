@@ -156,6 +156,7 @@ def make_job(launch: Launch, attempt: Attempt) -> Job:
         batch_size=spec.batch_size,
         accumulate=spec.accumulate,
         precision=spec.precision,
+        sync_batch_norm=spec.sync_batch_norm,
         seed=spec.seed,
         reproducible=spec.reproducible,
         threads=max(1, int(parse_cores(spec.workers.resources.cpu))),

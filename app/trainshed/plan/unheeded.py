@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from trainshed_api.v1alpha1 import TrainingRunSpec
 
-# Obeyed by trainshed.current(): epochs(), autocast(), and the checkpoints that it writes.
-LOOP_FIELDS = ("epochs", "precision")
+# Obeyed by trainshed.current(): epochs(), autocast(), track(), and the checkpoints that it writes.
+LOOP_FIELDS = ("epochs", "precision", "sync_batch_norm")
 CHECKPOINT_FIELDS = ("every_epochs", "every_steps")
 # Obeyed by trainshed.current().batches().
 BATCH_FIELDS = ("batch_size", "accumulate")

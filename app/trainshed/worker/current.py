@@ -19,6 +19,7 @@ from trainshed.checkpoint.wrapping import (
     trains_alone,
     unwrapped,
 )
+from trainshed.worker.batch_norm import share_statistics
 from trainshed.worker.by_epochs import EpochRun
 from trainshed.worker.carrier import Carrier, streams_of
 from trainshed.worker.evaluation import (
@@ -83,6 +84,10 @@ class Run(EpochRun):
             UnsupportedWrapperError: for a model that no checkpoint can hold as it is wrapped.
         """
         check_wrapping(model)
+        if self._job.sync_batch_norm and (
+            alone := share_statistics(model, self.world_size, self.device.type)
+        ):
+            self.warn(alone)
         is_half = self._job.precision == "float16"
         scaler = make_scaler(model, self.device.type, enabled=is_half)
         tracked = Tracked(model, optimizer, scheduler, others, scaler)

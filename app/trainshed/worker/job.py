@@ -33,6 +33,7 @@ class Job:
         batch_size: rows a step over all workers.
         accumulate: parts of a worker's rows of a step.
         precision: of the forward pass.
+        sync_batch_norm: whether BatchNorm looks at the rows of all workers.
         seed: start of all randomness.
         reproducible: bit-equal at any price.
         threads: of each worker.
@@ -52,6 +53,7 @@ class Job:
     batch_size: int
     accumulate: int
     precision: Precision
+    sync_batch_norm: bool
     seed: int
     reproducible: bool
     threads: int

@@ -43,6 +43,9 @@ CASES = {
     "a value that is the default counts when it was set": Case(
         {"precision": "float32", "data": make_data()}, False, ["spec.precision"]
     ),
+    "BatchNorm is shared where the run is told of the model": Case(
+        {"syncBatchNorm": True, "data": make_data()}, False, ["spec.syncBatchNorm"]
+    ),
     "TensorFloat32 acts in any loop": Case(
         {"precision": "tensorfloat32", "data": make_data()}, False, []
     ),
