@@ -67,7 +67,7 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str
         yield f"transform {function.use} ({function.kind})"
     size = f", {plan.size.say()} in all" if plan.size else ""
     yield f"cache     {plan.cache}: {plan.reason}{size}"
-    yield from _memory(plan, num_workers)
+    yield from _memory(plan, num_workers, batch_size)
     if plan.shuffle.mode in ("blocks", "global"):
         yield f"shuffle   {plan.shuffle.mode}, other in each epoch"
     yield f"split     {'each worker its share' if plan.split else 'every worker all rows'}"
@@ -86,9 +86,9 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str
     yield f"feed      {plan.feed.prefetch_batches} batches ahead, dtypes {dtypes}"
 
 
-def _memory(plan: DatasetPlan, num_workers: int) -> Iterator[str]:
+def _memory(plan: DatasetPlan, num_workers: int, batch_size: int) -> Iterator[str]:
     """Yield what is kept where; several workers on a node share what lies in its object store."""
-    kept = kept_of(plan, num_workers)
+    kept = kept_of(plan, num_workers, batch_size)
     if kept is None:
         return
     places = {

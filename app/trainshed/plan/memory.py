@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainshed.data.order.size import Size, megabytes
+from trainshed.data.order.steps import share
+from trainshed.data.order.windows import span_of
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.order.size import Room
 
-# Of a local shuffle: one window is handed out while the next one comes in.
+# Of a shuffle in a buffer: one window is handed out while the next one comes in.
 WINDOWS = 2
 
 
@@ -43,33 +45,44 @@ class Kept:
         return self.pinned_whole.part(min(1.0, self.pinned_share * num_workers))
 
 
-def kept_of(plan: DatasetPlan, num_workers: int) -> Kept | None:
+def kept_of(plan: DatasetPlan, num_workers: int, batch_size: int) -> Kept | None:
     """Return what is kept of a dataset; None where only running its function tells its size."""
     size, mode = plan.size, plan.shuffle.mode
     if size is None or plan.rows is None or plan.epoch_rows is None:
         return None
     nothing = size.part(0.0)
-    share = 1.0 if mode == "global" or not plan.split else 1.0 / num_workers
+    part = 1.0 if mode == "global" or not plan.split else 1.0 / num_workers
     # The plain loader finds the rows of a global shuffle among all of them, whatever the cache.
     in_worker = plan.cache == "workers" or (plan.loader == "torch" and mode == "global")
-    worker = size.part(share) if in_worker else nothing
+    worker = size.part(part)
     if not in_worker:
-        worker = size.part(share * min(1.0, WINDOWS * plan.mixed_rows / plan.epoch_rows))
+        rows = WINDOWS * _window_rows(plan, num_workers, batch_size)
+        worker = size.part(part * min(1.0, rows / plan.epoch_rows))
     if plan.loader == "torch":
         return Kept(plan, nothing, nothing, 0.0, worker)
     # Workers get what they keep through the object store, and a stream is sorted in it.
     store = size if plan.cache != "none" or mode == "global" else nothing
     pins = plan.cache == "workers" or (plan.cache == "objects" and mode == "global")
-    return Kept(plan, store, size if pins else nothing, share, worker)
+    return Kept(plan, store, size if pins else nothing, part, worker)
 
 
-def check_memory(plans: Iterable[DatasetPlan], room: Room, num_workers: int) -> list[str]:
+def _window_rows(plan: DatasetPlan, num_workers: int, batch_size: int) -> int:
+    """Return the rows of a window of all workers, or of each where each gets all rows."""
+    if not plan.mixed_rows:
+        return 0
+    step = batch_size if plan.split else share(batch_size, num_workers, 0)
+    return step * span_of(plan.mixed_rows, step)
+
+
+def check_memory(
+    plans: Iterable[DatasetPlan], room: Room, num_workers: int, batch_size: int
+) -> list[str]:
     """Return what may not fit, one line each, with the numbers.
 
     Raises:
         SpecError: when no node with workers could hold what its workers need.
     """
-    all_kept = [kept for plan in plans if (kept := kept_of(plan, num_workers))]
+    all_kept = [kept for plan in plans if (kept := kept_of(plan, num_workers, batch_size))]
     if not all_kept:
         return []
     notes = _check_pinned(all_kept, room)
@@ -131,7 +144,8 @@ def _too_much_for_a_worker(plan: DatasetPlan) -> tuple[str, str, str]:
     if plan.cache == "workers":
         return f"{plan.field}.cache", "workers", "objects or none"
     if rows := plan.mixed_rows:
-        return f"{plan.field}.shuffle.bufferSize", str(rows), "less"
+        want = "less (a window has at least two steps of spec.batchSize)"
+        return f"{plan.field}.shuffle.bufferSize", str(rows), want
     return f"{plan.field}.shuffle.mode", plan.shuffle.mode, "another, or loader ray-data"
 
 

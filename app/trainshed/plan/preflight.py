@@ -126,7 +126,7 @@ def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepa
     room = memory_room(spec, place.cluster) if place.cluster else machine_room(spec, machine)
     plans = _plans(spec, home, room)
     if here or place.cluster:  # else nobody knows the machines yet
-        notes = [*notes, *check_memory(plans.values(), room, spec.workers.count)]
+        notes += check_memory(plans.values(), room, spec.workers.count, spec.batch_size)
     _check_batch(spec, plans)
     storage = storage_path(spec, home)
     folder = RunFolder(folder_of(run.metadata.name, place.identity, storage))

@@ -120,8 +120,9 @@ def test_nodes_that_are_still_to_come_are_not_counted_on(home: Path) -> None:
 REFUSED: dict[str, tuple[dict[str, JsonValue], str]] = {
     "windows of a local shuffle": (
         {"shuffle": {"mode": "local", "bufferSize": 400}, "cache": "none"},
-        "spec.data.datasets.train.shuffle.bufferSize: got 400, want less: about 1.1 MB a worker x "
-        "2 workers on a node, which has 2.0 MB (dataset train)",
+        "spec.data.datasets.train.shuffle.bufferSize: got 400, want less (a window has at least "
+        "two steps of spec.batchSize): about 1.3 MB a worker x 2 workers on a node, which has "
+        "2.0 MB (dataset train)",
     ),
     "a share in each worker": (
         {"cache": "workers"},
@@ -181,8 +182,44 @@ def test_the_windows_of_a_mix_are_counted_and_its_rows_are_kept_where_they_are_r
     lines = "\n".join(explain_lines(prepare(run, place)))
 
     assert "mix       75.00% from a\n  mix       25.00% from b\n" in lines
-    assert "memory    about 0.3 MB in each worker" in lines
+    assert "memory    about 0.4 MB in each worker" in lines
     assert "cache     objects: about 2.9 MB fit in the object store" in lines
+
+
+@pytest.mark.parametrize(
+    ("split", "batch_size", "buffer_size", "want"),
+    [
+        # Two windows of so many whole steps that the buffer's rows fit.
+        (True, 100, 200, "about 0.6 MB"),
+        (True, 70, 200, "about 0.6 MB"),
+        # Of two steps at least, however small the buffer is.
+        (True, 200, 10, "about 1.1 MB"),
+        (True, 400, 10, "about 1.4 MB"),
+        # A worker that gets all rows has its part of a step's number.
+        (False, 200, 10, "about 1.1 MB"),
+    ],
+)
+def test_a_window_has_at_least_two_steps(
+    split: bool, batch_size: int, buffer_size: int, want: str, home: Path
+) -> None:
+    shuffle: JsonValue = {"mode": "local", "bufferSize": buffer_size}
+    read: JsonValue = {"format": "parquet", "path": "rows"}
+    dataset: dict[str, JsonValue] = {
+        "read": read,
+        "cache": "none",
+        "shuffle": shuffle,
+        "split": split,
+    }
+    run = make_run(
+        train="tests.app.processes:children",
+        batchSize=batch_size,
+        workers={"count": 2, "group": "gpu"},
+        data=make_data(dataset),
+    )
+    cluster = Cluster([LARGE, GPU], waits=True)
+    lines = list(explain_lines(prepare(run, Place(home, in_cluster=True, cluster=cluster))))
+
+    assert f"  memory    {want} in each worker" in lines
 
 
 def test_the_explanation_says_what_is_kept_where_and_what_may_not_fit(home: Path) -> None:
