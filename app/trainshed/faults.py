@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Kind = Literal[
     "code",
     "data",
+    "slice",
     "memory",
     "killed",
     "full",
@@ -56,6 +57,12 @@ class Rule:
 RULES: Mapping[Kind, Rule] = {
     "code": Rule(APPLICATION, 0),
     "data": Rule(APPLICATION, 0),
+    "slice": Rule(
+        APPLICATION,
+        0,
+        "BatchNorm cannot train on a single row of a worker (feed.lastBatch: drop leaves a smaller "
+        "last step out)",
+    ),
     # The same allocation would only fail again; another attempt may find another neighbour.
     "memory": Rule(OUT_OF_MEMORY, 0),
     "killed": Rule(OUT_OF_MEMORY, None, "a node ran out of memory"),
@@ -199,6 +206,8 @@ _KILLED = re.compile(r"ray\.exceptions\.OutOfMemoryError|running low on memory")
 # A connection that timed out is that of a machine that is gone; a wait that did may be anybody's.
 _LATE = re.compile(r"(?<!Connection )[Tt]imed out|(Connect|Application) timeout|before timing out")
 _WRONG_CALL = re.compile(r"ncclInvalid(Usage|Argument)")
+# F.batch_norm of torch, of what a worker has of a step.
+_ONE_ROW = "Expected more than 1 value per channel when training"
 _GONE = re.compile(r"Connection|connectFullMesh|Socket closed|Broken pipe")
 
 
@@ -221,7 +230,8 @@ def _kind(error: BaseException) -> Kind | None:
         return _kind_of_call(error)
     if isinstance(error, RuntimeError):
         return _kind_of_words(str(error), "torch.distributed.DistBackendError" in names)
-    return None
+    is_slice = isinstance(error, ValueError) and str(error).startswith(_ONE_ROW)
+    return "slice" if is_slice else None
 
 
 def _kind_in_xgboost(text: str) -> Kind | None:

@@ -21,7 +21,8 @@ from torch import distributed
 from xgboost.core import XGBoostError
 
 from trainshed.data.read.errors import DataError, FunctionError
-from trainshed.faults import RULES, Kind, WorldError, classify, is_passing, most_telling
+from trainshed.faults import RULES, Kind, WorldError, classify, is_passing, most_telling, told
+from trainshed.worker.process import summary
 from trainshed.worker.user_failure import UserFailureError
 
 DOCS = Path(__file__).parents[2] / "docs" / "controller.md"
@@ -67,6 +68,14 @@ STORAGE_NUMBERS = (errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, err
 NETWORK_NUMBERS = (errno.ECONNREFUSED, errno.ECONNRESET, errno.ENETUNREACH, errno.EHOSTUNREACH)
 USERS_NUMBERS = (errno.ENOENT, errno.EACCES, errno.EISDIR, errno.EMFILE, errno.EPIPE, errno.EFBIG)
 
+
+def refused_by_batch_norm() -> ValueError:
+    """Return what torch raises where a worker has one row of a step."""
+    with pytest.raises(ValueError, match="more than 1 value") as caught:
+        torch.nn.BatchNorm1d(3)(torch.ones(1, 3))
+    return caught.value
+
+
 CASES: dict[str, tuple[Exception, Kind | None]] = {
     # ------------------------------------------------ the user's
     "a mistake": (KeyError("lable"), None),
@@ -91,6 +100,7 @@ CASES: dict[str, tuple[Exception, Kind | None]] = {
     "what a worker said already": (UserFailureError("KeyError: 'lable'"), "code"),
     "a damaged row group": (DataError("a.parquet: row groups [1] are damaged"), "data"),
     "data through Ray": (through_ray(DataError("a.parquet: damaged")), "data"),
+    "a slice of one row": (refused_by_batch_norm(), "slice"),
     # --------------------------------------------------- memory
     "a GPU that is full": (torch.OutOfMemoryError("CUDA out of memory."), "memory"),
     "NCCL without memory": (
@@ -199,6 +209,12 @@ CASES: dict[str, tuple[Exception, Kind | None]] = {
 def test_a_fault_is_of_its_kind(case: str) -> None:
     error, want = CASES[case]
     assert classify(error) == want
+
+
+def test_a_slice_of_one_row_is_told_with_the_field_that_leaves_it_out() -> None:
+    said = told("slice", summary(refused_by_batch_norm()))
+
+    assert "(feed.lastBatch: drop leaves a smaller last step out): ValueError: Expected" in said
 
 
 def test_of_several_workers_the_one_counts_that_the_others_follow() -> None:
