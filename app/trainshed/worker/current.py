@@ -164,7 +164,8 @@ class Run(EpochRun):
         Args:
             loss: of the batch, or the part of it.
             clip_norm: most that the norm of the step's gradients may be, which is shown as
-                `gradientNorm`; larger ones are scaled down to it.
+                `gradientNorm`; larger ones are scaled down to it. In float16 a step whose gradients
+                overflow is skipped, and the mean that it is part of is shown as null.
 
         Raises:
             RuntimeError: before `track(model, optimizer)`.

@@ -1,9 +1,13 @@
 """What is tracked goes into a checkpoint and comes back from it."""
 
+import math
+
 import torch
 from torch import nn
 
 from trainshed.checkpoint.tracked import Tracked
+from trainshed.worker.logged import Logged
+from trainshed_api.progress import Progress
 
 
 class Average:
@@ -56,3 +60,25 @@ def test_what_a_checkpoint_lacks_stays_as_it_is() -> None:
     other.load(trained.model.state_dict(), state)
 
     assert average.value == 0.75
+
+
+def test_a_step_whose_gradients_overflow_is_skipped_and_its_norm_is_null() -> None:
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    # The scale of the first step is too large, that of the second one is not.
+    scaler = torch.amp.GradScaler("cpu", init_scale=3e38, backoff_factor=1e-30)
+    tracked, logged = Tracked(model, optimizer, None, {}, scaler), Logged()
+    before, seen = model.weight.detach().clone(), []
+    for step in (1, 2):
+        tracked.backward(model(torch.full((2, 3), 10.0)).sum())
+        logged.add("gradientNorm", tracked.clip(1.0), step)
+        tracked.step()
+        logged.settle()
+        line = Progress(time=1.0, metrics={**logged.means()}).to_line()
+        seen.append((Progress.model_validate_json(line), torch.equal(model.weight, before)))
+
+    (skipped, stayed), (taken, stayed_again) = seen
+    assert (skipped.metrics, stayed) == ({"gradientNorm": None}, True)
+    assert not stayed_again
+    assert taken.metrics["gradientNorm"]
+    assert math.isfinite(taken.metrics["gradientNorm"])
