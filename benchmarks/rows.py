@@ -44,23 +44,28 @@ class Shape:
 
 CIFAR = Shape("cifar", 20_000, 3072)  # 32 x 32 pixels of 3 colours
 NARROW = Shape("narrow", 128_000, 64)
+GIGABYTE = Shape("gigabyte", 262_144, 1024)
 
 
-def make(shape: Shape, cache: Path) -> Path:
-    """Return the folder with the rows; makes it if need be, and has it in the page cache."""
-    folder = cache / f"{shape.name}-{shape.rows}x{shape.features}"
+def make(shape: Shape, cache: Path, *, is_numbered: bool = False) -> Path:
+    """Return the folder with the rows; makes it if need be, and has it in the page cache.
+
+    Numbered rows have a column `id` too: each its position in the dataset.
+    """
+    numbered = "-numbered" if is_numbered else ""
+    folder = cache / f"{shape.name}-{shape.rows}x{shape.features}{numbered}"
     if not folder.exists():
         aside = folder.with_suffix(".writing")
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
-        _write(shape, aside)
+        _write(shape, aside, is_numbered=is_numbered)
         aside.rename(folder)
     for file in folder.iterdir():
         file.read_bytes()
     return folder
 
 
-def _write(shape: Shape, folder: Path) -> None:
+def _write(shape: Shape, folder: Path, *, is_numbered: bool) -> None:
     random = np.random.default_rng(0)
     # means has shape (classes, features)
     means = 0.05 * random.standard_normal((CLASSES, shape.features), dtype=np.float32)
@@ -70,8 +75,11 @@ def _write(shape: Shape, folder: Path) -> None:
         # x has shape (rows of the file, features)
         x = means[labels] + random.standard_normal((count, shape.features), dtype=np.float32)
         lists = pa.FixedSizeListArray.from_arrays(pa.array(x.reshape(-1)), shape.features)
+        columns = {"x": lists, "y": pa.array(labels)}
+        if is_numbered:
+            columns["id"] = pa.array(np.arange(number * count, (number + 1) * count))
         pa.parquet.write_table(
-            pa.table({"x": lists, "y": pa.array(labels)}),
+            pa.table(columns),
             folder / f"part-{number}.parquet",
             row_group_size=count // GROUPS_IN_FILE,
         )
