@@ -1,0 +1,264 @@
+"""The run's coordinator and ranks that only take their batches: feeding without any training."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import ray
+from ray.cluster_utils import Cluster
+
+from trainshed.coordinator import start as coordinator
+from trainshed.data.feed.batches import Feed
+from trainshed.data.feed.blocks import FedBlocks, OwnBlocks
+from trainshed.data.feed.feeder import Limits
+from trainshed.data.order.plan import plan_dataset
+from trainshed.data.order.schedule import Pass, steps_for
+from trainshed.data.order.size import Measured, Room, WorkerNode
+from trainshed.data.read.parquet import open_source
+from trainshed_api.data import DatasetSpec
+from trainshed_api.v1alpha1 import TrainingRunSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pydantic import JsonValue
+    from ray.actor import ActorHandle
+
+    from trainshed.coordinator.client import Client
+    from trainshed.data.feed.batches import Batch
+    from trainshed.data.feed.prefetch import Prefetched
+    from trainshed.data.order.plan import DatasetPlan, Loader
+    from trainshed.data.order.steps import Steps
+
+# More than any of these datasets needs: which cache there is is always asked for.
+ROOM = Room(2**40, 2**40, nodes=(WorkerNode(1, 2**40, 2**40),))
+SECONDS_BETWEEN_LOOKS = 0.005
+# Metrics come from each node's agent, every ten seconds if nothing is said.
+MILLISECONDS_BETWEEN_METRICS = 1_000
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """A Ray of this machine that this process has joined.
+
+    Args:
+        address: of its head.
+        metrics: port of each node's metrics, by the node's label `side`.
+    """
+
+    address: str
+    metrics: Mapping[str, int]
+
+    def join_anew(self) -> None:
+        """Join it as a new job, with processes of its own; the one before is over."""
+        ray.shutdown()
+        _join(self.address)
+
+
+@contextmanager
+def nodes(labels: Sequence[str], store_bytes: int) -> Iterator[Nodes]:
+    """Run a Ray with a node for each label on this machine, the first its head, and join it."""
+    cluster = Cluster()
+    settings = {"metrics_report_interval_ms": MILLISECONDS_BETWEEN_METRICS}
+    for number, label in enumerate(labels):
+        arguments = {"num_cpus": 2, "object_store_memory": store_bytes, "labels": {"side": label}}
+        if not number:
+            arguments |= {"_system_config": settings, "include_dashboard": False}
+        cluster.add_node(wait=True, **arguments)
+    _join(cluster.address)
+    try:
+        found = ray.nodes()  # type: ignore[no-untyped-call]
+        ports = {node["Labels"]["side"]: node["MetricsExportPort"] for node in found}
+        yield Nodes(cluster.address, ports)
+    finally:
+        ray.shutdown()
+        cluster.shutdown()  # type: ignore[no-untyped-call]
+
+
+def plan_of(  # noqa: PLR0913 - what a spec says of a dataset, and what is measured of it
+    name: str,
+    data: Path,
+    row_bytes: float,
+    *,
+    shuffle: Mapping[str, JsonValue],
+    cache: str = "none",
+    loader: Loader = "ray-data",
+    transforms: Sequence[JsonValue] = (),
+) -> DatasetPlan:
+    """Return the plan of a dataset of a folder."""
+    spec = DatasetSpec.model_validate(
+        {
+            "read": {"format": "parquet", "path": str(data)},
+            "shuffle": dict(shuffle),
+            "cache": cache,
+            "transforms": list(transforms),
+        }
+    )
+    source = open_source(data, (), f"spec.data.datasets.{name}.read")
+    return plan_dataset(name, spec, loader, source, Measured(row_bytes, True), ROOM, 1)
+
+
+def pass_of(plan: DatasetPlan, num_ranks: int, batch_size: int, **at: int) -> Pass:
+    """Return a pass of training over a dataset; `at` has epoch, first step and group."""
+    return Pass(
+        plan.name,
+        "train",
+        at.get("epoch", 0),
+        at.get("first_step", 0),
+        num_ranks,
+        batch_size,
+        seed=0,
+        group=at.get("group", 0),
+    )
+
+
+def steps_of(plan: DatasetPlan, at: Pass) -> Steps:
+    """Return the steps of a pass over what is in the files."""
+    return steps_for(plan, at, int(plan.counts.sum()))
+
+
+def feed(
+    plans: Sequence[DatasetPlan], labels: tuple[tuple[str, str], ...] = (), ranks: int = 4
+) -> Client:
+    """Start a coordinator that feeds datasets with one CPU; it has imported all that it needs."""
+    spec = TrainingRunSpec.model_validate(
+        {
+            "train": "nobody:trains",
+            "epochs": 1,
+            "batchSize": ranks,
+            "workers": {"count": ranks},
+            "data": {
+                "datasets": {
+                    plan.name: {"read": {"format": "parquet", "path": "here"}} for plan in plans
+                }
+            },
+        }
+    )
+    client = coordinator.start(spec, time.time())
+    ray.get(client.feed({plan.name: plan for plan in plans}, Limits(1, labels)))
+    return client
+
+
+class Rank:
+    """A worker that takes its batches and does nothing with them.
+
+    Args:
+        rank: which one.
+        is_one_node: whether all of them are on one node.
+    """
+
+    def __init__(self, rank: int, is_one_node: bool) -> None:
+        self._rank = rank
+        self._is_one_node = is_one_node
+        self._batches: Prefetched[Batch] | None = None
+
+    def ready(self) -> None:
+        """Be there: all is imported."""
+
+    def begin(self, plan: DatasetPlan, at: Pass, handle: ActorHandle[Any], steps: int) -> float:
+        """Take the first batches of a pass and stay in it; return when the last one came.
+
+        Returns:
+            Seconds since 1970.
+        """
+        self._batches = self._open(plan, at, handle)
+        for _ in range(steps):
+            next(self._batches)
+        return time.time()
+
+    def leave(self) -> None:
+        """Take no more of the pass that was begun."""
+        if self._batches:
+            self._batches.close()
+        self._batches = None
+
+    def read(self, plan: DatasetPlan, at: Pass, handle: ActorHandle[Any], pause: float) -> int:
+        """Read a pass to its end, `pause` seconds a step; return what this process's memory grew.
+
+        Returns:
+            Bytes of its own at most, beside those that it had before.
+        """
+        with _Watch() as watch:
+            for _ in self._open(plan, at, handle):
+                time.sleep(pause)
+        return watch.most - watch.before
+
+    def _open(self, plan: DatasetPlan, at: Pass, handle: ActorHandle[Any]) -> Prefetched[Batch]:
+        if plan.loader == "torch":
+            return Feed(plan, OwnBlocks(plan), self._rank).batches(at)
+        blocks = FedBlocks(plan, handle, self._rank, cuts_blocks=self._is_one_node)
+        return Feed(plan, blocks, self._rank).batches(at)
+
+
+def ranks_on(sides: Sequence[str]) -> list[ActorHandle[Rank]]:
+    """Start a rank for each label of a node; all of them are there."""
+    is_one_node = len(set(sides)) == 1
+    actor = ray.remote(Rank)
+    ranks = [
+        cast(
+            "ActorHandle[Rank]",
+            actor.options(num_cpus=0, label_selector={"side": side}).remote(number, is_one_node),
+        )
+        for number, side in enumerate(sides)
+    ]
+    ray.get([rank.ready.remote() for rank in ranks])
+    return ranks
+
+
+def first_batches(
+    ranks: Sequence[ActorHandle[Rank]], plan: DatasetPlan, at: Pass, client: Client
+) -> float:
+    """Return when all ranks had their first batch of a pass, seconds since 1970."""
+    came = [rank.begin.remote(plan, at, client.handle, 1) for rank in ranks]
+    return float(max(ray.get(came)))
+
+
+def leave(ranks: Sequence[ActorHandle[Rank]]) -> None:
+    """Let ranks take no more."""
+    ray.get([rank.leave.remote() for rank in ranks])
+
+
+def noted(batch: dict[str, Any], folder: str) -> dict[str, Any]:
+    """Note which rows a task made; a transform that changes nothing."""
+    with (Path(folder) / str(os.getpid())).open("a", encoding="ascii") as file:
+        file.write(" ".join(map(str, batch["id"].tolist())) + "\n")
+    return batch
+
+
+def _join(address: str) -> None:
+    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+
+
+class _Watch(threading.Thread):
+    """Looks at the memory that is this process's own: the object store's is shared."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.before = self.most = _own_bytes()
+        self._ended = threading.Event()
+
+    def __enter__(self) -> _Watch:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._ended.wait(SECONDS_BETWEEN_LOOKS):
+            self.most = max(self.most, _own_bytes())
+
+
+def _own_bytes() -> int:
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    # proc(5): RssAnon is in kB, which are KiB
+    line = next(line for line in status.splitlines() if line.startswith("RssAnon"))
+    return int(line.split()[1]) * 1024
