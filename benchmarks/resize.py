@@ -1,0 +1,89 @@
+"""Seconds until half of the workers, or as many, go on in the middle of an epoch, warm and cold.
+
+From when the workers are there, all imported, until each has its first batch; four workers before,
+1 GB of parquet. Warm: the feeder and data's processes live; cold: a new job, whose coordinator is
+there. And the rows that are read and come before that step, as a part of a window and a row group:
+the step is the last one of one of them, which reads the most.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING
+
+from benchmarks import rows
+from benchmarks.measure import Figure, Sample, Samples, Target, in_turn, options, publish
+from benchmarks.processes import PYTHON, seconds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pydantic import JsonValue
+
+BATCH, BEFORE = 256, 4
+# Who goes on: as many, and half of them.
+NOW = (4, 2)
+MODES: dict[str, Mapping[str, JsonValue]] = {
+    "none": {"mode": "none"},
+    "blocks": {"mode": "blocks"},
+    "local": {"mode": "local", "bufferSize": 10_000},
+    "blocks and a buffer": {"mode": "blocks", "bufferSize": 10_001},
+}
+SECONDS = {"warm": 2.0, "cold": 3.5}
+
+
+def main() -> None:
+    """Measure."""
+    given = options(__doc__)
+    shape = rows.Shape("quick", 32_768, 256) if given.quick else rows.GIGABYTE
+    data = rows.make(shape, given.cache, is_numbered=True)
+    samples = in_turn({"ours": partial(ours, data, shape.features)}, given)
+    figures = [
+        figure
+        for state, most in SECONDS.items()
+        for mode in MODES
+        for figure in compare(mode, state, most, samples)
+    ]
+    publish("resize", figures, samples, given)
+
+
+def compare(mode: str, state: str, most: float, samples: Samples) -> list[Figure]:
+    """Return the lines of a mode."""
+    same, half = (f"{mode}, {count}, {state}" for count in NOW)
+    as_many = samples.of("ours", f"{same}: seconds")
+    target = Target("value", "<=", most)
+    return [
+        Figure(f"{state}, {mode}: 4 to 4 workers", "s", as_many, None, target),
+        Figure(
+            f"{state}, {mode}: 4 to 2 workers",
+            "s",
+            samples.of("ours", f"{half}: seconds"),
+            ("4 to 4", as_many),
+            target,
+        ),
+        Figure("  read beside it", "rows", samples.of("ours", f"{half}: again")),
+        Figure(
+            "  of a window and a row group",
+            "",
+            samples.of("ours", f"{half}: part"),
+            None,
+            Target("worst", "<=", 1),
+        ),
+    ]
+
+
+def ours(data: Path, features: int, folder: Path) -> Sample:
+    """Go on in all modes."""
+    out, notes = folder / "found.json", folder / "notes"
+    notes.mkdir()
+    paths = ["--data", str(data), "--out", str(out), "--notes", str(notes)]
+    sizes = ["--row-bytes", str(4 * features + 16), "--batch-size", str(BATCH)]
+    seconds_of([PYTHON, "-m", "benchmarks.ours.resized", *paths, *sizes], timeout_seconds=600)
+    found: Sample = json.loads(out.read_text(encoding="utf-8"))
+    return found
+
+
+if __name__ == "__main__":
+    main()
