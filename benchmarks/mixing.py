@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from trainshed.data.order.epoch import EpochOrder
 from trainshed.data.order.files import Fragment, Source
 from trainshed.data.order.plan import plan_dataset
 from trainshed.data.order.schedule import Pass, order_of, steps_for, windows_of
@@ -51,6 +52,7 @@ def rows_in_order(plan: DatasetPlan, batch_size: int, epoch: int) -> Indices:
     """
     at = Pass("train", "train", epoch, 0, 1, batch_size, seed=0)
     base = order_of(plan, at, plan.counts)
+    assert isinstance(base, EpochOrder)
     steps = steps_for(plan, at, base.rows)
     windows = windows_of(plan, at, steps)
     places = steps.places(0, 0, steps.full)

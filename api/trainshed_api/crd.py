@@ -30,6 +30,7 @@ _KEPT = (
     "maxLength",
     "minItems",
     "maxItems",
+    "minProperties",
     "required",
 )
 # CEL's cost is estimated from what could be sent at most; where the model says nothing, this.

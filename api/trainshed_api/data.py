@@ -240,6 +240,13 @@ def _check_mixed(datasets: Mapping[str, DatasetSpec], place: str, part: str) -> 
     if dataset.shuffle.mode not in ("none", "files", "blocks"):
         want = "none, files or blocks in a mix, whose own bufferSize moves single rows"
         yield Problem(f"datasets.{part}.shuffle.mode", f'"{dataset.shuffle.mode}"', want)
+    if dataset.shuffle.buffer_size not in (0, LOCAL_BUFFER):
+        want = "it left out in a mix, whose own bufferSize moves single rows"
+        got = str(dataset.shuffle.buffer_size)
+        yield Problem(f"datasets.{part}.shuffle.bufferSize", got, want)
+    if dataset.rows_per_epoch is not None:
+        want = "it left out in a mix, which takes of each what its weight says"
+        yield Problem(f"datasets.{part}.rowsPerEpoch", str(dataset.rows_per_epoch), want)
     if dataset.cache == "workers":
         want = "objects, none or auto in a mix: a worker's rows of it change each epoch"
         yield Problem(f"datasets.{part}.cache", '"workers"', want)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainshed_api.code import REMOTE_ARCHIVE
+from trainshed_api.data import LOCAL_BUFFER
 from trainshed_api.frameworks import RULES as FRAMEWORKS
 from trainshed_api.quantity import MOST_BYTES, MOST_CORES, parse_quantity
 from trainshed_api.schema import BYTES_EXAMPLE, CORES_EXAMPLE, want_quantity
@@ -141,9 +142,11 @@ RULES: tuple[Rule, ...] = (
         "self.datasets.all(name, !has(self.datasets[name].read.mix) || "
         "self.datasets[name].read.mix.all(part, part in self.datasets && "
         "!has(self.datasets[part].read.mix) && self.datasets[part].cache != 'workers' && "
-        "self.datasets[part].shuffle.mode in ['none', 'files', 'blocks']))",
-        "read.mix: want datasets that are there and no mixes, with cache objects, none or auto and "
-        "shuffle mode none, files or blocks",
+        "!has(self.datasets[part].rowsPerEpoch) && "
+        "self.datasets[part].shuffle.mode in ['none', 'files', 'blocks'] && "
+        f"self.datasets[part].shuffle.bufferSize in [0, {LOCAL_BUFFER}]))",
+        "read.mix: want datasets that are there and no mixes, with cache objects, none or auto, "
+        "shuffle mode none, files or blocks, and neither bufferSize nor rowsPerEpoch",
         "datasets",
     ),
     Rule(

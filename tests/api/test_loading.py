@@ -260,6 +260,12 @@ MISTAKES: dict[str, Mistake] = {
         'spec.data.datasets.b.cache: got "workers", want objects, none or auto in a mix: a '
         "worker's rows of it change each epoch",
     ),
+    "a mix of what has epochs and a buffer of its own": Mistake(
+        make_mix(b=make_dataset(rowsPerEpoch=9, shuffle={"bufferSize": 50})),
+        "spec.data.datasets.b.shuffle.bufferSize: got 50, want it left out in a mix, whose own "
+        "bufferSize moves single rows\nspec.data.datasets.b.rowsPerEpoch: got 9, want it left out "
+        "in a mix, which takes of each what its weight says",
+    ),
     "an epoch of some rows of all, shuffled": Mistake(
         train_dataset(rowsPerEpoch=10, shuffle={"mode": "global"}),
         'spec.data.datasets.train.shuffle.mode: got "global", want files or blocks, and a '

@@ -158,8 +158,8 @@ CASES: dict[str, Case] = {
             }
         ),
         [
-            "spec.data.datasets.train.read.mix.some: got column row: none, want int64[], as all "
-            "has: rows of a mix have the same columns"
+            "spec.data.datasets.train.read.mix.some: got columns x float32[4], want those of all, "
+            "row int64, x float32[4], y float32: rows of a mix go into one batch"
         ],
     ),
     "no such folder": Case(

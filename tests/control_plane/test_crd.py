@@ -137,6 +137,10 @@ REFUSED: dict[str, tuple[Document, str]] = {
         {"data": {"datasets": {"train": {"read": {"mix": {"a": 0.5}}}}}},
         "spec.data.datasets: Invalid value: read.mix: want datasets that are there and no mixes",
     ),
+    "a mix of nothing": (
+        dataset(read={"mix": {}}),
+        "spec.data.datasets.train.read.mix in body should have at least 1 properties",
+    ),
     "a mix with a cache": (
         {
             "data": {

@@ -48,7 +48,9 @@ class Kept:
 def kept_of(plan: DatasetPlan, num_workers: int, batch_size: int) -> Kept | None:
     """Return what is kept of a dataset; None where only running its function tells its size."""
     size, mode = plan.size, plan.shuffle.mode
-    if size is None or plan.rows is None or plan.epoch_rows is None:
+    # The size of a mix is that of an epoch.
+    rows = plan.epoch_rows if plan.parts else plan.rows
+    if size is None or rows is None:
         return None
     nothing = size.part(0.0)
     part = 1.0 if mode == "global" or not plan.split else 1.0 / num_workers
@@ -56,8 +58,8 @@ def kept_of(plan: DatasetPlan, num_workers: int, batch_size: int) -> Kept | None
     in_worker = plan.cache == "workers" or (plan.loader == "torch" and mode == "global")
     worker = size.part(part)
     if not in_worker:
-        rows = WINDOWS * _window_rows(plan, num_workers, batch_size)
-        worker = size.part(part * min(1.0, rows / plan.epoch_rows))
+        held = WINDOWS * _window_rows(plan, num_workers, batch_size)
+        worker = size.part(part * min(1.0, held / rows))
     if plan.loader == "torch":
         return Kept(plan, nothing, nothing, 0.0, worker)
     # Workers get what they keep through the object store, and a stream is sorted in it.

@@ -13,7 +13,7 @@ import pyarrow as pa
 from trainshed.data.order.plan import DatasetPlan, plan_dataset, plan_mix
 from trainshed.data.order.size import Measured, Room
 from trainshed.data.read.apply import augment, transform
-from trainshed.data.read.columns import Array, Columns, is_text, nbytes, num_rows
+from trainshed.data.read.columns import Columns, is_text, nbytes, num_rows, say_columns
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.parquet import open_source, read_sample
 from trainshed.faults import WorldError
@@ -257,16 +257,12 @@ def _check_alike(mix: DatasetPlan, samples: Mapping[str, Columns | None]) -> Non
         return
     first, want = known[0]
     for name, columns in known[1:]:
-        for column in sorted({*want, *columns}):
-            there, here = (_say_column(each.get(column)) for each in (want, columns))
-            if there != here:
-                field = f"{mix.field}.read.mix.{name}"
-                alike = f"{there}, as {first} has: rows of a mix have the same columns"
-                raise SpecError([Problem(field, f"column {column}: {here}", alike)])
-
-
-def _say_column(array: Array | None) -> str:
-    return "none" if array is None else f"{array.dtype}{list(array.shape[1:])}"
+        if say_columns(columns) != say_columns(want):
+            field = f"{mix.field}.read.mix.{name}"
+            alike = f"those of {first}, {say_columns(want)}: rows of a mix go into one batch"
+            raise SpecError([Problem(field, f"columns {say_columns(columns)}", alike)])
+    if problems := _wrong_dtypes(mix, want):
+        raise SpecError(problems)
 
 
 def _sample_places(source: Source) -> list[Fragment]:
@@ -314,13 +310,18 @@ def _check_columns(draft: DatasetPlan, columns: Columns, takes_text: bool) -> No
             kind = type(array.flat[0]).__name__ if array.size else str(array.dtype)
             want = "numbers; turn it into some by a transform, or leave it out with read.columns"
             problems.append(Problem(f"{draft.field}: column {name}", f"values of {kind}", want))
-    for name in draft.feed.dtypes:
-        if name not in columns:
-            known = ", ".join(columns)
-            field = f"{draft.field}.feed.dtypes.{name}"
-            problems.append(Problem(field, "no such column", f"one of: {known}"))
+    problems += _wrong_dtypes(draft, columns)
     if problems:
         raise SpecError(problems)
+
+
+def _wrong_dtypes(plan: DatasetPlan, columns: Columns) -> list[Problem]:
+    known = ", ".join(columns)
+    return [
+        Problem(f"{plan.field}.feed.dtypes.{name}", "no such column", f"one of: {known}")
+        for name in plan.feed.dtypes
+        if name not in columns
+    ]
 
 
 def _precision_notes(spec: TrainingRunSpec) -> Sequence[str]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.app.data.builders_plan import MemoryBlocks, make_pass, make_plan, shuffles, write_rows
 from trainshed.data.feed.batches import Feed
 from trainshed.data.order.description import Described, describe, keep_order
+from trainshed.data.order.epoch import EpochOrder
 from trainshed.data.order.plan import BLOCK_BYTES, DatasetPlan
 from trainshed.data.order.schedule import (
     Pass,
@@ -99,6 +100,7 @@ def test_what_streams_is_dealt_to_each_rank_as_it_would_read_it(
     plan, at = make(begun, tmp_path_factory, "ray-data")
     at = replace(at, first_step=begun.done)
     base = order_of(plan, at, plan.counts)
+    assert isinstance(base, EpochOrder)
     deal = delivery(plan, at, base, turn_rows)
     steps = deal.steps
     if deal.places is not None:

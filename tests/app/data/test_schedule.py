@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.app.builders_rows import write_rows
 from tests.app.data.builders_plan import make_pass, make_plan
+from trainshed.data.order.epoch import EpochOrder
 from trainshed.data.order.schedule import cuts_after, delivery, grouped, order_of, steps_for
 
 ROWS, RANKS = 50, 3
@@ -38,6 +39,7 @@ def test_a_whole_pass_gives_every_rank_all_rows_in_file_order(
     at = make_pass("whole", num_ranks=RANKS)
 
     base, steps = order_of(plan, at, plan.counts), steps_for(plan, at, ROWS)
+    assert isinstance(base, EpochOrder)
     assert sum(rows for _, rows in delivery(plan, at, base, 20).dealt) == ROWS
     for rank in range(RANKS):
         assert base.ids(steps.places(rank, 0, steps.count)).tolist() == list(range(ROWS))

@@ -121,14 +121,14 @@ class Feed:
         Raises:
             DataError: when there are too few rows for one step of training.
         """
-        rows = self.rows
-        steps = steps_for(self.plan, at, rows)
+        rows = self.plan.rows_per_epoch or self.rows
+        steps = steps_for(self.plan, at, self.rows)
         self._check_mixed()
         if at.kind == "train" and not steps.count:
             raise DataError(
-                f"{self.plan.field}: {rows} rows after the transforms are too few for one step of "
-                f"{at.batch_size} rows over {at.num_ranks} workers: use a smaller spec.batchSize, "
-                "or feed.lastBatch: keep"
+                f"{self.plan.field}: {rows} rows of an epoch after the transforms are too few for "
+                f"one step of {at.batch_size} rows over {at.num_ranks} workers: use a smaller "
+                "spec.batchSize, or feed.lastBatch: keep"
             )
         return steps
 
@@ -199,6 +199,7 @@ class Feed:
         steps = self.steps(at)
         if shuffle_mode(self.plan, at) == "global":
             rows, base = self._all_rows(), order_of(self.plan, at, *self.counts())
+            assert isinstance(base, EpochOrder)
             order = base.ids(steps.places(self._rank, at.first_step, steps.count))
         else:
             rows, order = self._own_rows(at, steps), self._own_order(at, steps)
@@ -269,7 +270,9 @@ class Feed:
         done = 0
         for columns in self._blocks.stream(at, pieces, start, partial(steps.within, self._rank)):
             rows = num_rows(columns)
-            yield columns, base.ids(places[done : done + rows])
+            here = places[done : done + rows]
+            # Of a mix rows are augmented where they are read: nobody asks here which they are.
+            yield columns, base.ids(here) if isinstance(base, EpochOrder) else here
             done += rows
 
 

@@ -17,7 +17,7 @@ from trainshed.data.feed.tables import recut, woven
 from trainshed.data.order.epoch import EpochOrder
 from trainshed.data.order.mix import MixedOrder, gathered
 from trainshed.data.order.permutation import Indices, Piece, first_rows
-from trainshed.data.order.schedule import cuts_after, grouped, segments_of
+from trainshed.data.order.schedule import cuts_after, grouped, part_of, segments_of
 from trainshed.data.read.apply import transform
 from trainshed.data.read.columns import Columns, cut_rows, join, num_rows, take_rows
 from trainshed.data.read.errors import DataError
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from trainshed.data.order.files import Fragment
     from trainshed.data.order.function import Function
-    from trainshed.data.order.mix import Pattern, Segment
+    from trainshed.data.order.mix import Segment
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.order.schedule import Delivery, Pass
     from trainshed.data.order.steps import Steps
@@ -117,19 +117,26 @@ def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
     """
     steps, tasks = deal.steps, []
     places = [steps.start(turn.first) for turn in deal.turns] + [steps.rows]
-    pattern, cuts = None, places
-    if isinstance(base, MixedOrder):
-        pattern = base.pattern
-    elif steps.has_one_reader:  # turns matter to nobody: then no two tasks read a fragment
-        places = cuts = [places[0], *base.ends(places[0], steps.rows).tolist()]
-    else:  # the next task reads on in a fragment near its start, where it has little to pass over
-        cuts = cuts_after(places, base.ends(places[0], steps.rows))
+    cuts = places
+    woven_by = base if isinstance(base, MixedOrder) and base.is_woven else None
+    if woven_by is None and any(origin.blocks is None for origin in origins):
+        segments = segments_of(base, at, places[0], steps.rows)
+        rows = [piece.rows for segment in segments for piece in segment.pieces]
+        ends = places[0] + np.cumsum(rows, dtype=np.int64)
+        if steps.has_one_reader:  # turns matter to nobody: then no two tasks read a fragment
+            places = cuts = [places[0], *ends.tolist()]
+        else:
+            cuts = cuts_after(places, ends)
     for some in grouped(places, cuts, task_rows(plan, steps.rows - places[0], cpus)):
-        tables = [
-            origins[segment.source].tables(at, segment)
+        reads = [
+            origins[segment.source].tables(part_of(plan, origins[segment.source].plan, at), segment)
             for segment in segments_of(base, at, some[0], some[-1])
         ]
-        make = functools.partial(_dealt_blocks, plan.field, tables, pattern, steps, some)
+        make = functools.partial(_dealt_blocks, reads, steps, some)
+        if woven_by is not None:
+            begin, end = (woven_by.begin + place for place in (some[0], some[-1]))
+            order = functools.partial(gathered, woven_by.pattern, begin, end)
+            make = functools.partial(_woven_blocks, plan.field, reads, order, steps, some)
         tasks.append(Task(make, some[-1] - some[0]))
     widest = min(plan.block_rows, max((count for _, count in deal.dealt), default=1))
     return block_by_block(_dataset(plan, tasks), widest * plan.row_bytes, cpus)
@@ -226,25 +233,43 @@ def _whole_block(how: Reading, fragment: Fragment) -> Iterator[Block]:
 
 
 def _dealt_blocks(
-    field: str,
-    reads: Sequence[Callable[[], Iterator[Table]]],
-    pattern: Pattern | None,
-    steps: Steps,
-    places: Sequence[int],
+    reads: Sequence[Callable[[], Iterator[Table]]], steps: Steps, places: Sequence[int]
 ) -> Iterator[Block]:
     """Yield a block for each rank of each turn, which begin and end at places of the order.
 
-    No more than one turn is held; of datasets that are mixed all that the task reads.
+    No more than one turn is held.
     """
-    tables: Iterator[Table] = itertools.chain.from_iterable(read() for read in reads)
+    tables = itertools.chain.from_iterable(read() for read in reads)
     sizes = np.diff(np.asarray(places))
-    if pattern is not None:
-        tables = woven(tables, gathered(pattern, places[0], places[-1]), sizes, field)
     # The rows of one step come rank by rank already, however large it is.
-    elif steps.has_one_reader or sizes.max() <= steps.size:
+    if steps.has_one_reader or sizes.max() <= steps.size:
         yield from (to_block(columns) for columns, _ in tables)
-        return
-    turns = recut(tables, sizes)
+    else:
+        yield from _by_rank(recut(tables, sizes), steps, places)
+
+
+def _woven_blocks(
+    field: str,
+    reads: Sequence[Callable[[], Iterator[Table]]],
+    order: Callable[[], Indices],
+    steps: Steps,
+    places: Sequence[int],
+) -> Iterator[Block]:
+    """Yield the same where rows of several datasets lie between each other; all of them are held.
+
+    Args:
+        field: of the dataset that mixes them.
+        reads: of one dataset after the other.
+        order: called in the task: which of these rows comes when.
+        steps: of the pass.
+        places: of the turns.
+    """
+    tables = itertools.chain.from_iterable(read() for read in reads)
+    turns = woven(tables, order(), np.diff(np.asarray(places)), field)
+    yield from _by_rank(turns, steps, places)
+
+
+def _by_rank(turns: Iterator[Table], steps: Steps, places: Sequence[int]) -> Iterator[Block]:
     for (begin, end), (columns, _) in zip(pairwise(places), turns, strict=True):
         for rank in steps.owners(begin // steps.size):
             rows = take_rows(columns, steps.within(rank, begin, end))

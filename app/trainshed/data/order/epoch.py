@@ -54,12 +54,6 @@ class EpochOrder:
             number += 1
         return found
 
-    def ends(self, start: int, stop: int) -> Indices:
-        """Return where the fragments with the rows at places [start, stop) end, shape (pieces,)."""
-        first, last = np.searchsorted(self._ends, [start, stop], side="right")
-        found: Indices = np.append(self._ends[first:last], stop)
-        return found
-
     @cached_property
     def _ends(self) -> Indices:
         """Return where each fragment of the order ends."""

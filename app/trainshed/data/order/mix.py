@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 # Rows after which a pattern begins anew: a share is exact to 1 / PERIOD.
 PERIOD = 1 << 16
+# Within so many rows datasets change places by chance: else a rank with few slots of each step
+# might meet the same ones in all of them.
+RUN = 64
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Pattern(Protocol):
 
 @dataclass(frozen=True)
 class Woven:
-    """Datasets in turn, each as often as its weight says and as evenly as can be.
+    """Datasets in turn, each as often as its weight says, and evenly.
 
     weights: of each; only what share of their sum they are matters.
     """
@@ -92,37 +95,33 @@ def gathered(pattern: Pattern, start: int, stop: int) -> Indices:
 class MixedOrder:
     """The order of an epoch that has rows of several datasets, or not just all of one.
 
+    Places of the pattern count on over epochs: a dataset of small weight has its turn, however
+    short epochs are, and goes on where it stood.
+
     Args:
         pattern: whose row is where.
         bases: for each dataset its order in any epoch of its own.
         sizes: rows of each of them.
         rows: of the epoch.
-        epoch: 0-based; a dataset goes on where it stood at the end of the epoch before.
+        begin: the place of its first row.
     """
 
     pattern: Pattern
     bases: Sequence[Callable[[int], EpochOrder]]
     sizes: tuple[int, ...]
     rows: int
-    epoch: int
+    begin: int
 
-    def ids(self, places: Indices) -> Indices:
-        """Return the rows at places, by their position in all datasets one after the other."""
-        sources, found = self.pattern.sources(places), np.empty_like(places)
-        for source, size in enumerate(self.sizes):
-            here = np.flatnonzero(sources == source)
-            at = self._begin(source) + self.pattern.before(source, places[here])
-            for epoch in np.unique(at // size).tolist():
-                some = at // size == epoch
-                ids = self.bases[source](epoch).ids(at[some] % size)
-                found[here[some]] = ids + sum(self.sizes[:source])
-        return found
+    @property
+    def is_woven(self) -> bool:
+        """Say whether rows of several datasets lie between each other."""
+        return len(self.sizes) > 1 and isinstance(self.pattern, Woven)
 
     def segments(self, start: int, stop: int) -> Iterator[Segment]:
         """Yield the rows at places [start, stop), dataset by dataset."""
-        bounds = np.asarray([start, stop], dtype=np.int64)
+        bounds = self.begin + np.asarray([start, stop], dtype=np.int64)
         for source, size in enumerate(self.sizes):
-            first, last = self._begin(source) + self.pattern.before(source, bounds)
+            first, last = self.pattern.before(source, bounds)
             while first < last:
                 epoch, place = divmod(int(first), size)
                 rows = min(int(last - first), size - place)
@@ -130,12 +129,9 @@ class MixedOrder:
                 yield Segment(source, epoch, pieces)
                 first += rows
 
-    def _begin(self, source: int) -> int:
-        """Return how many rows of a dataset all epochs before took."""
-        if not self.epoch:
-            return 0
-        whole = np.asarray([self.rows], dtype=np.int64)
-        return self.epoch * int(self.pattern.before(source, whole)[0])
+    def gathered(self, start: int, stop: int) -> Indices:
+        """Return where the rows at places [start, stop) are among those of their segments."""
+        return gathered(self.pattern, self.begin + start, self.begin + stop)
 
 
 # Not kept by who has the weights: that is told to every task that reads.
@@ -146,7 +142,9 @@ def _period(weights: tuple[float, ...]) -> Indices:
     # Each row of a dataset stands where an even spread over the period has it.
     spread = [(np.arange(count) + 0.5) / count for count in counts]
     numbers = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
-    return numbers[np.argsort(np.concatenate(spread), kind="stable")]
+    evenly = numbers[np.argsort(np.concatenate(spread), kind="stable")]
+    mixed: Indices = np.random.default_rng(0).permuted(evenly.reshape(-1, RUN), axis=1)
+    return mixed.reshape(-1)
 
 
 @cache

@@ -19,7 +19,7 @@ from trainshed_api.data import LOCAL_BUFFER
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from trainshed.data.order.files import Source
     from trainshed.data.order.permutation import Indices
@@ -168,9 +168,12 @@ class DatasetPlan:
         return self.loader == "torch" or in_memory
 
 
-def main_dataset(names: Collection[str]) -> str | None:
-    """Return the dataset whose batches are the steps: `train`, else the first."""
-    return "train" if "train" in names else next(iter(names), None)
+def main_dataset(plans: Mapping[str, DatasetPlan]) -> str | None:
+    """Return the dataset whose batches are the steps: `train`, else the first that none mixes."""
+    mixed = {part.name for plan in plans.values() for part in plan.parts}
+    return (
+        "train" if "train" in plans else next((name for name in plans if name not in mixed), None)
+    )
 
 
 def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from five sides
@@ -244,7 +247,8 @@ def plan_mix(
         SpecError: when one of them has no rows.
     """
     assert spec.read.mix
-    parts = tuple(plans[part] for part in spec.read.mix)
+    weights = dict(sorted(spec.read.mix.items()))  # the same in whatever order they are written
+    parts = tuple(plans[part] for part in weights)
     problems = [
         Problem(f"spec.data.datasets.{name}.read.mix.{part.name}", "no rows", "a dataset with rows")
         for part in parts
@@ -266,21 +270,21 @@ def plan_mix(
         split=spec.split,
         feed=spec.feed,
         num_bytes=None,
-        size=_mixed_size(parts, spec),
+        size=_mixed_size(parts, tuple(weights.values()), spec.rows_per_epoch),
         parts=parts,
-        weights=tuple(spec.read.mix.values()),
+        weights=tuple(weights.values()),
         rows_per_epoch=spec.rows_per_epoch,
     )
 
 
-def _mixed_size(parts: Sequence[DatasetPlan], spec: DatasetSpec) -> Size | None:
+def _mixed_size(
+    parts: Sequence[DatasetPlan], weights: Sequence[float], rows_per_epoch: int | None
+) -> Size | None:
     """Return the size of an epoch's rows; None where only running a function tells."""
     known = [(part.size, part.rows) for part in parts if part.size and part.rows]
     if len(known) < len(parts):
         return None
-    assert spec.read.mix
-    weights = spec.read.mix.values()
-    rows = spec.rows_per_epoch or sum(there for _, there in known)
+    rows = rows_per_epoch or sum(there for _, there in known)
     shares = [
         size.part(rows * weight / sum(weights) / there)
         for (size, there), weight in zip(known, weights, strict=True)

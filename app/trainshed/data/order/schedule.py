@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -135,16 +136,25 @@ def order_of(plan: DatasetPlan, at: Pass, *counts: Indices) -> EpochOrder | Mixe
     """
     if not is_mixed(plan, at):
         return _own_order(plan, at, at.epoch, counts[0])
-    parts = plan.parts or (plan,)
     bases = [
-        cache(partial(_own_order, part, at, counts=each))
-        for part, each in zip(parts, counts, strict=True)
+        cache(partial(_own_order, part, part_of(plan, part, at), counts=each))
+        for part, each in zip(plan.parts or (plan,), counts, strict=True)
     ]
     sizes = tuple(int(each.sum()) for each in counts)
     if at.in_file_order:
-        return MixedOrder(Chained(sizes), bases, sizes, sum(sizes), epoch=0)
+        return MixedOrder(Chained(sizes), bases, sizes, sum(sizes), begin=0)
     rows = plan.rows_per_epoch or sum(sizes)
-    return MixedOrder(Woven(plan.weights or (1.0,)), bases, sizes, rows, at.epoch)
+    # What no step takes is left for the next epoch; of how many ranks there are it knows nothing.
+    taken = rows if plan.feed.last_batch == "keep" else rows - rows % at.batch_size
+    pattern = Woven(plan.weights or (1.0,))
+    return MixedOrder(pattern, bases, sizes, rows, at.epoch * taken)
+
+
+def part_of(plan: DatasetPlan, part: DatasetPlan, at: Pass) -> Pass:
+    """Return a pass with the seed of a dataset that is mixed: each draws numbers of its own."""
+    if part is plan:
+        return at
+    return replace(at, seed=(at.seed << 32) + zlib.crc32(part.name.encode()))
 
 
 def is_mixed(plan: DatasetPlan, at: Pass) -> bool:
@@ -224,6 +234,8 @@ def turns_of(steps: Steps, first: int, span: int) -> list[Turn]:
 
 def cuts_after(places: Sequence[int], ends: Indices) -> list[int]:
     """Return the first place and, for each end of a fragment, the next place that is not before it.
+
+    A task that begins there has little to pass over in its first fragment.
 
     Args:
         places: along the epoch's order, where turns begin, and the end of the last one.

@@ -29,6 +29,15 @@ def is_text(array: Array) -> bool:
     return all(value is None or isinstance(value, str) for value in array.tolist())
 
 
+def say_columns(columns: Mapping[str, Array]) -> str:
+    """Return the columns by name, each with the type and shape of a row: x float32[28, 28], ..."""
+    said = []
+    for name, array in sorted(columns.items()):
+        kind = "text" if array.dtype.kind in "US" else str(array.dtype)
+        said.append(f"{name} {kind}{list(array.shape[1:]) if array.ndim > 1 else ''}")
+    return ", ".join(said)
+
+
 def nbytes(columns: Mapping[str, Array]) -> int:
     """Return the bytes of a table, those of strings and binaries included."""
     total = 0

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.order.mix import MixedOrder, gathered
-from trainshed.data.order.schedule import first_read, order_of, steps_for, turns_of
+from trainshed.data.order.mix import MixedOrder
+from trainshed.data.order.schedule import first_read, order_of, part_of, steps_for, turns_of
 from trainshed.data.read.source import Choice, Part, Reading, parts, reading
 
 if TYPE_CHECKING:
@@ -55,16 +55,16 @@ def stretches(
     span = max(1, int(HELD_BYTES / plan.row_bytes) // steps.size)
     for turn in turns_of(steps, first_read(plan, at, steps), span):
         start, stop = steps.start(turn.first), steps.start(turn.stop)
-        order = gathered(base.pattern, start, stop)[choice(start, stop)]
+        order = base.gathered(start, stop)[choice(start, stop)]
         if not len(order):
             continue
         wanted = np.sort(order)
         reads, place = [], 0
         for segment in base.segments(start, stop):
-            how = reading(
-                sources[segment.source], at.seed, None if at.in_file_order else segment.epoch
-            )
-            reads.append((how, parts(sources[segment.source], segment.pieces, place)))
+            source = sources[segment.source]
+            epoch = None if at.in_file_order else segment.epoch
+            how = reading(source, part_of(plan, source, at).seed, epoch)
+            reads.append((how, parts(source, segment.pieces, place)))
             place += sum(piece.rows for piece in segment.pieces)
         yield Stretch(reads, partial(_among, wanted), np.searchsorted(wanted, order))
 
