@@ -179,6 +179,14 @@ class DataSpec(SpecModel):
         "worker does, with torch's DataLoader.",
         json_schema_extra=annotate("app", "never"),
     )
+    loader_processes: Integer = Field(
+        default=0,
+        ge=0,
+        le=MOST_COUNT,
+        description="With loader torch: processes of each worker that read, transform and augment; "
+        "0: the worker itself does.",
+        json_schema_extra=annotate("app", "suspended"),
+    )
     placement: str = Field(
         default="cpu",
         pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
@@ -224,6 +232,9 @@ class DataSpec(SpecModel):
         for name, dataset in self.datasets.items():
             for part in dataset.read.mix or ():
                 problems += _check_mixed(self.datasets, f"datasets.{name}.read.mix.{part}", part)
+        if self.loader_processes and self.loader != "torch":
+            want = f"0 with loader {self.loader}, whose CPUs are data.cpus; or loader torch"
+            problems.append(Problem("loaderProcesses", str(self.loader_processes), want))
         if problems:
             raise RuleError(problems)
         return self

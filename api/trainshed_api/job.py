@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import ENV_SPEC, MAX_SPEC_BYTES, SECONDS_AFTER_GRACE
+from trainshed_api.schema import SpecModel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 # The image that reads it may be of an earlier release, which refuses a field that it does not know:
 # what came after the first one is left out while it says nothing else than was done before.
-_LATER_FIELDS = ("accumulate", "sync_batch_norm")
+_LATER_FIELDS = ("accumulate", "sync_batch_norm", "data.loader_processes")
 
 
 def render_runtime_env(run: TrainingRun, also: Mapping[str, str]) -> dict[str, JsonValue]:
@@ -49,14 +50,23 @@ def encode_run(run: TrainingRun) -> str:
     Raises SpecError when it is too long for an environment variable.
     """
     document = run.to_dict()
-    spec = document["spec"]
-    assert isinstance(spec, dict)
-    for name in _LATER_FIELDS:
-        if getattr(run.spec, name) == type(run.spec).model_fields[name].default:
-            del spec[type(run.spec).model_fields[name].alias or name]
+    for path in _LATER_FIELDS:
+        _leave_out_default(run.spec, document["spec"], path)
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
     size = len(text.encode())
     if size > MAX_SPEC_BYTES:
         want = f"at most {MAX_SPEC_BYTES // 1024} KiB with all defaults; put large values in a file"
         raise SpecError([Problem("spec", f"{size / 1024:.1f} KiB", want)])
     return text
+
+
+def _leave_out_default(model: SpecModel, written: JsonValue, path: str) -> None:
+    """Take a field out of what is written of a model where it has its default."""
+    name, _, below = path.partition(".")
+    field = type(model).model_fields[name]
+    assert isinstance(written, dict)
+    key, value = field.alias or name, getattr(model, name)
+    if isinstance(value, SpecModel) and key in written:
+        _leave_out_default(value, written[key], below)
+    elif value == field.default:
+        written.pop(key, None)

@@ -126,6 +126,12 @@ RULES: tuple[Rule, ...] = (
         "datasets",
     ),
     Rule(
+        "spec.data",
+        "self.loader == 'torch' || self.loaderProcesses == 0",
+        "want 0 with loader ray-data, whose CPUs are data.cpus; or loader torch",
+        "loaderProcesses",
+    ),
+    Rule(
         DATASET,
         "self.cache != 'workers' || !(self.shuffle.mode in ['files', 'blocks', 'global'])",
         "want objects, none or auto with this shuffle mode: the rows of a worker change each epoch",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.builders import make_run
+from tests.builders import make_data, make_run
 from trainshed_api.errors import SpecError
 from trainshed_api.job import encode_run, render_runtime_env
 from trainshed_api.loading import load_text
@@ -47,6 +47,8 @@ def test_a_run_that_does_not_fit_is_refused_with_its_size() -> None:
     told = run.to_dict()
     assert isinstance(told["spec"], dict)
     del told["spec"]["accumulate"], told["spec"]["syncBatchNorm"]
+    assert isinstance(told["spec"]["data"], dict)
+    del told["spec"]["data"]["loaderProcesses"]
     size = len(json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()) / 1024
 
     with pytest.raises(SpecError) as caught:
@@ -60,3 +62,10 @@ def test_what_a_release_added_is_not_told_to_an_older_image_while_it_says_nothin
     assert not {"accumulate", "syncBatchNorm"} & set(json.loads(encode_run(make_run()))["spec"])
     told = json.loads(encode_run(make_run(accumulate=2, syncBatchNorm=True)))["spec"]
     assert (told["accumulate"], told["syncBatchNorm"]) == (2, True)
+
+    plain, by_two = (
+        json.loads(encode_run(make_run(data=make_data(loader="torch", loaderProcesses=number))))
+        for number in (0, 2)
+    )
+    assert "loaderProcesses" not in plain["spec"]["data"]
+    assert by_two["spec"]["data"]["loaderProcesses"] == 2

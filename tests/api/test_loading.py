@@ -302,6 +302,11 @@ MISTAKES: dict[str, Mistake] = {
         'spec.data.datasets.train.cache: got "objects", want workers, none or auto with loader '
         "torch: it does not use Ray's object store",
     ),
+    "processes that load without torch": Mistake(
+        {"data": make_data(loaderProcesses=2)},
+        "spec.data.loaderProcesses: got 2, want 0 with loader ray-data, whose CPUs are data.cpus; "
+        "or loader torch",
+    ),
     "a dataset's name with a dot": Mistake(
         {"data": {"datasets": {"a.b": make_dataset()}}},
         "spec.data.datasets.a.b: a dataset's name is a letter, then letters, digits, - or _",

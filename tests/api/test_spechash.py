@@ -64,6 +64,11 @@ def test_same_training_has_the_same_hash(case: str) -> None:
     assert base(**SAME[case]) == base()
 
 
+def test_processes_that_load_make_no_other_training() -> None:
+    plain, more = (make_data(loader="torch", loaderProcesses=number) for number in (0, 4))
+    assert base(data=plain) == base(data=more)
+
+
 @pytest.mark.parametrize("case", OTHER)
 def test_other_training_has_another_hash(case: str) -> None:
     assert base(**OTHER[case]) != base()

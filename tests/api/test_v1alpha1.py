@@ -70,6 +70,7 @@ def test_defaults_make_a_whole_run() -> None:
         "env": {},
         "data": {
             "loader": "ray-data",
+            "loaderProcesses": 0,
             "placement": "cpu",
             "cpus": 2,
             "datasets": {

@@ -125,6 +125,10 @@ REFUSED: dict[str, tuple[Document, str]] = {
         {"data": make_data(make_dataset(cache="objects"), loader="torch")},
         "spec.data.datasets: Invalid value: cache: want workers, none or auto with loader torch",
     ),
+    "processes with Ray Data": (
+        {"data": make_data(loaderProcesses=2)},
+        "spec.data.loaderProcesses: Invalid value: want 0 with loader ray-data, whose CPUs are",
+    ),
     "kept by workers, shuffled over all": (
         dataset(cache="workers", shuffle={"mode": "global"}),
         "spec.data.datasets[train].cache: Invalid value: want objects, none or auto",
