@@ -1,9 +1,9 @@
-"""Reading parts of a dataset: the same function in a Ray Data task and in a torch DataLoader."""
+"""Reading parts of a dataset: the same function in a Ray Data task and for torch's DataLoader."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,31 +93,69 @@ def read_whole(how: Reading, fragment: Fragment) -> Columns:
     return join([transform(chunk, how.transforms) for chunk in chunks])
 
 
+def cut_parts(wanted: Iterable[Part], rows: int) -> list[Part]:
+    """Return the same rows in parts of at most so many, cut at their multiples in a fragment."""
+    return [
+        replace(part, start=start, stop=stop, place=part.place + start - part.start)
+        for part in wanted
+        for begin in range(part.start - part.start % rows, part.stop, rows)
+        for start, stop in [(max(begin, part.start), min(begin + rows, part.stop))]
+    ]
+
+
+class FragmentReader:
+    """Reads fragments in chunks; what follows in the same fragment is read on from there."""
+
+    def __init__(self) -> None:
+        self._open: tuple[object, ...] = ()
+        self._chunks: Iterator[Columns] = iter(())
+        self._begin = 0
+
+    def chunks(self, how: Reading, part: Part) -> Iterator[tuple[int, Columns]]:
+        """Yield the chunks that hold a part, each with its first row's place in the fragment."""
+        wanted = (part.fragment, how.columns, how.chunk_rows)
+        if self._open != wanted or part.start < self._begin:
+            self._open, self._begin = wanted, 0
+            self._chunks = read_fragment(part.fragment, how.columns, how.chunk_rows)
+        for chunk in self._chunks:
+            begin = self._begin
+            self._begin += num_rows(chunk)
+            if self._begin > part.start:
+                yield begin, chunk
+            if self._begin >= part.stop:
+                break
+        if self._begin >= part.fragment.rows:  # or its file would stay open
+            self._open, self._chunks = (), iter(())
+
+
 def read_parts(
-    how: Reading, wanted: Iterable[Part], choice: Choice = everything
+    how: Reading,
+    wanted: Iterable[Part],
+    choice: Choice = everything,
+    reader: FragmentReader | None = None,
 ) -> Iterator[Table]:
     """Yield (columns, positions in the dataset) of the parts' chosen rows after transforms.
 
-    A part is of another fragment than the one before it.
+    Args:
+        how: they are read.
+        wanted: the parts.
+        choice: of their rows.
+        reader: one that may have read what comes before them.
 
     Raises:
         DataError: when a transform changes the number of rows.
     """
+    reader = reader or FragmentReader()
     for part in wanted:
-        begin = 0
-        for chunk in read_fragment(part.fragment, how.columns, how.chunk_rows):
+        for begin, chunk in reader.chunks(how, part):
             start, end = max(begin, part.start), min(begin + num_rows(chunk), part.stop)
-            if start < end:
-                moved = part.place - part.start
-                chosen = choice(start + moved, end + moved)
-                ids = np.arange(start + part.first, end + part.first, dtype=np.int64)[chosen]
-                if len(ids):
-                    rows = take_rows(cut_rows(chunk, start - begin, end - begin), chosen)
-                    columns = _transformed(how, rows, part.fragment)
-                    yield augmented(how, columns, ids), ids
-            begin += num_rows(chunk)
-            if begin >= part.stop:
-                break
+            moved = part.place - part.start
+            chosen = choice(start + moved, end + moved)
+            ids = np.arange(start + part.first, end + part.first, dtype=np.int64)[chosen]
+            if len(ids):
+                rows = take_rows(cut_rows(chunk, start - begin, end - begin), chosen)
+                columns = _transformed(how, rows, part.fragment)
+                yield augmented(how, columns, ids), ids
 
 
 def augmented(how: Reading, columns: Columns, ids: Indices) -> Columns:

@@ -1,0 +1,66 @@
+"""Parts of a dataset: cut anywhere and read one after the other, they give the same rows."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.app.data.builders_plan import make_plan, write_rows
+from trainshed.data.order.permutation import Piece
+from trainshed.data.read.source import (
+    FragmentReader,
+    Part,
+    Reading,
+    cut_parts,
+    parts,
+    read_parts,
+    reading,
+)
+
+SIZES = (16, 39, 26)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Reading, list[Part]]:
+    folder = write_rows(tmp_path_factory.mktemp("rows"), ([5, 11], [1, 30, 8], [26]))
+    plan = make_plan(folder, loader="torch", row_bytes=2**21)
+    pieces = [Piece(number, 0, rows) for number, rows in enumerate(SIZES)]
+    return reading(plan), parts(plan, pieces)
+
+
+def rows_of(how: Reading, wanted: list[Part], reader: FragmentReader) -> list[int]:
+    """Return the rows of parts that are asked for one by one, as a process is."""
+    tables = [table for part in wanted for table in read_parts(how, [part], reader=reader)]
+    return [int(row) for _, ids in tables for row in ids]
+
+
+@given(rows=st.integers(1, 50), start=st.integers(0, 15), stop=st.integers(1, 26))
+def test_parts_that_are_cut_hold_the_same_rows_at_the_same_places(
+    whole: tuple[Reading, list[Part]], rows: int, start: int, stop: int
+) -> None:
+    how, (first, middle, last) = whole
+    wanted = [
+        Part(first.fragment, first.first, start, 16, 100),
+        Part(middle.fragment, middle.first, 0, 39, 116 - start),
+        Part(last.fragment, last.first, 0, stop, 155 - start),
+    ]
+    cut = cut_parts(wanted, rows)
+
+    assert rows_of(how, cut, FragmentReader()) == list(range(start, 55 + stop))
+    assert all(part.stop - part.start <= rows for part in cut)
+    ends = [part.place + part.stop - part.start for part in cut]
+    assert [100, *ends[:-1]] == [part.place for part in cut]
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_reader_may_be_asked_for_parts_in_any_order(
+    whole: tuple[Reading, list[Part]], seed: int
+) -> None:
+    how, wanted = whole
+    cut = cut_parts(wanted, 7)
+    order = np.random.default_rng(seed).integers(0, len(cut), 12)
+    asked = [cut[number] for number in order]
+
+    assert rows_of(how, asked, FragmentReader()) == [
+        part.first + row for part in asked for row in range(part.start, part.stop)
+    ]
