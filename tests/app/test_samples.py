@@ -35,6 +35,11 @@ def train_sample(home: Path, name: str, *settings: str) -> Left:
     return left
 
 
+def losses_of(left: Left) -> list[float]:
+    """Return the losses of the evaluations."""
+    return [e.metrics["valid.loss"] or 0 for e in left.events if isinstance(e, Evaluated)]
+
+
 def test_the_plain_data_loader_learns_to_read_digits(tmp_path: Path) -> None:
     write_digits(tmp_path)
     left = train_sample(tmp_path, "digits-dataloader")
@@ -42,12 +47,28 @@ def test_the_plain_data_loader_learns_to_read_digits(tmp_path: Path) -> None:
     assert (left.finished.metrics["valid.accuracy"] or 0) >= 0.95
 
 
+def test_with_processes_that_read_the_plain_data_loader_learns_the_same(tmp_path: Path) -> None:
+    write_digits(tmp_path / "own")
+    write_digits(tmp_path / "processes")
+    own = train_sample(tmp_path / "own", "digits-dataloader", "spec.epochs=1")
+    theirs = train_sample(
+        tmp_path / "processes",
+        "digits-dataloader",
+        "spec.epochs=1",
+        "spec.data.loaderProcesses=2",
+        "spec.data.datasets.train.cache=none",
+    )
+
+    assert losses_of(theirs) == losses_of(own) != []
+
+
 @pytest.mark.ray
 @pytest.mark.timeout(900)
 def test_the_plain_data_loader_reaches_the_same_on_two_workers(head: Head) -> None:
-    """Joins a Ray: each worker reads its share, and the gradients go through their group."""
+    """Joins a Ray: each worker's processes read its share; gradients go through their group."""
     sample = str(SAMPLES / "digits-dataloader.yaml")
-    output = trainshed("run", sample, environment=head.inside)
+    by_processes = ("--set", "spec.data.loaderProcesses=2")
+    output = trainshed("run", sample, *by_processes, environment=head.inside)
 
     assert output.code == EXIT_SUCCEEDED, output.stderr
     assert (output.finished.metrics["valid.accuracy"] or 0) >= 0.95
@@ -58,6 +79,6 @@ def test_the_vit_trains_on_encoded_pictures_with_augmentation(tmp_path: Path) ->
         write_pictures(tmp_path / "cifar10" / part, rows=rows, files=3, seed=rows)
     left = train_sample(tmp_path, "vit-cifar", "spec.epochs=2", "spec.batchSize=50")
 
-    losses = [e.metrics["valid.loss"] or 0 for e in left.events if isinstance(e, Evaluated)]
+    losses = losses_of(left)
     assert len(losses) == 2
     assert losses[1] < losses[0]

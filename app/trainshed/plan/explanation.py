@@ -56,7 +56,8 @@ def explain_lines(
 def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str]:
     if plan.source:
         files = f"{len(plan.source.files)} files, {len(plan.source.fragments)} fragments"
-        yield f"read      {plan.source.rows} rows from {files}"
+        by = f", by {plan.processes} processes of each worker" if plan.processes else ""
+        yield f"read      {plan.source.rows} rows from {files}{by}"
     elif plan.use:
         yield f"read      {plan.use.use}"
     for part, weight in zip(plan.parts, plan.weights, strict=True):
@@ -76,14 +77,19 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str
     if plan.rows_per_epoch:
         yield f"epoch     {plan.rows_per_epoch} rows, going on where the last one stopped"
     for function in plan.augments:
-        where = "in the worker" if plan.augments_in_worker else "on the data's CPUs"
-        yield f"augment   {function.use} {where}"
+        yield f"augment   {function.use} {_where_augmented(plan)}"
     if plan.epoch_rows is not None:
         last, split = plan.feed.last_batch, plan.split
         steps = training_steps(plan.epoch_rows, batch_size, num_workers, last, split).count
         yield f"batch     {steps} steps of {batch_size} rows over {num_workers} workers"
     dtypes = dict(plan.feed.dtypes) or "as they are"
     yield f"feed      {plan.feed.prefetch_batches} batches ahead, dtypes {dtypes}"
+
+
+def _where_augmented(plan: DatasetPlan) -> str:
+    if plan.augments_in_worker:
+        return "in the worker"
+    return "in its processes" if plan.processes else "on the data's CPUs"
 
 
 def _memory(plan: DatasetPlan, num_workers: int, batch_size: int) -> Iterator[str]:

@@ -225,13 +225,23 @@ def _plan(  # noqa: PLR0913 - a dataset, and what it is for
     loader = spec.data.loader
     # A first plan only to have the functions in one shape for the sample.
     guess = Measured(1.0, keeps_rows=True) if source else None
-    draft = plan_dataset(name, dataset, loader, source, guess, room, spec.workers.count)
+    count, processes = spec.workers.count, spec.data.loader_processes
+    draft = plan_dataset(name, dataset, loader, source, guess, room, count, processes=processes)
     takes_text = FRAMEWORKS[spec.framework].takes_text
     measured, sample = None, None
     if source:
         measured, sample = _measure(draft, source, spec.seed, takes_text)
-    count = spec.workers.count
-    plan = plan_dataset(name, dataset, loader, source, measured, room, count, is_mixed=is_mixed)
+    plan = plan_dataset(
+        name,
+        dataset,
+        loader,
+        source,
+        measured,
+        room,
+        count,
+        processes=processes,
+        is_mixed=is_mixed,
+    )
     return plan, sample
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.blocks import FedBlocks, OwnBlocks
+from trainshed.data.feed.processes import Processes
 from trainshed.data.order.description import describe
 from trainshed.data.order.schedule import Kind, Pass, steps_for
 from trainshed.data.order.windows import same_place
@@ -56,6 +57,8 @@ class Feeds:
         self.group = group
         self._cuts_blocks = cuts_blocks
         self._made: dict[str, Feed] = {}
+        processes = max((plan.processes for plan in job.plans.values()), default=0)
+        self._processes = Processes(processes) if processes else None
 
     def feed(self, name: str) -> Feed:
         """Return the feed of a dataset.
@@ -69,7 +72,8 @@ class Feeds:
         if name not in self._made:
             plan = self._job.plans[name]
             own = plan.loader == "torch"
-            self._made[name] = Feed(plan, OwnBlocks(plan) if own else self._fed(plan), self.rank)
+            blocks = OwnBlocks(plan, self._processes) if own else self._fed(plan)
+            self._made[name] = Feed(plan, blocks, self.rank)
         return self._made[name]
 
     def describe(self) -> dict[str, Described]:

@@ -70,6 +70,7 @@ def make_plan(
     row_bytes: float = 20.0,
     keeps_rows: bool = True,
     num_workers: int = 2,
+    processes: int = 0,
     **fields: JsonValue,
 ) -> DatasetPlan:
     """Return the plan of the dataset `train`; `fields` are those of the spec."""
@@ -79,7 +80,9 @@ def make_plan(
         open_source(folder, spec.read.columns, "spec.data.datasets.train.read") if folder else None
     )
     measured = Measured(row_bytes, keeps_rows) if source else None
-    return plan_dataset("train", spec, loader, source, measured, ROOM, num_workers)
+    return plan_dataset(
+        "train", spec, loader, source, measured, ROOM, num_workers, processes=processes
+    )
 
 
 def make_mix(

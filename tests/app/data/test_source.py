@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.app.data.builders_plan import make_plan, write_rows
@@ -34,6 +34,7 @@ def rows_of(how: Reading, wanted: list[Part], reader: FragmentReader) -> list[in
     return [int(row) for _, ids in tables for row in ids]
 
 
+@settings(max_examples=20)
 @given(rows=st.integers(1, 50), start=st.integers(0, 15), stop=st.integers(1, 26))
 def test_parts_that_are_cut_hold_the_same_rows_at_the_same_places(
     whole: tuple[Reading, list[Part]], rows: int, start: int, stop: int
@@ -52,6 +53,7 @@ def test_parts_that_are_cut_hold_the_same_rows_at_the_same_places(
     assert [100, *ends[:-1]] == [part.place for part in cut]
 
 
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_reader_may_be_asked_for_parts_in_any_order(
     whole: tuple[Reading, list[Part]], seed: int

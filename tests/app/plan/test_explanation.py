@@ -72,3 +72,20 @@ def test_a_buffer_that_means_none_beside_files_is_said(home: Path) -> None:
     (said,) = notes(mode="files", bufferSize=10_000)
     assert "bufferSize: 10000 beside mode files means no buffer, as the default does" in said
     assert notes(mode="files") == notes(mode="local", bufferSize=10_000) == []
+
+
+def test_who_reads_and_who_augments_is_said(home: Path) -> None:
+    def lines(processes: int, cache: str) -> str:
+        augment: JsonValue = [{"use": "tests.app.data.loader_functions:doubled"}]
+        read: JsonValue = {"format": "parquet", "path": "rows"}
+        dataset = {"read": read, "augment": augment, "cache": cache}
+        data = make_data(dataset, loader="torch", loaderProcesses=processes)
+        run = make_run(train="tests.app.processes:children", data=data)
+        return "\n".join(explain_lines(prepare(run, Place(home))))
+
+    write_rows(home / "rows", 80)
+    assert "by 2 processes of each worker" in lines(2, "none")
+    assert "of each worker" not in lines(0, "none")
+    assert "augment   tests.app.data.loader_functions:doubled in its processes" in lines(2, "none")
+    assert "doubled in the worker" in lines(0, "none")
+    assert "doubled in the worker" in lines(2, "workers")

@@ -191,9 +191,7 @@ class Feed:
     def _in_memory(self, at: Pass) -> bool:
         if self.plan.cache == "workers":
             return True
-        if shuffle_mode(self.plan, at) != "global":
-            return False
-        return self.plan.cache == "objects" or self.plan.loader == "torch"
+        return shuffle_mode(self.plan, at) == "global" and self.plan.is_found_in_memory
 
     def _from_memory(self, at: Pass, sizes: Indices) -> Iterator[Table]:
         steps = self.steps(at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice, tee
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -10,10 +11,11 @@ import torch.utils.data
 from ray.exceptions import ObjectLostError, RayTaskError
 
 from trainshed.data.feed.datasets import from_block
+from trainshed.data.feed.requests import as_it_is, requests_for
 from trainshed.data.feed.tables import woven
 from trainshed.data.order.schedule import is_mixed
 from trainshed.data.read.columns import Columns, cut_rows, take_rows
-from trainshed.data.read.errors import DataError, FunctionError, RemoteTracebackError
+from trainshed.data.read.errors import DataError, raise_again
 from trainshed.data.read.mixed import stretches
 from trainshed.data.read.source import Choice, Part, Reading, parts, read_parts, reading
 from trainshed.faults import WorldError
@@ -25,13 +27,16 @@ if TYPE_CHECKING:
 
     from trainshed.data.feed.cache import CachedBlocks
     from trainshed.data.feed.feeder import Slice
+    from trainshed.data.feed.processes import Processes
+    from trainshed.data.feed.requests import Request
     from trainshed.data.order.permutation import Indices, Piece
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.order.schedule import Pass
+    from trainshed.data.read.mixed import Stretch
+    from trainshed.data.read.source import Table
 
 Actor = TypeVar("Actor")
 Answer = TypeVar("Answer")
-Item = TypeVar("Item")
 
 # Fillings of a cache that may be lost while a worker reads one block.
 MOST_FILLINGS = 3
@@ -118,11 +123,8 @@ def _answer(coming: ray.ObjectRef[Answer]) -> Answer:
     try:
         return ray.get(coming)
     except RayTaskError as error:
-        cause = error.cause
-        if isinstance(cause, FunctionError) and cause.trace:
-            raise cause from RemoteTracebackError(cause.trace)
-        if isinstance(cause, (DataError, WorldError)):
-            raise cause from None
+        if isinstance(error.cause, (DataError, WorldError)):
+            raise_again(error.cause)
         raise
 
 
@@ -138,42 +140,79 @@ class _Parts(torch.utils.data.IterableDataset[Columns]):
 
 
 class OwnBlocks:
-    """Rows that the worker reads itself with torch's DataLoader; same rows, same order."""
+    """Rows that the worker reads with torch's DataLoader; same rows, same order.
 
-    def __init__(self, plan: DatasetPlan) -> None:
+    Args:
+        plan: of the dataset.
+        processes: that read for the worker; None where it reads itself.
+    """
+
+    def __init__(self, plan: DatasetPlan, processes: Processes | None = None) -> None:
         self._plan = plan
+        self._processes = processes
 
     def counts(self) -> Sequence[Indices]:
         """Return the rows of each fragment, of each dataset that is mixed."""
         return [part.counts for part in self._plan.parts or (self._plan,)]
 
     def read(self, pieces: list[Piece], place: int, choice: Choice) -> Iterator[Columns]:
-        """Yield the pieces' chosen rows, read and transformed in this process."""
-        wanted = _Parts(reading(self._plan), parts(self._plan, pieces, place), choice)
-        # A whole table is one item: torch's collation row by row costs more than the reading.
-        # It draws a seed for workers that it does not have, in this thread and at any time: from
-        # torch's own generator that would change what dropout does, each time differently.
-        yield from torch.utils.data.DataLoader(
-            wanted, batch_size=None, collate_fn=_as_it_is, generator=torch.Generator()
-        )
+        """Yield the pieces' chosen rows after the transforms."""
+        yield from self._read(reading(self._plan), pieces, place, choice)
 
     def stream(
         self, at: Pass, pieces: list[Piece], place: int, choice: Choice
     ) -> Iterator[Columns]:
-        """Yield the rank's rows of a pass; augmented where datasets are mixed."""
-        if not is_mixed(self._plan, at):
-            yield from self.read(pieces, place, choice)
+        """Yield the rank's rows of a pass; augmented by processes, and where datasets are mixed."""
+        if is_mixed(self._plan, at):
+            yield from self._mixed(at, choice)
             return
-        for stretch in stretches(self._plan, at, self.counts(), choice):
-            tables = (
-                table
-                for how, some in stretch.reads
-                for table in read_parts(how, some, stretch.choice)
-            )
+        is_augmented = not (self._plan.augments_in_worker or at.in_file_order)
+        how = reading(self._plan, at.seed, at.epoch if is_augmented else None)
+        yield from self._read(how, pieces, place, choice)
+
+    def _read(
+        self, how: Reading, pieces: list[Piece], place: int, choice: Choice
+    ) -> Iterator[Columns]:
+        wanted = parts(self._plan, pieces, place)
+        if self._processes:
+            for tables in self._processes.read(requests_for(how, wanted, choice)):
+                yield from (columns for columns, _ in tables)
+            return
+        # A whole table is one item: torch's collation row by row costs more than the reading.
+        # It draws a seed for workers that it does not have, in this thread and at any time: from
+        # torch's own generator that would change what dropout does, each time differently.
+        yield from torch.utils.data.DataLoader(
+            _Parts(how, wanted, choice),
+            batch_size=None,
+            collate_fn=as_it_is,
+            generator=torch.Generator(),
+        )
+
+    def _mixed(self, at: Pass, choice: Choice) -> Iterator[Columns]:
+        mixed, read = tee(stretches(self._plan, at, self.counts(), choice))
+        for stretch, tables in zip(mixed, self._read_mixed(read), strict=True):
             sizes = np.asarray([len(stretch.order)], dtype=np.int64)
             for columns, _ in woven(tables, stretch.order, sizes, self._plan.field):
                 yield columns
 
+    def _read_mixed(self, mixed: Iterator[Stretch]) -> Iterator[Iterator[Table]]:
+        """Yield the tables of each stretch, all of which are taken before the next one's."""
+        if self._processes is None:
+            for stretch in mixed:
+                yield chain.from_iterable(
+                    read_parts(how, some, stretch.choice) for how, some in stretch.reads
+                )
+            return
+        mixed, asked = tee(mixed)  # of which the processes are some ahead
+        answers = self._processes.read(chain.from_iterable(map(_requests_of, asked)))
+        for stretch in mixed:
+            yield chain.from_iterable(islice(answers, len(_requests_of(stretch))))
 
-def _as_it_is(item: Item) -> Item:
-    return item
+
+def _requests_of(stretch: Stretch) -> list[Request]:
+    """Return what is asked of processes for a stretch of datasets that are mixed."""
+    return [
+        request
+        for how, some in stretch.reads
+        for request in requests_for(how, some, stretch.choice)
+    ]

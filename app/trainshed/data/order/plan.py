@@ -72,6 +72,7 @@ class DatasetPlan:
         feed: how batches reach the function.
         num_bytes: size of all transformed rows by the first ones alone; None when unknown.
         size: of all transformed rows, by rows of many places; None when unknown.
+        processes: of each worker that read with loader torch; 0 where it reads itself.
         kept: from the checkpoint that the attempt goes on from; None where nothing is.
         parts: the datasets that it mixes; none where it has rows of its own.
         weights: of each of them.
@@ -92,6 +93,7 @@ class DatasetPlan:
     feed: FeedSpec
     num_bytes: int | None
     size: Size | None
+    processes: int
     kept: Kept | None = None
     parts: tuple[DatasetPlan, ...] = ()
     weights: tuple[float, ...] = ()
@@ -158,22 +160,26 @@ class DatasetPlan:
         return self.loader == "ray-data" and self.cache != "none"
 
     @property
+    def is_found_in_memory(self) -> bool:
+        """Say whether workers find an epoch's rows in memory, where no row changes; else stream."""
+        if self.cache == "workers":
+            return True
+        all_rows = self.cache == "objects" or self.loader == "torch"
+        return all_rows and self.shuffle.mode == "global"
+
+    @property
     def augments_in_worker(self) -> bool:
         """Say whether augmentation runs in the training worker rather than where rows are read."""
         if self.goes_on:  # the epoch of a row is not that of the run: who reads it knows
             return False
-        in_memory = self.cache == "workers" or (
-            self.cache == "objects" and self.shuffle.mode == "global"
-        )
-        return self.loader == "torch" or in_memory
+        return self.is_found_in_memory or (self.loader == "torch" and not self.processes)
 
 
 def main_dataset(plans: Mapping[str, DatasetPlan]) -> str | None:
     """Return the dataset whose batches are the steps: `train`, else the first that none mixes."""
     mixed = {part.name for plan in plans.values() for part in plan.parts}
-    return (
-        "train" if "train" in plans else next((name for name in plans if name not in mixed), None)
-    )
+    first = next((name for name in plans if name not in mixed), None)
+    return "train" if "train" in plans else first
 
 
 def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from five sides
@@ -185,6 +191,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     room: Room,
     num_workers: int,
     *,
+    processes: int,
     is_mixed: bool = False,
 ) -> DatasetPlan:
     """Return the plan of one dataset.
@@ -197,6 +204,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         measured: what a sample showed, or None for `read.use`.
         room: memory for caches.
         num_workers: number of workers.
+        processes: of each worker that read with loader torch.
         is_mixed: whether it is a part of another dataset.
 
     Raises:
@@ -228,6 +236,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         feed=spec.feed,
         num_bytes=num_bytes,
         size=size,
+        processes=processes,
         rows_per_epoch=spec.rows_per_epoch,
     )
 
@@ -271,6 +280,7 @@ def plan_mix(
         feed=spec.feed,
         num_bytes=None,
         size=_mixed_size(parts, tuple(weights.values()), spec.rows_per_epoch),
+        processes=parts[0].processes,
         parts=parts,
         weights=tuple(weights.values()),
         rows_per_epoch=spec.rows_per_epoch,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from trainshed.faults import RULES, WorldError, causes, classify
 from trainshed_api.names import APPLICATION
 
@@ -55,3 +57,15 @@ def as_fault(error: BaseException, field: str) -> DataError | WorldError:
     if kind and RULES[kind].cause != APPLICATION:
         return WorldError(message, kind)
     return DataError(message)
+
+
+def raise_again(error: DataError | WorldError) -> NoReturn:
+    """Raise an error that came from another process, with the user's own traceback if it has one.
+
+    Raises:
+        DataError: that it is.
+        WorldError: that it is.
+    """
+    if isinstance(error, FunctionError) and error.trace:
+        raise error from RemoteTracebackError(error.trace)
+    raise error from None

@@ -1,0 +1,152 @@
+"""What a process does that reads for a worker: a request comes, its rows go into shared memory.
+
+Never here: Ray, and what only the worker itself needs. Each process imports this.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import threading
+from dataclasses import dataclass
+from multiprocessing import parent_process
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import torch
+import torch.utils.data
+
+from trainshed.data.order.size import megabytes
+from trainshed.data.read.errors import DataError, as_fault
+from trainshed.data.read.source import FragmentReader, cut_parts, read_parts
+from trainshed.faults import WorldError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from trainshed.data.read.source import Choice, Part, Reading, Table
+
+Item = TypeVar("Item")
+
+# Tables of a request: so much waits for the worker twice for each process, and no row comes before
+# a whole request is done. Row groups that hold more are decoded by several processes.
+REQUEST_TABLES = 4
+# Where torch has the memory that processes share. It gives more than there is, and whoever writes
+# there then is ended by SIGBUS.
+SHARED = Path("/dev/shm")
+
+
+@dataclass(frozen=True)
+class Request:
+    """Rows that one process reads, transforms and augments at a time.
+
+    Args:
+        how: they are read.
+        part: where they are.
+        choice: which of them are wanted.
+    """
+
+    how: Reading
+    part: Part
+    choice: Choice
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Tables on their way between processes: what passes through the pipe is small.
+
+    Args:
+        memory: shared, shape (bytes,).
+        sizes: bytes of what lies in it: the tables without their numbers, then the numbers.
+    """
+
+    memory: torch.Tensor
+    sizes: tuple[int, ...]
+
+
+def requests_for(how: Reading, wanted: Iterable[Part], choice: Choice) -> list[Request]:
+    """Return what is asked for the chosen rows of parts, in their order."""
+    cut = cut_parts(wanted, how.chunk_rows * REQUEST_TABLES)
+    return [Request(how, part, choice) for part in cut]
+
+
+class Requests(torch.utils.data.Dataset[Packed | DataError | WorldError]):
+    """The dataset of torch's DataLoader: asked for a request, it has its rows or what was wrong.
+
+    An error is a value, as torch would raise it with other words and without what it holds.
+    """
+
+    def __init__(self) -> None:
+        self._reader = FragmentReader()
+
+    def __getitem__(self, request: Request) -> Packed | DataError | WorldError:
+        how, part, choice = request.how, request.part, request.choice
+        try:
+            return pack(list(read_parts(how, [part], choice, self._reader)), how.field)
+        # A function of the user's may raise anything, and torch ends the process for some of it.
+        except (Exception, SystemExit) as error:
+            return as_fault(error, how.field)
+
+
+def pack(tables: Sequence[Table], field: str) -> Packed:
+    """Return the tables in one piece of shared memory, for which the worker has one file open.
+
+    Raises:
+        WorldError: when there is no room for them.
+    """
+    numbers: list[pickle.PickleBuffer] = []
+    rest = pickle.dumps(tables, protocol=5, buffer_callback=numbers.append)
+    buffers = [memoryview(rest), *(buffer.raw() for buffer in numbers)]
+    sizes = tuple(buffer.nbytes for buffer in buffers)
+    check_room(sum(sizes), field)
+    memory = torch.from_numpy(np.concatenate([np.asarray(buffer) for buffer in buffers]))
+    # By hand: torch would do it in a thread that tells nobody of an error.
+    return Packed(memory.share_memory_(), sizes)  # type: ignore[no-untyped-call]
+
+
+def unpack(packed: Packed) -> list[Table]:
+    """Return the tables in memory of their own, which may be changed and kept."""
+    ends = np.cumsum(packed.sizes)
+    rest, *numbers = np.split(packed.memory.numpy(), ends[:-1])
+    copies = [part.copy() for part in numbers]
+    tables: list[Table] = pickle.loads(rest.tobytes(), buffers=copies)
+    return tables
+
+
+def check_room(num_bytes: int, field: str) -> None:
+    """Look whether there is shared memory for so many bytes.
+
+    Raises:
+        WorldError: when there is not.
+    """
+    if not SHARED.is_dir():  # not Linux
+        return
+    free = shutil.disk_usage(SHARED).free
+    if num_bytes > free:
+        raise WorldError(
+            f"{field}: {SHARED} has {megabytes(free)} left and needs {megabytes(num_bytes)} for "
+            "rows on their way to the worker: make it larger, or set fewer data.loaderProcesses",
+            "memory",
+        )
+
+
+def end_with_the_worker(_: int) -> None:
+    """Have this process end as soon as the worker is gone, however it went.
+
+    torch looks for the end of the process that forked this one, which is not the worker.
+    """
+    worker = parent_process()
+    assert worker
+
+    def wait() -> None:
+        worker.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, name="worker", daemon=True).start()
+
+
+def as_it_is(item: Item) -> Item:
+    """Return what is given: nothing is made of single rows."""
+    return item
