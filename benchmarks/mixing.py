@@ -42,7 +42,8 @@ def plan_of(files: int, groups: int, rows: int, shuffle: Mapping[str, JsonValue]
     read: JsonValue = {"format": "parquet", "path": "nowhere"}
     spec = DatasetSpec.model_validate({"read": read, "cache": "none", "shuffle": dict(shuffle)})
     source = Source(fragments, (), pa.schema([]), "")
-    return plan_dataset("train", spec, "ray-data", source, Measured(1.0, True), ROOM, 1)
+    measured = Measured(1.0, keeps_rows=True)
+    return plan_dataset("train", spec, "ray-data", source, measured, ROOM, 1, processes=0)
 
 
 def rows_in_order(plan: DatasetPlan, batch_size: int, epoch: int) -> Indices:

@@ -102,7 +102,8 @@ def plan_of(  # noqa: PLR0913 - what a spec says of a dataset, and what is measu
         }
     )
     source = open_source(data, (), f"spec.data.datasets.{name}.read")
-    return plan_dataset(name, spec, loader, source, Measured(row_bytes, True), ROOM, 1)
+    measured = Measured(row_bytes, keeps_rows=True)
+    return plan_dataset(name, spec, loader, source, measured, ROOM, 1, processes=0)
 
 
 def pass_of(plan: DatasetPlan, num_ranks: int, batch_size: int, **at: int) -> Pass:
