@@ -178,14 +178,19 @@ def test_ray_data_sends_what_the_plan_says(
         assert read(readers, plan, at, fed.feeder) == expected(plan, at)
 
 
-@pytest.mark.parametrize("mode", ["local", "blocks"])
+@pytest.mark.parametrize(
+    ("mode", "cache"), [("local", "objects"), ("blocks", "objects"), ("local", "workers")]
+)
 def test_cached_rows_are_dealt_out_to_workers_of_several_nodes(
-    folder: Path, readers: list[ActorHandle[Reader]], mode: str
+    folder: Path, readers: list[ActorHandle[Reader]], mode: str, cache: str
 ) -> None:
-    plan = replace(make_mixed(folder, mode, "objects"), name="train", augments=())
-    feeder, at = start(plan), make_pass(epoch=1)
-    seen = [reader.read_dealt.remote(plan, at, feeder, rank) for rank, reader in enumerate(readers)]
-    assert ray.get(seen, timeout=SECONDS) == expected(plan, at)
+    plan = replace(make_mixed(folder, mode, cache), name="train")
+    if cache == "objects":
+        plan = replace(plan, augments=())
+    feeder = start(plan)
+    for at in (make_pass(epoch=1), make_pass("exact", batch_size=27)):
+        seen = [reader.read_dealt.remote(plan, at, feeder, n) for n, reader in enumerate(readers)]
+        assert ray.get(seen, timeout=SECONDS) == expected(plan, at)
     ray.kill(feeder)
 
 

@@ -223,23 +223,24 @@ class Feed:
     def _own_rows(self, at: Pass, steps: Steps) -> Rows:
         key = (at.kind, at.batch_size)
         if key not in self._kept:
-            chosen = partial(steps.within, self._rank)
+            base, chosen = self._in_file_order(), partial(steps.within, self._rank)
+            kept = replace(at, epoch=0, first_step=0, epochs=None, again=0, is_kept=True)
+            tables = self._blocks.stream(kept, base.pieces(0, steps.rows), 0, chosen)
             places = steps.places(self._rank, 0, steps.count)
-            self._kept[key] = self._load(steps.rows, chosen, places).compact()
+            self._kept[key] = Rows(list(tables), base.ids(places)).compact()
         return self._kept[key]
 
     def _all_rows(self) -> Rows:
         key = ("all", 0)
         if key not in self._kept:
-            ids = np.arange(self.rows, dtype=np.int64)
-            self._kept[key] = self._load(self.rows, everything, ids)
+            pieces = self._in_file_order().pieces(0, self.rows)
+            tables = self._blocks.read(pieces, 0, everything)
+            self._kept[key] = Rows(list(tables), np.arange(self.rows, dtype=np.int64))
         return self._kept[key]
 
-    def _load(self, rows: int, choice: Choice, places: Indices) -> Rows:
-        """Return chosen ones of the first rows in the order of the files."""
+    def _in_file_order(self) -> EpochOrder:
         (counts,) = self.counts()
-        base = EpochOrder(np.arange(len(counts), dtype=np.int64), counts)
-        return Rows(list(self._blocks.read(base.pieces(0, rows), 0, choice)), base.ids(places))
+        return EpochOrder(np.arange(len(counts), dtype=np.int64), counts)
 
     def _stream(self, at: Pass) -> Iterator[Table]:
         """Yield the tables of a stream, shuffled in windows where the plan says so."""

@@ -63,7 +63,7 @@ class FedBlocks:
     ) -> None:
         self._plan = plan
         self._rank = rank
-        self._cuts_blocks = cuts_blocks and plan.cache == "objects"
+        self._cuts_blocks = cuts_blocks and plan.cache != "none"
         self._remote_cached: Callable[[str, int], ray.ObjectRef[CachedBlocks]]
         self._remote_take: Callable[[Pass, int], ray.ObjectRef[Slice | None]]
         self._remote_cached = coordinator.cached.remote

@@ -165,7 +165,7 @@ class Feeder:
         self, at: Pass, plan: DatasetPlan
     ) -> Generator[tuple[Sequence[int], Slice], None, None]:
         parts = plan.parts or (plan,)
-        cached = {part.name: self.cached(part.name) for part in parts if part.cache == "objects"}
+        cached = {part.name: self.cached(part.name) for part in parts if part.is_filled}
         origins = [_origin(part, cached.get(part.name)) for part in parts]
         base = order_of(plan, at, *(origin.counts for origin in origins))
         most = datasets.turn_rows(plan, base.rows, at.num_ranks, self._cpus)

@@ -41,6 +41,7 @@ class Pass:
         group: number of the worker group that asks; a later one takes the streams over.
         epochs: of the run; None when nobody knows, and then no epoch is begun ahead.
         again: how many passes like this one the group made before.
+        is_kept: whether ranks keep these rows: in file order, and augmented each time later.
     """
 
     dataset: str
@@ -53,6 +54,7 @@ class Pass:
     group: int = 0
     epochs: int | None = None
     again: int = 0
+    is_kept: bool = False
 
     @property
     def following(self) -> Pass | None:
@@ -63,8 +65,8 @@ class Pass:
 
     @property
     def in_file_order(self) -> bool:
-        """Say whether every row counts the same: nothing is shuffled or augmented."""
-        return self.kind in ("exact", "whole")
+        """Say whether nothing is shuffled or augmented."""
+        return self.is_kept or self.kind in ("exact", "whole")
 
     def is_before(self, other: Pass) -> bool:
         """Say whether whoever reads the other pass has done with this one."""
@@ -121,7 +123,7 @@ def steps_for(plan: DatasetPlan, at: Pass, rows: int) -> Steps:
 
 
 def shuffle_mode(plan: DatasetPlan, at: Pass) -> str:
-    """Return the shuffle that holds for a pass: none where every row counts the same."""
+    """Return the shuffle that holds for a pass."""
     return "none" if at.in_file_order else plan.shuffle.mode
 
 
