@@ -159,6 +159,8 @@ class Rank:
         self._rank = rank
         self._is_one_node = is_one_node
         self._batches: Prefetched[Batch] | None = None
+        # As in a worker: what it keeps of a dataset it is fed once.
+        self._feeds: dict[tuple[ActorHandle[Any], str], Feed] = {}
 
     def ready(self) -> None:
         """Be there: all is imported."""
@@ -192,10 +194,12 @@ class Rank:
         return watch.most - watch.before
 
     def _open(self, plan: DatasetPlan, at: Pass, handle: ActorHandle[Any]) -> Prefetched[Batch]:
-        if plan.loader == "torch":
-            return Feed(plan, OwnBlocks(plan), self._rank).batches(at)
-        blocks = FedBlocks(plan, handle, self._rank, cuts_blocks=self._is_one_node)
-        return Feed(plan, blocks, self._rank).batches(at)
+        key = (handle, plan.name)
+        if key not in self._feeds:
+            fed = FedBlocks(plan, handle, self._rank, cuts_blocks=self._is_one_node)
+            blocks = OwnBlocks(plan) if plan.loader == "torch" else fed
+            self._feeds[key] = Feed(plan, blocks, self._rank)
+        return self._feeds[key].batches(at)
 
 
 def ranks_on(sides: Sequence[str]) -> list[ActorHandle[Rank]]:

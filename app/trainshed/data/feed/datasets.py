@@ -152,22 +152,27 @@ def task_rows(plan: DatasetPlan, rows: int, cpus: int) -> float:
     return min(TASK_BYTES / plan.row_bytes, rows / (2 * cpus))
 
 
-def sorted_dataset(plan: DatasetPlan, how: Reading, places: Indices) -> Dataset:
-    """Return a Ray dataset of all rows in the order of their places, without those at -1.
+def sorted_dataset(plan: DatasetPlan, how: Reading, deal: Delivery) -> Dataset:
+    """Return a Ray dataset of what is dealt of a global shuffle, a block for each rank and turn.
 
     Args:
         plan: of the dataset.
         how: its rows are read.
-        places: (rows,) place of each row in the stream.
+        deal: what streams.
     """
     assert plan.source
-    shared = [ray.put(places)]
+    assert deal.places is not None
+    shared = [ray.put(deal.places)]
     whole = [Piece(number, 0, int(rows)) for number, rows in enumerate(plan.counts)]
     tasks = [
         Task(functools.partial(_placed_block, how, part, shared), part.stop)
         for part in parts(plan, whole)
     ]
-    return _dataset(plan, tasks).sort(POSITION)
+    counts = [rows for _, rows in deal.dealt]
+    if deal.steps.has_one_reader:
+        counts = [deal.steps.start(turn.stop) - deal.steps.start(turn.first) for turn in deal.turns]
+    # A block with rows of several ranks would go to the node of each.
+    return _dataset(plan, tasks).sort(POSITION, boundaries=np.cumsum(counts[:-1]).tolist())
 
 
 def recut_dataset(

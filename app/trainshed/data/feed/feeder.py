@@ -172,7 +172,7 @@ class Feeder:
         deal = delivery(plan, at, base, most)
         if deal.places is not None:
             how = reading(plan, at.seed, None if at.in_file_order else at.epoch)
-            dataset = datasets.sorted_dataset(plan, how, deal.places)
+            dataset = datasets.sorted_dataset(plan, how, deal)
         else:
             dataset = datasets.dealt_dataset(plan, origins, at, base, deal, self._cpus)
         try:

@@ -20,6 +20,9 @@ class Rows:
     Args:
         tables: the parts; they are not copied.
         ids: (rows,) position of each row in the dataset.
+
+    Raises:
+        RuntimeError: when there are not as many rows as positions.
     """
 
     def __init__(self, tables: Sequence[Columns], ids: Indices) -> None:
@@ -27,6 +30,8 @@ class Rows:
         # ends has shape (tables,)
         self._ends = np.cumsum([num_rows(table) for table in self._tables])
         self.ids = ids
+        if (have := int(self._ends[-1]) if len(self._ends) else 0) != len(ids):
+            raise RuntimeError(f"{have} rows came, {len(ids)} were to")
 
     def __len__(self) -> int:
         return len(self.ids)
