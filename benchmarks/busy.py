@@ -10,10 +10,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
-from contextlib import contextmanager
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.measure import Figure, Samples, Target, console, options, publish
 from benchmarks.pods import CODE
+from benchmarks.processes import busy_cores
 from hack.cluster.bare import BareCluster
 from hack.cluster.control_plane import answers, apiserver_command
 from hack.cluster.failure import ClusterError
@@ -31,7 +30,7 @@ from tests.e2e.runs import Runs, make_run, notes_of
 from tests.e2e.times import Times
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from pydantic import JsonValue
 
@@ -40,7 +39,6 @@ SECONDS, QUICK_SECONDS = 7_200.0, 600.0
 SECONDS_BETWEEN = 120.0
 # With both cores busy it takes half a minute to come up.
 MOST_STARTS, SECONDS_TO_ANSWER = 3, 180.0
-BUSY = "while True: pass"
 # Ray ends its own from 95 % on; what is written fills the rest, which the kernel takes back.
 FILL = """
 import pathlib, time
@@ -98,7 +96,7 @@ def keep_busy(runs: Runs, seconds: float) -> dict[str, float]:
         restart_dns, take_dns_away, restart_api_server, fill_head
     ]  # fmt: skip
     end, count = time.monotonic() + seconds, 0
-    with both_cores_busy():
+    with busy_cores(os.cpu_count() or 1):
         for trouble in cycle(troubles):
             if time.monotonic() > end:
                 break
@@ -155,18 +153,6 @@ def step_of(runs: Runs) -> int:
     """Return how far the run is."""
     progress = runs.status(RUN).progress
     return (progress.step if progress else None) or 0
-
-
-@contextmanager
-def both_cores_busy() -> Iterator[None]:
-    """Have a program for each core that does nothing else."""
-    busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(os.cpu_count() or 1)]
-    try:
-        yield
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
 
 
 def restart_dns(runs: Runs) -> None:

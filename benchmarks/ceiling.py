@@ -2,7 +2,8 @@
 
 One worker and one thread on each side; the first epoch is dropped, and so is the wait for the first
 batch of an epoch, which `first_batch` measures. Two networks: 64-512-512-10 with batch 1024, and
-3072-256-10 with batch 128.
+3072-256-10 with batch 128. The loop runs once more beside a process that only counts on the other
+core, as Ray and its data tasks have that one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import rows, trainingrun
 from benchmarks.measure import Figure, Sample, Samples, Target, in_turn, options, publish
-from benchmarks.processes import PYTHON, seconds_of
+from benchmarks.processes import PYTHON, busy_cores, seconds_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
 EPOCHS = 5
 LOCAL: dict[str, JsonValue] = {"mode": "local", "bufferSize": 5_000}
 GLOBAL: dict[str, JsonValue] = {"mode": "global"}
-# How ours is fed: cache, shuffle, and what its rate should be at least of the plain loop's.
-WAYS: dict[str, tuple[str, dict[str, JsonValue], float]] = {
-    "streaming": ("none", LOCAL, 0.90),
-    "cached in workers": ("workers", LOCAL, 0.95),
-    "cached as objects": ("objects", GLOBAL, 0.95),
+# How ours is fed: cache and shuffle.
+WAYS: dict[str, tuple[str, dict[str, JsonValue]]] = {
+    "streaming": ("none", LOCAL),
+    "cached in workers": ("workers", LOCAL),
+    "cached as objects": ("objects", GLOBAL),
 }
+# What the rate should be at least of the loop's, alone on the machine and beside a busy core.
+LEAST_STREAMING, LEAST_CACHED, LEAST_BESIDE = 0.80, 0.95, 0.95
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,12 @@ def main() -> None:
     everything = Samples()
     for job in QUICK if given.quick else JOBS:
         data = rows.make(job.shape, given.cache)
-        sides = {f"{job.name} plain": partial(plain, job, data)} | {
+        sides = {
+            f"{job.name} plain": partial(plain, job, data),
+            f"{job.name} beside": partial(plain_beside, job, data),
+        } | {
             f"{job.name} {way}": partial(ours, job, data, cache, shuffle)
-            for way, (cache, shuffle, _) in WAYS.items()
+            for way, (cache, shuffle) in WAYS.items()
         }
         samples = in_turn(sides, given)
         everything.by_side.update(samples.by_side)
@@ -70,18 +76,19 @@ def main() -> None:
 
 def compare(job: Job, samples: Samples) -> list[Figure]:
     """Return the lines of one network."""
-    loop = samples.of(f"{job.name} plain", "rate")
-    figures = [Figure(f"{job.name}: plain loop", "rows/s", loop)]
-    for way, (_, _, at_least) in WAYS.items():
+    loop, beside = (samples.of(f"{job.name} {side}", "rate") for side in ("plain", "beside"))
+    figures = [
+        Figure(f"{job.name}: plain loop", "rows/s", loop),
+        Figure(f"{job.name}: the same beside a busy core", "rows/s", beside),
+    ]
+    for way in WAYS:
         side = f"{job.name} {way}"
+        rate, what = samples.of(side, "rate"), f"{job.name}: ours, {way}"
+        least = LEAST_STREAMING if way == "streaming" else LEAST_CACHED
+        busy = Target("ratio", ">=", LEAST_BESIDE)
         figures += [
-            Figure(
-                f"{job.name}: ours, {way}",
-                "rows/s",
-                samples.of(side, "rate"),
-                ("plain loop", loop),
-                Target("ratio", ">=", at_least),
-            ),
+            Figure(what, "rows/s", rate, ("plain loop", loop), Target("ratio", ">=", least)),
+            Figure(what, "rows/s", rate, ("beside a busy core", beside), busy),
             Figure("  data wait", "%", samples.of(side, "waited"), None, Target("value", "<=", 3)),
         ]
     return figures
@@ -95,6 +102,12 @@ def plain(job: Job, data: Path, folder: Path) -> Sample:
     sizes = ["--batch-size", str(job.batch_size), "--epochs", str(EPOCHS)]
     seconds_of([PYTHON, "-m", "benchmarks.plain.in_memory", *paths, *hidden, *sizes])
     return steady(out, job.batch_size)
+
+
+def plain_beside(job: Job, data: Path, folder: Path) -> Sample:
+    """Run the loop while another process counts."""
+    with busy_cores(1):
+        return plain(job, data, folder)
 
 
 def ours(job: Job, data: Path, cache: str, shuffle: dict[str, JsonValue], folder: Path) -> Sample:

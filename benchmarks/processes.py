@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = sys.executable
@@ -24,6 +24,18 @@ MARK = "TRAINSHED_BENCHMARK_SIDE"
 
 class SideFailedError(RuntimeError):
     """A side did not end well; the message has the end of what it said."""
+
+
+@contextlib.contextmanager
+def busy_cores(cores: int) -> Iterator[None]:
+    """Have a program for each of so many cores that does nothing else."""
+    busy = [subprocess.Popen([PYTHON, "-c", "while True: pass"]) for _ in range(cores)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
 
 
 def seconds_of(
