@@ -121,7 +121,7 @@ REFUSED: dict[str, tuple[dict[str, JsonValue], str]] = {
     "windows of a local shuffle": (
         {"shuffle": {"mode": "local", "bufferSize": 400}, "cache": "none"},
         "spec.data.datasets.train.shuffle.bufferSize: got 400, want less (a window has at least "
-        "two steps of spec.batchSize): about 1.3 MB a worker x 2 workers on a node, which has "
+        "two steps of spec.batchSize): about 1.1 MB a worker x 2 workers on a node, which has "
         "2.0 MB (dataset train)",
     ),
     "a share in each worker": (
@@ -191,7 +191,7 @@ def test_the_windows_of_a_mix_are_counted_and_its_rows_are_kept_where_they_are_r
     [
         # Two windows of so many whole steps that the buffer's rows fit.
         (True, 100, 200, "about 0.6 MB"),
-        (True, 70, 200, "about 0.6 MB"),
+        (True, 70, 200, "about 0.4 MB"),
         # Of two steps at least, however small the buffer is.
         (True, 200, 10, "about 1.1 MB"),
         (True, 400, 10, "about 1.4 MB"),

@@ -144,6 +144,10 @@ def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
 
 def turn_rows(plan: DatasetPlan, rows: int, num_ranks: int, cpus: int) -> float:
     """Return the most rows of a turn: blocks of a good size for each rank, enough for all CPUs."""
+    if plan.shuffle.mode == "global" and plan.source:
+        # A block is a task of the sort: as many as there are fragments, as Ray would have.
+        block_rows = rows / max(1, len(plan.source.fragments))
+        return num_ranks * min(block_rows, TASK_BYTES / plan.row_bytes)
     return min(num_ranks * plan.block_rows, task_rows(plan, rows, cpus))
 
 

@@ -75,8 +75,8 @@ class Windows:
 
 
 def span_of(buffer_size: int, step_rows: int) -> int:
-    """Return the steps of a window that holds at least `buffer_size` rows."""
-    return max(LEAST_STEPS, -(-buffer_size // step_rows))
+    """Return the steps of a window, whose rows fit in the buffer where that holds two steps."""
+    return max(LEAST_STEPS, buffer_size // step_rows)
 
 
 def same_place(step: int, batch_size: int, mixed_rows: int, before: int, now: int) -> int:

@@ -113,10 +113,12 @@ class FragmentReader:
 
     def chunks(self, how: Reading, part: Part) -> Iterator[tuple[int, Columns]]:
         """Yield the chunks that hold a part, each with its first row's place in the fragment."""
-        wanted = (part.fragment, how.columns, how.chunk_rows)
+        # Of a fragment's first few rows no whole chunk is decoded.
+        rows = min(how.chunk_rows, part.stop)
+        wanted = (part.fragment, how.columns, rows)
         if self._open != wanted or part.start < self._begin:
             self._open, self._begin = wanted, 0
-            self._chunks = read_fragment(part.fragment, how.columns, how.chunk_rows)
+            self._chunks = read_fragment(part.fragment, how.columns, rows)
         for chunk in self._chunks:
             begin = self._begin
             self._begin += num_rows(chunk)
