@@ -22,6 +22,7 @@ from trainshed.data.order.plan import plan_dataset
 from trainshed.data.order.schedule import Pass, steps_for
 from trainshed.data.order.size import Measured, Room, WorkerNode
 from trainshed.data.read.parquet import open_source
+from trainshed.records.disk import Disk
 from trainshed_api.data import DatasetSpec
 from trainshed_api.v1alpha1 import TrainingRunSpec
 
@@ -101,7 +102,7 @@ def plan_of(  # noqa: PLR0913 - what a spec says of a dataset, and what is measu
             "transforms": list(transforms),
         }
     )
-    source = open_source(data, (), f"spec.data.datasets.{name}.read")
+    source = open_source(Disk(data), (), f"spec.data.datasets.{name}.read")
     measured = Measured(row_bytes, keeps_rows=True)
     return plan_dataset(name, spec, loader, source, measured, ROOM, 1, processes=0)
 

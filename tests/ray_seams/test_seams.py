@@ -132,6 +132,11 @@ def test_what_is_used_without_an_import_is_there(place: str) -> None:
             f"{TRAIN}.execution.controller.controller:TrainController.__init__",
             {"failure_policy", "train_fn_ref", "callbacks"},
         ),
+        (
+            "ray.data._internal.execution.operators.shuffle_operators.shuffle_reduce_operator:"
+            "ShuffleReduceOp.__init__",
+            {"reduce_ray_remote_args"},
+        ),
     ],
 )
 def test_what_is_called_takes_what_it_is_given(place: str, parameters: set[str]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import ray.data
 from ray.data import DataContext, Dataset, ExecutionResources
 from ray.data._internal.execution.execution_callback import ExecutionCallback
+from ray.data._internal.logical.operators import Sort
 from ray.data.block import BlockMetadata
 from ray.data.datasource import Datasource, ReadTask
 
@@ -76,6 +77,22 @@ def dataset_of(name: str, tasks: Sequence[Task], row_bytes: float) -> Dataset:
     made: Dataset = ray.data.read_datasource(
         _Prepared(name, prepared), override_num_blocks=max(1, len(prepared))
     )
+    return made
+
+
+def sorted_by(dataset: Dataset, column: str, boundaries: Sequence[int]) -> Dataset:
+    """Return a dataset sorted by a column, a block from each boundary on.
+
+    Ray 2.60 makes its blocks on all nodes, whatever labels the data's must have: they took CPUs of
+    training's nodes, and a block went there and on to the node of who takes it.
+    """
+    made = dataset.sort(column, boundaries=list(boundaries))
+    operator = made._logical_plan.dag
+    assert isinstance(operator, Sort)
+    if labels := made.context.execution_options.label_selector:
+        # By "SPREAD", what Ray gives them itself, labels are passed over.
+        placed = {"label_selector": dict(labels), "scheduling_strategy": "DEFAULT"}
+        operator.ray_remote_args.update(placed)
     return made
 
 

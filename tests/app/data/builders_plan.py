@@ -18,6 +18,7 @@ from trainshed.data.order.size import Measured, Room, WorkerNode
 from trainshed.data.read.columns import Columns, cut_rows, join, take_rows
 from trainshed.data.read.parquet import open_source
 from trainshed.data.read.source import Choice, augmented, everything, parts, read_parts, reading
+from trainshed.records.disk import Disk
 from trainshed_api.data import DatasetSpec
 
 FUNCTIONS = "tests.app.data.sample_functions"
@@ -76,9 +77,8 @@ def make_plan(
     """Return the plan of the dataset `train`; `fields` are those of the spec."""
     read: JsonValue = {"format": "parquet", "path": str(folder)}
     spec = DatasetSpec.model_validate({"read": read, **fields})
-    source = (
-        open_source(folder, spec.read.columns, "spec.data.datasets.train.read") if folder else None
-    )
+    field = "spec.data.datasets.train.read"
+    source = open_source(Disk(folder), spec.read.columns, field) if folder else None
     measured = Measured(row_bytes, keeps_rows) if source else None
     return plan_dataset(
         "train", spec, loader, source, measured, ROOM, num_workers, processes=processes

@@ -9,6 +9,7 @@ import pytest
 import ray
 from pydantic import JsonValue
 from ray.actor import ActorHandle
+from ray.data._internal.logical.operators import Sort
 
 from tests.app.data.builders_plan import (
     FUNCTIONS,
@@ -26,6 +27,7 @@ from trainshed.data.feed.feeder import Feeder, Limits
 from trainshed.data.order.plan import DatasetPlan
 from trainshed.data.order.schedule import Pass
 from trainshed.data.read.errors import DataError
+from trainshed.ray_seams.execution import sorted_by
 from trainshed.worker.process import summary, users_traceback
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
@@ -207,6 +209,22 @@ def test_a_mix_of_kept_and_streamed_rows_is_what_the_plan_says(
     for at in (make_pass(epoch=1), make_pass(epoch=2, first_step=5), make_pass("exact", epoch=2)):
         assert read(readers, plan, at, feeder) == expected(plan, at)
     ray.kill(feeder)
+
+
+@pytest.mark.parametrize("labels", [None, {"side": "data"}], ids=["any node", "nodes of the data"])
+def test_a_sort_makes_its_blocks_on_the_nodes_that_the_data_must_be_on(
+    labels: dict[str, str] | None,
+) -> None:
+    # Ray spreads them over all nodes: CPUs of training's nodes, and rows that cross twice.
+    dataset = ray.data.range(20)
+    dataset.context.execution_options.label_selector = labels
+
+    made = sorted_by(dataset, "id", [10])
+
+    placed = {"label_selector": labels, "scheduling_strategy": "DEFAULT"} if labels else {}
+    operator = made._logical_plan.dag
+    assert isinstance(operator, Sort)
+    assert operator.ray_remote_args == placed
 
 
 def test_a_task_may_be_told_more_than_a_megabyte(

@@ -3,6 +3,7 @@
 What Ray Data streams after a loss is here without Ray; test_feeder.py has it with.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,19 +13,26 @@ from hypothesis import strategies as st
 
 from tests.app.data.builders_plan import MemoryBlocks, make_pass, make_plan, shuffles, write_rows
 from trainshed.data.feed.batches import Feed
+from trainshed.data.feed.tables import dealt
 from trainshed.data.order.description import Described, describe, keep_order
 from trainshed.data.order.epoch import EpochOrder
 from trainshed.data.order.plan import BLOCK_BYTES, DatasetPlan
 from trainshed.data.order.schedule import (
+    Delivery,
+    Kind,
     Pass,
     delivery,
     first_read,
     order_of,
     steps_for,
 )
+from trainshed.data.read.source import Table, parts, read_parts, reading
 
 SHUFFLES = shuffles(5)
+KINDS: tuple[Kind, ...] = ("train", "exact", "whole", "even")
 Steps = list[list[int]]
+# Most rows of a turn, of a task, and whether tasks end where fragments do.
+Cuts = tuple[int, int, bool]
 
 
 @dataclass(frozen=True)
@@ -92,37 +100,82 @@ def test_the_rest_is_what_was_left(begun: Begun, tmp_path_factory: pytest.TempPa
         assert rest == steps_of(plan, at, rank)[begun.done :]
 
 
-@settings(max_examples=60)
-@given(begun=BEGUN, turn_rows=st.integers(1, 40))
+CUTS = st.tuples(st.integers(1, 40), st.integers(1, 60), st.booleans())
+
+
+@settings(max_examples=150)
+@given(begun=BEGUN, cuts=CUTS, kind=st.sampled_from(KINDS))
 def test_what_streams_is_dealt_to_each_rank_as_it_would_read_it(
-    begun: Begun, turn_rows: int, tmp_path_factory: pytest.TempPathFactory
+    begun: Begun, cuts: Cuts, kind: Kind, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     plan, at = make(begun, tmp_path_factory, "ray-data")
-    at = replace(at, first_step=begun.done)
+    at = replace(at, kind=kind, first_step=begun.done if kind == "train" else 0)
     base = order_of(plan, at, plan.counts)
     assert isinstance(base, EpochOrder)
-    deal = delivery(plan, at, base, turn_rows)
-    steps = deal.steps
+    deal, ranks = stream_of(plan, at, cuts)
+
+    first = first_read(plan, at, deal.steps)
+    for rank in range(begun.ranks):
+        places = deal.steps.places(rank, first, deal.steps.count)
+        assert ranks[rank] == base.ids(places).tolist()
+
+
+@settings(max_examples=100)
+@given(begun=BEGUN, cuts=st.lists(CUTS, min_size=4, max_size=4))
+def test_a_step_has_the_same_rows_on_any_number_of_workers_wherever_turns_are_cut(
+    begun: Begun, cuts: list[Cuts], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    plan, at = make(replace(begun, last="keep"), tmp_path_factory, "ray-data")
+    at, seen = replace(at, first_step=begun.done), []
+    for num_ranks, each in enumerate(cuts, start=1):
+        now = replace(at, num_ranks=num_ranks)
+        deal, ranks = stream_of(plan, now, each)
+        steps: list[list[int]] = [[] for _ in range(deal.steps.count)]
+        first = first_read(plan, now, deal.steps)
+        for rank, rows in enumerate(ranks):
+            stream = iter(rows)
+            given_rows, counting = deal.steps.sizes(rank), deal.steps.counting(rank)
+            for step in range(first, deal.steps.count):
+                here = [next(stream) for _ in range(given_rows[step])]
+                steps[step] += here[: counting[step]]
+        seen.append([hash(tuple(sorted(step))) for step in steps[first:]])
+        if not first:
+            every = sorted(row for step in steps for row in step)
+            assert every == list(range(deal.steps.rows)), "each row once an epoch"
+
+    assert seen == [seen[0]] * len(cuts)
+
+
+def stream_of(plan: DatasetPlan, at: Pass, cuts: Cuts) -> tuple[Delivery, Steps]:
+    """Return what streams in a pass, and the rows that the tasks deal to each rank, without Ray."""
+    turn_rows, task_rows, by_fragments = cuts
+    base = order_of(plan, at, plan.counts)
+    assert isinstance(base, EpochOrder)
+    by_fragments = by_fragments and base.mixed is None
+    deal = delivery(plan, at, base, turn_rows, task_rows, by_fragments=by_fragments)
     if deal.places is not None:
         streamed = [int(row) for row in np.argsort(deal.places) if deal.places[row] >= 0]
     else:
-        streamed = []
-        for turn in deal.turns:
-            start, stop = steps.start(turn.first), steps.start(turn.stop)
-            for rank in steps.owners(turn.first):
-                places = np.arange(start, stop)[steps.within(rank, start, stop)]
-                streamed += base.ids(places).tolist()
-
-    dealt: Steps = [[] for _ in range(begun.ranks)]
+        streamed = [
+            row
+            for turns in deal.turns_by_task()
+            for columns in dealt(task_of(plan, base, turns), deal.steps, turns)
+            for row in columns["id"].tolist()
+        ]
+    ranks: Steps = [[] for _ in range(at.num_ranks)]
     stream = iter(streamed)
-    for ranks, rows in deal.dealt:
+    for takers, rows in deal.dealt:
         taken = [next(stream) for _ in range(rows)]
-        for rank in ranks:
-            dealt[rank] += taken
+        for rank in takers:
+            ranks[rank] += taken
     assert list(stream) == []
-    first = first_read(plan, at, steps)
-    for rank in range(begun.ranks):
-        assert dealt[rank] == base.ids(steps.places(rank, first, steps.count)).tolist()
+    return deal, ranks
+
+
+def task_of(plan: DatasetPlan, base: EpochOrder, turns: list[int]) -> Iterator[Table]:
+    """Yield what a task reads, a few rows at a time."""
+    how = replace(reading(plan), chunk_rows=5)
+    return read_parts(how, parts(plan, base.pieces(turns[0], turns[-1])))
 
 
 @settings(max_examples=60)

@@ -21,6 +21,7 @@ from trainshed.data.read.errors import DataError, FunctionError
 from trainshed.data.read.parquet import open_source, read_fragment, read_sample
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
+from trainshed.records.disk import Disk
 from trainshed_api.errors import SpecError
 
 ROWS = [40, 40, 40]
@@ -102,7 +103,8 @@ def failed(number: int) -> OSError:
 @pytest.fixture
 def source(tmp_path: Path) -> Source:
     """Return a file of three row groups, which are one fragment."""
-    return open_source(write_rows(tmp_path / "rows", [ROWS]), [], "spec.data.datasets.train.read")
+    folder = Disk(write_rows(tmp_path / "rows", [ROWS]))
+    return open_source(folder, [], "spec.data.datasets.train.read")
 
 
 def rows_of(fragment: Fragment, storage: Storage, chunk_rows: int) -> Columns:
@@ -192,7 +194,7 @@ def test_bytes_that_differ_each_time_are_no_damage(source: Source) -> None:
 
 
 def test_a_footer_is_read_again_before_a_run_is_refused(tmp_path: Path) -> None:
-    folder = write_rows(tmp_path / "rows", [ROWS])
+    folder = Disk(write_rows(tmp_path / "rows", [ROWS]))
     name, storage = "spec.data.datasets.train.read", Storage(failed(errno.EIO), times=2)
     assert open_source(folder, [], name, storage.patience, storage.open).rows == sum(ROWS)
     assert storage.waited == [1.0, 4.0]
@@ -201,7 +203,7 @@ def test_a_footer_is_read_again_before_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WorldError, match=r"spec\.data\.datasets\.train\.read\.path: .*part-000"):
         open_source(folder, [], name, away.patience, away.open)
 
-    cut(str(folder / "part-000.parquet"), 1)
+    cut(f"{folder}/part-000.parquet", 1)
     with pytest.raises(SpecError, match="a parquet file"):
         open_source(folder, [], name, storage.patience)
 

@@ -1,5 +1,6 @@
 """What streams in a pass: each rank its own rows, or all the same."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,10 @@ from hypothesis import strategies as st
 
 from tests.app.builders_rows import write_rows
 from tests.app.data.builders_plan import make_pass, make_plan
+from tests.app.data.builders_plan import write_rows as write_groups
 from trainshed.data.order.epoch import EpochOrder
-from trainshed.data.order.schedule import cuts_after, delivery, grouped, order_of, steps_for
+from trainshed.data.order.schedule import delivery, order_of, steps_for
+from trainshed.data.order.steps import Steps, training_steps
 
 ROWS, RANKS = 50, 3
 
@@ -23,7 +26,7 @@ def test_an_evaluation_delivers_every_row_once_however_training_is_split(
     plan = make_plan(write_rows(tmp_path, ROWS), split=is_split_in_training, cache="none")
     at = make_pass("exact", num_ranks=RANKS)
 
-    deal = delivery(plan, at, order_of(plan, at, plan.counts), 20)
+    deal = delivery(plan, at, order_of(plan, at, plan.counts), 20, 40, by_fragments=True)
 
     assert {tuple(ranks) for ranks, _ in deal.dealt} == {(rank,) for rank in range(RANKS)}
     assert sum(rows for _, rows in deal.dealt) == ROWS
@@ -40,29 +43,73 @@ def test_a_whole_pass_gives_every_rank_all_rows_in_file_order(
 
     base, steps = order_of(plan, at, plan.counts), steps_for(plan, at, ROWS)
     assert isinstance(base, EpochOrder)
-    assert sum(rows for _, rows in delivery(plan, at, base, 20).dealt) == ROWS
+    assert (
+        sum(rows for _, rows in delivery(plan, at, base, 20, 40, by_fragments=False).dealt) == ROWS
+    )
     for rank in range(RANKS):
         assert base.ids(steps.places(rank, 0, steps.count)).tolist() == list(range(ROWS))
 
 
 @given(
-    turns=st.lists(st.integers(1, 40), min_size=1, max_size=30),
-    fragments=st.lists(st.integers(1, 90), min_size=1, max_size=30),
-    most=st.integers(1, 300),
+    groups=st.lists(st.integers(1, 90), min_size=1, max_size=12),
+    batch_size=st.integers(1, 40),
+    num_ranks=st.integers(1, 4),
+    turn_rows=st.integers(1, 120),
+    task_rows=st.integers(1, 300),
 )
-def test_tasks_have_all_turns_once_and_begin_soon_after_a_fragment_does(
-    turns: list[int], fragments: list[int], most: int
+def test_tasks_have_all_turns_once_and_end_where_fragments_do(  # noqa: PLR0917 - a size each
+    groups: list[int],
+    batch_size: int,
+    num_ranks: int,
+    turn_rows: int,
+    task_rows: int,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    places = np.cumsum([0, *turns]).tolist()
-    ends = np.asarray([end for end in np.cumsum(fragments) if end < places[-1]] + [places[-1]])
-    cuts = cuts_after(places, ends)
-    tasks = list(grouped(places, cuts, most))
+    plan = make_plan(
+        write_groups(tmp_path_factory.mktemp("rows"), [[rows] for rows in groups], width=1),
+        cache="none",
+        feed={"lastBatch": "keep"},
+    )
+    at = make_pass(num_ranks=num_ranks, batch_size=batch_size)
+    base = order_of(plan, at, plan.counts)
+    deal = delivery(plan, at, base, turn_rows, task_rows, by_fragments=True)
+    tasks, ends = list(deal.turns_by_task()), np.cumsum(groups).tolist()
 
-    assert [place for task in tasks for place in task[:-1]] == places[:-1]
-    assert [task[-1] for task in tasks] == [*(task[0] for task in tasks[1:]), places[-1]]
-    for task in tasks[1:]:
-        before = ends[ends <= task[0]].max()
-        assert not [place for place in places if before <= place < task[0]]
+    assert [turn for task in tasks for turn in pairwise(task)] == list(pairwise(deal.turns))
+    assert {0, ends[-1]} <= set(deal.tasks) <= {0, *ends}
+    assert max(np.diff(deal.turns)) <= max(batch_size, turn_rows)
+    lent = deal.steps.start(deal.steps.full) if deal.steps.borrowers else ends[-1]
+    assert not [end for end in deal.turns if lent < end < ends[-1]]
     for task in tasks:
-        inside = [place for place in cuts if task[0] < place < task[-1]]
-        assert task[-1] - task[0] <= most or not inside
+        inside = [end for end in ends if task[0] < end < task[-1] and end <= lent]
+        assert task[-1] - task[0] <= task_rows or not inside
+
+
+def test_tasks_that_read_no_files_end_where_turns_do(tmp_path: Path) -> None:
+    plan, at = make_plan(write_rows(tmp_path, ROWS), cache="objects"), make_pass(num_ranks=RANKS)
+    base = order_of(plan, at, plan.counts)
+
+    deal = delivery(plan, at, base, 16, 20, by_fragments=False)
+
+    assert deal.turns == [0, 16, 32, 48]
+    assert list(deal.turns_by_task()) == [[0, 16], [16, 32], [32, 48]]
+
+
+@given(
+    steps=st.builds(
+        training_steps,
+        rows=st.integers(1, 60),
+        batch_size=st.integers(1, 13),
+        num_ranks=st.integers(1, 5),
+        last=st.sampled_from(["drop", "keep"]),
+        split=st.booleans(),
+    ),
+    places=st.tuples(st.integers(0, 60), st.integers(0, 60)),
+)
+def test_a_ranks_rows_between_two_places_are_counted_without_looking_at_them(
+    steps: Steps, places: tuple[int, int]
+) -> None:
+    start, stop = sorted(min(place, steps.rows) for place in places)
+    for rank in steps.owners(start // steps.size):
+        chosen = np.arange(start, stop)[steps.within(rank, start, stop)]
+        assert steps.rows_within(rank, start, stop) == len(chosen)

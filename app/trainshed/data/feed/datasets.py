@@ -13,13 +13,14 @@ import ray
 from ray.data import Dataset
 from ray.data.block import BlockAccessor
 
-from trainshed.data.feed.tables import recut, woven
+from trainshed.data.feed.rows import Rows
+from trainshed.data.feed.tables import by_rank, dealt, woven
 from trainshed.data.order.epoch import EpochOrder
 from trainshed.data.order.mix import MixedOrder, gathered
 from trainshed.data.order.permutation import Indices, Piece, first_rows
-from trainshed.data.order.schedule import cuts_after, grouped, part_of, segments_of
+from trainshed.data.order.schedule import delivery, first_read, part_of, segments_of, steps_for
 from trainshed.data.read.apply import transform
-from trainshed.data.read.columns import Columns, cut_rows, join, num_rows, take_rows
+from trainshed.data.read.columns import Columns, cut_rows, join, take_rows
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.source import (
     Part,
@@ -32,7 +33,7 @@ from trainshed.data.read.source import (
     reading,
 )
 from trainshed.functions import find
-from trainshed.ray_seams.execution import Task, block_by_block, dataset_of
+from trainshed.ray_seams.execution import Task, block_by_block, dataset_of, sorted_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -116,42 +117,63 @@ def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
         cpus: that tasks may take.
     """
     steps, tasks = deal.steps, []
-    places = [steps.start(turn.first) for turn in deal.turns] + [steps.rows]
-    cuts = places
     woven_by = base if isinstance(base, MixedOrder) and base.is_woven else None
-    if woven_by is None and any(origin.blocks is None for origin in origins):
-        segments = segments_of(base, at, places[0], steps.rows)
-        rows = [piece.rows for segment in segments for piece in segment.pieces]
-        ends = places[0] + np.cumsum(rows, dtype=np.int64)
-        if steps.has_one_reader:  # turns matter to nobody: then no two tasks read a fragment
-            places = cuts = [places[0], *ends.tolist()]
-        else:
-            cuts = cuts_after(places, ends)
-    for some in grouped(places, cuts, task_rows(plan, steps.rows - places[0], cpus)):
+    for some in deal.turns_by_task():
+        begin, end = some[0], some[-1]
         reads = [
             origins[segment.source].tables(part_of(plan, origins[segment.source].plan, at), segment)
-            for segment in segments_of(base, at, some[0], some[-1])
+            for segment in segments_of(base, at, begin, end)
         ]
         make = functools.partial(_dealt_blocks, reads, steps, some)
         if woven_by is not None:
-            begin, end = (woven_by.begin + place for place in (some[0], some[-1]))
-            order = functools.partial(gathered, woven_by.pattern, begin, end)
+            span = (woven_by.begin + begin, woven_by.begin + end)
+            order = functools.partial(gathered, woven_by.pattern, *span)
             make = functools.partial(_woven_blocks, plan.field, reads, order, steps, some)
-        tasks.append(Task(make, some[-1] - some[0]))
+        tasks.append(Task(make, end - begin))
     widest = min(plan.block_rows, max((count for _, count in deal.dealt), default=1))
     return block_by_block(_dataset(plan, tasks), widest * plan.row_bytes, cpus)
 
 
-def turn_rows(plan: DatasetPlan, rows: int, num_ranks: int, cpus: int) -> float:
+def delivery_of(
+    plan: DatasetPlan,
+    origins: Sequence[Origin],
+    at: Pass,
+    base: EpochOrder | MixedOrder,
+    cpus: int,
+) -> Delivery:
+    """Return what streams in a pass, in turns and tasks of a good size.
+
+    Args:
+        plan: of the dataset.
+        origins: of the datasets that it mixes; its own where it mixes none.
+        at: the pass.
+        base: its order.
+        cpus: that tasks may take.
+    """
+    is_woven = isinstance(base, MixedOrder) and base.is_woven
+    is_sorted = isinstance(base, EpochOrder) and base.mixed is not None
+    steps = steps_for(plan, at, base.rows)
+    left = steps.rows - steps.start(first_read(plan, at, steps))
+    return delivery(
+        plan,
+        at,
+        base,
+        _turn_rows(plan, base.rows, at.num_ranks, cpus),
+        _task_rows(plan, left, cpus),
+        by_fragments=not (is_woven or is_sorted) and any(each.blocks is None for each in origins),
+    )
+
+
+def _turn_rows(plan: DatasetPlan, rows: int, num_ranks: int, cpus: int) -> float:
     """Return the most rows of a turn: blocks of a good size for each rank, enough for all CPUs."""
     if plan.shuffle.mode == "global" and plan.source:
         # A block is a task of the sort: as many as there are fragments, as Ray would have.
         block_rows = rows / max(1, len(plan.source.fragments))
         return num_ranks * min(block_rows, TASK_BYTES / plan.row_bytes)
-    return min(num_ranks * plan.block_rows, task_rows(plan, rows, cpus))
+    return min(num_ranks * plan.block_rows, _task_rows(plan, rows, cpus))
 
 
-def task_rows(plan: DatasetPlan, rows: int, cpus: int) -> float:
+def _task_rows(plan: DatasetPlan, rows: int, cpus: int) -> float:
     """Return the most rows of a task of more than one turn: enough work, and for all CPUs."""
     return min(TASK_BYTES / plan.row_bytes, rows / (2 * cpus))
 
@@ -174,9 +196,9 @@ def sorted_dataset(plan: DatasetPlan, how: Reading, deal: Delivery) -> Dataset:
     ]
     counts = [rows for _, rows in deal.dealt]
     if deal.steps.has_one_reader:
-        counts = [deal.steps.start(turn.stop) - deal.steps.start(turn.first) for turn in deal.turns]
+        counts = np.diff(deal.turns).tolist()
     # A block with rows of several ranks would go to the node of each.
-    return _dataset(plan, tasks).sort(POSITION, boundaries=np.cumsum(counts[:-1]).tolist())
+    return sorted_by(_dataset(plan, tasks), POSITION, np.cumsum(counts[:-1]).tolist())
 
 
 def recut_dataset(
@@ -242,19 +264,11 @@ def _whole_block(how: Reading, fragment: Fragment) -> Iterator[Block]:
 
 
 def _dealt_blocks(
-    reads: Sequence[Callable[[], Iterator[Table]]], steps: Steps, places: Sequence[int]
+    reads: Sequence[Callable[[], Iterator[Table]]], steps: Steps, turns: Sequence[int]
 ) -> Iterator[Block]:
-    """Yield a block for each rank of each turn, which begin and end at places of the order.
-
-    No more than one turn is held.
-    """
+    """Yield a block for each rank of each turn, which begin and end at places of the order."""
     tables = itertools.chain.from_iterable(read() for read in reads)
-    sizes = np.diff(np.asarray(places))
-    # The rows of one step come rank by rank already, however large it is.
-    if steps.has_one_reader or sizes.max() <= steps.size:
-        yield from (to_block(columns) for columns, _ in tables)
-    else:
-        yield from _by_rank(recut(tables, sizes), steps, places)
+    yield from map(to_block, dealt(tables, steps, turns))
 
 
 def _woven_blocks(
@@ -262,7 +276,7 @@ def _woven_blocks(
     reads: Sequence[Callable[[], Iterator[Table]]],
     order: Callable[[], Indices],
     steps: Steps,
-    places: Sequence[int],
+    turns: Sequence[int],
 ) -> Iterator[Block]:
     """Yield the same where rows of several datasets lie between each other; all of them are held.
 
@@ -271,19 +285,12 @@ def _woven_blocks(
         reads: of one dataset after the other.
         order: called in the task: which of these rows comes when.
         steps: of the pass.
-        places: of the turns.
+        turns: where they begin and end.
     """
     tables = itertools.chain.from_iterable(read() for read in reads)
-    turns = woven(tables, order(), np.diff(np.asarray(places)), field)
-    yield from _by_rank(turns, steps, places)
-
-
-def _by_rank(turns: Iterator[Table], steps: Steps, places: Sequence[int]) -> Iterator[Block]:
-    for (begin, end), (columns, _) in zip(pairwise(places), turns, strict=True):
-        for rank in steps.owners(begin // steps.size):
-            rows = take_rows(columns, steps.within(rank, begin, end))
-            if num_rows(rows):
-                yield to_block(rows)
+    held = woven(tables, order(), np.diff(np.asarray(turns)), field)
+    for (begin, end), (columns, ids) in zip(pairwise(turns), held, strict=True):
+        yield from map(to_block, by_rank(Rows([columns], ids), steps, begin, end))
 
 
 def _cached_tables(

@@ -16,7 +16,7 @@ from trainshed.data.feed import datasets
 from trainshed.data.feed.cache import Cache, CachedBlocks
 from trainshed.data.feed.filling import Filling
 from trainshed.data.feed.streams import Stream
-from trainshed.data.order.schedule import Pass, delivery, order_of
+from trainshed.data.order.schedule import Pass, order_of
 from trainshed.data.read.errors import DataError, as_fault
 from trainshed.data.read.source import reading
 from trainshed.faults import WorldError, causes
@@ -168,8 +168,7 @@ class Feeder:
         cached = {part.name: self.cached(part.name) for part in parts if part.is_filled}
         origins = [_origin(part, cached.get(part.name)) for part in parts]
         base = order_of(plan, at, *(origin.counts for origin in origins))
-        most = datasets.turn_rows(plan, base.rows, at.num_ranks, self._cpus)
-        deal = delivery(plan, at, base, most)
+        deal = datasets.delivery_of(plan, origins, at, base, self._cpus)
         if deal.places is not None:
             how = reading(plan, at.seed, None if at.in_file_order else at.epoch)
             dataset = datasets.sorted_dataset(plan, how, deal)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.read.columns import Columns, join, num_rows
+from trainshed.data.read.columns import Array, Columns, join, num_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,12 +36,16 @@ class Rows:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def whole(self) -> Columns:
+        """Return all rows in one table; of a single one no copy."""
+        return join(self._tables)
+
     def compact(self) -> Rows:
         """Return the same rows in one table of their own memory."""
         if not self._tables:
             return self
         if len(self._tables) > 1:
-            return Rows([join(self._tables)], self.ids)
+            return Rows([self.whole()], self.ids)
         return Rows([{name: array.copy() for name, array in self._tables[0].items()}], self.ids)
 
     def take(self, wanted: Indices) -> Columns:
@@ -63,5 +67,15 @@ class Rows:
                     # One table may hold wider numbers or longer strings than another.
                     dtype = np.result_type(*{table[name].dtype for table in self._tables})
                     taken[name] = np.empty((len(wanted), *array.shape[1:]), dtype)
-                taken[name][at] = array[wanted[at] - begin]
+                _put(taken[name], at, array, wanted[at] - begin)
         return taken
+
+
+def _put(taken: Array, at: Indices, array: Array, wanted: Indices) -> None:
+    """Put the wanted rows of an array at places of another one, which lie in their order."""
+    here = taken[at[0] : at[-1] + 1]
+    if len(here) == len(at) and array.dtype == taken.dtype and array.flags.c_contiguous:
+        # Nothing is gathered aside; with mode "raise" numpy would.
+        np.take(array, wanted, axis=0, out=here, mode="clip")
+    else:
+        taken[at] = array[wanted]

@@ -1,10 +1,11 @@
-"""Streams of tables: cut to size, and shuffled window by window.
+"""Streams of tables: cut to size, dealt to ranks, and shuffled window by window.
 
 A table here is (columns, positions of its rows in the dataset).
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from trainshed.data.order.permutation import Indices
+    from trainshed.data.order.steps import Steps
+    from trainshed.data.read.columns import Columns
     from trainshed.data.read.source import Table
 
 NOTHING: Table = ({}, np.empty(0, dtype=np.int64))
@@ -26,6 +29,35 @@ NOTHING: Table = ({}, np.empty(0, dtype=np.int64))
 def recut(tables: Iterator[Table], sizes: Indices) -> Iterator[Table]:
     """Yield the same rows in tables of the given sizes, which may be 0; views where possible."""
     return map(_joined, _cut_up(tables, sizes))
+
+
+def dealt(tables: Iterator[Table], steps: Steps, turns: Sequence[int]) -> Iterator[Columns]:
+    """Yield the rows of each turn rank by rank, in tables of one rank each; one turn is held.
+
+    Args:
+        tables: the rows as they come.
+        steps: that they are of.
+        turns: where turns begin along the epoch's order, and where the last one ends.
+    """
+    bounds = np.asarray(turns, dtype=np.int64)
+    begins, ends = bounds[:-1], bounds[1:]
+    # The rows of one step come rank by rank already, however large it is.
+    if steps.has_one_reader or np.array_equal(begins // steps.size, (ends - 1) // steps.size):
+        yield from (columns for columns, _ in tables)
+        return
+    for (begin, end), held in zip(pairwise(turns), _cut_up(tables, ends - begins), strict=True):
+        yield from by_rank(_rows(held), steps, begin, end)
+
+
+def by_rank(rows: Rows, steps: Steps, begin: int, end: int) -> Iterator[Columns]:
+    """Yield the rows [begin, end) of the epoch's order in a table for each rank that has some."""
+    if steps.has_one_reader:
+        yield rows.whole()
+        return
+    here = np.arange(end - begin, dtype=np.int64)
+    for rank in steps.owners(begin // steps.size):
+        if len(wanted := here[steps.within(rank, begin, end)]):
+            yield rows.take(wanted)
 
 
 def shuffled(

@@ -6,7 +6,7 @@ import zlib
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -80,34 +80,28 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class Turn:
-    """Steps whose rows are put out together, rank by rank: no part of the order.
-
-    Args:
-        first: the first step.
-        stop: the step after the last one.
-    """
-
-    first: int
-    stop: int
-
-
-@dataclass(frozen=True)
 class Delivery:
-    """What streams to all ranks in one pass.
+    """What streams to all ranks in one pass: turn by turn, and in each rank by rank.
 
     Args:
         steps: of the pass.
-        turns: in their order.
+        turns: where turns begin along the epoch's order, and where the last one ends.
+        tasks: those of them at which a task begins, and that end.
         places: (rows of the dataset,) each row's place in the stream of a global shuffle, -1 for
             rows that are left out; None where the stream follows the fragments.
         dealt: (ranks that get them, rows) in the order of the stream.
     """
 
     steps: Steps
-    turns: list[Turn]
+    turns: list[int]
+    tasks: list[int]
     places: Indices | None
     dealt: list[tuple[Sequence[int], int]]
+
+    def turns_by_task(self) -> Iterator[list[int]]:
+        """Yield where the turns of each task begin, and where its last one ends."""
+        for begin, end in pairwise(self.tasks):
+            yield self.turns[bisect_left(self.turns, begin) : bisect_left(self.turns, end) + 1]
 
 
 def steps_for(plan: DatasetPlan, at: Pass, rows: int) -> Steps:
@@ -198,8 +192,14 @@ def first_read(plan: DatasetPlan, at: Pass, steps: Steps) -> int:
     return windows.first(at.first_step) if windows else at.first_step
 
 
-def delivery(
-    plan: DatasetPlan, at: Pass, base: EpochOrder | MixedOrder, turn_rows: float
+def delivery(  # noqa: PLR0913 - what a pass is made of, and how large its parts are
+    plan: DatasetPlan,
+    at: Pass,
+    base: EpochOrder | MixedOrder,
+    turn_rows: float,
+    task_rows: float,
+    *,
+    by_fragments: bool,
 ) -> Delivery:
     """Return what streams in a pass: the rows of all ranks, turn by turn.
 
@@ -208,73 +208,71 @@ def delivery(
         at: the pass.
         base: its order.
         turn_rows: most rows of a turn of more than one step.
+        task_rows: most rows of a task of more than one fragment, or turn.
+        by_fragments: whether a task ends where a fragment does, in the middle of a step too: two
+            tasks would decode its beginning. Else it ends at a turn.
     """
     steps = steps_for(plan, at, base.rows)
-    turns = turns_of(steps, first_read(plan, at, steps), max(1, int(turn_rows) // steps.size))
-    dealt = [entry for turn in turns for entry in _dealt(steps, turn)]
+    first, span = first_read(plan, at, steps), max(1, int(turn_rows) // steps.size)
+    turns = turns_of(steps, first, span)
+    ends = fragment_ends(base, at, turns[0], turns[-1]) if by_fragments else turns[1:]
+    tasks = grouped([turns[0], *(end for end in ends if may_cut(steps, end))], task_rows)
+    turns = sorted({*turns, *tasks})
+    dealt = [entry for start, stop in pairwise(turns) for entry in _dealt(steps, start, stop)]
     if steps.has_one_reader and dealt:  # a stream that nobody else takes of is not cut at turns
         dealt = [(dealt[0][0], sum(rows for _, rows in dealt))]
     if isinstance(base, MixedOrder) or base.mixed is None:
-        return Delivery(steps, turns, None, dealt)
+        return Delivery(steps, turns, tasks, None, dealt)
     streamed = [
-        steps.places(rank, turn.first, turn.stop)
-        for turn in turns
-        for rank in steps.owners(turn.first)
+        np.arange(start, stop, dtype=np.int64)[steps.within(rank, start, stop)]
+        for start, stop in pairwise(turns)
+        for rank in steps.owners(start // steps.size)
     ]
     rows = base.ids(np.concatenate([*streamed, np.empty(0, dtype=np.int64)]))
     places = np.full(base.rows, -1, dtype=np.int64)
     places[rows] = np.arange(len(rows))
-    return Delivery(steps, turns, places, dealt)
+    return Delivery(steps, turns, tasks, places, dealt)
 
 
-def turns_of(steps: Steps, first: int, span: int) -> list[Turn]:
-    """Return the turns from a step on; the smaller step at the end has one of its own."""
-    begins = range(first, steps.full, span)
-    turns = [Turn(begin, min(begin + span, steps.full)) for begin in begins]
-    return [*turns, Turn(steps.full, steps.count)] if first <= steps.full < steps.count else turns
+def turns_of(steps: Steps, first: int, span: int) -> list[int]:
+    """Return where turns of so many steps begin from a step on, and where the last one ends.
 
-
-def cuts_after(places: Sequence[int], ends: Indices) -> list[int]:
-    """Return the first place and, for each end of a fragment, the next place that is not before it.
-
-    A task that begins there has little to pass over in its first fragment.
-
-    Args:
-        places: along the epoch's order, where turns begin, and the end of the last one.
-        ends: where fragments end, up to the last place.
+    The smaller step at the end has a turn of its own.
     """
-    numbers = np.searchsorted(places, ends)
-    return [places[0], *(places[number] for number in np.unique(numbers).tolist() if number)]
+    begins = [*range(first, steps.full, span), steps.full, steps.count]
+    return sorted({steps.start(max(first, begin)) for begin in begins})
 
 
-def grouped(
-    places: Sequence[int], cuts: Sequence[int], most_rows: float
-) -> Iterator[Sequence[int]]:
-    """Yield the places of each task, which begins and ends at a cut.
+def fragment_ends(base: EpochOrder | MixedOrder, at: Pass, start: int, stop: int) -> Sequence[int]:
+    """Return where fragments with the rows [start, stop) of an order end in it, up to `stop`."""
+    pieces = [piece for each in segments_of(base, at, start, stop) for piece in each.pieces]
+    return [start + end for end in accumulate(piece.rows for piece in pieces)]
+
+
+def may_cut(steps: Steps, place: int) -> bool:
+    """Say whether a turn may end there: one in which rows are lent is dealt in one go."""
+    return not steps.borrowers or not steps.start(steps.full) < place < steps.rows
+
+
+def grouped(cuts: Sequence[int], most_rows: float) -> list[int]:
+    """Return at which of the cuts tasks begin, and the last one.
 
     A task has more rows than `most_rows` only where there is no cut in between.
-
-    Args:
-        places: where turns begin, and the end of the last one.
-        cuts: some of them, the first and the last one too.
-        most_rows: of a task.
     """
     bounds = [cuts[0]]
     for begin, end in pairwise(cuts):
         if begin > bounds[-1] and end - bounds[-1] > most_rows:
             bounds.append(begin)
-    for begin, end in pairwise([*bounds, cuts[-1]]):
-        if begin < end:
-            yield places[bisect_left(places, begin) : bisect_left(places, end) + 1]
+    return sorted({*bounds, cuts[-1]})
 
 
-def _dealt(steps: Steps, turn: Turn) -> list[tuple[Sequence[int], int]]:
+def _dealt(steps: Steps, start: int, stop: int) -> list[tuple[Sequence[int], int]]:
     """Return who gets how many rows of a turn, one after the other."""
     everybody = range(steps.num_ranks)
     if not steps.split:
-        return [(everybody, steps.start(turn.stop) - steps.start(turn.first))]
-    if turn.first == steps.full and steps.borrowers:  # each rank before them has one row
+        return [(everybody, stop - start)]
+    if start == steps.start(steps.full) and steps.borrowers:  # each rank before them has one row
         owner = steps.last - 1
         return [*(([rank], 1) for rank in range(owner)), ([owner, *steps.borrowers], 1)]
-    counts = ((rank, steps.rows_in(rank, turn.first, turn.stop)) for rank in everybody)
+    counts = ((rank, steps.rows_within(rank, start, stop)) for rank in everybody)
     return [([rank], rows) for rank, rows in counts if rows]

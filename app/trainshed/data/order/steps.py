@@ -124,6 +124,17 @@ class Steps:
         low, high = np.searchsorted(places, [start, stop])
         return places[low:high] - start
 
+    def rows_within(self, rank: int, start: int, stop: int) -> int:
+        """Return how many of the rows [start, stop) of the epoch's order are this rank's."""
+        return self._rows_before(rank, stop) - self._rows_before(rank, start)
+
+    def _rows_before(self, rank: int, place: int) -> int:
+        """Return this rank's rows before a place of the epoch's order."""
+        step = min(place // self.size, self.full)
+        slots = self._slots(self.size if step < self.full else self.last, rank)
+        low, high = int(slots.start), int(slots.stop)
+        return self.rows_in(rank, 0, step) + min(max(place - self.start(step), low), high) - low
+
     def _slots(self, rows: int, rank: int) -> slice:
         """Return this rank's slots in a step of so many rows."""
         if not self.split:

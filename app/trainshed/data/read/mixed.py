@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,8 +54,7 @@ def stretches(
     assert isinstance(base, MixedOrder)
     sources, steps = plan.parts or (plan,), steps_for(plan, at, base.rows)
     span = max(1, int(HELD_BYTES / plan.row_bytes) // steps.size)
-    for turn in turns_of(steps, first_read(plan, at, steps), span):
-        start, stop = steps.start(turn.first), steps.start(turn.stop)
+    for start, stop in pairwise(turns_of(steps, first_read(plan, at, steps), span)):
         order = base.gathered(start, stop)[choice(start, stop)]
         if not len(order):
             continue
