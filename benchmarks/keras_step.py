@@ -36,7 +36,7 @@ def main() -> None:
     data = rows.make(shape, given.cache)
     sides = {"plain": partial(plain, data)}
     sides |= {way: partial(ours, data, shape.features, *WAYS[way]) for way in WAYS}
-    samples = in_turn(sides, given)
+    samples = in_turn(sides, given, is_mirrored=True)
     alone = samples.of("plain", "milliseconds")
     figures = [Figure("plain Keras", "ms", alone)]
     target = Target("ratio", "<=", 1.25)

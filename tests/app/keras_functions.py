@@ -1,5 +1,6 @@
 """Training functions of Keras that tests name in `spec.train`; they run in Ray's workers."""
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,8 @@ from numpy.typing import NDArray
 
 import trainshed.keras
 from tests.app.train_functions import die, linger, suspend
+
+LINGER_SECONDS = 0.02
 
 
 def fit(config: dict[str, object]) -> None:
@@ -36,7 +39,14 @@ def fit(config: dict[str, object]) -> None:
     def pair(columns: dict[str, NDArray[np.generic]]) -> tuple[object, object]:
         return columns["x"], columns["y"]
 
-    run.fit(pair, scored=["valid"], callbacks=[dying])
+    scored = [name for name in run.datasets if name == "valid"]
+    run.fit(pair, scored=scored, callbacks=[dying])
+
+
+def linger_over_rows(columns: dict[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
+    """Return the rows of a batch a moment later."""
+    time.sleep(LINGER_SECONDS)
+    return columns
 
 
 def never_track(config: dict[str, object]) -> None:

@@ -131,7 +131,7 @@ class KerasRun(EpochRun):
             return {}
         if at.first_step == 0:  # else an earlier attempt has told them
             told.on_epoch_begin(epoch)
-        with self._fed(dataset, at, pair, is_weighted=True) as fed:
+        with self._fed(dataset, at, pair, trains=True) as fed:
             progress.rows = fed.totals.__getitem__
             return steps.epoch(fed.elements(), count - at.first_step, told)
 
@@ -163,7 +163,7 @@ class KerasRun(EpochRun):
             self._share_statistics(model)
             at = self._whole(dataset)
             steps = self._feeds.feed(dataset).steps(at).count
-            with self._fed(dataset, at, pair, is_weighted=False) as fed:
+            with self._fed(dataset, at, pair, trains=False) as fed:
                 rows = fed.dataset(self.strategy)
                 found = model.evaluate(rows, steps=steps, return_dict=True, verbose=0)
         metrics = {f"{dataset}.{name}": float(value) for name, value in found.items()}
@@ -198,10 +198,12 @@ class KerasRun(EpochRun):
             self._loop.board.logged.add(name, value, self.step + 1)
 
     @contextmanager
-    def _fed(self, dataset: str, at: Pass, pair: Pair, *, is_weighted: bool) -> Iterator[Fed]:
+    def _fed(self, dataset: str, at: Pass, pair: Pair, *, trains: bool) -> Iterator[Fed]:
         """Yield a pass; what making its batches raised is raised as it was."""
         batches: Prefetched[Batch] = self._feeds.batches(dataset, at, lambda batch: batch)
-        fed = Fed(batches, pair, self.world_size, is_weighted=is_weighted)
+        # An evaluation has a bucket of its own, and TensorFlow's thread takes its batches.
+        taken = self._loop.meter.waiting_for(batches) if trains else batches
+        fed = Fed(taken, pair, self.world_size, is_weighted=trains)
         try:
             yield fed
         except Exception as error:

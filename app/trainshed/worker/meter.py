@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -14,6 +14,8 @@ WAITING = "waitingForData"
 EVALUATING = "evaluating"
 CHECKPOINTING = "checkpointing"
 WORKER_BUCKETS = (TRAINING, WAITING, EVALUATING, CHECKPOINTING)
+
+Item = TypeVar("Item")
 
 
 class Meter:
@@ -33,6 +35,16 @@ class Meter:
             yield
         finally:
             self._switch(before)
+
+    def waiting_for(self, items: Iterator[Item]) -> Iterator[Item]:
+        """Yield the items; what each is waited for counts to `waitingForData`."""
+        while True:
+            with self.inside(WAITING):
+                try:
+                    item = next(items)
+                except StopIteration:
+                    return
+            yield item
 
     def seconds(self) -> dict[str, float]:
         """Return the seconds of each bucket up to now."""

@@ -21,6 +21,8 @@ class Pace:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._steps: deque[tuple[float, float, int]] = deque()
+        # Of all that are kept: small steps are too many to add up at each of them.
+        self._seconds, self._rows = 0.0, 0
         self._last: float | None = None
 
     def step(self, rows: int) -> None:
@@ -31,19 +33,22 @@ class Pace:
             and now - self._last < PAUSE_SECONDS + self.seconds_per_step() * 5
         ):
             self._steps.append((now, now - self._last, rows))
+            self._seconds += now - self._last
+            self._rows += rows
         self._last = now
         while (
             self._steps
             and self._steps[0][0] < now - WINDOW_SECONDS
             and len(self._steps) > FEWEST_STEPS
         ):
-            self._steps.popleft()
+            _, old_seconds, old_rows = self._steps.popleft()
+            self._seconds -= old_seconds
+            self._rows -= old_rows
 
     def seconds_per_step(self) -> float:
         """Return the mean seconds of a step, 0.0 before the second one."""
-        return sum(s for _, s, _ in self._steps) / len(self._steps) if self._steps else 0.0
+        return self._seconds / len(self._steps) if self._steps else 0.0
 
     def rows_per_second(self) -> float | None:
         """Return the rows of all ranks a second."""
-        seconds = sum(s for _, s, _ in self._steps)
-        return sum(rows for _, _, rows in self._steps) / seconds if seconds else None
+        return self._rows / self._seconds if self._seconds > 0 else None

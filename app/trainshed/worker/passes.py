@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from trainshed.records import atomic
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
+
+    from trainshed.records.storage import Folder
 
 FILE = "passes.json"
 
@@ -43,20 +42,20 @@ class Passes:
         self.done[name] += 1
 
 
-def write(checkpoint: Path, done: Mapping[str, int]) -> None:
+def write(checkpoint: Folder, done: Mapping[str, int]) -> None:
     """Remember the passes behind a checkpoint."""
-    file = checkpoint.parent / FILE
-    atomic.write_text(file, json.dumps(_read_all(file) | {checkpoint.name: dict(done)}))
+    folder = checkpoint.parent
+    folder.write(FILE, json.dumps(_read_all(folder) | {checkpoint.name: dict(done)}).encode())
 
 
-def read(checkpoint: Path) -> Mapping[str, int]:
+def read(checkpoint: Folder) -> Mapping[str, int]:
     """Return the passes behind a checkpoint; none where nobody counted."""
-    return _read_all(checkpoint.parent / FILE).get(checkpoint.name, {})
+    return _read_all(checkpoint.parent).get(checkpoint.name, {})
 
 
-def _read_all(file: Path) -> dict[str, dict[str, int]]:
+def _read_all(folder: Folder) -> dict[str, dict[str, int]]:
     try:
-        found: dict[str, dict[str, int]] = json.loads(file.read_text(encoding="utf-8"))
+        found: dict[str, dict[str, int]] = json.loads(folder.read(FILE))
     except (OSError, ValueError):
         return {}
     return found

@@ -258,6 +258,26 @@ def test_callbacks_stop_early_at_the_same_epoch_though_the_run_was_suspended(
     assert notes["parts"].read_text(encoding="utf-8").splitlines() == want
 
 
+def test_what_steps_wait_for_their_rows_counts_as_waiting(tmp_path: Path) -> None:
+    from tests.app.keras_functions import LINGER_SECONDS
+
+    write_data(tmp_path)
+    rows: JsonValue = {
+        "read": {"format": "parquet", "path": str(tmp_path / "train"), "columns": ["x", "y"]},
+        "augment": [{"use": "tests.app.keras_functions:linger_over_rows"}],
+        # Nothing is made ready while another step trains.
+        "feed": {"prefetchBatches": 0},
+    }
+    spec = make_spec(tmp_path, workers=1) | {
+        "data": {"loader": "torch", "datasets": {"train": rows}},
+    }
+
+    left = train_alone(tmp_path, spec)
+
+    assert left.finished.outcome == SUCCEEDED, left.finished.message
+    assert left.finished.seconds.waiting_for_data >= STEPS * LINGER_SECONDS
+
+
 @pytest.mark.parametrize(
     ("mistake", "said"),
     [

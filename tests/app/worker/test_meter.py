@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -41,6 +42,25 @@ def test_an_exception_ends_the_bucket_too() -> None:
     clock.pass_(2)
 
     assert meter.seconds() == {TRAINING: 2, WAITING: 0, EVALUATING: 0, CHECKPOINTING: 1}
+
+
+def test_waiting_is_until_an_item_is_there_and_not_what_is_done_with_it() -> None:
+    clock = Clock()
+    meter = Meter(clock)
+
+    def make() -> Iterator[int]:
+        for seconds in (1, 2):
+            clock.pass_(seconds)
+            yield seconds
+        clock.pass_(4)  # to find out that there are no more
+
+    items = []
+    for item in meter.waiting_for(make()):
+        clock.pass_(8)
+        items.append(item)
+
+    assert items == [1, 2]
+    assert meter.seconds() == {TRAINING: 16, WAITING: 7, EVALUATING: 0, CHECKPOINTING: 0}
 
 
 @given(st.lists(st.tuples(st.sampled_from(("leave", *WORKER_BUCKETS)), st.floats(0, 1e4))))
