@@ -9,8 +9,16 @@ from hypothesis import settings
 settings.register_profile("trainshed", deadline=None, derandomize=True)
 settings.load_profile("trainshed")
 
-# Rooms share the API server, so its fixtures are not those of one folder; gates are of all.
-pytest_plugins = ["pytester", "tests.control_plane.plugin", "tests.gates", "tests.ray_starts"]
+# Rooms share the API server and the S3 server, so their fixtures are not those of one folder; gates
+# are of all.
+pytest_plugins = [
+    "pytester",
+    "tests.control_plane.plugin",
+    "tests.gates",
+    "tests.ray_starts",
+    "tests.s3",
+    "tests.faulty_s3",  # imports the one before it
+]
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and programs that tests
 # start would inherit that (POSIX sh, asynchronous lists): tests that press it would wait for ever.

@@ -10,7 +10,7 @@ import pytest
 GROUPS = {"control_plane": "API server", "renderer": "rendered chart"}
 KEPT_HEAD = "head"
 # What a test starts, by its marker; the first that it has counts.
-STARTS = ("e2e", "control_plane", "ray")
+STARTS = ("e2e", "control_plane", "ray", "s3")
 NOTHING = "nothing"
 _STARTS = "starts"
 # A room of the app holds a dozen packages: these are looked at one by one.
@@ -24,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--no-skips",
         action="store_true",
-        help="a skipped test that would start Ray, an API server or a cluster fails",
+        help="a skipped test that would start Ray, a server or a cluster fails",
     )
     group.addoption("--rooms", action="store_true", help="print seconds by room at the end")
 
@@ -83,7 +83,7 @@ def _refuse(report: pytest.TestReport | pytest.CollectReport) -> None:
 
 
 def what_it_starts(report: pytest.TestReport) -> str:
-    """Return the most that a test starts: e2e, control_plane, ray or nothing."""
+    """Return the most that a test starts: e2e, control_plane, ray, s3 or nothing."""
     return str(dict(report.user_properties).get(_STARTS, NOTHING))
 
 

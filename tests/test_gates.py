@@ -11,12 +11,16 @@ import pytest
 def control_plane(): return 1
 @pytest.fixture
 def head(): return 1
+@pytest.fixture
+def s3(): return 1
 @pytest.mark.control_plane
 def test_server(control_plane): pytest.skip("no server here")
 @pytest.mark.ray
 def test_joins(head): pass
 @pytest.mark.ray
 def test_ray(): pass
+@pytest.mark.s3
+def test_store(s3): pass
 def test_pure(): pytest.skip("not on this machine")
 @pytest.mark.ray
 @pytest.mark.xfail(reason="known")
@@ -28,6 +32,7 @@ asyncio_default_fixture_loop_scope = function
 markers =
     ray
     control_plane
+    s3
     e2e
 """
 
@@ -46,7 +51,7 @@ def run(project: pytest.Pytester, *words: str) -> pytest.RunResult:
 
 
 def test_a_skip_is_a_skip_where_they_are_allowed(project: pytest.Pytester) -> None:
-    run(project).assert_outcomes(passed=2, skipped=2, xfailed=1)
+    run(project).assert_outcomes(passed=3, skipped=2, xfailed=1)
 
 
 def test_a_skip_of_what_needs_a_server_fails_where_skips_are_refused(
@@ -54,7 +59,7 @@ def test_a_skip_of_what_needs_a_server_fails_where_skips_are_refused(
 ) -> None:
     result = run(project, "--no-skips")
 
-    result.assert_outcomes(passed=2, failed=1, skipped=1, xfailed=1)
+    result.assert_outcomes(passed=3, failed=1, skipped=1, xfailed=1)
     assert "skips are refused (--no-skips): Skipped: no server here" in result.stdout.str()
 
 
@@ -72,7 +77,7 @@ def test_the_table_counts_each_test_once_by_what_it_starts(project: pytest.Pytes
     lines = run(project, "--rooms").stdout.str().splitlines()
 
     table = [line.split()[1:3] for line in lines if line.endswith("e2e/test_project.py")]
-    assert sorted(table) == [["1", "control_plane"], ["1", "nothing"], ["3", "ray"]]
+    assert sorted(table) == [["1", "control_plane"], ["1", "nothing"], ["1", "s3"], ["3", "ray"]]
 
 
 def test_tests_that_share_a_ray_run_in_one_of_two_processes(pytester: pytest.Pytester) -> None:
@@ -102,6 +107,7 @@ def test_who_shares_a_server_or_a_ray_runs_in_one_process(project: pytest.Pytest
         "test_server": ["API server"],
         "test_joins": ["kept head"],
         "test_ray": ["Ray"],
+        "test_store": [],
         "test_known": ["Ray"],
         "test_pure": [],
     }

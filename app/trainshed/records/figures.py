@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from trainshed.records import atomic
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+    from trainshed.records.storage import Folder
 
 FOLDER = "figures"
 # More are no figure: a table of thousands of features would hide the few that count.
@@ -43,7 +43,7 @@ Figure = Annotated[Importance | Confusion, Field(discriminator="kind")]
 _FIGURE: TypeAdapter[Importance | Confusion] = TypeAdapter(Figure)
 
 
-def keep(attempt: Path, figure: Importance | Confusion) -> None:
+def keep(attempt: Folder, figure: Importance | Confusion) -> None:
     """Write a figure below an attempt's folder; an earlier one of the same name is replaced.
 
     Raises:
@@ -53,16 +53,17 @@ def keep(attempt: Path, figure: Importance | Confusion) -> None:
         raise ValueError(f"a figure's name is letters, digits, . _ - and spaces: {figure.name!r}")
     if isinstance(figure, Confusion) and len(figure.classes) > MOST_CLASSES:
         raise ValueError(f"a figure shows at most {MOST_CLASSES} classes: {len(figure.classes)}")
-    folder = attempt / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    atomic.write_text(folder / f"{figure.name}.json", figure.to_line())
+    (attempt / FOLDER).write(f"{figure.name}.json", figure.to_line().encode())
 
 
-def read(attempt: Path) -> Iterator[Importance | Confusion]:
+def read(attempt: Folder) -> Iterator[Importance | Confusion]:
     """Yield the figures below an attempt's folder; what cannot be read is left out."""
-    for file in sorted((attempt / FOLDER).glob("*.json")):
+    folder = attempt / FOLDER
+    for name in folder.names():
+        if not name.endswith(".json"):
+            continue
         try:
-            yield _FIGURE.validate_json(file.read_bytes())
+            yield _FIGURE.validate_json(folder.read(name))
         except (OSError, ValidationError):
             continue
 

@@ -12,19 +12,32 @@ import os
 import socket
 import threading
 import time
+import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainshed.patience import READS
-from trainshed.records import durable
 
+if TYPE_CHECKING:
+    from trainshed.records.storage import Folder
+
+RECORD = "run.json"
+RESULT = "result.json"
+REPORT = "report.html"
+ATTEMPTS = "attempts"
 CLAIM = "claim"
 HEARTBEAT = "heartbeat"
+METRICS = "metrics.jsonl"
+LOG = "driver.log"
 # Ray Train's own folder below an attempt's, where checkpoints lie.
 RAY_FOLDER = "ray"
-# The heartbeat's file is touched this often; storage clocks and slow writes get ten times as long.
+# The heartbeat is written this often. Two that a bucket does not answer take ten seconds each to
+# give up, and clocks of network storage differ.
 HEARTBEAT_SECONDS = 2.0
-DEAD_AFTER_SECONDS = 20.0
+DEAD_AFTER_SECONDS = 45.0
+# The last heartbeat of an attempt that ended by itself: the next one need not wait.
+ENDED = b"ended\n"
 
 
 class AttemptHeldError(Exception):
@@ -42,6 +55,7 @@ class Claim:
         pid_started: when that process began, in clock ticks since boot.
         spec_hash: of the run.
         fresh: whether it starts anew rather than from an earlier attempt.
+        nonce: of this claim alone: whose it is can be told by reading it back.
     """
 
     host: str
@@ -50,12 +64,13 @@ class Claim:
     pid_started: int
     spec_hash: str
     fresh: bool
+    nonce: str = ""
 
 
 class Attempt:
     """One claimed attempt; while it is open its heartbeat goes on."""
 
-    def __init__(self, number: int, folder: Path) -> None:
+    def __init__(self, number: int, folder: Folder) -> None:
         self.number = number
         self.folder = folder
         self._ended = threading.Event()
@@ -66,46 +81,37 @@ class Attempt:
         """End the heartbeat: the next attempt need not wait."""
         self._ended.set()
         self._thread.join()
-        (self.folder / HEARTBEAT).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # then the next one waits
+            self.folder.write(HEARTBEAT, ENDED)
 
     def _keep_beating(self) -> None:
-        while not self._ended.wait(HEARTBEAT_SECONDS):
+        while not self._ended.is_set():
             with contextlib.suppress(OSError):  # a full disk may have room again
                 beat(self.folder)
+            self._ended.wait(HEARTBEAT_SECONDS)
 
 
 class RunFolder:
     """A run's folder.
 
     Args:
-        path: need not exist yet.
+        at: need not exist yet.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, at: Folder) -> None:
+        self.at = at
 
-    @property
-    def record(self) -> Path:
-        """Return run.json."""
-        return self.path / "run.json"
-
-    @property
-    def result(self) -> Path:
-        """Return result.json."""
-        return self.path / "result.json"
-
-    def attempt(self, number: int) -> Path:
+    def attempt(self, number: int) -> Folder:
         """Return the folder of an attempt."""
-        return self.path / "attempts" / str(number)
+        return self.at / ATTEMPTS / str(number)
 
-    def checkpoints(self, number: int) -> Path:
+    def checkpoints(self, number: int) -> Folder:
         """Return the folder of an attempt's checkpoints."""
         return self.attempt(number) / RAY_FOLDER
 
     def attempts(self) -> list[int]:
         """Return the numbers of all attempts, in order."""
-        folders = (self.path / "attempts").glob("[0-9]*")
-        return sorted(int(folder.name) for folder in folders if folder.name.isdigit())
+        return sorted(int(name) for name in (self.at / ATTEMPTS).names() if name.isdecimal())
 
     def lineage(self, *, surely: bool = False) -> list[int]:
         """Return the attempts that a new one may go on from: those since the last fresh start.
@@ -121,10 +127,10 @@ class RunFolder:
 
     def claimed(self, number: int) -> Claim | None:
         """Return who made an attempt; None when the claim cannot be read."""
-        file = self.attempt(number) / CLAIM
+        folder = self.attempt(number)
         try:
-            return Claim(**json.loads(READS.read(lambda: file.read_text(encoding="utf-8"))))
-        except (OSError, ValueError, TypeError):
+            return Claim(**json.loads(READS.read(lambda: folder.read(CLAIM))))
+        except (OSError, ValueError, TypeError, RecursionError):
             return None
 
     def claim(self, spec_hash: str, fresh: bool, number: int | None = None) -> Attempt:
@@ -141,9 +147,6 @@ class RunFolder:
         """
         number = number or self._next_number()
         folder = self.attempt(number)
-        folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / CLAIM).exists():
-            beat(folder)  # before the claim: one without a heartbeat is that of one that ended
         claim = Claim(
             socket.gethostname(),
             boot_id(),
@@ -151,62 +154,51 @@ class RunFolder:
             process_start(os.getpid()),
             spec_hash,
             fresh,
+            uuid.uuid4().hex,
         )
         try:
-            _make_once(folder / CLAIM, json.dumps(asdict(claim)))
+            folder.create(CLAIM, json.dumps(asdict(claim)).encode())
         except FileExistsError as error:
             raise AttemptHeldError(self._who(number)) from error
-        # What lies in it is worth no more than its name.
-        for made in (folder, folder.parent, self.path, self.path.parent):
-            durable.sync_folder(made)
         return Attempt(number, folder)
 
     def _next_number(self) -> int:
         # A folder without a claim is somebody's who is about to make it, or never came to it.
-        claimed = [n for n in self.attempts() if (self.attempt(n) / CLAIM).exists()]
-        if claimed and self.is_alive(claimed[-1]):
-            raise AttemptHeldError(self._who(claimed[-1]))
-        return claimed[-1] + 1 if claimed else 1
+        numbers = self.attempts()
+        while numbers and self.attempt(numbers[-1]).stat(CLAIM) is None:
+            numbers.pop()
+        if numbers and self.is_alive(numbers[-1]):
+            raise AttemptHeldError(self._who(numbers[-1]))
+        return numbers[-1] + 1 if numbers else 1
 
     def is_alive(self, number: int) -> bool:
         """Say whether the driver of an attempt is at work."""
-        heartbeat = self.attempt(number) / HEARTBEAT
-        if not heartbeat.exists():
+        folder = self.attempt(number)
+        # Who has made the claim just now may not have come to the first heartbeat.
+        last = folder.stat(HEARTBEAT) or folder.stat(CLAIM)
+        if last is None or (last.name == HEARTBEAT and _has_ended(folder)):
             return False
         claim = self.claimed(number)
         if claim and (claim.host, claim.boot) == (socket.gethostname(), boot_id()):
             return process_start(claim.pid) == claim.pid_started
-        return time.time() - heartbeat.stat().st_mtime < DEAD_AFTER_SECONDS
+        return folder.now() - last.modified < DEAD_AFTER_SECONDS
 
     def _who(self, number: int) -> str:
         claim = self.claimed(number)
         who = f"process {claim.pid} on {claim.host}" if claim else "another process"
-        return f"{self.path}: attempt {number} is held by {who}; wait for its end or stop it"
+        return f"{self.at}: attempt {number} is held by {who}; wait for its end or stop it"
 
 
-def _make_once(path: Path, text: str) -> None:
-    """Write a whole file that nobody has made, and have it on its disk.
-
-    Raises:
-        FileExistsError: when somebody has.
-    """
-    aside = path.with_name(f".{path.name}-{socket.gethostname()}-{os.getpid()}")
-    durable.write_bytes(aside, text.encode())
+def _has_ended(folder: Folder) -> bool:
     try:
-        os.link(aside, path)
-    except FileExistsError:
-        raise
-    except OSError:  # storage without links
-        with path.open("xb") as file:
-            file.write(text.encode())
-            durable.sync(file)
-    finally:
-        aside.unlink(missing_ok=True)
+        return folder.read(HEARTBEAT) == ENDED
+    except FileNotFoundError:
+        return False
 
 
-def beat(folder: Path) -> None:
+def beat(folder: Folder) -> None:
     """Show that the driver of the attempt in a folder is at work."""
-    (folder / HEARTBEAT).write_text(f"{time.time()}\n", encoding="ascii")
+    folder.write(HEARTBEAT, f"{time.time()}\n".encode())
 
 
 def boot_id() -> str:

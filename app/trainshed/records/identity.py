@@ -10,7 +10,8 @@ from trainshed_api.names import ENV_ATTEMPT, ENV_NAMESPACE, ENV_UID
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
+
+    from trainshed.records.storage import Folder
 
 UID_DIGITS = 8
 
@@ -48,7 +49,7 @@ def read_identity(environment: Mapping[str, str]) -> Identity | None:
     return Identity(values[ENV_NAMESPACE], values[ENV_UID], int(attempt))
 
 
-def folder_of(name: str, identity: Identity | None, storage: Path) -> Path:
+def folder_of(name: str, identity: Identity | None, storage: Folder) -> Folder:
     """Return where a run leaves what it leaves.
 
     Args:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,23 +17,37 @@ from pathlib import Path
 import pytest
 
 from trainshed.records import durable
+from trainshed.records.addresses import open_folder
+from trainshed.records.disk import Disk
 from trainshed.records.folder import (
+    CLAIM,
     DEAD_AFTER_SECONDS,
+    ENDED,
+    HEARTBEAT,
     Attempt,
     AttemptHeldError,
     Claim,
     RunFolder,
+    beat,
     boot_id,
     process_age_seconds,
     process_start,
 )
+from trainshed.records.storage import Folder
+
+MakeOld = Callable[[Folder, str, float], None]
 
 CLAIM_AND_WAIT = """
 import sys
-from pathlib import Path
-from trainshed.records.folder import RunFolder
-attempt = RunFolder(Path(sys.argv[1])).claim("abc", fresh=False)
-print("claimed", attempt.number, flush=True)
+from trainshed.records.addresses import open_folder
+from trainshed.records.folder import AttemptHeldError, RunFolder
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    attempt = RunFolder(open_folder(sys.argv[1])).claim("abc", fresh=False)
+    print("claimed", attempt.number, flush=True)
+except AttemptHeldError as error:
+    print("held:", error, flush=True)
 sys.stdin.read()
 """
 
@@ -49,42 +64,59 @@ def claim_and_close(folder: RunFolder, *, fresh: bool = False) -> int:
 
 def start_driver(folder: RunFolder) -> subprocess.Popen[str]:
     driver = subprocess.Popen(
-        [sys.executable, "-c", CLAIM_AND_WAIT, str(folder.path)],
+        [sys.executable, "-c", CLAIM_AND_WAIT, str(folder.at)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    assert driver.stdout
-    assert driver.stdout.readline() == "claimed 1\n"
+    assert said_by(driver) == "ready\n"
     return driver
 
 
+def let_claim(driver: subprocess.Popen[str]) -> None:
+    assert driver.stdin
+    driver.stdin.write("\n")
+    driver.stdin.flush()
+
+
+def said_by(driver: subprocess.Popen[str]) -> str:
+    assert driver.stdout
+    return driver.stdout.readline()
+
+
 def content(folder: RunFolder) -> dict[str, bytes]:
-    files = (file for file in folder.path.rglob("*") if file.is_file())
-    return {str(file): file.read_bytes() for file in files}
+    """Return what lies there, but for what goes on while it is looked at."""
+    names = (each.name for each in folder.at.tree())
+    return {name: folder.at.read(name) for name in names if HEARTBEAT not in name}
+
+
+def put_claim(folder: RunFolder, text: str) -> None:
+    """Let attempt 1 be another's, with a heartbeat of just now."""
+    folder.attempt(1).write(CLAIM, text.encode())
+    beat(folder.attempt(1))
 
 
 # --------------------------------------------------------------------- claims
 
 
-def test_attempts_are_numbered_from_one(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "run")
+def test_attempts_are_numbered_from_one(storage: Folder) -> None:
+    folder = RunFolder(storage)
 
     assert [claim_and_close(folder) for _ in range(3)] == [1, 2, 3]
     assert folder.attempts() == [1, 2, 3]
 
 
-def test_more_than_nine_attempts_stay_in_order(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
+def test_more_than_nine_attempts_stay_in_order(storage: Folder) -> None:
+    folder = RunFolder(storage)
     for _ in range(11):
         claim_and_close(folder)
 
     assert folder.attempts() == list(range(1, 12))
 
 
-def test_a_claim_says_who_made_it(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
+def test_a_claim_says_who_made_it(storage: Folder) -> None:
+    folder = RunFolder(storage)
     claim_and_close(folder, fresh=True)
 
     made = folder.claimed(1)
@@ -100,14 +132,14 @@ def test_a_claim_is_one_on_storage_without_links_too(
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
-    folder = RunFolder(tmp_path)
+    folder = RunFolder(Disk(tmp_path))
     attempt = claim(folder)
 
     assert folder.claimed(1)
     with pytest.raises(AttemptHeldError):
         folder.claim("abc", fresh=False, number=1)
     attempt.close()
-    assert [file.name for file in attempt.folder.iterdir()] == ["claim"]
+    assert attempt.folder.names() == [CLAIM, HEARTBEAT]
 
 
 def test_a_claim_is_on_its_disk_before_anything_is_done_under_it(
@@ -115,15 +147,16 @@ def test_a_claim_is_on_its_disk_before_anything_is_done_under_it(
 ) -> None:
     synced = list[Path]()
     monkeypatch.setattr(durable, "sync_folder", synced.append)
-    folder = RunFolder(tmp_path / "runs" / "digits")
+    folder = RunFolder(Disk(tmp_path / "runs" / "digits"))
     claim_and_close(folder)
 
-    parts = ("attempts/1", "attempts", ".", "..")
-    assert synced == [Path(os.path.normpath(folder.path / part)) for part in parts]
+    assert folder.at.path
+    parts = ("attempts/1", "attempts", ".", "..", "../..")
+    assert synced == [Path(os.path.normpath(folder.at.path / part)) for part in parts]
 
 
-def test_a_held_attempt_keeps_others_out_and_nothing_changes(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
+def test_a_held_attempt_keeps_others_out_and_nothing_changes(storage: Folder) -> None:
+    folder = RunFolder(storage)
     attempt = claim(folder)
     before = content(folder)
 
@@ -134,9 +167,9 @@ def test_a_held_attempt_keeps_others_out_and_nothing_changes(tmp_path: Path) -> 
 
 
 def test_an_attempt_that_a_controller_counts_is_made_once_whoever_holds_the_one_before(
-    tmp_path: Path,
+    storage: Folder,
 ) -> None:
-    folder = RunFolder(tmp_path)
+    folder = RunFolder(storage)
     before = claim(folder)
     attempt = folder.claim("abc", fresh=False, number=4)
     seen = content(folder)
@@ -149,15 +182,15 @@ def test_an_attempt_that_a_controller_counts_is_made_once_whoever_holds_the_one_
     before.close()
 
 
-def test_a_controller_s_attempt_stays_made_when_its_driver_is_gone(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
+def test_a_controller_s_attempt_stays_made_when_its_driver_is_gone(storage: Folder) -> None:
+    folder = RunFolder(storage)
     folder.claim("abc", fresh=False, number=1).close()
 
     with pytest.raises(AttemptHeldError):
         folder.claim("abc", fresh=False, number=1)
 
 
-def test_of_many_at_once_exactly_one_wins(tmp_path: Path) -> None:
+def test_of_many_at_once_exactly_one_wins(storage: Folder) -> None:
     drivers = 8
     barrier = threading.Barrier(drivers)
 
@@ -170,7 +203,7 @@ def test_of_many_at_once_exactly_one_wins(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(drivers) as pool:
         for number in range(25):
-            folder = RunFolder(tmp_path / str(number))
+            folder = RunFolder(storage / str(number))
             tried = list(pool.map(race, [folder] * drivers))
             winners = [attempt for attempt in tried if attempt]
             assert [attempt.number for attempt in winners] == [1]
@@ -178,28 +211,29 @@ def test_of_many_at_once_exactly_one_wins(tmp_path: Path) -> None:
             winners[0].close()
 
 
-def test_a_folder_that_nobody_claimed_does_not_stand_in_the_way(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    folder.attempt(1).mkdir(parents=True)
+def test_a_folder_that_nobody_claimed_does_not_stand_in_the_way(storage: Folder) -> None:
+    folder = RunFolder(storage)
+    folder.attempt(1).write("other", b"")
 
+    assert folder.attempts() == [1]
     assert claim_and_close(folder) == 1
 
 
-def test_a_heartbeat_goes_on_until_the_attempt_is_closed(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
+def test_a_heartbeat_goes_on_until_the_attempt_is_closed(storage: Folder) -> None:
+    folder = RunFolder(storage)
     attempt = claim(folder)
     assert folder.is_alive(1)
 
     attempt.close()
     assert not folder.is_alive(1)
-    assert not (attempt.folder / "heartbeat").exists()
+    assert attempt.folder.read(HEARTBEAT) == ENDED
 
 
 # -------------------------------------------------------------------- lineage
 
 
-def test_attempts_since_the_last_fresh_start_belong_together(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
+def test_attempts_since_the_last_fresh_start_belong_together(storage: Folder) -> None:
+    folder = RunFolder(storage)
     lineages = []
     for fresh in (False, False, True, False):
         claim_and_close(folder, fresh=fresh)
@@ -208,16 +242,18 @@ def test_attempts_since_the_last_fresh_start_belong_together(tmp_path: Path) -> 
     assert lineages == [[1], [1, 2], [3], [3, 4]]
 
 
-def test_no_attempt_has_no_lineage(tmp_path: Path) -> None:
-    assert RunFolder(tmp_path / "none").lineage() == []
+def test_no_attempt_has_no_lineage(storage: Folder) -> None:
+    assert RunFolder(storage).lineage() == []
 
 
 # ----------------------------------------------------------------- who is dead
 
 
-def test_a_killed_driver_is_dead_at_once_even_before_its_parent_knows(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
+def test_a_killed_driver_is_dead_at_once_even_before_its_parent_knows(storage: Folder) -> None:
+    folder = RunFolder(storage)
     driver = start_driver(folder)
+    let_claim(driver)
+    assert said_by(driver) == "claimed 1\n"
     assert folder.is_alive(1)
 
     driver.send_signal(signal.SIGKILL)
@@ -253,33 +289,75 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_who_is_alive(tmp_path: Path, case: Case) -> None:
-    folder = RunFolder(tmp_path)
-    attempt = claim(folder)
+def test_who_is_alive(storage: Folder, make_old: MakeOld, case: Case) -> None:
+    folder = RunFolder(storage)
+    claim_and_close(folder)
     made = folder.claimed(1)
     assert made
     claimed = dataclasses.asdict(made) | case.change
-    (attempt.folder / "claim").write_text(json.dumps(claimed))
-    beaten = time.time() - case.age
-    os.utime(attempt.folder / "heartbeat", (beaten, beaten))
+    put_claim(folder, json.dumps(claimed))
+    make_old(folder.attempt(1), HEARTBEAT, case.age)
 
     assert folder.claimed(1) == Claim(**claimed)
     assert folder.is_alive(1) is case.want
-    attempt.close()
 
 
-def test_a_claim_that_cannot_be_read_counts_by_its_heartbeat(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    attempt = claim(folder)
-    (attempt.folder / "claim").write_text('{"host": ')
+def test_who_has_not_come_to_the_first_heartbeat_is_alive_by_the_claim(
+    storage: Folder, make_old: MakeOld
+) -> None:
+    folder = RunFolder(storage)
+    folder.attempt(1).create(CLAIM, json.dumps({"host": "elsewhere"}).encode())
+    assert folder.is_alive(1)
+
+    make_old(folder.attempt(1), CLAIM, DEAD_AFTER_SECONDS + 1)
+    assert not folder.is_alive(1)
+
+
+def test_who_has_ended_is_not_alive_however_short_ago(storage: Folder) -> None:
+    folder = RunFolder(storage)
+    put_claim(folder, json.dumps({"host": "elsewhere"}))
+    assert folder.is_alive(1)
+
+    folder.attempt(1).write(HEARTBEAT, ENDED)
+    assert not folder.is_alive(1)
+
+
+def test_a_claim_that_cannot_be_read_counts_by_its_heartbeat(
+    storage: Folder, make_old: MakeOld
+) -> None:
+    folder = RunFolder(storage)
+    claim_and_close(folder)
+    put_claim(folder, '{"host": ')
 
     assert folder.claimed(1) is None
     with pytest.raises(AttemptHeldError, match="attempt 1 is held by another process"):
         claim(folder)
-    old = time.time() - DEAD_AFTER_SECONDS - 1
-    os.utime(attempt.folder / "heartbeat", (old, old))
+    make_old(folder.attempt(1), HEARTBEAT, DEAD_AFTER_SECONDS + 1)
     assert claim_and_close(folder) == 2
-    attempt.close()
+
+
+def test_of_two_live_drivers_one_is_held(storage: Folder) -> None:
+    folder = RunFolder(storage)
+    drivers = [start_driver(folder), start_driver(folder)]
+    for driver in drivers:
+        let_claim(driver)
+    said = sorted(said_by(driver) for driver in drivers)
+
+    who = f"{folder.at}: attempt 1 is held by process "
+    assert said[0] == "claimed 1\n"
+    assert said[1].startswith(f"held: {who}")
+    with pytest.raises(AttemptHeldError, match="attempt 1 is held by process"):
+        claim(folder)
+    assert folder.attempts() == [1]
+    for driver in drivers:
+        driver.communicate()
+    assert claim_and_close(folder) == 2
+
+
+def test_a_run_s_folder_is_found_by_its_address(storage: Folder) -> None:
+    claim_and_close(RunFolder(storage))
+
+    assert RunFolder(open_folder(str(storage))).attempts() == [1]
 
 
 def test_processes_know_when_they_began() -> None:

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from trainshed.records.disk import Disk
 from trainshed.records.identity import Identity, folder_of, read_identity
 from trainshed_api.errors import SpecError
 
+RUNS = Disk(Path("/runs"))
 SET = {
     "TRAINSHED_NAMESPACE": "team-a",
     "TRAINSHED_UID": "0d9f1c2e-aaaa-bbbb-cccc-1234567890ab",
@@ -16,14 +18,14 @@ SET = {
 
 def test_without_a_controller_runs_lie_by_their_name() -> None:
     assert read_identity({"PATH": "/bin"}) is None
-    assert folder_of("digits", None, Path("/runs")) == Path("/runs/local/digits")
+    assert folder_of("digits", None, RUNS) == RUNS / "local" / "digits"
 
 
 def test_a_controller_s_runs_lie_by_namespace_name_and_uid() -> None:
     identity = read_identity(SET)
 
     assert identity == Identity("team-a", SET["TRAINSHED_UID"], 3)
-    assert folder_of("digits", identity, Path("/runs")) == Path("/runs/team-a/digits-0d9f1c2e")
+    assert folder_of("digits", identity, RUNS) == RUNS / "team-a" / "digits-0d9f1c2e"
 
 
 WRONG: dict[str, tuple[dict[str, str], str]] = {

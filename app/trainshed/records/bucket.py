@@ -1,0 +1,371 @@
+"""A folder in an object store: S3 and what speaks like it, Google's, Azure's.
+
+A name is one object, put whole or not at all. A folder of several is told to be whole by its last
+object; until then, and while it is deleted, an object marks it as unfinished.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import tempfile
+import uuid
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import obstore
+from typing_extensions import override
+
+from trainshed.records import segments
+from trainshed.records.client import client_of, told
+from trainshed.records.storage import UNDERWAY, Appender, Folder, Stored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from concurrent.futures import Future
+
+    from _typeshed import ReadableBuffer
+    from obstore import ObjectMeta
+    from obstore.store import ObjectStore
+
+# What is made on this machine's disk, with the number of the process that makes it.
+_ASIDE = "trainshed-aside-"
+# Four parts of a file are on their way at once: 64 MB, with 10,000 of them 160 GB a file.
+PART_BYTES, PARTS_AT_ONCE = 16 * 2**20, 4
+# A copy is one request, and has to be done before the client's patience ends; what is larger comes
+# through this machine.
+MOST_COPIED = 2**28
+# Two that write or delete a name at the same moment may both be refused (S3, OperationAborted and
+# ConditionalRequestConflict).
+_TRIES = 4
+
+
+@dataclass(frozen=True)
+class Bucket(Folder):
+    """A folder in a bucket.
+
+    Args:
+        root: address of the bucket, `s3://bucket`.
+        key: of the folder, without slashes around it; empty for the bucket itself.
+        is_patient: whether a server that is away is waited for.
+    """
+
+    root: str
+    key: str = ""
+    is_patient: bool = field(default=False, compare=False)
+
+    @property
+    @override
+    def name(self) -> str:
+        return self.key.rpartition("/")[2]
+
+    @property
+    @override
+    def parent(self) -> Bucket:
+        return replace(self, key=self.key.rpartition("/")[0])
+
+    @property
+    @override
+    def path(self) -> None:
+        return None
+
+    @override
+    def __truediv__(self, name: str) -> Bucket:
+        return replace(self, key=self._key(name.strip("/")))
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.root}/{self.key}".rstrip("/")
+
+    @override
+    def names(self) -> list[str]:
+        with self._told():
+            found = obstore.list_with_delimiter(self._client(), self.key or None)
+        keys = {*found["common_prefixes"], *(each["path"] for each in found["objects"])}
+        # Other tools mark a folder by an object of its name.
+        return sorted(key.rpartition("/")[2] for key in keys if key != self.key)
+
+    @override
+    def tree(self) -> list[Stored]:
+        with self._told():
+            pages = list(obstore.list(self._client(), self.key or None, chunk_size=1000))
+        found = [each for page in pages for each in page if each["path"] != self.key]
+        return sorted(self._stored(each) for each in found)
+
+    @override
+    def stat(self, name: str) -> Stored | None:
+        try:
+            with self._told(name):
+                return self._stored(obstore.head(self._client(), self._key(name)))
+        except FileNotFoundError:
+            return None
+        except PermissionError:
+            if self._is_hidden(name):
+                return None
+            raise
+
+    @override
+    def read(self, name: str) -> bytes:
+        try:
+            with self._told(name):
+                found = obstore.get(self._client(), self._key(name))
+                if found.meta["size"] <= PART_BYTES:
+                    return found.bytes().to_bytes()
+        except PermissionError as error:
+            if self._is_hidden(name):
+                raise FileNotFoundError(errno.ENOENT, "nothing there", str(self / name)) from error
+            raise
+        return b"".join(self._pieces(name))
+
+    def _is_hidden(self, name: str) -> bool:
+        """Say whether a refusal means that nothing is there: S3 says so to who may list only a part
+        of the bucket."""
+        return name not in self.names()
+
+    @override
+    def write(self, name: str, content: bytes) -> None:
+        if len(content) > PART_BYTES:
+            self._send(name, content)
+            return
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                with self._told(name):
+                    obstore.put(self._client(), self._key(name), content, use_multipart=False)
+            except FileExistsError:  # a conflict: this replaces whatever is there
+                if not tries_left:
+                    raise
+            else:
+                return
+
+    @override
+    def create(self, name: str, content: bytes) -> None:
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                with self._told(name):
+                    obstore.put(self._client(), self._key(name), content, mode="create")
+            except OSError as error:
+                # The answer to a request that did it may be lost, and what was sent again is then
+                # refused: what lies there says whose it is.
+                with contextlib.suppress(FileNotFoundError):
+                    if self.read(name) == content:
+                        return
+                    raise
+                if not (tries_left and isinstance(error, FileExistsError)):
+                    raise
+            else:
+                return
+
+    @override
+    def delete(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError), self._told(name):
+            obstore.delete(self._client(), self._key(name))
+
+    @override
+    def remove(self, first: str) -> None:
+        self.write(UNDERWAY, b"")
+        self.delete(first)
+        self.clear(but=UNDERWAY)
+        self.delete(UNDERWAY)
+
+    def clear(self, but: str = "") -> None:
+        """Delete all objects below it, but one."""
+        names = [each.name for each in self.tree() if each.name != but]
+        if not names:
+            return
+        try:
+            with self._told():
+                obstore.delete(self._client(), [self._key(name) for name in names])
+        except FileNotFoundError:
+            # Where each is a request of its own, one that somebody else was faster with ends all.
+            for name in names:
+                self.delete(name)
+
+    @override
+    def append(self, name: str) -> Appender:
+        return segments.Growing(self, name)
+
+    @override
+    def lines(self, name: str) -> Iterator[str]:
+        return segments.lines(self, name)
+
+    @override
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[Path]:
+        _sweep_aside()
+        made = Path(tempfile.mkdtemp(prefix=f"{_ASIDE}{os.getpid()}-"))
+        try:
+            yield made
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+    @override
+    def adopt(self, made: Path, name: str, last: str) -> Bucket:
+        mark = uuid.uuid4().bytes
+        taken = replace(self, is_patient=True)._take(name, mark)
+        files = sorted(str(file.relative_to(made)) for file in made.rglob("*") if file.is_file())
+        with contextlib.ExitStack() as undo:
+            folder = replace(taken, is_patient=self.is_patient)
+            undo.callback(folder._forget, last)
+            for file in files:
+                if file != last:
+                    taken._send(file, made / file)
+            taken._check_ours(mark)
+            if last in files:
+                taken._send(last, made / last)
+            taken._check_whole({file: (made / file).stat().st_size for file in files})
+            taken.delete(UNDERWAY)
+            undo.pop_all()
+        return folder
+
+    @override
+    def take(self, other: Folder, name: str) -> None:
+        taken = replace(self, is_patient=True) / name
+        files = other.tree()
+        taken.write(UNDERWAY, b"")
+        for each in files:
+            if not isinstance(other, Bucket):
+                assert other.path
+                taken._send(each.name, other.path / each.name)
+                continue
+            if each.bytes > MOST_COPIED or other.root != self.root:
+                taken._pour(each.name, other._pieces(each.name))
+                continue
+            with other._told(each.name):
+                source, target = other._key(each.name), taken._key(each.name)
+                obstore.copy(taken._client(), source, target)
+        taken.delete(UNDERWAY)
+
+    @override
+    def unfinished(self) -> list[Folder]:
+        marks = (each.name.split("/") for each in self.tree())
+        return [self / mark[0] for mark in marks if mark[1:] == [UNDERWAY]]
+
+    @override
+    def is_same(self, other: Folder) -> bool:
+        return self == other
+
+    @override
+    def fetch(self, name: str, to: Path) -> None:
+        with to.open("wb") as file:
+            for piece in self._pieces(name):
+                file.write(piece)
+
+    def _pieces(self, name: str) -> Iterator[ReadableBuffer]:
+        """Yield a file's content in order, with several pieces on their way at once.
+
+        The client reads on where a connection broke, but ends with its patience however much came:
+        a piece is little enough for that.
+        """
+        client, key = client_of(self.root, is_patient=True), self._key(name)
+
+        def get(start: int) -> ReadableBuffer:
+            span = (start, min(start + PART_BYTES, found["size"]))
+            return obstore.get(client, key, options={"range": span, "if_match": tag}).bytes()
+
+        with self._told(name), ThreadPoolExecutor(PARTS_AT_ONCE) as pool:
+            found = obstore.head(client, key)
+            tag = found["e_tag"]  # pieces of one and the same
+            waiting: deque[Future[ReadableBuffer]] = deque()
+            for start in range(0, found["size"], PART_BYTES):
+                if len(waiting) == PARTS_AT_ONCE:
+                    yield waiting.popleft().result()
+                waiting.append(pool.submit(get, start))
+            while waiting:
+                yield waiting.popleft().result()
+
+    def _pour(self, name: str, pieces: Iterator[ReadableBuffer]) -> None:
+        # An iterator that is handed to the client must not ask it for anything itself.
+        client, key = client_of(self.root, is_patient=True), self._key(name)
+        with self._told(name):
+            writer = obstore.open_writer(
+                client, key, buffer_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE
+            )
+            for piece in pieces:
+                writer.write(piece)
+            writer.close()  # what was not closed never was
+
+    def _send(self, name: str, content: bytes | Path) -> None:
+        with self._told(name):
+            obstore.put(
+                client_of(self.root, is_patient=True),
+                self._key(name),
+                content,
+                chunk_size=PART_BYTES,
+                max_concurrency=PARTS_AT_ONCE,
+            )
+
+    def _forget(self, last: str) -> None:
+        with contextlib.suppress(OSError):  # then it stays unfinished
+            self.remove(last)
+
+    def _check_ours(self, mark: bytes) -> None:
+        """Refuse to end a folder that somebody has deleted, or begun to, while it was written."""
+        try:
+            if self.read(UNDERWAY) == mark:
+                return
+        except FileNotFoundError:
+            pass
+        raise OSError(errno.ESTALE, "deleted while it was written", str(self))
+
+    def _check_whole(self, sizes: Mapping[str, int]) -> None:
+        there = {each.name: each.bytes for each in self.tree()}
+        if wrong := [name for name, size in sizes.items() if there.get(name) != size]:
+            raise OSError(errno.ESTALE, f"{min(wrong)} went while it was written", str(self))
+
+    def _take(self, name: str, mark: bytes) -> Bucket:
+        """Return a folder of a name that is free, with a number where it is not."""
+        number, free = 1, self / name
+        while not free._is_taken(mark):
+            number += 1
+            free = self / f"{name}-{number}"
+        return free
+
+    def _is_taken(self, mark: bytes) -> bool:
+        """Mark this folder as ours; say no where it is somebody's, whole or not."""
+        if self.exists():
+            return False
+        try:
+            self.create(UNDERWAY, mark)
+        except FileExistsError:
+            return False
+        if self.names() == [UNDERWAY]:
+            return True
+        # Somebody came to the end of it since it was looked at.
+        self.delete(UNDERWAY)
+        return False
+
+    def _client(self) -> ObjectStore:
+        return client_of(self.root, is_patient=self.is_patient)
+
+    def _key(self, name: str) -> str:
+        return f"{self.key}/{name}" if self.key else name
+
+    def _stored(self, found: ObjectMeta) -> Stored:
+        name = found["path"].removeprefix(f"{self.key}/") if self.key else found["path"]
+        return Stored(name, found["size"], found["last_modified"].timestamp())
+
+    def _told(self, name: str = "") -> contextlib.AbstractContextManager[None]:
+        return told(self.root, str(self / name) if name else str(self))
+
+
+def _sweep_aside() -> None:
+    """Delete what processes that were killed had made here and nobody took."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_ASIDE}*-*"):
+        process = left.name.removeprefix(_ASIDE).partition("-")[0]
+        if process.isdecimal() and not _lives(int(process)):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True

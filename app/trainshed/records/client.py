@@ -1,0 +1,143 @@
+"""The client of an object store, and what it says when something goes wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import os
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+)
+from obstore.store import S3Store, from_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from obstore.store import BackoffConfig, ClientConfig, ObjectStore, RetryConfig
+
+# Pauses are drawn from between the first and so many times the one before: by the client's own
+# base of 2 they stay as short as the first one. The time ends patience, never the number of tries.
+_BACKOFF: BackoffConfig = {
+    "init_backoff": timedelta(seconds=0.1),
+    "max_backoff": timedelta(seconds=5),
+    "base": 4,
+}
+_TRIES = 10_000
+# A server that is down for a minute or two holds a checkpoint up and loses none. A part is sent
+# again as long: beyond five minutes credentials may end meanwhile (obstore, RetryConfig).
+_PATIENT: RetryConfig = {
+    "backoff": _BACKOFF,
+    "max_retries": _TRIES,
+    "retry_timeout": timedelta(minutes=4),
+}
+# Who waits for the answer has something better to do: it asks again later, or says so. A heartbeat
+# that meets with nothing is written again before its driver counts as dead.
+_SHORT: RetryConfig = {
+    "backoff": _BACKOFF,
+    "max_retries": _TRIES,
+    "retry_timeout": timedelta(seconds=10),
+}
+_MOST_WORDS = 300
+_AZURE = ("abfs", "abfss", "az")
+# The names that S3, GCS and Azure have for it; nothing else in their answers tells.
+_NO_BUCKET = ("NoSuchBucket", "bucket does not exist", "ContainerNotFound")
+# Who has none asks the machine's own server, which only a cloud's machines have.
+# (the chart sends Pods that are to have none to a port of their own where nobody is).
+_NO_CREDENTIALS = re.compile(
+    r"://(127\.0\.0\.1:1/latest|169\.254\.169\.254|metadata(\.google\.internal)?)/"
+)
+_DENIED = re.compile(
+    r"status code: 40[13]|<Code>(ExpiredToken|InvalidToken|TokenRefreshRequired)</Code>"
+)
+# All three answer in XML.
+_CODE, _MESSAGE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"<Message>([^<]{1,300})")
+
+
+class NoBucketError(OSError):
+    """A bucket that is not there: the address is a mistake, or somebody has deleted it."""
+
+
+@functools.lru_cache(maxsize=64)
+def client_of(root: str, *, is_patient: bool = False) -> ObjectStore:
+    """Return the client of a bucket; credentials and endpoint are the environment's.
+
+    root: `s3://bucket`.
+    """
+    options: ClientConfig = {
+        # Whether a connection is encrypted is said by the endpoint's own address.
+        "allow_http": True,
+        "connect_timeout": "5s",
+        "timeout": "60s" if is_patient else "10s",
+    }
+    retry = _PATIENT if is_patient else _SHORT
+    scheme, _, place = root.partition("://")
+    if scheme == "s3" and (endpoint := _virtual_hosted(place)):
+        return S3Store(place, endpoint=endpoint, client_options=options, retry_config=retry)
+    if scheme in _AZURE and "@" in place and "." not in place:
+        root = f"{root}.dfs.core.windows.net"  # an account's name alone is its short form
+    return from_url(root, client_options=options, retry_config=retry)
+
+
+def _virtual_hosted(bucket: str) -> str | None:
+    """Return the endpoint with the bucket in its host; None where the client finds it by itself."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL")
+    asked = os.environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "").lower() in ("1", "true")
+    if not (asked and endpoint):
+        return None
+    scheme, _, host = endpoint.partition("://")
+    return endpoint if host.startswith(f"{bucket}.") else f"{scheme}://{bucket}.{host}"
+
+
+@contextlib.contextmanager
+def told(root: str, what: str) -> Iterator[None]:
+    """Let what the client raises be an OSError that says where.
+
+    root: `s3://bucket`. what: the address of what is asked for.
+    """
+    try:
+        yield
+    except AlreadyExistsError as error:
+        raise FileExistsError(errno.EEXIST, "there already", what) from error
+    except ValueError as error:  # a name that no object can have
+        raise OSError(errno.EINVAL, str(error), what) from error
+    except (FileNotFoundError, BaseError) as error:
+        raise _as_os_error(error, root, what) from error
+
+
+def _as_os_error(error: FileNotFoundError | BaseError, root: str, what: str) -> OSError:
+    # What a listing meets has no type of its own in the client, so its words count.
+    text = str(error)
+    if any(name in text for name in _NO_BUCKET):
+        said = f"{root}: there is no such bucket; make it, or mend the address"
+        return NoBucketError(errno.EREMOTEIO, said)
+    # One of a list that was to be deleted.
+    if isinstance(error, FileNotFoundError) or "(code: NoSuchKey)" in text:
+        return FileNotFoundError(errno.ENOENT, "nothing there", what)
+    if _NO_CREDENTIALS.search(text):
+        said = (
+            "there are no credentials here: the environment has none (such as AWS_ACCESS_KEY_ID "
+            "and AWS_SECRET_ACCESS_KEY), and no machine or ServiceAccount gives any: "
+            f"{_words(text)}"
+        )
+        return PermissionError(errno.EACCES, said, what)
+    denied = isinstance(error, PermissionDeniedError | UnauthenticatedError)
+    if denied or _DENIED.search(text):
+        said = f"the credentials do not allow it, or have ended: {_words(text)}"
+        return PermissionError(errno.EACCES, said, what)
+    return OSError(errno.EREMOTEIO, _words(text), what)
+
+
+def _words(text: str) -> str:
+    """Return what a server or its client says, without the request and the dump of data."""
+    code, message = _CODE.search(text), _MESSAGE.search(text)
+    if code:
+        return f"{code[1]}: {message[1]}" if message else code[1]
+    return " ".join(text.partition("Debug source")[0].split())[:_MOST_WORDS]

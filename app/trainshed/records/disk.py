@@ -1,0 +1,266 @@
+"""A folder in a file system that this process sees, which may be one of a network."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import tempfile
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from trainshed.records import durable
+from trainshed.records.storage import Appender, Folder, Stored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# What is under way, and what is being deleted: names that nobody looks for.
+UNDERWAY, GOING = ".writing-", ".deleting-"
+
+
+@dataclass(frozen=True)
+class Disk(Folder):
+    """A folder on a disk.
+
+    Args:
+        at: need not exist yet.
+    """
+
+    at: Path
+
+    @property
+    @override
+    def name(self) -> str:
+        return self.at.name
+
+    @property
+    @override
+    def parent(self) -> Disk:
+        return Disk(self.at.parent)
+
+    @property
+    @override
+    def path(self) -> Path:
+        return self.at
+
+    @override
+    def __truediv__(self, name: str) -> Disk:
+        return Disk(self.at / name)
+
+    @override
+    def __str__(self) -> str:
+        return str(self.at)
+
+    @override
+    def names(self) -> list[str]:
+        try:
+            return sorted(child.name for child in self.at.iterdir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    @override
+    def exists(self) -> bool:
+        return self.at.is_dir()
+
+    @override
+    def tree(self) -> list[Stored]:
+        found = []
+        for folder, _, files in os.walk(self.at, onerror=_raise_unless_away):
+            for name in files:
+                file = Path(folder, name)
+                with contextlib.suppress(FileNotFoundError):  # it went meanwhile
+                    found.append(_stored(file, str(file.relative_to(self.at))))
+        return sorted(found)
+
+    @override
+    def stat(self, name: str) -> Stored | None:
+        file = self.at / name
+        try:
+            return _stored(file, name) if not file.is_dir() else None
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    @override
+    def read(self, name: str) -> bytes:
+        try:
+            return (self.at / name).read_bytes()
+        except NotADirectoryError as error:
+            raise FileNotFoundError(error.errno, "nothing there", str(self.at / name)) from error
+
+    @override
+    def write(self, name: str, content: bytes) -> None:
+        self.at.mkdir(parents=True, exist_ok=True)
+        aside = _beside(self.at / name)
+        try:
+            aside.write_bytes(content)
+            aside.replace(self.at / name)
+        finally:
+            aside.unlink(missing_ok=True)
+
+    @override
+    def create(self, name: str, content: bytes) -> None:
+        new = [folder for folder in (self.at, *self.at.parents) if not folder.exists()]
+        self.at.mkdir(parents=True, exist_ok=True)
+        _make_once(self.at / name, content)
+        # What lies in it is worth no more than its name.
+        for folder in (self.at, *(each.parent for each in new)):
+            durable.sync_folder(folder)
+
+    @override
+    def delete(self, name: str) -> None:
+        (self.at / name).unlink(missing_ok=True)
+
+    @override
+    def remove(self, first: str) -> None:
+        going = self.at
+        # Somebody else may be at it, too.
+        with contextlib.suppress(FileNotFoundError):
+            if not self.name.startswith(GOING):
+                # An earlier one of this name may be going still.
+                name = f"{GOING}{self.name}-{uuid.uuid4().hex[:8]}"
+                going = self.at.rename(self.at.with_name(name))
+            shutil.rmtree(going)
+
+    @override
+    def append(self, name: str) -> Appender:
+        self.at.mkdir(parents=True, exist_ok=True)
+        return (self.at / name).open("a", encoding="utf-8", errors="replace")
+
+    @override
+    def lines(self, name: str) -> Iterator[str]:
+        file = self.at / name
+        try:
+            opened = file.open(encoding="utf-8", errors="replace", newline="\n")
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        with opened as lines:
+            yield from lines
+
+    @override
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[Path]:
+        self.at.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=UNDERWAY, dir=self.at))
+        try:
+            yield made
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+    @override
+    def adopt(self, made: Path, name: str, last: str) -> Disk:
+        made.chmod(0o755)  # mkdtemp's 0700 would keep everybody else out
+        durable.sync_folder(made)
+        number, free = 1, self / name
+        while not _is_renamed(made, free.at):
+            number += 1
+            free = self / f"{name}-{number}"
+        with contextlib.ExitStack() as undo:
+            undo.callback(free.remove, last)
+            durable.sync_folder(self.at)
+            undo.pop_all()
+        return free
+
+    @override
+    def take(self, other: Folder, name: str) -> None:
+        with self.aside() as made:
+            if other.path:
+                shutil.copytree(other.path, made, copy_function=_link_or_copy, dirs_exist_ok=True)
+            else:
+                for each in other.tree():
+                    (made / each.name).parent.mkdir(parents=True, exist_ok=True)
+                    other.fetch(each.name, made / each.name)
+            made.rename(self.at / name)
+
+    @override
+    def unfinished(self) -> list[Folder]:
+        return [self / name for name in self.names() if name.startswith((UNDERWAY, GOING))]
+
+    @override
+    def is_same(self, other: Folder) -> bool:
+        try:
+            return other.path is not None and self.at.samefile(other.path)
+        except FileNotFoundError:
+            return False
+
+    @override
+    def fetch(self, name: str, to: Path) -> None:
+        shutil.copyfile(self.at / name, to)
+
+
+def _stored(file: Path, name: str) -> Stored:
+    found = file.stat()
+    return Stored(name, found.st_size, found.st_mtime)
+
+
+def _make_once(path: Path, content: bytes) -> None:
+    """Write a whole file that nobody has made, and have it on its disk.
+
+    Raises:
+        FileExistsError: when somebody has.
+    """
+    aside = _beside(path)
+    try:
+        durable.write_bytes(aside, content)
+        _give_name(aside, path, content)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _give_name(aside: Path, path: Path, content: bytes) -> None:
+    try:
+        os.link(aside, path)
+    except FileExistsError:
+        # The answer of a network's disk may be lost, and what was asked again is then refused.
+        if not aside.samefile(path):
+            raise
+    except OSError:
+        _make_without_links(path, content)
+
+
+def _make_without_links(path: Path, content: bytes) -> None:
+    file = path.open("xb")
+    try:
+        with file:
+            file.write(content)
+            durable.sync(file)
+    except OSError:
+        path.unlink()  # half of it would keep others out for good
+        raise
+
+
+def _beside(path: Path) -> Path:
+    """Return a path for what is to get the name of another: no other process or thread has it."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+
+
+def _is_renamed(made: Path, free: Path) -> bool:
+    """Give a folder another name; say no where somebody has that one."""
+    if free.exists():
+        return False
+    try:
+        made.rename(free)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            return False
+        raise
+    return True
+
+
+def _raise_unless_away(error: OSError) -> None:
+    """Let a folder that went meanwhile, or is not this user's to read, be empty."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError):
+        raise error
+
+
+def _link_or_copy(source: str, target: str) -> str:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without links
+        shutil.copy2(source, target)
+    return target

@@ -1,0 +1,59 @@
+"""The two kinds of storage that a run may have."""
+
+import os
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.faulty_s3 import FaultyS3
+from tests.s3 import S3Server
+from trainshed.records.bucket import Bucket
+from trainshed.records.disk import Disk
+from trainshed.records.storage import Folder
+
+KEY = "runs/one"
+
+
+@pytest.fixture
+def in_bucket(s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    """A folder in a new bucket, where nothing lies yet."""
+    set_environment(monkeypatch, s3.environment)
+    return Bucket(f"s3://{bucket}", KEY)
+
+
+@pytest.fixture
+def through_faults(faulty_s3: FaultyS3, bucket: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    """The same, seen through a proxy that a test gives rules."""
+    set_environment(monkeypatch, faulty_s3.environment)
+    return Bucket(f"s3://{bucket}", KEY)
+
+
+@pytest.fixture(params=["disk", pytest.param("bucket", marks=pytest.mark.s3)])
+def storage(request: pytest.FixtureRequest) -> Folder:
+    """A folder of each kind, where nothing lies yet."""
+    if request.param == "disk":
+        return Disk(request.getfixturevalue("tmp_path") / KEY)
+    folder: Bucket = request.getfixturevalue("in_bucket")
+    return folder
+
+
+@pytest.fixture
+def make_old(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Folder, str, float], None]:
+    """Let a file look as if nobody had written it for so many seconds."""
+    temporary = tmp_path_factory.getbasetemp()
+
+    def make(folder: Folder, name: str, seconds: float) -> None:
+        written = time.time() - seconds
+        bucket, _, key = str(folder).partition("://")[2].partition("/")
+        # The server dates objects by the files that it keeps them in.
+        kept = folder.path or next(temporary.glob(f"s3*/data/{bucket}")) / key
+        os.utime(kept / name, (written, written))
+
+    return make
+
+
+def set_environment(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> None:
+    """Let clients that are made from now on ask another server."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
