@@ -3,7 +3,7 @@
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from typing import TypeVar, cast
 
 import torch
 
@@ -11,6 +11,9 @@ from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.files import Content, Manifest, Position
 from trainshed.checkpoint.model_file import TORCH
 from trainshed.data.order.description import Described
+from trainshed.records.storage import Folder
+
+Place = TypeVar("Place", bound=Folder)
 
 
 def make_manifest(step: int = 10, epoch: int = 1, loss: float = 0.5) -> Manifest:
@@ -26,18 +29,18 @@ def make_manifest(step: int = 10, epoch: int = 1, loss: float = 0.5) -> Manifest
 
 
 def write_checkpoint(
-    parent: Path,
+    parent: Place,
     step: int = 10,
     epoch: int = 1,
     size: int = 1000,
     data: dict[str, Described] | None = None,
-) -> Path:
-    """Write a checkpoint whose weights are its step; return its folder."""
-    parent.mkdir(parents=True, exist_ok=True)
+) -> Place:
+    """Write a checkpoint whose weights are its step; return its folder, of the parent's kind."""
     model = {"weight": torch.full((size,), float(step))}
     state = {"optimizer": {"step": step}}
     manifest = make_manifest(step, epoch).model_copy(update={"data": data})
-    return checkpoint.write(parent, hold(model, state), manifest, trust_objects=False)
+    written = checkpoint.write(parent, hold(model, state), manifest, trust_objects=False)
+    return cast("Place", written)
 
 
 def hold(model: object, state: object) -> Content:

@@ -1,4 +1,4 @@
-"""Checkpoints on storage: written aside, verified, then renamed into place; never half there.
+"""Checkpoints on storage: made aside, checked, then put into place whole; never half there.
 
 A checkpoint is a folder: the model as its framework's own tools read it (model_file.py), state.pt
 (everything else), manifest.json (what must be there, and where training stood).
@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shutil
-import tempfile
 import zlib
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from pydantic import Field
@@ -24,10 +22,14 @@ from trainshed.data.order.description import Described
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS, Patience
 from trainshed.records import durable
+from trainshed.records.storage import UNDERWAY
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from trainshed.records.storage import Folder
 
 STATE, MANIFEST = "state.pt", "manifest.json"
 FORMAT = 1
@@ -35,8 +37,6 @@ FORMAT = 1
 # the number of workers and on what a row weighed.
 ORDER = 2
 PREFIX = "checkpoint_"
-# What is under way.
-ASIDE = ".writing-"
 # Who deletes while others look does so once for each checkpoint that is written.
 _MOST_LOOKS = 5
 _OURS = re.compile(PREFIX + r"\d{9,}_epoch\d{4,}(-\d+)?")
@@ -116,39 +116,47 @@ class Content:
     state: object
 
 
-def write(parent: Path, content: Content, manifest: Manifest, *, trust_objects: bool) -> Path:
+def write(parent: Folder, content: Content, manifest: Manifest, *, trust_objects: bool) -> Folder:
     """Write a checkpoint below `parent` and return its folder.
 
     Raises:
         OSError: when the storage takes no more; nothing is left behind then.
         SpecError: when the state could not be loaded again as the spec is.
     """
-    aside = Path(tempfile.mkdtemp(prefix=ASIDE, dir=parent))
-    try:
-        kind, state = content.kind, content.state
-        files = {
-            kind.name: _save(partial(kind.save, content.model), aside / kind.name),
-            STATE: _save(partial(model_file.TORCH.save, state), aside / STATE),
-        }
-        if not trust_objects:
-            from trainshed.checkpoint import trust
-
-            trust.check_plain(aside / STATE)
-        whole = manifest.model_copy(update={"files": files})
-        text = whole.model_dump_json(by_alias=True, indent=1)
-        durable.write_bytes(aside / MANIFEST, text.encode())
-        aside.chmod(0o755)  # mkdtemp's 0700 would keep everybody else out
-        durable.sync_folder(aside)
-        folder = aside.rename(_free_name(parent / folder_name(manifest.position)))
-        durable.sync_folder(parent)
-        return folder
-    except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise
+    with parent.aside() as made:
+        make(made, content, manifest, trust_objects=trust_objects)
+        return put(parent, made, manifest.position)
 
 
-def verify(folder: Path, patience: Patience = READS) -> Manifest:
+def make(aside: Path, content: Content, manifest: Manifest, *, trust_objects: bool) -> None:
+    """Write the files of a checkpoint into a folder of this machine; raises as `write` does."""
+    kind, state = content.kind, content.state
+    files = {
+        kind.name: _save(partial(kind.save, content.model), aside / kind.name),
+        STATE: _save(partial(model_file.TORCH.save, state), aside / STATE),
+    }
+    if not trust_objects:
+        from trainshed.checkpoint import trust
+
+        trust.check_plain(aside / STATE)
+    whole = manifest.model_copy(update={"files": files})
+    text = whole.model_dump_json(by_alias=True, indent=1)
+    durable.write_bytes(aside / MANIFEST, text.encode())
+
+
+def put(parent: Folder, made: Path, position: Position) -> Folder:
+    """Let the storage have a checkpoint that was made, and return its folder there.
+
+    Raises:
+        OSError: when the storage takes no more; nothing of it is found there then.
+    """
+    return parent.adopt(made, folder_name(position), last=MANIFEST)
+
+
+def verify(folder: Folder, patience: Patience = READS) -> Manifest:
     """Return the manifest of a checkpoint after checking every file.
+
+    In a bucket their sizes are looked at: what an object holds is checked where it is fetched.
 
     Raises:
         BadCheckpointError: when something is missing, short or altered, or its order is another.
@@ -158,13 +166,13 @@ def verify(folder: Path, patience: Patience = READS) -> Manifest:
     for name in {model_name(manifest): 0, STATE: 0} | manifest.files:
         try:
             want = manifest.files[name]
-            patience.read(partial(_check_file, folder / name, want))
+            patience.read(partial(_check_file, folder, name, want))
         except (OSError, KeyError) as error:
             raise _refusal(f"{folder}: {name} is missing ({error})", error) from error
     return manifest
 
 
-def is_usable(folder: Path) -> bool:
+def is_usable(folder: Folder) -> bool:
     """Say whether a run could go on from a checkpoint as far as its manifest tells.
 
     Raises:
@@ -188,21 +196,31 @@ def model_name(manifest: Manifest) -> str:
     return next((name for name in manifest.files if name in model_file.NAMES), TORCH.name)
 
 
-def read_manifest(folder: Path) -> Manifest | None:
+def read_manifest(folder: Folder) -> Manifest | None:
     """Return the manifest of a checkpoint that was verified; None for a function's own kind."""
-    return _manifest(folder, READS) if (folder / MANIFEST).exists() else None
+    return _manifest(folder, READS) if is_of_run(folder) else None
 
 
-def candidates(parents: Iterable[Path]) -> list[Path]:
-    """Return checkpoint folders, newest first: later parents before earlier, then by step."""
-    found: list[Path] = []
+def is_of_run(folder: Folder) -> bool:
+    """Say whether the runtime wrote a checkpoint, not a function of the user's by itself."""
+    return READS.read(lambda: folder.stat(MANIFEST)) is not None
+
+
+def candidates(parents: Iterable[Folder]) -> list[Folder]:
+    """Return checkpoint folders, newest first: later parents before earlier, then by step.
+
+    One that is being written is none yet, and one that a kill cut short is none.
+    """
+    found: list[Folder] = []
     for parent in parents:
-        ours = (folder for folder in parent.glob(f"{PREFIX}*") if is_ours(folder.name))
-        found = sorted(ours, reverse=True) + found
+        half = set(half_written([parent]))
+        names = sorted((name for name in READS.read(parent.names) if is_ours(name)), reverse=True)
+        ours = (parent / name for name in names)
+        found = [folder for folder in ours if folder not in half] + found
     return found
 
 
-def find(parent: Path, position: Position) -> tuple[Path, Manifest]:
+def find(parent: Folder, position: Position) -> tuple[Folder, Manifest]:
     """Return the whole checkpoint of a position and its manifest.
 
     Raises:
@@ -218,8 +236,8 @@ def find(parent: Path, position: Position) -> tuple[Path, Manifest]:
 
 
 def newest(
-    parents: Iterable[Path], patience: Patience = READS
-) -> tuple[Path, Manifest, list[str]] | tuple[None, None, list[str]]:
+    parents: Iterable[Folder], patience: Patience = READS
+) -> tuple[Folder, Manifest, list[str]] | tuple[None, None, list[str]]:
     """Return the newest whole checkpoint, its manifest, and one line for each refused newer one.
 
     Raises:
@@ -228,12 +246,13 @@ def newest(
     looked_at = list(parents)
     for looks_left in reversed(range(_MOST_LOOKS)):
         refused: list[str] = []
-        for folder in candidates(looked_at):
+        listed = candidates(looked_at)
+        for folder in listed:
             try:
                 return folder, verify(folder, patience), refused
             except BadCheckpointError as error:
                 # Deleted since it was listed, for a newer one: that is looked for.
-                if looks_left and not folder.exists():
+                if looks_left and candidates(looked_at) != listed:
                     break
                 refused.append(f"checkpoint refused, taking the one before: {error}")
         else:
@@ -241,7 +260,28 @@ def newest(
     return None, None, refused
 
 
-def best(parents: Iterable[Path], metric: str, mode: str) -> tuple[Path, Manifest] | None:
+def half_written(parents: Iterable[Folder]) -> list[Folder]:
+    """Return what is being written or deleted, or was when a kill came."""
+    return [folder for parent in parents for folder in READS.read(partial(_half_written, parent))]
+
+
+def _half_written(parent: Folder) -> list[Folder]:
+    if parent.path:  # it has a name of its own there
+        return parent.unfinished()
+    # In a bucket the mark is not enough: what a killed process had sent may land after all was
+    # deleted, mark and all. And with a manifest nothing is half, whatever else there is.
+    names = defaultdict[str, set[str]](set)
+    for each in parent.tree():
+        folder, _, name = each.name.partition("/")
+        names[folder].add(name)
+    return [
+        parent / folder
+        for folder, there in names.items()
+        if MANIFEST not in there and (UNDERWAY in there or is_ours(folder))
+    ]
+
+
+def best(parents: Iterable[Folder], metric: str, mode: str) -> tuple[Folder, Manifest] | None:
     """Return the checkpoint whose own weights have the highest or lowest metric; of equal ones the
     first.
     """
@@ -257,11 +297,11 @@ class Ranking(NamedTuple):
         unread: those of which nothing is known, for their manifests could not be read.
     """
 
-    scored: list[tuple[Path, Manifest]]
-    unread: list[Path]
+    scored: list[tuple[Folder, Manifest]]
+    unread: list[Folder]
 
 
-def ranked(parents: Iterable[Path], metric: str, mode: str) -> Ranking:
+def ranked(parents: Iterable[Folder], metric: str, mode: str) -> Ranking:
     """Return the checkpoints whose own weights have a metric.
 
     Only manifests are read: which one is best is asked for at the end of a run, not loaded.
@@ -282,22 +322,26 @@ def ranked(parents: Iterable[Path], metric: str, mode: str) -> Ranking:
 
 
 def load(
-    folder: Path, kind: ModelFile = TORCH, patience: Patience = READS, *, trust_objects: bool
+    at_hand: Path, kind: ModelFile = TORCH, patience: Patience = READS, *, trust_objects: bool
 ) -> tuple[object, Mapping[str, object]]:
     """Return (model, state) of a verified checkpoint, on the CPU.
 
-    kind: how the model was written.
+    Args:
+        at_hand: its files on a disk of this machine (at_hand.py).
+        kind: how the model was written.
+        patience: of reading.
+        trust_objects: whether its state may hold more than plain values.
 
     Raises:
         SpecError: when the state holds objects, and nobody said that they are trusted.
     """
     from trainshed.checkpoint import trust
 
-    model = patience.read(partial(_load, folder / kind.name, kind.load))
+    model = patience.read(partial(_load, at_hand / kind.name, kind.load))
     if not trust_objects:
-        patience.read(partial(trust.check_plain, folder / STATE))
+        patience.read(partial(trust.check_plain, at_hand / STATE))
     read = _load_objects if trust_objects else TORCH.load
-    state = patience.read(partial(_load, folder / STATE, read))
+    state = patience.read(partial(_load, at_hand / STATE, read))
     return model, cast("Mapping[str, object]", state)
 
 
@@ -312,7 +356,7 @@ def _load_objects(file: BinaryIO) -> object:
     return torch.load(file, map_location="cpu", weights_only=False)
 
 
-def _usable_manifest(folder: Path, patience: Patience) -> Manifest:
+def _usable_manifest(folder: Folder, patience: Patience) -> Manifest:
     try:
         manifest = _manifest(folder, patience)
     except (OSError, ValueError) as error:
@@ -325,14 +369,15 @@ def _usable_manifest(folder: Path, patience: Patience) -> Manifest:
     return manifest
 
 
-def _manifest(folder: Path, patience: Patience) -> Manifest:
-    text = patience.read(lambda: (folder / MANIFEST).read_text(encoding="utf-8"))
-    return Manifest.model_validate_json(text)
+def _manifest(folder: Folder, patience: Patience) -> Manifest:
+    return Manifest.model_validate_json(patience.read(lambda: folder.read(MANIFEST)))
 
 
 def _refusal(message: str, error: Exception) -> Exception:
     """Return what a failed read says: nothing of a checkpoint where it is the storage's fault."""
-    return WorldError(message, "storage") if is_passing(error) else BadCheckpointError(message)
+    # Credentials that have ended say as little: to go back for them would lose what was trained.
+    is_withheld = is_passing(error) or isinstance(error, PermissionError)
+    return WorldError(message, "storage") if is_withheld else BadCheckpointError(message)
 
 
 def _save(write_to: Callable[[BinaryIO], None], target: Path) -> StoredFile:
@@ -348,26 +393,26 @@ def _save(write_to: Callable[[BinaryIO], None], target: Path) -> StoredFile:
     return StoredFile(bytes=file.bytes, crc32=file.crc32)
 
 
-def _free_name(target: Path) -> Path:
-    """Return the name, with a number where a checkpoint that was refused has it already."""
-    number, free = 1, target
-    while free.exists():
-        number += 1
-        free = target.with_name(f"{target.name}-{number}")
-    return free
+def _check_file(folder: Folder, name: str, want: StoredFile) -> None:
+    found = folder.stat(name)
+    if found is None:
+        raise FileNotFoundError(name)
+    if found.bytes != want.bytes:
+        text = f"{name} has {found.bytes} of {want.bytes} bytes"
+        raise BadCheckpointError(f"{folder}: {text}")
+    if folder.path:
+        check_content(folder.path / name, want, str(folder))
 
 
-def _check_file(file: Path, want: StoredFile) -> None:
-    if _size(file) != want.bytes:
-        text = f"{file.name} has {_size(file)} of {want.bytes} bytes"
-        raise BadCheckpointError(f"{file.parent}: {text}")
-    if _crc(file) != want.crc32:
+def check_content(file: Path, want: StoredFile, where: str) -> None:
+    """Refuse a file on a disk that does not hold what was written.
+
+    Raises:
+        BadCheckpointError: naming `where` the checkpoint lies.
+    """
+    if (file.stat().st_size, _crc(file)) != (want.bytes, want.crc32):
         text = f"{file.name} does not have the content that was written"
-        raise BadCheckpointError(f"{file.parent}: {text}")
-
-
-def _size(file: Path) -> int:
-    return file.stat().st_size
+        raise BadCheckpointError(f"{where}: {text}")
 
 
 def _crc(file: Path) -> int:

@@ -2,27 +2,26 @@
 
 Ray Train reads `checkpoint_manager_snapshot.json` of its folder and gives the latest checkpoint
 named there to `ray.train.get_checkpoint()`. A new attempt has a new folder, so that file is written
-beforehand and names a folder of hard links to the earlier checkpoint: Ray's clean-up may delete
-those, and never touches another attempt's folder.
+beforehand and names a second name of the earlier checkpoint: Ray's clean-up may delete that, and
+never touches another attempt's folder.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from typing import TYPE_CHECKING
 
 import ray
 from pydantic import Field, JsonValue, ValidationError
 
 from trainshed.coordinator.reports import reported
+from trainshed.faults import WorldError, is_passing
+from trainshed.patience import READS
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trainshed.coordinator.hub import Reported
+    from trainshed.records.storage import Folder
 
 SNAPSHOT = "checkpoint_manager_snapshot.json"
 # Not Ray's own prefix: what lies here was written by another attempt.
@@ -43,27 +42,29 @@ class _Snapshot(Record):
     latest: _Registered | None = Field(default=None, alias="latest_checkpoint_result")
 
 
-def latest(folder: Path) -> Path | None:
-    """Return the latest checkpoint that Ray Train registered below a folder, if it is there."""
+def latest(folder: Folder) -> Folder | None:
+    """Return the latest checkpoint that Ray Train registered below a folder, if it is there.
+
+    Raises:
+        WorldError: when the storage does not tell: without it what was trained would be lost.
+    """
     snapshot = _read(folder)
     if snapshot is None or snapshot.latest is None:
         return None
     found = folder / snapshot.latest.checkpoint_dir_name
-    return found.resolve() if found.is_dir() else None
+    return found if READS.read(found.exists) else None
 
 
-def reported_at(checkpoint: Path) -> Reported:
+def reported_at(checkpoint: Folder) -> Reported:
     """Return what was reported together with a checkpoint, as far as its folder tells."""
     return reported(_metrics(checkpoint), str(checkpoint))
 
 
-def seed(folder: Path, checkpoint: Path) -> None:
+def seed(folder: Folder, checkpoint: Folder) -> None:
     """Let Ray Train start below `folder` with an earlier attempt's checkpoint."""
-    linked = folder / LINKED
-    if linked.exists():
+    if (folder / LINKED).exists():
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(checkpoint, linked, copy_function=_link_or_copy)
+    folder.take(checkpoint, LINKED)
     metrics = _metrics(checkpoint)
     result = {"version": 0, "checkpoint_dir_name": LINKED, "metrics": metrics}
     snapshot = {
@@ -78,25 +79,21 @@ def seed(folder: Path, checkpoint: Path) -> None:
         "timed_out_validation_checkpoint_dir_names": [],
         "failed_validation_checkpoint_dir_names": [],
     }
-    (folder / SNAPSHOT).write_text(json.dumps(snapshot), encoding="utf-8")
+    folder.write(SNAPSHOT, json.dumps(snapshot).encode())
 
 
-def _metrics(checkpoint: Path) -> dict[str, JsonValue]:
+def _metrics(checkpoint: Folder) -> dict[str, JsonValue]:
     snapshot = _read(checkpoint.parent)
     known = snapshot.checkpoint_results if snapshot else []
     return next((r.metrics for r in known if r.checkpoint_dir_name == checkpoint.name), {})
 
 
-def _read(folder: Path) -> _Snapshot | None:
+def _read(folder: Folder) -> _Snapshot | None:
     try:
-        return _Snapshot.model_validate_json((folder / SNAPSHOT).read_text(encoding="utf-8"))
-    except (OSError, ValidationError):
+        return _Snapshot.model_validate_json(READS.read(lambda: folder.read(SNAPSHOT)))
+    except ValidationError:
         return None
-
-
-def _link_or_copy(source: str, target: str) -> str:
-    try:
-        os.link(source, target)
-    except OSError:  # another file system, or one without links
-        shutil.copy2(source, target)
-    return target
+    except OSError as error:
+        if is_passing(error) or isinstance(error, PermissionError):
+            raise WorldError(f"{folder}: no readable {SNAPSHOT} ({error})", "storage") from error
+        return None

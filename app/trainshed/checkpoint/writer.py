@@ -1,4 +1,9 @@
-"""Writes checkpoints in a thread of rank 0, one at a time."""
+"""Writes checkpoints beside the training, for rank 0.
+
+A checkpoint is made on a disk of this machine, which frees the memory it was copied into, and put
+to the storage after that. So the next one waits for the memory alone, unless the storage is slower
+than checkpoints come: no more than two are ever on their way.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,10 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trainshed.checkpoint.files import Content, Manifest, write
+from trainshed.checkpoint.files import Content, Manifest, make, put
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from trainshed.records.storage import Folder
 
 
 @dataclass(frozen=True)
@@ -17,25 +22,43 @@ class Written:
     """A checkpoint that is on storage, or why it is not."""
 
     manifest: Manifest
-    folder: Path | None
-    error: Exception | None
+    folder: Folder | None
+    error: BaseException | None
 
 
 class Writer:
-    """At most one checkpoint is under way; the next waits for it, because it reuses its memory."""
+    """Writes one checkpoint after the other.
 
-    def __init__(self, parent: Path, *, trust_objects: bool) -> None:
+    Args:
+        parent: where they lie.
+        trust_objects: whether their state may hold more than plain values.
+    """
+
+    def __init__(self, parent: Folder, *, trust_objects: bool) -> None:
         self._parent = parent
         self._trust_objects = trust_objects
         self._thread: threading.Thread | None = None
+        self._before: threading.Thread | None = None
+        self._made = threading.Event()
         self._done: list[Written] = []
 
     def begin(self, content: Content, manifest: Manifest) -> None:
-        """Start to write; `wait` must have been called since the last one."""
+        """Start to write; `wait_for_memory` must have been called since the last one."""
+        self._before, self._made = self._thread, threading.Event()
         self._thread = threading.Thread(
-            target=self._write, args=(content, manifest), name="write-checkpoint", daemon=True
+            target=self._write,
+            args=(content, manifest, self._made, self._before),
+            name="write-checkpoint",
+            daemon=True,
         )
         self._thread.start()
+
+    def wait_for_memory(self) -> None:
+        """Wait until what the last one was made of may be written over."""
+        if self._thread is not None:
+            self._made.wait()
+        if self._before is not None:
+            self._before.join()
 
     def wait(self) -> None:
         """Wait until nothing is under way."""
@@ -48,10 +71,27 @@ class Writer:
         """Return all that were finished since the start, in order."""
         return self._done
 
-    def _write(self, content: Content, manifest: Manifest) -> None:
+    def _write(
+        self,
+        content: Content,
+        manifest: Manifest,
+        made: threading.Event,
+        before: threading.Thread | None,
+    ) -> None:
+        folder: Folder | None = None
+        failed: BaseException | None = None
         try:
-            folder = write(self._parent, content, manifest, trust_objects=self._trust_objects)
-            written = Written(manifest, folder, None)
-        except Exception as error:  # a thread must not keep it: the ranks judge it together
-            written = Written(manifest, None, error)
-        self._done.append(written)
+            with self._parent.aside() as aside:
+                make(aside, content, manifest, trust_objects=self._trust_objects)
+                made.set()
+                if before is not None:  # comes to storage first, as it was written first
+                    before.join()
+                folder = put(self._parent, aside, manifest.position)
+        # A thread must not keep it: the ranks judge it together. Nor may a user's sys.exit(): who
+        # waits for the memory would do so for ever.
+        except BaseException as error:
+            failed = error
+        made.set()
+        if before is not None:
+            before.join()
+        self._done.append(Written(manifest, folder, failed))

@@ -10,20 +10,23 @@ from typing import TYPE_CHECKING
 import ray.train
 
 from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint.at_hand import at_hand
 from trainshed.checkpoint.files import Content, Manifest, Position
 from trainshed.checkpoint.ray_snapshot import LINKED
 from trainshed.checkpoint.state import Buffers, random_state, seed_everything, set_random_state
 from trainshed.checkpoint.writer import Writer, Written
 from trainshed.coordinator.reports import missing_best
+from trainshed.faults import WorldError
+from trainshed.records.arrow_files import as_ray_has_it
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.progress import CheckpointSaved, Event, WarningEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
-    from pathlib import Path
 
     from trainshed.checkpoint.model_file import Survivors
     from trainshed.data.order.description import Described
+    from trainshed.records.storage import Folder
     from trainshed.worker.agreement import Control
     from trainshed.worker.job import Job
 
@@ -98,7 +101,7 @@ class Saver:
         if self._rank:
             tracked.help_gather()
             return
-        self._writer.wait()
+        self._writer.wait_for_memory()
         model = self._buffers.copy(tracked.weights(), "model")
         state = self._buffers.copy({**tracked.state(), "random": states}, "state")
         data = self.describe_data()
@@ -144,13 +147,17 @@ class Saver:
 
         Raises:
             LastCheckpointError: saying why it is.
+            WorldError: the same of a bucket.
         """
         done = self._writer.finished
         if done and done[-1].error:
             step, why = done[-1].manifest.position.step, done[-1].error
-            raise LastCheckpointError(
-                f"training is done but its checkpoint is not: step {step}: {why}"
-            )
+            said = f"training is done but its checkpoint is not: step {step}: {why}"
+            if self._job.folder.path is None and isinstance(why, OSError):
+                raise WorldError(
+                    said, "storage"
+                )  # ended credentials are no fault of the function's
+            raise LastCheckpointError(said)
 
     def restore(self, tracked: Survivors) -> None:
         """Load the checkpoint that this group starts from, random state included.
@@ -165,7 +172,8 @@ class Saver:
         if held != kind.name:
             want = f"one with {kind.name}, of the framework of this run"
             raise SpecError([Problem("spec.checkpoint.resume", f"{source} with {held}", want)])
-        model, state = checkpoint.load(source, kind, trust_objects=self._trust_objects)
+        with at_hand(source, self.manifest) as folder:
+            model, state = checkpoint.load(folder, kind, trust_objects=self._trust_objects)
         tracked.load(model, state)
         states = state["random"]
         assert isinstance(states, Sequence)
@@ -188,7 +196,7 @@ class Saver:
         filesystem = ray.train.get_context().get_storage().storage_filesystem
         ray.train.report(
             self._scored(done.manifest),
-            checkpoint=ray.train.Checkpoint(str(done.folder), filesystem),
+            checkpoint=ray.train.Checkpoint(as_ray_has_it(done.folder)[1], filesystem),
             checkpoint_upload_mode=ray.train.CheckpointUploadMode.NO_UPLOAD,
         )
         self.latest = (str(done.folder), position.epoch, position.step)
@@ -208,13 +216,12 @@ class Saver:
             return dict(metrics)
         return metrics | {best.metric: -math.inf if best.mode == "max" else math.inf}
 
-    def _choose(self) -> tuple[Path | None, Manifest | None, list[str]]:
+    def _choose(self) -> tuple[Folder | None, Manifest | None, list[str]]:
         """Return the checkpoint to start from: rank 0 looks, all take what it found."""
         found, refused = NONE, []
-        folder: Path | None = None
+        folder: Folder | None = None
         manifest: Manifest | None = None
         if self._rank == 0:
-            self._job.checkpoints.mkdir(parents=True, exist_ok=True)
             folder, manifest, refused = checkpoint.newest([self._job.checkpoints])
             found = OWN if folder else EARLIER if self._job.resume_from else NONE
         found = self._control.from_leader(found)
@@ -230,7 +237,7 @@ class Saver:
             folder, manifest = checkpoint.find(self._job.checkpoints, Position(**shared))
         return folder, manifest, refused
 
-    def _given(self) -> Path:
+    def _given(self) -> Folder:
         """Return where the checkpoint lies that the attempt was given to begin with."""
         # Whose it is may delete it meanwhile; the links to it are this attempt's own.
         linked = self._job.checkpoints / LINKED

@@ -8,10 +8,11 @@ import pytest
 
 from tests.app.builders_checkpoint import write_checkpoint
 from trainshed.checkpoint import files as checkpoint
+from trainshed.records.disk import Disk
 
 
 @dataclass
-class Disk:
+class Watched:
     """What was synced before the folder got its name, and after."""
 
     before: set[str] = field(default_factory=set)
@@ -20,9 +21,9 @@ class Disk:
 
 
 @pytest.fixture
-def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+def disk(monkeypatch: pytest.MonkeyPatch) -> Watched:
     """A disk that is watched."""
-    found, sync, rename = Disk(), os.fsync, Path.rename
+    found, sync, rename = Watched(), os.fsync, Path.rename
 
     def synced(opened: int) -> None:
         name = Path(f"/proc/self/fd/{opened}").readlink().name
@@ -40,9 +41,9 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 
 def test_all_of_it_is_on_disk_before_it_has_its_name_and_the_name_after(
-    disk: Disk, tmp_path: Path
+    disk: Watched, tmp_path: Path
 ) -> None:
-    write_checkpoint(tmp_path)
+    write_checkpoint(Disk(tmp_path))
 
     assert disk.before == {"model.pt", "state.pt", "manifest.json", "(itself)"}
     assert disk.after == {tmp_path.name}
@@ -52,7 +53,7 @@ def test_all_of_it_is_on_disk_before_it_has_its_name_and_the_name_after(
 def test_what_fails_on_the_way_leaves_the_one_before(
     lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = write_checkpoint(tmp_path, step=10)
+    before = write_checkpoint(Disk(tmp_path), step=10)
 
     def fail(*_: object) -> None:
         raise OSError(5, "Input/output error")
@@ -63,8 +64,8 @@ def test_what_fails_on_the_way_leaves_the_one_before(
         else:
             patch.setattr(Path, "rename", fail)
         with pytest.raises(OSError, match="Input/output"):
-            write_checkpoint(tmp_path, step=20)
+            write_checkpoint(Disk(tmp_path), step=20)
 
-    found, _, refused = checkpoint.newest([tmp_path])
+    found, _, refused = checkpoint.newest([Disk(tmp_path)])
     assert (found, refused) == (before, [])
-    assert sorted(tmp_path.iterdir()) == [before], "nothing is left behind"
+    assert sorted(tmp_path.iterdir()) == [before.path], "nothing is left behind"

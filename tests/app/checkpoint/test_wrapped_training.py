@@ -18,8 +18,9 @@ def train_all(home: Path, num_ranks: int, runs: list[Attempts]) -> dict[str, tup
     for attempts in runs:
         folder, _, refused = checkpoint.newest([job.folder / attempts.name / "ray"])
         assert folder
+        assert folder.path
         assert not refused
-        found[attempts.name] = checkpoint.load(folder, trust_objects=False)
+        found[attempts.name] = checkpoint.load(folder.path, trust_objects=False)
     return found
 
 

@@ -24,6 +24,7 @@ from trainshed.coordinator.actor import Coordinator
 from trainshed.driver.launch import make_job
 from trainshed.driver.outset import Launch
 from trainshed.plan.preflight import Place, prepare
+from trainshed.records.disk import Disk
 from trainshed.worker.job import Job
 from trainshed.worker.process import Worker
 
@@ -136,8 +137,8 @@ def make_jobs(home: Path, num_ranks: int) -> Job:
         workers={"count": num_ranks, "resources": {"cpu": "500m"}},
         data=make_data("torch"),
     )
-    prepared = prepare(make_run(**spec), Place(home))
-    launch = Launch(prepared, Place(home), None, [], started=0.0)
+    prepared = prepare(make_run(**spec), Place(Disk(home)))
+    launch = Launch(prepared, Place(Disk(home)), None, [], started=0.0)
     return make_job(launch, prepared.folder.claim(prepared.spec_hash, False))
 
 
@@ -162,8 +163,9 @@ def run_all(
 
 
 def _attempt(job: Job, rank: int, config: dict[str, object]) -> str | None:
-    job.folder.mkdir(parents=True, exist_ok=True)
-    set_train_fn_utils(Functions(job.folder, rank))
+    assert job.folder.path
+    job.folder.path.mkdir(parents=True, exist_ok=True)
+    set_train_fn_utils(Functions(job.folder.path, rank))
     dist.barrier()
     coordinator = Coordinator(0.0)
     try:

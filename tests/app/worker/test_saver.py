@@ -1,7 +1,6 @@
 """What an attempt was given to begin with is its own, whatever becomes of whose it was."""
 
 import json
-import shutil
 import time
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from trainshed.data.order.description import describe
 from trainshed.driver.launch import make_job
 from trainshed.driver.outset import Launch
 from trainshed.plan.preflight import Place, prepare
+from trainshed.records.disk import Disk
 from trainshed.worker.agreement import Control
 from trainshed.worker.saver import Saver
 
@@ -29,19 +29,18 @@ def test_a_checkpoint_that_its_owner_deletes_is_restored_all_the_same(tmp_path: 
     model = nn.Linear(2, 1)
     tracked = Tracked(model, None, None, {}, torch.amp.GradScaler("cpu", enabled=False))
     given_model = {name: torch.ones_like(each) for name, each in model.state_dict().items()}
-    (tmp_path / "theirs").mkdir()
     given = checkpoint.write(
-        tmp_path / "theirs",
+        Disk(tmp_path / "theirs"),
         hold(given_model, {**tracked.state(), "random": [random_state(), random_state()]}),
         make_manifest(30),
         trust_objects=False,
     )
-    place = Place(tmp_path)
+    place = Place(Disk(tmp_path))
     prepared = prepare(make_run(train="tests.app.processes:children", epochs=3), place)
     attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
     job = make_job(Launch(prepared, place, given, [], time.time()), attempt)
     ray_snapshot.seed(job.checkpoints, given)
-    shutil.rmtree(given)
+    given.remove(first=checkpoint.MANIFEST)
 
     saver = Saver(job, Control(), 0, 1)
     saver.restore(tracked)
@@ -59,7 +58,7 @@ def test_an_earlier_release_can_read_what_is_written_at_an_epochs_end_alone(
     model = nn.Linear(2, 1)
     tracked = Tracked(model, None, None, {}, torch.amp.GradScaler("cpu", enabled=False))
     write_rows(tmp_path / "rows", 90)
-    place = Place(tmp_path)
+    place = Place(Disk(tmp_path))
     prepared = prepare(make_run(train="tests.app.processes:children", data=make_data()), place)
     attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
     job = make_job(Launch(prepared, place, None, [], time.time()), attempt)
@@ -73,7 +72,7 @@ def test_an_earlier_release_can_read_what_is_written_at_an_epochs_end_alone(
     attempt.close()
 
     (written,) = checkpoint.candidates([job.checkpoints])
-    manifest = json.loads((written / checkpoint.MANIFEST).read_text())
+    manifest = json.loads(written.read(checkpoint.MANIFEST))
     # Earlier releases had this field without a default.
     assert isinstance(manifest["data"]["train"]["blockRows"], int) is (step_in_epoch == 0)
     assert checkpoint.verify(written).position.step == 10

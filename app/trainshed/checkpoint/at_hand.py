@@ -1,0 +1,111 @@
+"""A checkpoint's files on a disk of this machine, fetched once for all ranks of a node."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainshed.checkpoint.files import MANIFEST, BadCheckpointError, check_content
+from trainshed.patience import READS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trainshed.checkpoint.files import Manifest
+    from trainshed.records.storage import Folder
+
+# A file of this name says that all others beside it are whole.
+_WHOLE = ".whole"
+
+
+@contextlib.contextmanager
+def at_hand(folder: Folder, manifest: Manifest) -> Iterator[Path]:
+    """Give a folder with the files of a checkpoint: its own where that is on a disk.
+
+    One of a bucket is fetched by whoever comes first, and stays for the other ranks and for a
+    group of workers that starts again, until another checkpoint of the run is asked for.
+
+    Raises:
+        BadCheckpointError: when a file is not what was written.
+        OSError: when storage or disk fails.
+    """
+    if folder.path:
+        yield folder.path
+        return
+    run = _of_user() / _digest(str(folder.parent.parent.parent))
+    run.mkdir(mode=0o700, exist_ok=True)
+    here = run / _digest(f"{folder} {manifest.model_dump_json()}")
+    with (run / ".turn").open("w") as turn, (run / ".lock").open("w") as lock:
+        # One at a time looks and fetches; those that read wait for nobody, and nobody for them but
+        # who asks for another checkpoint, and would delete theirs.
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        while not _is_whole(here, manifest):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            _clear(run)
+            _clear_others(run)
+            _fetch(folder, manifest, here)
+            # Two steps (flock(2)), between which another run may clear: it is looked at again.
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        fcntl.flock(turn, fcntl.LOCK_UN)
+        yield here
+
+
+def _is_whole(here: Path, manifest: Manifest) -> bool:
+    """Say whether all was fetched, and nobody who tidies a machine up has deleted some since."""
+    if not (here / _WHOLE).exists():
+        return False
+    sizes = {file.name: file.stat().st_size for file in here.iterdir()}
+    return all(sizes.get(name) == want.bytes for name, want in manifest.files.items())
+
+
+def _clear(run: Path) -> None:
+    for other in run.iterdir():
+        if other.is_dir():
+            shutil.rmtree(other)
+
+
+def _clear_others(run: Path) -> None:
+    """Delete what other runs have fetched here and read no more: nobody else ever would."""
+    for other in run.parent.iterdir():
+        with contextlib.suppress(OSError), (other / ".lock").open("w") as lock:
+            if other != run:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _clear(other)
+
+
+def _fetch(folder: Folder, manifest: Manifest, to: Path) -> None:
+    to.mkdir(mode=0o700)
+    READS.read(partial(folder.fetch, MANIFEST, to / MANIFEST))
+    for name, want in manifest.files.items():
+        if Path(name).name != name:
+            raise BadCheckpointError(f"{folder}: {name} is no name of a file")
+        READS.read(partial(folder.fetch, name, to / name))
+        check_content(to / name, want, str(folder))
+    (to / _WHOLE).touch()
+
+
+def _of_user() -> Path:
+    """Return a folder that nobody else can have put anything into.
+
+    Raises:
+        PermissionError: when somebody else was there before.
+    """
+    folder = Path(tempfile.gettempdir(), f"trainshed-{os.getuid()}")
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if found.st_uid != os.getuid() or found.st_mode & 0o022 or folder.is_symlink():
+        raise PermissionError(f"{folder} is not this user's alone: checkpoints are fetched to it")
+    return folder
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
