@@ -8,10 +8,12 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from trainshed_api.errors import Problem, RuleError, show_value
+from trainshed_api.names import BUCKET_SCHEMES
 from trainshed_api.schema import NonEmpty, SpecModel, annotate
 
-# What Ray can fetch by itself; everything else is a folder of whoever starts the run.
-REMOTE_ARCHIVE = r"^(https|s3|gs|azure|abfss|file)://.+\.zip$"
+# What the run's driver fetches, or Ray; everything else is a folder of whoever starts the run.
+REMOTE_ARCHIVE = r"^(https|s3|gs|abfs|abfss|az|azure|file)://.+\.zip$"
+_BUCKETS = tuple(f"{scheme}://" for scheme in BUCKET_SCHEMES)
 _ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
 # `pip install` would read these as options, or as another file than the one that is meant.
 _NO_REQUIREMENT = re.compile(r"^[-.\s]|[\r\n]")
@@ -24,7 +26,8 @@ class CodeSpec(SpecModel):
         default=None,
         description="Folder in which the run's processes start and from which they import. The "
         "address of a .zip that the cluster can read, such as s3://bucket/code.zip; or, for the "
-        "command line only, a local folder beside the TrainingRun file, which is uploaded.",
+        "command line only, a local folder beside the TrainingRun file: `trainshed apply` and "
+        "`trainshed submit` upload it.",
         json_schema_extra=annotate("both", "suspended"),
     )
     pip: tuple[NonEmpty, ...] = Field(
@@ -39,6 +42,11 @@ class CodeSpec(SpecModel):
         """Say whether the working directory is fetched by the cluster itself."""
         return self.working_dir is not None and bool(_ADDRESS.match(self.working_dir))
 
+    @property
+    def is_in_bucket(self) -> bool:
+        """Say whether the driver fetches it, with the client and credentials of the storage."""
+        return self.is_remote and str(self.working_dir).startswith(_BUCKETS)
+
     @model_validator(mode="after")
     def _ray_understands_it(self) -> Self:
         problems = [
@@ -48,7 +56,9 @@ class CodeSpec(SpecModel):
         ]
         folder = self.working_dir
         if folder and self.is_remote and not re.match(REMOTE_ARCHIVE, folder):
-            want = "the address of a .zip (https, s3, gs, azure, abfss or file), or a local folder"
+            want = (
+                "the address of a .zip (https, s3, gs, abfs, abfss, az or file), or a local folder"
+            )
             problems.append(Problem("workingDir", show_value(folder), want))
         if problems:
             raise RuleError(problems)

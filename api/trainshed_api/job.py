@@ -37,7 +37,7 @@ def render_runtime_env(run: TrainingRun, also: Mapping[str, str]) -> dict[str, J
     }
     rendered: dict[str, JsonValue] = {"env_vars": environment}
     code = run.spec.code
-    if code.working_dir:
+    if code.working_dir and not code.is_in_bucket:
         rendered["working_dir"] = code.working_dir
     if code.pip:
         rendered["pip"] = list(code.pip)

@@ -44,13 +44,22 @@ def load_file(path: Path | str, settings: Sequence[str] = ()) -> TrainingRun:
 
 def load_text(text: str, source: str, settings: Sequence[str] = ()) -> TrainingRun:
     """Return the TrainingRun of a YAML or JSON text named `source`. Raises SpecError."""
+    return validate_document(_written(text, source, settings), source)
+
+
+def load_written(path: Path, settings: Sequence[str] = ()) -> Document:
+    """Return the object of a file that was validated as it is written, without any default."""
+    return _written(path.read_text(encoding="utf-8"), str(path), settings)
+
+
+def _written(text: str, source: str, settings: Sequence[str]) -> Document:
     document = load_document(text, source)
     for setting in settings:
         path, equals, value = setting.partition("=")
         if not equals:
             raise SpecError([Problem("--set", show_value(setting), "path=value")], source)
         document = set_value(document, path.strip(), value)
-    return validate_document(document, source)
+    return document
 
 
 def load_document(text: str, source: str) -> Document:

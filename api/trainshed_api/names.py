@@ -72,3 +72,6 @@ BUCKETS: Final[tuple[str, ...]] = (
     "stopping",
     "lost",
 )
+
+# Addresses of buckets: S3 and all that speaks like it, Google's, Azure's.
+BUCKET_SCHEMES: Final = ("s3", "gs", "abfs", "abfss", "az")

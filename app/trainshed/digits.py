@@ -5,9 +5,8 @@ of Handwritten Digits", test part), as PNG bytes `image` and the digit as int64 
 """
 
 import io
-import shutil
-import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -15,14 +14,20 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from PIL import Image
 
+from trainshed.records.storage import UNDERWAY
+
+if TYPE_CHECKING:
+    from trainshed.records.storage import Folder
+
 # Rows and files of each part. Four files, so that two workers and more each have some to read.
 PARTS = {"train": (1437, 4), "test": (360, 1)}
+LAST = "test/part-0.parquet"
 SPLIT_SEED = 0
 # The pictures count ink from 0 to 16.
 MAX_INK = 16
 
 
-def write_digits(folder: Path) -> dict[str, int]:
+def write_digits(folder: "Folder") -> dict[str, int]:
     """Write `digits/train/` and `digits/test/` under `folder`; return the rows of each.
 
     What was written before is left as it is. A folder appears complete or not at all.
@@ -31,15 +36,15 @@ def write_digits(folder: Path) -> dict[str, int]:
         ValueError: when `folder`/digits holds something else.
     """
     target = folder / "digits"
+    if UNDERWAY in target.names():
+        target.remove(first=LAST)
     if not target.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=".digits-", dir=folder))
-        try:
+        with folder.aside() as draft:
             _write_parts(draft)
-            draft.chmod(0o755)
-            _publish(draft, target)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
+            written = folder.adopt(draft, target.name, last=LAST)
+        if written != target:
+            # Somebody else was faster; what they wrote is judged like any earlier folder.
+            written.remove(first=LAST)
     counts = {part: _count_rows(target / part) for part in PARTS}
     expected = {part: rows for part, (rows, _) in PARTS.items()}
     if counts != expected:
@@ -87,14 +92,6 @@ def _encode(picture: NDArray[np.uint8]) -> bytes:
     return buffer.getvalue()
 
 
-def _publish(draft: Path, target: Path) -> None:
-    try:
-        draft.rename(target)
-    except OSError:
-        # Somebody else was faster; what they wrote is judged like any earlier folder.
-        if not target.exists():
-            raise
-
-
-def _count_rows(folder: Path) -> int:
-    return sum(pq.read_metadata(file).num_rows for file in sorted(folder.glob("*.parquet")))
+def _count_rows(folder: "Folder") -> int:
+    files = (folder.read(name) for name in folder.names() if name.endswith(".parquet"))
+    return sum(pq.read_metadata(io.BytesIO(file)).num_rows for file in files)

@@ -28,11 +28,20 @@ def test_a_job_is_told_the_run_and_has_time_for_its_checkpoint() -> None:
 
 
 def test_code_is_ray_s_runtime_environment() -> None:
+    code: JsonValue = {"workingDir": "https://host/code.zip", "pip": ["einops==0.8"]}
+
+    rendered = render_runtime_env(make_run(code=code), {})
+
+    assert rendered["working_dir"] == "https://host/code.zip"
+    assert rendered["pip"] == ["einops==0.8"]
+
+
+def test_code_in_a_bucket_is_the_driver_s_to_fetch() -> None:
     code: JsonValue = {"workingDir": "s3://bucket/code.zip", "pip": ["einops==0.8"]}
 
     rendered = render_runtime_env(make_run(code=code), {})
 
-    assert rendered["working_dir"] == "s3://bucket/code.zip"
+    assert "working_dir" not in rendered
     assert rendered["pip"] == ["einops==0.8"]
 
 

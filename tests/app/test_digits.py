@@ -5,13 +5,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from trainshed.digits import write_digits
+from trainshed.records.disk import Disk
 from trainshed.transforms import decode_image
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
-    assert write_digits(folder) == {"train": 1437, "test": 360}
+    assert write_digits(Disk(folder)) == {"train": 1437, "test": 360}
     return folder / "digits"
 
 
@@ -49,8 +50,8 @@ def test_writing_again_changes_nothing_and_elsewhere_gives_the_same(
     folder: Path, tmp_path: Path
 ) -> None:
     stamps = {file: file.stat().st_mtime_ns for file in folder.rglob("*.parquet")}
-    write_digits(folder.parent)
-    write_digits(tmp_path / "new")
+    write_digits(Disk(folder.parent))
+    write_digits(Disk(tmp_path / "new"))
     assert {file: file.stat().st_mtime_ns for file in folder.rglob("*.parquet")} == stamps
     assert read_content(tmp_path / "new" / "digits") == read_content(folder)
     assert [path.name for path in folder.parent.iterdir()] == ["digits"]
@@ -60,5 +61,5 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "digits" / "train").mkdir(parents=True)
     (tmp_path / "digits" / "notes.txt").write_text("mine")
     with pytest.raises(ValueError, match=r"digits holds .*: remove it or choose another folder"):
-        write_digits(tmp_path)
+        write_digits(Disk(tmp_path))
     assert (tmp_path / "digits" / "notes.txt").read_text() == "mine"

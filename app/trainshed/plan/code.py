@@ -1,21 +1,32 @@
 """`spec.code` on this machine: its folder becomes the working one, its packages must be there.
 
-In a Ray job there is nothing left to do: Ray has brought both before the driver started.
+In a Ray job Ray has brought both before the driver started, but for what lies in a bucket: that the
+driver fetches itself, with the client and the credentials of its storage.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import os
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from trainshed.faults import WorldError
+from trainshed.patience import READS
+from trainshed.plan.package import MOST_BYTES, check_name
+from trainshed.records.addresses import open_folder
 from trainshed_api.errors import Problem, SpecError, show_value
+
+# Code that is ten times as large unpacked is none.
+MOST_UNPACKED = 10 * MOST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from trainshed_api.code import CodeSpec
 
@@ -53,6 +64,45 @@ def local_folder(code: CodeSpec, beside: Path) -> Path | None:
     if not folder.is_dir():
         want = f"a folder: {folder} is none"
         raise SpecError([Problem("spec.code.workingDir", show_value(code.working_dir), want)])
+    return folder
+
+
+def fetch(code: CodeSpec) -> Path | None:
+    """Bring code that lies in a bucket here, and go there; None where it does not lie in one.
+
+    Raises:
+        SpecError: when it is not there, or no archive.
+    """
+    if not code.is_in_bucket:
+        return None
+    where, _, name = str(code.working_dir).rpartition("/")
+    folder = Path(tempfile.mkdtemp(prefix="trainshed-code-"))
+    archive = folder.with_suffix(".zip")
+    try:
+        READS.read(lambda: open_folder(where).fetch(name, archive))
+        check_name(name, archive)
+        with zipfile.ZipFile(archive) as packed:
+            if sum(entry.file_size for entry in packed.infolist()) > MOST_UNPACKED:
+                raise ValueError(f"it unpacks to more than {MOST_UNPACKED >> 20} MiB")
+            packed.extractall(folder)
+            for entry in packed.infolist():
+                if mode := (entry.external_attr >> 16) & 0o777:  # left out by zipfile
+                    (folder / entry.filename).chmod(mode | 0o600)
+    except PermissionError as error:  # what ends may be renewed
+        raise WorldError(f"spec.code.workingDir: {error}", "storage") from error
+    except (FileNotFoundError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
+        want = f"a .zip that this cluster can read ({error})"
+        raise SpecError(
+            [Problem("spec.code.workingDir", show_value(code.working_dir), want)]
+        ) from error
+    finally:
+        archive.unlink(missing_ok=True)
+    # An archive of a repository has one folder around all, which Ray leaves out, too.
+    inside = list(folder.iterdir())
+    if len(inside) == 1 and inside[0].is_dir():
+        folder = inside[0]
+    os.chdir(folder)
+    sys.path.insert(0, str(folder))
     return folder
 
 

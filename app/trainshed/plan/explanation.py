@@ -31,7 +31,7 @@ def explain_lines(
     spec = prepared.spec
     workers = spec.workers
     yield f"{prepared.run.metadata.name}: {spec.train or ' '.join(spec.entrypoint or ())}"
-    yield f"  spec {prepared.spec_hash[:8]}, storage {prepared.folder.path}"
+    yield f"  spec {prepared.spec_hash[:8]}, storage {prepared.folder.at}"
     cpus = parse_cores(workers.resources.cpu)
     yield (
         f"asked of Ray: {workers.count} workers x {cpus:g} CPUs, {workers.resources.gpu} GPUs"

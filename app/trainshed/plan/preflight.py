@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,12 +22,12 @@ from trainshed.plan.executable import find_command
 from trainshed.plan.framework import check_framework
 from trainshed.plan.machine import Machine, check_fits, machine_room, this_machine
 from trainshed.plan.memory import check_memory
+from trainshed.plan.places import check_environment, check_storage, locate
 from trainshed.records.folder import RunFolder
 from trainshed.records.identity import folder_of
 from trainshed_api.data import LOCAL_BUFFER
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.frameworks import RULES as FRAMEWORKS
-from trainshed_api.names import ENV_HOME
 from trainshed_api.spechash import spec_hash
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from trainshed.data.order.files import Fragment, Source
     from trainshed.plan.capacity import Cluster
     from trainshed.records.identity import Identity
+    from trainshed.records.storage import Folder
     from trainshed_api.v1alpha1 import DatasetSpec, TrainingRun, TrainingRunSpec
 
 SAMPLE_ROWS = 32
@@ -58,7 +58,7 @@ class Place:
         coordinator: of the run, where one was started before the run is checked.
     """
 
-    home: Path
+    home: Folder
     in_cluster: bool = False
     cluster: Cluster | None = None
     identity: Identity | None = None
@@ -87,7 +87,7 @@ class Prepared:
     folder: RunFolder
     command: tuple[str, ...] = ()
     notes: Sequence[str] = ()
-    named: Path | None = None
+    named: Folder | None = None
 
     @property
     def spec(self) -> TrainingRunSpec:
@@ -122,67 +122,24 @@ def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepa
     if spec.train is not None:
         find_training_function(spec.train, "spec.train")
         check_config(spec.train, spec.config)
-    command = find_command(spec.entrypoint, beside or home) if spec.entrypoint else ()
+    beside = beside or home.path or Path.cwd()
+    command = find_command(spec.entrypoint, beside) if spec.entrypoint else ()
     room = memory_room(spec, place.cluster) if place.cluster else machine_room(spec, machine)
     plans = _plans(spec, home, room)
     if here or place.cluster:  # else nobody knows the machines yet
         notes += check_memory(plans.values(), room, spec.workers.count, spec.batch_size)
     _check_batch(spec, plans)
-    storage = storage_path(spec, home)
+    storage = locate(spec.storage, home, "spec.storage")
     folder = RunFolder(folder_of(run.metadata.name, place.identity, storage))
-    check_writable(folder.path)
+    check_environment(folder.at, spec.env)
+    check_storage(folder.at)
     wanted = spec.checkpoint.resume
     is_path = wanted not in ("latest", "never")
-    named = local_path(wanted, home, "spec.checkpoint.resume") if is_path else None
+    named = locate(wanted, home, "spec.checkpoint.resume") if is_path else None
     return Prepared(run, spec_hash(spec), machine, plans, folder, command, notes, named)
 
 
-def home_of(file: Path) -> Path:
-    """Return what relative paths of a file lie under: TRAINSHED_HOME, or the file's folder.
-
-    Raises:
-        SpecError: for a TRAINSHED_HOME that is no file system here.
-    """
-    home = os.environ.get(ENV_HOME)
-    return local_path(home, Path.cwd(), ENV_HOME) if home else file.absolute().parent
-
-
-def local_path(text: str, home: Path, field: str) -> Path:
-    """Return the path that a spec means.
-
-    Raises:
-        SpecError: for an address of something that is no file system here.
-    """
-    scheme, separator, rest = text.partition("://")
-    if not separator:
-        return home / text
-    if scheme == "file":
-        return Path(rest)
-    want = f"a path or file://; {scheme}:// is not supported yet"
-    raise SpecError([Problem(field, text, want)])
-
-
-def storage_path(spec: TrainingRunSpec, home: Path) -> Path:
-    """Return the folder of `spec.storage`."""
-    return local_path(spec.storage, home, "spec.storage")
-
-
-def check_writable(path: Path) -> None:
-    """Refuse a folder that could not be made or written to, without making it.
-
-    Raises:
-        SpecError: naming the folder that stands in the way.
-    """
-    there = path
-    while not there.exists():
-        there = there.parent
-    if not there.is_dir():
-        raise SpecError([Problem("spec.storage", str(there), "a folder; this is a file")])
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise SpecError([Problem("spec.storage", str(there), "a folder that you may write to")])
-
-
-def _plans(spec: TrainingRunSpec, home: Path, room: Room) -> dict[str, DatasetPlan]:
+def _plans(spec: TrainingRunSpec, home: Folder, room: Room) -> dict[str, DatasetPlan]:
     """Return the plans of all datasets, in the order of the spec."""
     datasets, loader = spec.data.datasets, spec.data.loader
     mixed = {part for dataset in datasets.values() for part in dataset.read.mix or ()}
@@ -204,7 +161,7 @@ def _plan(  # noqa: PLR0913 - a dataset, and what it is for
     name: str,
     dataset: DatasetSpec,
     spec: TrainingRunSpec,
-    home: Path,
+    home: Folder,
     room: Room,
     *,
     is_mixed: bool,
@@ -213,7 +170,7 @@ def _plan(  # noqa: PLR0913 - a dataset, and what it is for
     field = f"spec.data.datasets.{name}"
     source = None
     if dataset.read.path is not None:
-        path = local_path(dataset.read.path, home, f"{field}.read.path")
+        path = locate(dataset.read.path, home, f"{field}.read.path")
         source = open_source(path, dataset.read.columns, f"{field}.read")
     else:
         assert dataset.read.use

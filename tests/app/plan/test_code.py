@@ -1,5 +1,8 @@
 """Code of the user's own on this machine: a folder to work in, packages that must be there."""
 
+import importlib
+import os
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -7,7 +10,9 @@ import pytest
 from pydantic import JsonValue
 
 from tests.builders import make_run
-from trainshed.plan.code import enter
+from trainshed.plan.code import enter, fetch
+from trainshed.plan.package import pack
+from trainshed.records.bucket import Bucket
 from trainshed_api.errors import SpecError
 
 CLICK = version("click")
@@ -74,12 +79,12 @@ MISTAKES: dict[str, tuple[dict[str, JsonValue], str]] = {
     "an address that Ray cannot fetch": (
         {"workingDir": "ftp://host/code.zip"},
         'spec.code.workingDir: got "ftp://host/code.zip", want the address of a .zip (https, s3, '
-        "gs, azure, abfss or file), or a local folder",
+        "gs, abfs, abfss, az or file), or a local folder",
     ),
     "an address of no archive": (
         {"workingDir": "s3://bucket/code"},
         'spec.code.workingDir: got "s3://bucket/code", want the address of a .zip (https, s3, gs, '
-        "azure, abfss or file), or a local folder",
+        "abfs, abfss, az or file), or a local folder",
     ),
 }
 
@@ -92,3 +97,53 @@ def test_mistakes_are_found_by_the_model(case: str) -> None:
         make_run(code=code)
 
     assert str(caught.value) == want
+
+
+def address_of(code: Bucket, name: str, content: bytes) -> str:
+    """Put an archive into a bucket."""
+    code.write(name, content)
+    return f"{code}/{name}"
+
+
+def test_code_in_a_bucket_is_where_the_driver_works_afterwards(
+    in_bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "users_own.py").write_text("answer = 42\n")
+    packed = pack(tmp_path / "code")
+    address = address_of(in_bucket, packed.name, packed.content)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    folder = fetch(make_run(code={"workingDir": address}).spec.code)
+
+    assert folder == Path.cwd()
+    assert importlib.import_module("users_own").answer == 42
+    monkeypatch.delitem(sys.modules, "users_own")
+
+
+def test_an_archive_with_one_folder_around_all_is_entered(
+    in_bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "code" / "repository-main").mkdir(parents=True)
+    (tmp_path / "code" / "repository-main" / "train.py").write_text("")
+    packed = pack(tmp_path / "code")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    address = address_of(in_bucket, "code.zip", packed.content)
+    folder = fetch(make_run(code={"workingDir": address}).spec.code)
+
+    assert folder is not None
+    assert (folder / "train.py").exists()
+    assert os.access(folder / "train.py", os.X_OK)
+
+
+@pytest.mark.parametrize("content", [b"no archive", None])
+def test_code_that_is_not_there_or_no_archive_is_said(
+    content: bytes | None, in_bucket: Bucket
+) -> None:
+    address = address_of(in_bucket, "code.zip", content) if content else f"{in_bucket}/code.zip"
+
+    with pytest.raises(SpecError, match=r"spec\.code\.workingDir: .* a \.zip that this cluster"):
+        fetch(make_run(code={"workingDir": address}).spec.code)

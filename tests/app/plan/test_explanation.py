@@ -11,6 +11,7 @@ from tests.app.failing_runs import make_spec, write_numbers
 from tests.builders import make_data, make_run
 from trainshed.plan.explanation import explain_lines
 from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed.records.disk import Disk
 
 V100, A100, H100 = (7, 0), (8, 0), (9, 0)
 
@@ -23,7 +24,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def prepared(home: Path, precision: str) -> Prepared:
-    return prepare(make_run(**make_spec(precision=precision)), Place(home))
+    return prepare(make_run(**make_spec(precision=precision)), Place(Disk(home)))
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def test_a_buffer_that_means_none_beside_files_is_said(home: Path) -> None:
         read: JsonValue = {"format": "parquet", "path": "rows"}
         data = make_data({"read": read, "shuffle": shuffle}, loader="torch")
         run = make_run(train="tests.app.processes:children", data=data)
-        return list(prepare(run, Place(home)).notes)
+        return list(prepare(run, Place(Disk(home))).notes)
 
     (said,) = notes(mode="files", bufferSize=10_000)
     assert "bufferSize: 10000 beside mode files means no buffer, as the default does" in said
@@ -81,7 +82,7 @@ def test_who_reads_and_who_augments_is_said(home: Path) -> None:
         dataset = {"read": read, "augment": augment, "cache": cache}
         data = make_data(dataset, loader="torch", loaderProcesses=processes)
         run = make_run(train="tests.app.processes:children", data=data)
-        return "\n".join(explain_lines(prepare(run, Place(home))))
+        return "\n".join(explain_lines(prepare(run, Place(Disk(home)))))
 
     write_rows(home / "rows", 80)
     assert "by 2 processes of each worker" in lines(2, "none")

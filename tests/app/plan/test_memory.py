@@ -12,6 +12,7 @@ from tests.builders import make_data, make_run
 from trainshed.plan.capacity import Cluster, Node
 from trainshed.plan.explanation import explain_lines
 from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed.records.disk import Disk
 from trainshed_api.errors import SpecError
 from trainshed_api.names import NODE_GROUP_LABEL
 
@@ -45,7 +46,7 @@ def prepared(home: Path, nodes: Sequence[Node], **data: JsonValue) -> Prepared:
         data=make_data({"read": read, **data}, loader=loader),
     )
     # It waits for nodes that are not there.
-    return prepare(run, Place(home, in_cluster=True, cluster=Cluster(nodes, waits=True)))
+    return prepare(run, Place(Disk(home), in_cluster=True, cluster=Cluster(nodes, waits=True)))
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ def test_the_windows_of_a_mix_are_counted_and_its_rows_are_kept_where_they_are_r
         workers={"count": 2, "group": "gpu"},
         data={"datasets": datasets},
     )
-    place = Place(home, in_cluster=True, cluster=Cluster([LARGE, GPU], waits=True))
+    place = Place(Disk(home), in_cluster=True, cluster=Cluster([LARGE, GPU], waits=True))
 
     lines = "\n".join(explain_lines(prepare(run, place)))
 
@@ -217,7 +218,7 @@ def test_a_window_has_at_least_two_steps(
         data=make_data(dataset),
     )
     cluster = Cluster([LARGE, GPU], waits=True)
-    lines = list(explain_lines(prepare(run, Place(home, in_cluster=True, cluster=cluster))))
+    lines = list(explain_lines(prepare(run, Place(Disk(home), in_cluster=True, cluster=cluster))))
 
     assert f"  memory    {want} in each worker" in lines
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import zlib
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trainshed.data.order.files import File, Fragment, Source
 from trainshed.data.read.arrow import from_arrow
+from trainshed.data.read.opening import open_file
 from trainshed.data.read.rereading import Trouble
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS, Patience
@@ -19,27 +20,35 @@ from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.rereading import Opener
+    from trainshed.records.storage import Folder
 
 # Neighbouring row groups of a file are one fragment up to this size: what the shuffle of blocks
 # moves, and large enough that reading it takes longer than finding it.
 FRAGMENT_BYTES = 16 * 2**20
 
 
+class _Found(NamedTuple):
+    """A file: where it lies, its name below the dataset's folder, its size."""
+
+    where: str
+    name: str
+    bytes: int
+
+
 def open_source(
-    path: Path,
+    at: Folder,
     columns: Sequence[str],
     field: str,
     patience: Patience = READS,
-    opened: Opener = pa.OSFile,
+    opened: Opener = open_file,
 ) -> Source:
     """Read the footers of a file or of all `*.parquet` files of a folder.
 
     Args:
-        path: a file or a folder.
+        at: a file or a folder.
         columns: the columns that must be there; empty for all.
         field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
         patience: with the storage.
@@ -50,9 +59,9 @@ def open_source(
         SpecError: when the path, a file or a column is missing, a file is no parquet, or the files
             do not fit together.
     """
-    files = patience.read(lambda: _files(path, field))
-    footers = [(file, _footer(file, field, patience, opened)) for file in files]
-    schemas = [(file, footer.schema.to_arrow_schema()) for file, footer in footers]
+    files = patience.read(lambda: _files(at, field))
+    footers = [(file, _footer(file.where, field, patience, opened)) for file in files]
+    schemas = [(file.where, footer.schema.to_arrow_schema()) for file, footer in footers]
     for file, schema in schemas:
         for column in columns:
             if column not in schema.names:
@@ -63,12 +72,13 @@ def open_source(
     digest = hashlib.sha256()
     described: list[File] = []
     fragments: list[Fragment] = []
-    for number, (file, footer) in enumerate(footers):
-        described.append(_file(file, path, footer))
-        digest.update(f"{file.name} {described[-1].bytes} {footer.num_rows}\n".encode())
-        fragments.extend(_fragments(str(file), number, footer))
+    for number, (found, footer) in enumerate(footers):
+        described.append(_file(found, footer))
+        name = found.name.rpartition("/")[2]
+        digest.update(f"{name} {found.bytes} {footer.num_rows}\n".encode())
+        fragments.extend(_fragments(found.where, number, footer))
     if not fragments:
-        raise SpecError([Problem(f"{field}.path", str(path), "files with at least one row")])
+        raise SpecError([Problem(f"{field}.path", str(at), "files with at least one row")])
     return Source(tuple(fragments), tuple(described), schemas[0][1], digest.hexdigest())
 
 
@@ -77,7 +87,7 @@ def read_fragment(
     columns: Sequence[str],
     chunk_rows: int,
     patience: Patience = READS,
-    opened: Opener = pa.OSFile,
+    opened: Opener = open_file,
 ) -> Iterator[Columns]:
     """Yield the rows of a fragment in tables of `chunk_rows` rows; the last may be smaller.
 
@@ -109,7 +119,7 @@ def read_sample(
     columns: Sequence[str],
     rows: int,
     patience: Patience = READS,
-    opened: Opener = pa.OSFile,
+    opened: Opener = open_file,
 ) -> Columns:
     """Return the first rows of a fragment without reading a whole row group where it is large.
 
@@ -142,29 +152,29 @@ def _chunks(
             yield from_arrow(pa.Table.from_batches([batch]))
 
 
-def _files(path: Path, field: str) -> list[Path]:
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*.parquet") if _is_data(file, path))
-        if not files:
-            raise SpecError([Problem(f"{field}.path", str(path), "a folder with *.parquet files")])
-        return files
-    if not path.exists():
-        raise SpecError(
-            [Problem(f"{field}.path", str(path), "a parquet file or folder that exists")]
+def _files(at: Folder, field: str) -> list[_Found]:
+    file = at.parent.stat(at.name) if at.name else None
+    if file:
+        return [_Found(str(at), file.name, file.bytes)]
+    tree = [each for each in at.tree() if each.name.endswith(".parquet") and _is_data(each.name)]
+    if not tree:
+        want = (
+            "a folder with *.parquet files"
+            if at.exists()
+            else "a parquet file or folder that exists"
         )
-    return [path]
+        raise SpecError([Problem(f"{field}.path", str(at), want)])
+    return [_Found(f"{at}/{each.name}", each.name, each.bytes) for each in tree]
 
 
-def _is_data(file: Path, root: Path) -> bool:
+def _is_data(name: str) -> bool:
     # Spark, Hive and Dask keep what is unfinished or not data under names with _ or a dot.
-    return file.is_file() and not any(
-        part.startswith(("_", ".")) for part in file.relative_to(root).parts
-    )
+    return not any(part.startswith(("_", ".")) for part in name.split("/"))
 
 
-def _footer(file: Path, field: str, patience: Patience, opened: Opener) -> pq.FileMetaData:
+def _footer(file: str, field: str, patience: Patience, opened: Opener) -> pq.FileMetaData:
     def read() -> pq.FileMetaData:
-        with opened(str(file)) as raw:
+        with opened(file) as raw:
             return pq.read_metadata(raw)
 
     try:
@@ -172,24 +182,21 @@ def _footer(file: Path, field: str, patience: Patience, opened: Opener) -> pq.Fi
     except (OSError, pa.ArrowException) as error:
         if is_passing(error):
             raise WorldError(f"{field}.path: {file}: {error}", "storage") from error
-        raise SpecError(
-            [Problem(f"{field}.path", str(file), f"a parquet file ({error})")]
-        ) from error
+        raise SpecError([Problem(f"{field}.path", file, f"a parquet file ({error})")]) from error
 
 
-def _file(file: Path, root: Path, footer: pq.FileMetaData) -> File:
+def _file(file: _Found, footer: pq.FileMetaData) -> File:
     groups = 0
     for number in range(footer.num_row_groups):
         info = footer.row_group(number)
         groups = zlib.crc32(f"{info.num_rows} {info.total_byte_size}\n".encode(), groups)
-    name = file.name if file == root else file.relative_to(root).as_posix()
-    return File(path=name, bytes=file.stat().st_size, rows=footer.num_rows, groups=groups)
+    return File(path=file.name, bytes=file.bytes, rows=footer.num_rows, groups=groups)
 
 
 def _check_alike(  # noqa: PLR0913, PLR0917 - two files and what to say of them
-    file: Path,
+    file: str,
     schema: pa.Schema,
-    other: Path,
+    other: str,
     other_schema: pa.Schema,
     columns: Sequence[str],
     field: str,

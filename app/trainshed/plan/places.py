@@ -1,0 +1,124 @@
+"""Where the paths and addresses of a spec lead to."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainshed.faults import WorldError
+from trainshed.patience import READS
+from trainshed.records.addresses import is_address, open_folder
+from trainshed.records.disk import Disk
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.names import ENV_HOME
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trainshed.records.storage import Folder
+
+# How the variables begin that the clients of S3, GCS and Azure obey.
+_OF_CLIENTS = ("AWS_", "GOOGLE_", "AZURE_")
+
+
+def home_of(file: Path) -> Folder:
+    """Return what relative paths of a file lie under: TRAINSHED_HOME, or the file's folder.
+
+    Raises:
+        SpecError: for a TRAINSHED_HOME that is neither a path nor a bucket's address.
+    """
+    home = os.environ.get(ENV_HOME)
+    return locate(home, Disk(Path.cwd()), ENV_HOME) if home else Disk(file.absolute().parent)
+
+
+def locate(text: str, home: Folder, field: str) -> Folder:
+    """Return the folder that a spec means: an address, a path, or one below `home`.
+
+    Raises:
+        SpecError: for an address of a kind that is not known.
+    """
+    if not is_address(text) and "://" not in text:
+        path = Path(text)
+        if home.path or path.is_absolute():
+            return Disk((home.path or path) / path)
+        if ".." in path.parts:
+            raise SpecError([Problem(field, text, "a path below the address of TRAINSHED_HOME")])
+        return home / path.as_posix() if path.parts else home
+    try:
+        return open_folder(text)
+    except ValueError as error:
+        got = None if "@" in text else text  # it may be a key
+        raise SpecError([Problem(field, got, str(error))]) from error
+
+
+def check_environment(folder: Folder, env: Mapping[str, str]) -> None:
+    """Refuse variables of a run that its workers' client of a bucket would obey, and no other.
+
+    Raises:
+        SpecError: naming them.
+    """
+    if folder.path:
+        return
+    want = (
+        "it where the Pods or this machine get theirs: the driver has no variables of spec.env, "
+        f"and would not find {folder} where the workers do"
+    )
+    problems = [
+        Problem(f"spec.env.{name}", "one of a bucket's client", want)
+        for name in env
+        if name.startswith(_OF_CLIENTS)
+    ]
+    if problems:
+        raise SpecError(problems)
+
+
+def check_storage(folder: Folder) -> None:
+    """Refuse storage that a run could not write to, without leaving anything there.
+
+    Raises:
+        SpecError: naming what stands in the way.
+        WorldError: when a bucket does not answer, or not to these credentials: it may later.
+    """
+    if folder.path:
+        _check_writable(folder.path)
+        return
+    from trainshed.records.client import NoBucketError  # not before: a disk needs no client
+
+    try:
+        fences = READS.read(lambda: _fences(folder))
+    except NoBucketError as error:
+        want = f"a bucket that is there ({error})"
+        raise SpecError([Problem("spec.storage", str(folder), want)]) from error
+    except OSError as error:
+        raise WorldError(f"spec.storage: {folder}: {error.strerror or error}", "storage") from error
+    if not fences:
+        want = (
+            "a store that obeys If-None-Match, as S3 and its kin do since 2024: without it two "
+            "drivers may hold one attempt"
+        )
+        raise SpecError([Problem("spec.storage", str(folder), want)])
+
+
+def _fences(folder: Folder) -> bool:
+    """Say whether a file that is there is not made again."""
+    probe = f".probe-{uuid.uuid4().hex}"
+    folder.create(probe, b"one")
+    try:
+        folder.create(probe, b"another")
+    except FileExistsError:
+        return True
+    finally:
+        folder.delete(probe)
+    return False
+
+
+def _check_writable(path: Path) -> None:
+    there = path
+    while not there.exists():
+        there = there.parent
+    if not there.is_dir():
+        raise SpecError([Problem("spec.storage", str(there), "a folder; this is a file")])
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise SpecError([Problem("spec.storage", str(there), "a folder that you may write to")])
