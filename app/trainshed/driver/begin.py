@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING
 
 from trainshed.faults import WorldError
 from trainshed.jobs.errors import ClusterError
+from trainshed.plan import code
+from trainshed.plan.places import locate
 from trainshed.plan.preflight import Place, prepare
+from trainshed.records.disk import Disk
+from trainshed.records.folder import RESULT
 from trainshed.records.identity import read_identity
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.loading import load_text
@@ -100,7 +104,7 @@ def _is_over(prepared: Prepared, done: ResultRecord, pusher: Pusher | None) -> i
     print(f"{prepared.run.metadata.name} is finished: --fresh trains it again")
     print(f"report: {done.report}", flush=True)
     if pusher:
-        pusher.finished_before(done, str(prepared.folder.result))
+        pusher.finished_before(done, str(prepared.folder.at / RESULT))
     return EXIT_SUCCEEDED
 
 
@@ -153,11 +157,12 @@ def _join(settings: Sequence[str], wish: Wish) -> tuple[TrainingRun, Place]:
         want = "not set in this cluster; it names the folder on storage that all its nodes share"
         raise SpecError([Problem(ENV_HOME, None, want)])
     run = load_text(os.environ[ENV_SPEC], ENV_SPEC, settings)
-    ray_cluster.start(run.spec)
+    ray_cluster.start(run.spec, code.fetch(run.spec.code))
     coordinator = None
     if run.spec.train:
         # Its process takes seconds to start, as the user's module takes to be imported here.
         coordinator = actor.start(run.spec, wish.started)
         coordinator.load()
     cluster = ray_cluster.nodes(admitted=identity is not None)
-    return run, Place(Path(home).absolute(), True, cluster, identity, coordinator)
+    below = locate(home, Disk(Path.cwd()), ENV_HOME)
+    return run, Place(below, True, cluster, identity, coordinator)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from trainshed.checkpoint import files as checkpoint
 from trainshed.coordinator.hub import Reported
 from trainshed.driver import resume
-from trainshed.records import atomic
+from trainshed.faults import WorldError
+from trainshed.patience import READS
+from trainshed.records.folder import REPORT, RESULT
 from trainshed_api.progress import Finished, Seconds
 from trainshed_api.records import CheckpointRecord, ResultRecord
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from trainshed.driver.verdict import Verdict
     from trainshed.driver.watch import Driver
     from trainshed.plan.preflight import Prepared
-    from trainshed.records.folder import Attempt
+    from trainshed.records.folder import Attempt, RunFolder
 
 
 def write_ending(
@@ -25,16 +27,17 @@ def write_ending(
 ) -> None:
     """Write result.json and the report, and show the last event; what finds no room is said."""
     from trainshed.report import write_report
+    from trainshed.report.read import NoRunFolderError
 
     result = _result(prepared, attempt, driver, verdict, started)
     folder = prepared.folder
-    # What lies beside the attempts is the last one's to write.
-    superseded = driver.fenced or attempt.number != max(folder.attempts())
+    superseded = _is_superseded(folder, attempt, driver)
     try:
         if not superseded:
-            atomic.write_text(folder.result, result.model_dump_json(by_alias=True, indent=1))
+            text = result.model_dump_json(by_alias=True, indent=1).encode()
+            READS.read(lambda: folder.at.write(RESULT, text))
     except OSError as error:
-        driver.warn(f"no {folder.result}: {error}")
+        driver.warn(f"no {folder.at / RESULT}: {error}")
     finished = Finished(
         time=time.time(),
         outcome=result.outcome,
@@ -45,16 +48,28 @@ def write_ending(
         goodput=result.goodput,
         report=result.report,
     )
-    driver.keep(finished)  # the report reads it
+    driver.keep(finished)
+    driver.end_events()  # the report reads them
     try:
         if not superseded:
-            write_report(folder.path)
-    except OSError as error:
+            write_report(folder.at)
+    except (OSError, NoRunFolderError) as error:
         driver.warn(f"no {result.report}: {error}")
         finished = finished.model_copy(update={"report": None})
     if not superseded:
         driver.sweep()
     driver.close(finished)
+
+
+def _is_superseded(folder: RunFolder, attempt: Attempt, driver: Driver) -> bool:
+    """Say whether what lies beside the attempts is not this one's to write, but the last one's."""
+    if driver.fenced:
+        return True
+    try:
+        return attempt.number != max(READS.read(folder.attempts))
+    except OSError as error:
+        driver.warn(f"{folder.at} does not answer, and has no end of this attempt: {error}")
+        return True
 
 
 def _result(
@@ -82,23 +97,27 @@ def _result(
         samples_per_second=ending.rate if ending else None,
         data_wait_percent=ending.data_wait_percent if ending else None,
         checkpoint=CheckpointRecord(path=kept[0], epoch=kept[1], step=kept[2]) if kept else None,
-        best=_best(prepared, attempt.number),
+        best=_best(prepared, attempt.number, driver),
         attempt=attempt.number,
         message=verdict.message,
         finished_at=datetime.now(UTC),
-        report=str(prepared.folder.path / "report.html"),
+        report=str(prepared.folder.at / REPORT),
     )
 
 
-def _best(prepared: Prepared, number: int) -> CheckpointRecord | None:
+def _best(prepared: Prepared, number: int, driver: Driver) -> CheckpointRecord | None:
     """Return the best checkpoint that is kept, of an attempt and those that it goes on with."""
     wanted = prepared.spec.checkpoint.best
     if wanted is None:
         return None
     folder = prepared.folder
-    earlier = resume.ancestors(folder, prepared.spec.checkpoint.resume, number)
-    parents = [folder.checkpoints(each) for each in [*earlier, number]]
-    found = checkpoint.best(parents, wanted.metric, wanted.mode)
+    try:
+        earlier = resume.ancestors(folder, prepared.spec.checkpoint.resume, number)
+        parents = [folder.checkpoints(each) for each in [*earlier, number]]
+        found = checkpoint.best(parents, wanted.metric, wanted.mode)
+    except (OSError, WorldError) as error:
+        driver.warn(f"the best checkpoint is not known, the storage does not answer: {error}")
+        return None
     if found is None:
         return None
     path, manifest = found

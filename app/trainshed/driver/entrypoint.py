@@ -62,7 +62,7 @@ def follow(launch: Launch, attempt: Attempt, driver: Driver, stop: Stop) -> Verd
                 run=prepared.run.metadata.name,
                 attempt=attempt.number,
                 workers=spec.workers.count,
-                folder=str(prepared.folder.path),
+                folder=str(prepared.folder.at),
                 resumed_from=resumed.resume_point if resumed else None,
             )
         )

@@ -18,7 +18,8 @@ from trainshed.driver.watch import Driver
 from trainshed.on_ray import ray_cluster
 from trainshed.plan.capacity import group_label, worker_label, worker_resources
 from trainshed.plan.unheeded import find_unheeded
-from trainshed.records import atomic
+from trainshed.records.arrow_files import as_ray_has_it
+from trainshed.records.folder import LOG, RECORD, RESULT
 from trainshed_api.names import (
     EXIT_APPLICATION,
     EXIT_INTERRUPTED,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from trainshed.on_ray.trainer import Trainer
     from trainshed.plan.preflight import Prepared
     from trainshed.records.folder import Attempt
+    from trainshed.records.storage import Folder
     from trainshed.worker.job import Job
 
 # Worker groups that may be lost in one attempt before it counts as failed.
@@ -56,12 +58,12 @@ def run(
 ) -> int:
     """Run one claimed attempt and return the exit code."""
     prepared = launch.prepared
-    record = run_record(prepared, launch.place.home)
+    record = run_record(prepared, launch.place.home.path)
     text = record.model_dump_json(by_alias=True, indent=1)
     # The run's is that of its last attempt; what an earlier one ran with stays with that.
-    for file in (prepared.folder.record, attempt.folder / prepared.folder.record.name):
-        atomic.write_text(file, text)
-    with on_stop(stop), output.kept(attempt.folder / "driver.log"):
+    for folder in (prepared.folder.at, attempt.folder):
+        folder.write(RECORD, text.encode())
+    with on_stop(stop), output.kept(attempt.folder.append(LOG)):
         driver = Driver(launch.prepared, attempt, display, stop, pusher)
         try:
             if prepared.command:
@@ -75,7 +77,7 @@ def run(
             print(verdict.traceback, file=sys.stderr)
     code = _exit_code(verdict, stop)
     if pusher:
-        pusher.end(verdict, code, str(prepared.folder.result))
+        pusher.end(verdict, code, str(prepared.folder.at / RESULT))
     return code
 
 
@@ -96,7 +98,7 @@ def _fit(launch: Launch, attempt: Attempt, driver: Driver) -> Verdict:
     prepared = launch.prepared
     spec = prepared.spec
     job = make_job(launch, attempt)
-    if launch.resume_from:
+    if launch.resume_from and _needs_a_name(job, launch.resume_from):
         ray_snapshot.seed(job.checkpoints, launch.resume_from)
     ray_cluster.start(spec)
     cluster = ray_cluster.nodes(admitted=launch.place.identity is not None)
@@ -113,6 +115,15 @@ def _fit(launch: Launch, attempt: Attempt, driver: Driver) -> Verdict:
     fitting = _Fitting(make_trainer(job, prepared, coordinator, worker_labels), feeding)
     fitting.start()
     return driver.watch(coordinator, fitting)
+
+
+def _needs_a_name(job: Job, found: Folder) -> bool:
+    """Say whether an attempt has to have a checkpoint under a name of its own.
+
+    A function's own kind, which only Ray gives it. The runtime reads its kind where it lies; on a
+    disk a second name costs nothing, and outlives what the first one's attempt deletes.
+    """
+    return job.users_resume is not None or bool(job.folder.path and found.path)
 
 
 class _Fitting(threading.Thread):
@@ -136,14 +147,14 @@ class _Fitting(threading.Thread):
 
 def make_job(launch: Launch, attempt: Attempt) -> Job:
     """Return what the workers are told."""
-    from trainshed.checkpoint.files import MANIFEST
+    from trainshed.checkpoint.files import is_of_run
     from trainshed.worker.job import Job
 
     prepared = launch.prepared
     spec = prepared.spec
     assert spec.train
     resume = launch.resume_from
-    ours = resume is not None and (resume / MANIFEST).exists()
+    ours = resume is not None and is_of_run(resume)
     return Job(
         name=prepared.run.metadata.name,
         train=spec.train,
@@ -160,6 +171,7 @@ def make_job(launch: Launch, attempt: Attempt) -> Job:
         seed=spec.seed,
         reproducible=spec.reproducible,
         threads=max(1, int(parse_cores(spec.workers.resources.cpu))),
+        stall_seconds=spec.stall_deadline_seconds,
         checkpoint=spec.checkpoint,
         plans=prepared.plans,
         unheeded=find_unheeded(spec),
@@ -192,8 +204,10 @@ def make_trainer(
     resources = spec.workers.resources
     best = spec.checkpoint.best
     framework = frameworks.named(spec.framework)
+    filesystem, storage_path = as_ray_has_it(job.folder)
     return Trainer(
         coordinator,
+        job.checkpoints,
         train_loop_per_worker=Worker(job, coordinator, framework),
         backend_config=framework.backend(resources.gpu),
         train_loop_config=dict(spec.config),
@@ -205,7 +219,8 @@ def make_trainer(
         ),
         run_config=RunConfig(
             name=job.checkpoints.name,
-            storage_path=str(job.folder),
+            storage_path=storage_path,
+            storage_filesystem=filesystem,
             failure_config=FailureConfig(max_failures=MAX_WORKER_LOSSES),
             checkpoint_config=CheckpointConfig(
                 num_to_keep=spec.checkpoint.keep,

@@ -7,9 +7,12 @@ import logging
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from trainshed.patience import READS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+    from trainshed.records.storage import Appender
 
 # Ray says at every start that its token authentication is on; it is its default.
 NOISY = ("ray._private.authentication.authentication_token_setup",)
@@ -23,7 +26,7 @@ class Tee:
         log: kept.
     """
 
-    def __init__(self, stream: TextIO, log: TextIO) -> None:
+    def __init__(self, stream: TextIO, log: Appender) -> None:
         self._stream = stream
         self._log = log
 
@@ -49,15 +52,14 @@ class Tee:
 
 
 @contextlib.contextmanager
-def kept(path: Path) -> Iterator[None]:
-    """Send all that is printed inside the block to stderr and a log."""
+def kept(log: Appender) -> Iterator[None]:
+    """Send all that is printed inside the block to stderr and a log, which is closed then."""
     for name in NOISY:
         logging.getLogger(name).setLevel(logging.ERROR)
-    log = path.open("a", encoding="utf-8")
     tee = Tee(sys.stderr, log)
     try:
         with contextlib.redirect_stdout(tee), contextlib.redirect_stderr(tee):
             yield
     finally:
         with contextlib.suppress(OSError):
-            log.close()
+            READS.read(log.close)

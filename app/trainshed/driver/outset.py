@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from trainshed.plan.preflight import Place, Prepared
+    from trainshed.records.storage import Folder
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,6 @@ class Launch:
 
     prepared: Prepared
     place: Place
-    resume_from: Path | None
+    resume_from: Folder | None
     notes: Sequence[str]
     started: float

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trainshed.plan.preflight import Prepared
 
 
-def run_record(prepared: Prepared, home: Path) -> RunRecord:
+def run_record(prepared: Prepared, home: Path | None) -> RunRecord:
     """Return the record of a run that is about to start."""
     machine = prepared.machine
     return RunRecord(
@@ -30,7 +30,7 @@ def run_record(prepared: Prepared, home: Path) -> RunRecord:
             "torch": importlib.metadata.version("torch"),
             "trainshed": __version__,
         },
-        git=git_state(home),
+        git=git_state(home) if home else None,
         machine=MachineRecord(cpus=machine.cpus, memory_bytes=machine.memory, gpus=machine.gpus),
         data={
             name: DataRecord(

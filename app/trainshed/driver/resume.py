@@ -13,6 +13,7 @@ from trainshed.checkpoint import ray_snapshot
 from trainshed.data.order import description
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS
+from trainshed.records.folder import RECORD, RESULT
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import SUCCEEDED
 from trainshed_api.records import ResultRecord, RunRecord
@@ -21,10 +22,10 @@ from trainshed_api.v1alpha1 import TrainingRunSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from trainshed.plan.preflight import Prepared
     from trainshed.records.folder import RunFolder
+    from trainshed.records.storage import Folder
 
 
 def check_same_run(prepared: Prepared) -> None:
@@ -41,7 +42,7 @@ def check_same_run(prepared: Prepared) -> None:
     if not lines:
         return  # only what sets speed was changed
     want = f"the spec that this run was started with, or --fresh to start anew. It differs: {lines}"
-    raise SpecError([Problem("spec", f"another spec than {prepared.folder.path} holds", want)])
+    raise SpecError([Problem("spec", f"another spec than {prepared.folder.at} holds", want)])
 
 
 def read_record(folder: RunFolder) -> RunRecord | None:
@@ -50,18 +51,17 @@ def read_record(folder: RunFolder) -> RunRecord | None:
     Raises:
         WorldError: when the storage does not give it just now.
     """
-    return _read(folder.record)
+    return _read(folder.at)
 
 
-def _read(file: Path) -> RunRecord | None:
+def _read(folder: Folder) -> RunRecord | None:
     try:
-        text = READS.read(lambda: file.read_text(encoding="utf-8"))
-        return RunRecord.model_validate_json(text)
+        return RunRecord.model_validate_json(READS.read(lambda: folder.read(RECORD)))
     except ValidationError:
         return None
     except OSError as error:
         if is_passing(error):  # it may be there: to go on without would forget what was trained
-            raise WorldError(f"{file}: {error}", "storage") from error
+            raise WorldError(f"{folder / RECORD}: {error}", "storage") from error
         return None
 
 
@@ -71,8 +71,7 @@ def finished(prepared: Prepared) -> ResultRecord | None:
     A result from before the last fresh start is that of another training.
     """
     try:
-        text = prepared.folder.result.read_text(encoding="utf-8")
-        result = ResultRecord.model_validate_json(text)
+        result = ResultRecord.model_validate_json(prepared.folder.at.read(RESULT))
     except (OSError, ValidationError):
         return None
     if result.outcome != SUCCEEDED or result.attempt not in prepared.folder.lineage():
@@ -82,7 +81,7 @@ def finished(prepared: Prepared) -> ResultRecord | None:
 
 def choose(
     prepared: Prepared, fresh: bool, number: int | None = None
-) -> tuple[Path | None, Sequence[str]]:
+) -> tuple[Folder | None, Sequence[str]]:
     """Return the checkpoint that an attempt goes on from, and what was refused on the way.
 
     Where a path is named a run starts from that, and goes on from what it made of it.
@@ -126,7 +125,7 @@ def ancestors(
         return earlier
 
     def began_so(each: int) -> bool:
-        record = _read(folder.attempt(each) / folder.record.name)
+        record = _read(folder.attempt(each))
         told = record.spec.get("checkpoint") if record else None
         return isinstance(told, dict) and told.get("resume") == wanted
 
@@ -135,13 +134,13 @@ def ancestors(
     return list(takewhile(began_so, reversed(began)))[::-1]
 
 
-def checkpoints_there(prepared: Prepared, number: int | None = None) -> list[Path]:
+def checkpoints_there(prepared: Prepared, number: int | None = None) -> list[Folder]:
     """Return the checkpoints that an attempt of this number could go on from, newest first."""
     earlier = ancestors(prepared.folder, prepared.spec.checkpoint.resume, number)
     return checkpoint.candidates([prepared.folder.checkpoints(each) for each in earlier])
 
 
-def _latest(folders: Sequence[Path]) -> tuple[Path | None, Sequence[str]]:
+def _latest(folders: Sequence[Folder]) -> tuple[Folder | None, Sequence[str]]:
     found, _, refused = checkpoint.newest(folders)
     if found:
         return found, refused
@@ -149,7 +148,7 @@ def _latest(folders: Sequence[Path]) -> tuple[Path | None, Sequence[str]]:
         registered = ray_snapshot.latest(folder)
         if registered is None or checkpoint.is_ours(registered.name):
             continue  # ours was looked at
-        if not (registered / checkpoint.MANIFEST).exists():
+        if not checkpoint.is_of_run(registered):
             return registered, refused  # a plain Ray Train function's, of its own kind
         try:  # ours, that an attempt took from an earlier one
             checkpoint.verify(registered)
@@ -160,7 +159,7 @@ def _latest(folders: Sequence[Path]) -> tuple[Path | None, Sequence[str]]:
     return None, refused
 
 
-def keep_order(prepared: Prepared, found: Path | None) -> tuple[Prepared, Sequence[str]]:
+def keep_order(prepared: Prepared, found: Folder | None) -> tuple[Prepared, Sequence[str]]:
     """Return the run with rows ordered as its checkpoint had them, and what is said of others.
 
     Raises:
@@ -174,7 +173,7 @@ def keep_order(prepared: Prepared, found: Path | None) -> tuple[Prepared, Sequen
     return replace(prepared, plans=plans), notes
 
 
-def _check_order(folders: Sequence[Path], wanted: str) -> None:
+def _check_order(folders: Sequence[Folder], wanted: str) -> None:
     """Refuse to forget what an earlier release trained where it left no end of an epoch."""
     for folder in checkpoint.candidates(folders):
         try:
@@ -189,10 +188,10 @@ def _check_order(folders: Sequence[Path], wanted: str) -> None:
             continue
 
 
-def _named(path: Path) -> Path:
+def _named(folder: Folder) -> Folder:
     try:
-        checkpoint.verify(path)
+        checkpoint.verify(folder)
     except checkpoint.BadCheckpointError as error:
-        want = f"latest, never or the path of a checkpoint ({error})"
-        raise SpecError([Problem("spec.checkpoint.resume", str(path), want)]) from error
-    return path
+        want = f"latest, never or where a checkpoint lies, a path or an address ({error})"
+        raise SpecError([Problem("spec.checkpoint.resume", str(folder), want)]) from error
+    return folder

@@ -8,9 +8,7 @@ start, or before `checkpoint.resume` named something else.
 from __future__ import annotations
 
 import contextlib
-import shutil
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainshed.checkpoint import files as checkpoint
@@ -22,15 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from trainshed.records.folder import RunFolder
+    from trainshed.records.storage import Folder
     from trainshed_api.v1alpha1 import CheckpointSpec
-
-# A folder that is being deleted is none that a run goes on from, however far that came.
-GOING = ".deleting-"
 
 
 def superfluous(
-    earlier: Sequence[Path], own: Path, spec: CheckpointSpec, named: Path | None
-) -> list[Path]:
+    earlier: Sequence[Folder], own: Folder, spec: CheckpointSpec, named: Folder | None
+) -> list[Folder]:
     """Return what earlier attempts left that nobody goes on from, names, nor asks for as best.
 
     Args:
@@ -51,7 +47,7 @@ def superfluous(
         # Of what cannot be read nobody knows whether it is the best.
         kept |= {folder for folder, _ in ranking.scored[: spec.keep]} | set(ranking.unread)
     if named and named.exists():
-        kept |= {folder for folder in theirs if folder.samefile(named)}
+        kept |= {folder for folder in theirs if folder.is_same(named)}
     # What an attempt was given to begin with is a second name of what an earlier one left.
     given = [parent / LINKED for parent in earlier if (parent / LINKED).exists()]
     return [*(folder for folder in theirs if folder not in kept), *given]
@@ -68,12 +64,12 @@ class Sweeper:
     """
 
     def __init__(
-        self, folder: RunFolder, attempt: int, spec: CheckpointSpec, named: Path | None
+        self, folder: RunFolder, attempt: int, spec: CheckpointSpec, named: Folder | None
     ) -> None:
         self._folder = folder
         self._number = attempt
         self._own = folder.checkpoints(attempt)
-        self._earlier = list[Path]()
+        self._earlier: list[Folder] = []
         self._spec = spec
         self._named = named
         self._thread: threading.Thread | None = None
@@ -95,14 +91,14 @@ class Sweeper:
             self._thread.join()
             self._sweep()  # what was written while that was at it
         with self._said():
-            self._delete(_half_written([*self._earlier, self._own]))
+            self._delete(checkpoint.half_written([*self._earlier, self._own]))
 
     def _sweep(self) -> None:
         with self._said():
             # Who was given up and does not know it yet may delete what the next one goes on from.
             if self._number != max(self._folder.attempts()):
                 return
-            self._delete(_half_written(self._earlier))
+            self._delete(checkpoint.half_written(self._earlier))
             self._delete(superfluous(self._earlier, self._own, self._spec, self._named))
 
     @contextlib.contextmanager
@@ -113,18 +109,9 @@ class Sweeper:
         except (OSError, WorldError) as error:
             self.problem = f"what is no longer needed could not be looked for: {error}"
 
-    def _delete(self, folders: Sequence[Path]) -> None:
+    def _delete(self, folders: Sequence[Folder]) -> None:
         for folder in folders:
             try:
-                going = folder.with_name(f"{GOING}{folder.name.removeprefix(GOING)}")
-                shutil.rmtree(folder.rename(going))
+                folder.remove(first=checkpoint.MANIFEST)
             except OSError as error:
                 self.problem = f"{folder} is no longer needed and could not be deleted: {error}"
-
-
-def _half_written(parents: Sequence[Path]) -> list[Path]:
-    found: list[Path] = []
-    for parent in parents:
-        for prefix in (checkpoint.ASIDE, GOING):
-            found += parent.glob(f"{prefix}*")
-    return found

@@ -11,6 +11,8 @@ from trainshed.coordinator.reports import missing_best, told_by
 from trainshed.driver.signals import FENCED
 from trainshed.driver.sweep import Sweeper
 from trainshed.driver.verdict import Verdict
+from trainshed.patience import READS
+from trainshed.records.folder import METRICS
 from trainshed_api.names import APPLICATION, FAILED, STOPPED, SUCCEEDED
 from trainshed_api.progress import AnyEvent, CheckpointSaved, Event, Stopping, WarningEvent
 
@@ -55,7 +57,8 @@ class Driver:
         self._pusher = pusher
         self._display = display
         self._stop = stop
-        self._events = (attempt.folder / "metrics.jsonl").open("a", encoding="utf-8")
+        self._metrics = attempt.folder / METRICS
+        self._events = attempt.folder.append(METRICS)
         self._misses_events = False
         self._sweeper = Sweeper(
             prepared.folder, attempt.number, prepared.spec.checkpoint, prepared.named
@@ -77,7 +80,7 @@ class Driver:
         except OSError as error:
             if not self._misses_events:
                 self._misses_events = True
-                self.warn(f"{self._events.name} misses events: {error}")
+                self.warn(f"{self._metrics} misses events: {error}")
 
     def warn(self, message: str) -> None:
         """Show what should be known and does not end the run."""
@@ -168,11 +171,15 @@ class Driver:
         if self._sweeper.problem:
             self.warn(self._sweeper.problem)
 
+    def end_events(self) -> None:
+        """Have all events on storage; what is shown from now on is not kept."""
+        with contextlib.suppress(OSError):  # what a full disk did not take is said already
+            READS.read(self._events.close)
+
     def close(self, last: AnyEvent) -> None:
         """Show the last event, which is kept already."""
         self._tell(last)
-        with contextlib.suppress(OSError):  # what a full disk did not take is said already
-            self._events.close()
+        self.end_events()
 
     def _tell(self, event: AnyEvent) -> None:
         self._display.show(event)

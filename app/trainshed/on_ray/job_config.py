@@ -36,3 +36,15 @@ def for_workers(environment: Mapping[str, str], env: Mapping[str, str]) -> dict[
     if variables | dict(env):
         runtime_env["env_vars"] = variables | dict(env)
     return {JOB_CONFIG: json.dumps({**config, "runtime_env": runtime_env})}
+
+
+def with_working_dir(environment: Mapping[str, str], sent: str) -> dict[str, str]:
+    """Return the variable for a script that starts Ray by itself, with code that was sent.
+
+    Args:
+        environment: of the driver.
+        sent: where Ray has put it.
+    """
+    config = json.loads(environment[JOB_CONFIG])
+    runtime_env = {**(config.get("runtime_env") or {}), "working_dir": sent}
+    return {JOB_CONFIG: json.dumps({**config, "runtime_env": runtime_env})}

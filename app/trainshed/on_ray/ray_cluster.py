@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from trainshed.on_ray.job_config import JOB_CONFIG, for_workers
+from trainshed.on_ray.job_config import JOB_CONFIG, for_workers, with_working_dir
 from trainshed.plan.capacity import Cluster, Node
 from trainshed_api.groups import NodeGroup, decode_groups
 from trainshed_api.names import ENV_GROUPS, NODE_GROUP_LABEL
@@ -67,10 +67,10 @@ def in_cluster() -> bool:
     return bool(address) and not address.startswith(("http://", "https://"))
 
 
-def start(spec: TrainingRunSpec) -> None:
+def start(spec: TrainingRunSpec, working_dir: Path | None = None) -> None:
     """Start Ray here with room for the workers and the data, or join the cluster that is there.
 
-    What is started or joined already stays.
+    What is started or joined already stays. `working_dir` is sent to all nodes of the cluster.
     The data's CPUs are logical ones on top of the machine's: Ray Data must never wait for Ray
     Train, and the operating system shares the cores fairly.
     """
@@ -86,7 +86,14 @@ def start(spec: TrainingRunSpec) -> None:
             if JOB_CONFIG in os.environ:
                 os.environ.update(for_workers(os.environ, spec.env))
                 environment = None
-            ray.init(runtime_env=environment, logging_level=logging.WARNING)
+            brought = {"working_dir": str(working_dir)} if working_dir else {}
+            ray.init(
+                runtime_env={**(environment or {}), **brought} or None,
+                logging_level=logging.WARNING,
+            )
+            if working_dir and JOB_CONFIG in os.environ:
+                sent = ray.get_runtime_context().runtime_env["working_dir"]
+                os.environ.update(with_working_dir(os.environ, sent))
             return
         os.environ.update(NOT_ON_ONE_MACHINE | RETRY_SOON)
         workers = spec.workers

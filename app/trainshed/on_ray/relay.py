@@ -12,11 +12,12 @@ import logging
 import os
 import threading
 import time
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import ray
 import ray.train
+from pyarrow.fs import LocalFileSystem
 from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
 from ray.train.v2._internal.execution.callback import (
     ControllerCallback,
@@ -30,8 +31,13 @@ from trainshed.checkpoint.files import is_ours
 from trainshed.coordinator.client import Client
 from trainshed.coordinator.reports import events_of, reported
 from trainshed.ray_seams.quiet import quiet
+from trainshed.records.addresses import open_folder
+from trainshed.records.arrow_files import as_ray_has_it
+from trainshed.records.disk import Disk
+from trainshed.records.folder import RAY_FOLDER
 from trainshed.worker import passes
 from trainshed.worker.meter import CHECKPOINTING
+from trainshed_api.names import ENV_STORAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,6 +47,8 @@ if TYPE_CHECKING:
     from ray.train.v2._internal.execution.worker_group import WorkerGroup
     from ray.train.v2._internal.execution.worker_group.poll import WorkerGroupPollStatus
     from ray.train.v2.api.result import Result
+
+    from trainshed.records.storage import Folder
 
 # Where a script's callbacks find the coordinator of its run: <namespace>/<name of the actor>.
 ENV_COORDINATOR = "TRAINSHED_COORDINATOR"
@@ -76,10 +84,17 @@ class ReportRelay(ReportCallback):
 
     Args:
         coordinator: of the run.
+        checkpoints: where those of this attempt lie; None: as the environment of a script says.
     """
 
-    def __init__(self, coordinator: Client | None = None) -> None:
+    def __init__(
+        self, coordinator: Client | None = None, checkpoints: Folder | None = None
+    ) -> None:
         self._line = Line(coordinator)
+        storage = os.environ.get(ENV_STORAGE)
+        if checkpoints is None and storage:
+            checkpoints = open_folder(storage) / RAY_FOLDER
+        self._checkpoints = checkpoints
 
     def after_report(
         self, training_report: _TrainingReport, metrics: Sequence[Mapping[str, object]]
@@ -88,13 +103,14 @@ class ReportRelay(ReportCallback):
 
         def say(coordinator: Client) -> None:
             checkpoint = training_report.checkpoint
-            path = checkpoint.path if checkpoint else None
-            if path and is_ours(Path(path).name):
+            if checkpoint and is_ours(PurePath(checkpoint.path).name):
                 return
+            kept = folder_of(checkpoint, self._checkpoints) if checkpoint else None
             # First of all, because the driver may end a run that was asked to stop at its report.
-            if path and (done := coordinator.passes()):
-                passes.write(Path(path), done)
-            report = reported(metrics[0], path)
+            if kept and (done := coordinator.passes()):
+                passes.write(kept, done)
+            path = checkpoint.path if checkpoint else None
+            report = reported(metrics[0], str(kept) if kept else path)
             if events := events_of(report, time.time()):
                 coordinator.report(report, events)
 
@@ -191,6 +207,17 @@ class NoCleaner(ControllerCallback):
         """Make the cleaner's hooks do nothing in this process, the controller's own."""
         for hook in ("after_controller_start", "after_worker_group_start"):
             setattr(PlacementGroupCleanerCallback, hook, lambda *_: None)
+
+
+def folder_of(checkpoint: ray.train.Checkpoint, known: Folder | None) -> Folder | None:
+    """Return where a checkpoint lies; None in a bucket of a script's own: Ray does not say which.
+
+    known: where those of the attempt lie.
+    """
+    path = Path(checkpoint.path)
+    if known is not None and PurePath(as_ray_has_it(known)[1]) == path.parent:
+        return known / path.name
+    return Disk(path) if isinstance(checkpoint.filesystem, LocalFileSystem) else None
 
 
 def first_line(error: BaseException) -> str:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ray.train.v2.api.callback import RayTrainCallback
 
     from trainshed.coordinator.client import Client
+    from trainshed.records.storage import Folder
 
 
 # Of the settings that Ray Train hands to its workers, those that only its controller reads.
@@ -65,8 +66,9 @@ class PlainEnvironment(WorkerGroupCallback):
 class Trainer(DataParallelTrainer):
     """Ray Train's trainer for one job."""
 
-    def __init__(self, coordinator: Client, **arguments: Any) -> None:
+    def __init__(self, coordinator: Client, checkpoints: Folder, **arguments: Any) -> None:
         self._coordinator = coordinator
+        self._checkpoints = checkpoints
         super().__init__(**arguments)
 
     def _create_default_callbacks(self) -> list[RayTrainCallback]:
@@ -77,7 +79,7 @@ class Trainer(DataParallelTrainer):
         ours: list[RayTrainCallback] = [
             Shards(),
             PassKeeper(self._coordinator),
-            ReportRelay(self._coordinator),
+            ReportRelay(self._coordinator, self._checkpoints),
             HeldUp(self._coordinator),
             LeaveTheLost(),
             TellHosts(self._coordinator),

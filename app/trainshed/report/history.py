@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from trainshed.display.wording import MISSING, say_count, say_duration, say_moment, say_resume
+from trainshed.records.storage import Folder
 from trainshed.report.metrics import find_best
 from trainshed.report.read import Attempt, RunFolder
 from trainshed_api.progress import (
@@ -90,7 +90,7 @@ def list_checkpoints(run: RunFolder) -> CheckpointList:
             marks.append("last")
         if best and best.step is not None and best.step == event.step:
             marks.append("best")
-        if Path(event.path).is_absolute() and not Path(event.path).exists():
+        if event.path in run.removed:
             marks.append("removed")
         rows.append(
             CheckpointRow(
@@ -146,5 +146,5 @@ def _span(times: list[float]) -> float | None:
     return times[-1] - times[0] if times else None
 
 
-def _shorten(path: str, folder: Path) -> str:
+def _shorten(path: str, folder: Folder) -> str:
     return path.removeprefix(f"{folder}/")

@@ -4,20 +4,32 @@ The only place of the report that reads files. It takes what it finds: a run tha
 a line cut off by a kill, an attempt that never began.
 """
 
-import re
-from collections.abc import Iterator
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from trainshed.records import figures
 from trainshed.records import folder as folders
+from trainshed.records.addresses import open_folder
 from trainshed.records.figures import Confusion, Importance
-from trainshed_api.progress import AnyEvent, Finished, Record, Started, parse_event
+from trainshed.records.folder import METRICS, RECORD, RESULT
+from trainshed.records.storage import Folder
+from trainshed_api.progress import (
+    AnyEvent,
+    CheckpointSaved,
+    Finished,
+    Record,
+    Started,
+    parse_event,
+)
 from trainshed_api.records import ResultRecord, RunRecord
 
+EXAMPLES = "examples"
 MAX_PICTURES = 60
 MAX_PICTURE_BYTES = 300_000
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -77,94 +89,126 @@ class Attempt:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Everything known about one run. `result` is None while the run has not ended."""
+    """Everything known about one run.
 
-    folder: Path
+    `result` is None while the run has not ended; `removed` are the paths of its checkpoints where
+    nothing lies any more.
+    """
+
+    folder: Folder
     provenance: RunRecord
     result: ResultRecord | None
     attempts: tuple[Attempt, ...]
     galleries: tuple[Gallery, ...]
     figures: tuple[Importance | Confusion, ...] = ()
+    removed: frozenset[str] = frozenset()
 
 
-def read_run(folder: Path) -> RunFolder:
+def read_run(folder: Folder) -> RunFolder:
     """Everything in the folder of the run in `folder`.
 
-    Raises NoRunFolderError where there is no run.json, or a run.json or result.json is not ours.
+    Raises NoRunFolderError where there is no run.json, or a run.json or result.json is not ours,
+    and OSError where the storage does not give it.
     """
+    result = _read_model(folder, RESULT, ResultRecord)
+    provenance = _read_model(folder, RECORD, RunRecord)
+    if provenance is None:
+        raise NoRunFolderError(
+            f"{folder} is not the folder of a run: it has no {RECORD};"
+            " give the folder that `trainshed run` named, <storage>/local/<name>"
+        )
+    run = folders.RunFolder(folder)
     # A fresh start is another training under the same name: what lies before it is not shown.
-    lineage = set(folders.RunFolder(folder).lineage())
-    numbered = sorted(entry for entry in _attempt_folders(folder) if entry[0] in lineage)
-    attempts = tuple(
-        Attempt(number, tuple(read_events(path / "metrics.jsonl"))) for number, path in numbered
-    )
-    result = _read_model(folder / "result.json", ResultRecord)
+    numbered = [(number, run.attempt(number)) for number in run.lineage()]
+    attempts = tuple(Attempt(number, tuple(_read_events(path))) for number, path in numbered)
     if result is not None and any(a.number > result.attempt for a in attempts):
         # The result is that of an earlier attempt, and a newer one is under way.
         result = None
-    provenance = _read_model(folder / "run.json", RunRecord)
-    if provenance is None:
-        raise NoRunFolderError(
-            f"{folder} is not the folder of a run: it has no run.json;"
-            " give the folder that `trainshed run` named, <storage>/local/<name>"
-        )
     galleries: dict[str, Gallery] = {}
     drawn: dict[str, Importance | Confusion] = {}
     for _, path in numbered:
-        galleries.update((gallery.name, gallery) for gallery in _read_galleries(path / "examples"))
+        galleries.update((gallery.name, gallery) for gallery in _read_galleries(path / EXAMPLES))
         drawn.update((figure.name, figure) for figure in figures.read(path))
-    shown = tuple(galleries.values())
-    return RunFolder(folder, provenance, result, attempts, shown, tuple(drawn.values()))
+    return RunFolder(
+        folder,
+        provenance,
+        result,
+        attempts,
+        tuple(galleries.values()),
+        tuple(drawn.values()),
+        _find_removed(folder, (event for attempt in attempts for event in attempt.events)),
+    )
 
 
-def read_events(path: Path) -> Iterator[AnyEvent]:
-    """The events of one metrics.jsonl; what cannot be read is left out."""
-    if not path.is_file():
-        return
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            try:
-                yield parse_event(line)
-            except ValueError:
-                continue
+def _read_events(attempt: Folder) -> Iterator[AnyEvent]:
+    """The events of an attempt; what cannot be read is left out."""
+    for line in attempt.lines(METRICS):
+        try:
+            yield parse_event(line)
+        except ValueError:
+            continue
 
 
-def _attempt_folders(folder: Path) -> Iterator[tuple[int, Path]]:
-    for path in (folder / "attempts").glob("*"):
-        if re.fullmatch("[0-9]{1,9}", path.name) and path.is_dir():
-            yield int(path.name), path
-
-
-def _read_model(path: Path, model: type[_File]) -> _File | None:
-    if not path.is_file():
+def _read_model(folder: Folder, name: str, model: type[_File]) -> _File | None:
+    try:
+        content = folder.read(name)
+    except (FileNotFoundError, NotADirectoryError):
         return None
     try:
-        return model.model_validate_json(path.read_bytes())
+        return model.model_validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the whole file"
-        raise NoRunFolderError(f"{path} cannot be read: {where}: {first['msg']}") from error
+        raise NoRunFolderError(
+            f"{folder / name} cannot be read: {where}: {first['msg']}"
+        ) from error
 
 
-def _read_galleries(folder: Path) -> Iterator[Gallery]:
+def _find_removed(run: Folder, events: Iterable[AnyEvent]) -> frozenset[str]:
+    """The paths of checkpoints of a run where nothing lies any more.
+
+    There may be thousands, in a bucket: the folders around them are listed, each of them once. What
+    a run says of other places is not asked for: the reader may see what its writer may not.
+    """
+    siblings: defaultdict[Folder, dict[str, str]] = defaultdict(dict)
+    for path in {event.path for event in events if isinstance(event, CheckpointSaved)}:
+        if path.startswith(f"{run}/"):
+            with contextlib.suppress(ValueError):  # a script may say anything
+                folder = open_folder(path)
+                siblings[folder.parent][path] = folder.name
+    removed: set[str] = set()
+    for parent, named in siblings.items():
+        with contextlib.suppress(OSError, ValueError):  # what is not known is not said
+            there = set(parent.names())
+            removed.update(path for path, name in named.items() if name not in there)
+    return frozenset(removed)
+
+
+def _read_galleries(folder: Folder) -> Iterator[Gallery]:
     captions = TypeAdapter(list[Caption])
-    for path in sorted(folder.glob("*.json")):
-        try:
-            lines = captions.validate_json(path.read_bytes())
-        except ValidationError:
+    sizes = {each.name: each.bytes for each in folder.tree()}
+    for name in sorted(sizes):
+        if "/" in name or not name.endswith(".json"):
             continue
-        shown = (_read_picture(folder, line) for line in lines[:MAX_PICTURES])
+        try:
+            lines = captions.validate_json(folder.read(name))
+        except (FileNotFoundError, ValidationError):
+            continue
+        shown = (_read_picture(folder, line, sizes) for line in lines[:MAX_PICTURES])
         pictures = tuple(picture for picture in shown if picture is not None)
         if pictures:
-            yield Gallery(path.stem, pictures, len(lines))
+            yield Gallery(name.removesuffix(".json"), pictures, len(lines))
 
 
-def _read_picture(folder: Path, line: Caption) -> Picture | None:
+def _read_picture(folder: Folder, line: Caption, sizes: Mapping[str, int]) -> Picture | None:
     # Only a plain name: a caption file must not be able to pull other files into the report.
-    path = folder / Path(line.image).name
-    if not path.is_file() or path.stat().st_size > MAX_PICTURE_BYTES:
+    name = PurePath(line.image).name
+    if name not in sizes or sizes[name] > MAX_PICTURE_BYTES:
         return None
-    png = path.read_bytes()
+    try:
+        png = folder.read(name)
+    except FileNotFoundError:  # a later group of the name has fewer
+        return None
     if not png.startswith(PNG_SIGNATURE):
         return None
     return Picture(png, line.caption, line.good, width=int.from_bytes(png[16:20], "big"))

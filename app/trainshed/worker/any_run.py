@@ -97,8 +97,12 @@ class AnyRun:
             captions: one a picture.
             good: whether each is as it should be.
         """
-        if self.rank == 0:
+        if self.rank:
+            return
+        try:
             keep_examples(self._job.folder / "examples", name, images, captions, good)
+        except OSError as error:
+            self.warn(f"the report misses the pictures {name}: {error}")
 
     def show_importance(self, name: str, shares: Mapping[str, float]) -> None:
         """Keep for the report how much each feature counted, rank 0's.
@@ -110,7 +114,7 @@ class AnyRun:
         if self.rank == 0:
             shown, others = figures.largest(dict(shares))
             figure = figures.Importance(name=name, shares=shown, others=others)
-            figures.keep(self._job.folder, figure)
+            self._keep(figure)
 
     def show_confusion(
         self, name: str, counts: NDArray[np.int64], classes: Sequence[str] | None = None
@@ -127,7 +131,13 @@ class AnyRun:
         elif self.rank == 0:
             names = list(classes or map(str, range(len(counts))))
             figure = figures.Confusion(name=name, classes=names, counts=counts.tolist())
+            self._keep(figure)
+
+    def _keep(self, figure: figures.Importance | figures.Confusion) -> None:
+        try:
             figures.keep(self._job.folder, figure)
+        except OSError as error:
+            self.warn(f"the report misses the figure {figure.name}: {error}")
 
     def warn(self, message: str) -> None:
         """Say something to the user that does not end the run."""

@@ -115,11 +115,7 @@ class Run(EpochRun):
             self._loop.board.steps = planned.count * self._job.epochs
         batches = self._brought(name, at)
         try:
-            while True:
-                with meter.inside(WAITING):
-                    batch = next(batches, None)
-                if batch is None:
-                    return
+            for batch in meter.waiting_for(batches):
                 yield from self._parts(batch, counts=steps)
                 self._carrier.hold_back()
                 if steps:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
 
+    from trainshed.records.storage import Folder
+
 
 def keep_examples(
-    folder: Path,
+    folder: Folder,
     name: str,
     images: NDArray[np.uint8],
     captions: Sequence[str],
@@ -23,7 +25,7 @@ def keep_examples(
     """Write `NAME-<i>.png` and `NAME.json`; an earlier group of the same name is replaced.
 
     Args:
-        folder: made when missing.
+        folder: need not exist yet.
         name: of the group.
         images: (n, height, width) or (n, height, width, 3).
         captions: one a picture.
@@ -31,16 +33,17 @@ def keep_examples(
     """
     from PIL import Image
 
-    folder.mkdir(parents=True, exist_ok=True)
     entries = []
     for number, (image, caption) in enumerate(zip(images, captions, strict=True)):
         entry: dict[str, object] = {"image": f"{name}-{number}.png", "caption": caption}
-        Image.fromarray(image).save(folder / f"{name}-{number}.png")
+        png = io.BytesIO()
+        Image.fromarray(image).save(png, "PNG")
+        folder.write(f"{name}-{number}.png", png.getvalue())
         if good is not None:
             entry["good"] = bool(good[number])
         entries.append(entry)
-    (folder / f"{name}.json").write_text(json.dumps(entries), encoding="utf-8")
-    left_over = len(entries)
-    while (file := folder / f"{name}-{left_over}.png").exists():
-        file.unlink()
+    folder.write(f"{name}.json", json.dumps(entries).encode())
+    there, left_over = set(folder.names()), len(entries)
+    while (file := f"{name}-{left_over}.png") in there:
+        folder.delete(file)
         left_over += 1

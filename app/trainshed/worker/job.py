@@ -10,10 +10,10 @@ from trainshed.records.folder import RAY_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.plan.unheeded import Unheeded
+    from trainshed.records.storage import Folder
     from trainshed_api.v1alpha1 import CheckpointSpec, Precision
 
 
@@ -37,6 +37,7 @@ class Job:
         seed: start of all randomness.
         reproducible: bit-equal at any price.
         threads: of each worker.
+        stall_seconds: without a step, after which the attempt counts as lost; 0 for never.
         checkpoint: when to write.
         plans: by dataset.
         unheeded: fields that were set and that a loop of the function's own does not obey.
@@ -45,9 +46,9 @@ class Job:
     name: str
     train: str
     attempt: int
-    folder: Path
-    resume_from: Path | None
-    users_resume: Path | None
+    folder: Folder
+    resume_from: Folder | None
+    users_resume: Folder | None
     spec_hash: str
     epochs: int | None
     batch_size: int
@@ -57,12 +58,13 @@ class Job:
     seed: int
     reproducible: bool
     threads: int
+    stall_seconds: float
     checkpoint: CheckpointSpec
     plans: Mapping[str, DatasetPlan]
     unheeded: Unheeded
 
     @property
-    def checkpoints(self) -> Path:
+    def checkpoints(self) -> Folder:
         """Return the folder below which this attempt's checkpoints lie: Ray Train's own."""
         return self.folder / RAY_FOLDER
 

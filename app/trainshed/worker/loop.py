@@ -14,6 +14,7 @@ from trainshed.worker.meter import CHECKPOINTING, WAITING, Meter
 from trainshed.worker.pace import Pace
 from trainshed.worker.reporter import Reporter, Scoreboard
 from trainshed.worker.saver import Saver, check_best_metric
+from trainshed.worker.stalls import Stalls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,6 +61,7 @@ class Loop:
         self._measured: dict[str, int] = {}
         self.survivors: Survivors | None = None
         self._losses = Losses()
+        self._stalls = Stalls(job.stall_seconds)
         self._next_agreement = self.position.step + 1
         self._reporter = Reporter(coordinator, self.group, self.board) if rank == 0 else None
 
@@ -98,6 +100,7 @@ class Loop:
         counted = {"step_in_epoch": position.step_in_epoch + 1, "step": position.step + 1}
         self.position = position.model_copy(update=counted)
         self._pace.step(rows)
+        self._stalls.step()
         self.board.step = self.position.step
         self._boundary(epoch_ended=False)
 
@@ -147,6 +150,7 @@ class Loop:
         if self._reporter:
             with contextlib.suppress(RuntimeError):  # of a device that the failure left broken
                 self._reporter.close()
+        self._stalls.close()
         self._coordinator.fail(self.group, self.meter.seconds(), failure)
 
     def finish(self, stopped: bool) -> None:
@@ -160,6 +164,7 @@ class Loop:
             self.saver.wait()
             agreed = self._agree(knows_losses=True)
             self._register(agreed.written)
+        self._stalls.close()
         if agreed.bad_step is not None and not stopped:
             raise NonFiniteLossError(f"the loss is NaN or infinite at step {agreed.bad_step}")
         if self._reporter is None:

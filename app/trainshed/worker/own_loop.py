@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import ray.train
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trainshed.coordinator.client import Client
     from trainshed.data.order.schedule import Pass
     from trainshed.ray_seams.shard import PlannedShard
+    from trainshed.records.storage import Folder
     from trainshed.worker.feeds import Feeds
     from trainshed.worker.job import Job
     from trainshed_api.progress import ResumePoint
@@ -91,10 +92,10 @@ class OwnLoop:
                 self._warn(message)
 
 
-def _users_checkpoint(job: Job) -> Path | None:
+def _users_checkpoint(job: Job) -> Folder | None:
     """Return what `ray.train.get_checkpoint()` gives, by the name that it was written under."""
     checkpoint = ray.train.get_checkpoint()
-    if checkpoint is None or is_ours(Path(checkpoint.path).name):
+    name = PurePath(checkpoint.path).name if checkpoint else None
+    if name is None or is_ours(name):
         return None
-    path = Path(checkpoint.path)
-    return job.users_resume if path.name == ray_snapshot.LINKED else path
+    return job.users_resume if name == ray_snapshot.LINKED else job.checkpoints / name

@@ -19,6 +19,7 @@ from trainshed.faults import RULES, WorldError, classify, told
 from trainshed.functions import find_training_function, takes_config
 from trainshed.ray_seams.quiet import quiet
 from trainshed.worker.active import activate
+from trainshed.worker.kept_log import kept
 from trainshed.worker.loop import StopTraining
 from trainshed.worker.user_failure import UserFailureError
 from trainshed_api.errors import SpecError
@@ -71,9 +72,10 @@ class Worker:
         torch.set_num_threads(job.threads)
         # Ray Train says a line for each report; the run's own events say it better.
         quiet("ray.train", logging.WARNING)
-        seed_everything(job.seed, ray.train.get_context().get_world_rank())
+        rank = ray.train.get_context().get_world_rank()
+        seed_everything(job.seed, rank)
         try:
-            with self._framework.running(job, self._coordinator) as run:
+            with kept(job.folder, rank), self._framework.running(job, self._coordinator) as run:
                 self._run(run, config)
         except SpecError as error:  # before there was a run to tell it: nothing else gets here
             raise UserFailureError(summary(error)) from None

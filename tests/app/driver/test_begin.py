@@ -19,8 +19,10 @@ from trainshed.driver.push import Pusher, Target
 from trainshed.driver.signals import Stop
 from trainshed.plan.capacity import Cluster, Node
 from trainshed.plan.preflight import Place, Prepared, prepare
-from trainshed.records.folder import AttemptHeldError
+from trainshed.records.disk import Disk
+from trainshed.records.folder import RESULT, AttemptHeldError
 from trainshed.records.identity import Identity
+from trainshed.records.storage import Folder
 from trainshed_api.errors import SpecError
 from trainshed_api.job import encode_run
 from trainshed_api.names import (
@@ -36,7 +38,7 @@ from trainshed_api.snapshot import Snapshot, final_snapshot
 
 # Nobody is there: whoever tries to join has already been found to be in order.
 ADDRESS = "127.0.0.1:1"
-Chosen = tuple[Path | None, Sequence[str]]
+Chosen = tuple[Folder | None, Sequence[str]]
 UID = "0d9f1c2e-aaaa-bbbb-cccc-1234567890ab"
 
 
@@ -59,7 +61,7 @@ def leave_result(prepared: Prepared) -> None:
         finished_at=datetime.now(UTC),
         report="report.html",
     )
-    prepared.folder.result.write_text(result.model_dump_json(by_alias=True))
+    prepared.folder.at.write(RESULT, result.model_dump_json(by_alias=True).encode())
 
 
 def begin_job(monkeypatch: pytest.MonkeyPatch, *settings: str, **environment: str) -> None:
@@ -114,7 +116,7 @@ def test_a_run_that_is_refused_is_told_to_user_log_and_controller(
 def test_a_finished_run_says_so_to_user_and_controller_and_is_not_attempted_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = Place(tmp_path, in_cluster=True, identity=Identity("team-a", UID, 2))
+    place = Place(Disk(tmp_path), in_cluster=True, identity=Identity("team-a", UID, 2))
     prepared = make_prepared(place)
     prepared.folder.claim(prepared.spec_hash, fresh=False, number=1).close()
     leave_result(prepared)
@@ -130,14 +132,17 @@ def test_a_finished_run_says_so_to_user_and_controller_and_is_not_attempted_agai
     told = final_snapshot(pusher.deliver())
     assert told
     assert (told.outcome, told.exit_code) == (SUCCEEDED, EXIT_SUCCEEDED)
-    assert (told.message, told.result) == ("finished by attempt 1", str(prepared.folder.result))
+    assert (told.message, told.result) == (
+        "finished by attempt 1",
+        f"{prepared.folder.at}/result.json",
+    )
 
 
 @pytest.mark.parametrize("is_over", [False, True])
 def test_how_far_the_driver_before_came_while_this_one_looked_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_over: bool
 ) -> None:
-    place = Place(tmp_path)
+    place = Place(Disk(tmp_path))
     prepared = make_prepared(place)
     before = prepared.folder.claim(prepared.spec_hash, fresh=False)
     folder = prepared.folder.checkpoints(1)
@@ -173,7 +178,7 @@ def test_how_far_the_driver_before_came_while_this_one_looked_counts(
 def test_an_attempt_that_another_driver_made_is_made_once_and_the_late_one_tells_nobody(
     is_gone: bool, tmp_path: Path
 ) -> None:
-    place = Place(tmp_path, in_cluster=True, identity=Identity("team-a", UID, 2))
+    place = Place(Disk(tmp_path), in_cluster=True, identity=Identity("team-a", UID, 2))
     prepared = make_prepared(place)
     with (
         closing(prepared.folder.claim(prepared.spec_hash, fresh=False, number=2)) as first,
@@ -186,7 +191,7 @@ def test_an_attempt_that_another_driver_made_is_made_once_and_the_late_one_tells
             begin.begin(prepared.run, place, tmp_path, make_wish(), pusher)
         assert server.asked == []
 
-    assert prepared.folder.path == tmp_path / "runs" / "team-a" / "digits-0d9f1c2e"
+    assert prepared.folder.at == Disk(tmp_path / "runs" / "team-a" / "digits-0d9f1c2e")
     assert prepared.folder.attempts() == [2]
 
 
@@ -194,7 +199,7 @@ def test_more_workers_than_the_group_holds_are_refused_with_the_arithmetic_and_l
     tmp_path: Path,
 ) -> None:
     gpu, cpu = (Node({NODE_GROUP_LABEL: name}, {"CPU": 2}, {"CPU": 2}) for name in ("gpu", "cpu"))
-    place = Place(tmp_path, in_cluster=True, cluster=Cluster([gpu, cpu]))
+    place = Place(Disk(tmp_path), in_cluster=True, cluster=Cluster([gpu, cpu]))
     run = make_run(
         train="tests.app.processes:children",
         workers={"count": 8, "group": "gpu"},

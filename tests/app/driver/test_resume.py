@@ -23,6 +23,9 @@ from trainshed.driver.provenance import run_record
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
 from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed.records.disk import Disk
+from trainshed.records.folder import RECORD, RESULT
+from trainshed.records.storage import Folder
 from trainshed_api.errors import SpecError
 from trainshed_api.names import Outcome
 from trainshed_api.records import ResultRecord
@@ -38,17 +41,17 @@ def make_prepared(home: Path, **changes: JsonValue) -> Prepared:
         **changes,
     }
     run = make_run(**{name: value for name, value in spec.items() if value is not None})
-    return prepare(run, Place(home))
+    return prepare(run, Place(Disk(home)))
 
 
-def make_attempt(prepared: Prepared, home: Path, *, fresh: bool = False) -> Path:
+def make_attempt(prepared: Prepared, home: Path, *, fresh: bool = False) -> Folder:
     """Leave what a driver does that is killed at once; return the folder of its checkpoints."""
     attempt = prepared.folder.claim(prepared.spec_hash, fresh)
     attempt.close()
     record = run_record(prepared, home)
-    for folder in (prepared.folder.path, attempt.folder):
-        (folder / "run.json").write_text(record.model_dump_json(by_alias=True))
-    return attempt.folder / "ray"
+    for folder in (prepared.folder.at, attempt.folder):
+        folder.write(RECORD, record.model_dump_json(by_alias=True).encode())
+    return prepared.folder.checkpoints(attempt.number)
 
 
 def write_result(
@@ -61,7 +64,7 @@ def write_result(
         attempt=attempt,
         finished_at=datetime.now(UTC),
     )
-    prepared.folder.result.write_text(result.model_dump_json(by_alias=True))
+    prepared.folder.at.write(RESULT, result.model_dump_json(by_alias=True).encode())
 
 
 def with_spec(prepared: Prepared, spec: TrainingRunSpec) -> Prepared:
@@ -70,8 +73,8 @@ def with_spec(prepared: Prepared, spec: TrainingRunSpec) -> Prepared:
     return replace(prepared, run=run, spec_hash=spec_hash(spec))
 
 
-def cut(checkpoint: Path) -> Path:
-    (checkpoint / "model.pt").write_bytes((checkpoint / "model.pt").read_bytes()[:-7])
+def cut(checkpoint: Folder) -> Folder:
+    checkpoint.write("model.pt", checkpoint.read("model.pt")[:-7])
     return checkpoint
 
 
@@ -176,7 +179,7 @@ def test_a_result_from_before_a_fresh_start_is_not_this_runs(tmp_path: Path) -> 
 def test_a_result_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
     prepared = make_prepared(tmp_path)
     make_attempt(prepared, tmp_path)
-    prepared.folder.result.write_text(text)
+    prepared.folder.at.write(RESULT, text.encode())
 
     assert resume.finished(prepared) is None
 
@@ -229,7 +232,7 @@ def test_after_a_fresh_start_earlier_checkpoints_do_not_count(tmp_path: Path) ->
 
 @pytest.mark.parametrize("fresh", [False, True])
 def test_a_checkpoint_that_is_named_is_taken(tmp_path: Path, fresh: bool) -> None:
-    named = write_checkpoint(tmp_path / "elsewhere", 5)
+    named = write_checkpoint(Disk(tmp_path / "elsewhere"), 5)
     for path in (f"elsewhere/{named.name}", str(named), f"file://{named}"):
         write_checkpoint(make_attempt(make_prepared(tmp_path), tmp_path), 90)
         prepared = make_prepared(tmp_path, checkpoint={"resume": path})
@@ -247,10 +250,10 @@ def test_a_checkpoint_that_is_deleted_for_a_newer_one_while_it_is_looked_at_is_n
     came = []
     verify = checkpoint.verify
 
-    def write_another(looked_at: Path, patience: Patience) -> checkpoint.Manifest:
+    def write_another(looked_at: Folder, patience: Patience) -> checkpoint.Manifest:
         if looked_at == going:
             came.append(write_checkpoint(folder, 30))
-            shutil.rmtree(going)
+            going.remove(first=checkpoint.MANIFEST)
         return verify(looked_at, patience)
 
     monkeypatch.setattr(checkpoint, "verify", write_another)
@@ -272,9 +275,9 @@ def test_what_ray_train_knows_of_a_refused_checkpoint_does_not_bring_it_back(
     else:
         own = {"checkpoint_dir_name": write_checkpoint(folder, 20).name, "metrics": {}}
         snapshot = {"checkpoint_results": [own], "latest_checkpoint_result": own}
-        folder.joinpath(ray_snapshot.SNAPSHOT).write_text(json.dumps(snapshot))
+        folder.write(ray_snapshot.SNAPSHOT, json.dumps(snapshot).encode())
     for whole in checkpoint.candidates([first, folder]):
-        (whole / "manifest.json").unlink()  # its links are whole still
+        whole.delete(checkpoint.MANIFEST)  # its links are whole still
     found, refused = resume.choose(prepared, False)
 
     assert found == (folder / ray_snapshot.LINKED if has_given else None)
@@ -284,17 +287,17 @@ def test_what_ray_train_knows_of_a_refused_checkpoint_does_not_bring_it_back(
 def test_what_an_attempt_began_with_is_not_guessed_where_storage_does_not_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    named = write_checkpoint(tmp_path / "elsewhere", 50)
+    named = write_checkpoint(Disk(tmp_path / "elsewhere"), 50)
     prepared = make_prepared(tmp_path, checkpoint={"resume": str(named)})
     write_checkpoint(make_attempt(prepared, tmp_path), 60)
-    read = Path.read_text
+    read = Disk.read
 
-    def refuse(path: Path, encoding: str) -> str:
-        if path.name == "run.json":
+    def refuse(folder: Disk, name: str) -> bytes:
+        if name == RECORD:
             raise OSError(errno.EIO, "Input/output error")
-        return read(path, encoding)
+        return read(folder, name)
 
-    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(Disk, "read", refuse)
     monkeypatch.setattr(resume, "READS", Patience(rest=lambda _: None))
 
     with pytest.raises(WorldError, match="Input/output error"):
@@ -302,7 +305,7 @@ def test_what_an_attempt_began_with_is_not_guessed_where_storage_does_not_answer
 
 
 def test_an_attempt_that_ended_before_it_began_hides_none(tmp_path: Path) -> None:
-    named = write_checkpoint(tmp_path / "elsewhere", 50)
+    named = write_checkpoint(Disk(tmp_path / "elsewhere"), 50)
     prepared = make_prepared(tmp_path, checkpoint={"resume": str(named)})
     own = write_checkpoint(make_attempt(prepared, tmp_path), 60)
     prepared.folder.claim(prepared.spec_hash, fresh=False).close()
@@ -311,7 +314,7 @@ def test_an_attempt_that_ended_before_it_began_hides_none(tmp_path: Path) -> Non
 
 
 def test_a_run_goes_on_from_what_it_made_of_the_checkpoint_that_it_names(tmp_path: Path) -> None:
-    named = write_checkpoint(tmp_path / "elsewhere", 50)
+    named = write_checkpoint(Disk(tmp_path / "elsewhere"), 50)
     write_checkpoint(make_attempt(make_prepared(tmp_path), tmp_path), 90)
     prepared = make_prepared(tmp_path, checkpoint={"resume": str(named)})
     parent = make_attempt(prepared, tmp_path)
@@ -334,7 +337,7 @@ def make_with_rows(home: Path, *, files: int = 3) -> Prepared:
     return make_prepared(home, batchSize=8, data=make_data())
 
 
-def write_begun(prepared: Prepared, home: Path) -> Path:
+def write_begun(prepared: Prepared, home: Path) -> Folder:
     """Leave a checkpoint in the middle of an epoch of the run's data."""
     data = {name: describe(plan, None) for name, plan in prepared.plans.items()}
     known = {name: each for name, each in data.items() if each}
@@ -369,15 +372,15 @@ def test_data_that_were_copied_go_on_in_the_order_that_they_had(tmp_path: Path) 
 @pytest.mark.parametrize("wrote", ["an earlier release", "the function", "nobody"])
 def test_where_nothing_is_known_of_the_data_a_run_goes_on(tmp_path: Path, wrote: str) -> None:
     prepared = make_with_rows(tmp_path)
-    found = None
+    found: Folder | None = None
     if wrote == "an earlier release":
         found = write_checkpoint(make_attempt(prepared, tmp_path))
-        manifest = json.loads((found / "manifest.json").read_text())
+        manifest = json.loads(found.read(checkpoint.MANIFEST))
         del manifest["data"]
-        (found / "manifest.json").write_text(json.dumps(manifest))
+        found.write(checkpoint.MANIFEST, json.dumps(manifest).encode())
     elif wrote == "the function":
-        found = tmp_path / "its-own"
-        found.mkdir()
+        found = Disk(tmp_path / "its-own")
+        found.write("weights", b"")
 
     assert resume.keep_order(prepared, found) == (prepared, ())
 
@@ -385,13 +388,12 @@ def test_where_nothing_is_known_of_the_data_a_run_goes_on(tmp_path: Path, wrote:
 # ------------------------------------------------------- an earlier release's order of rows
 
 
-def make_earlier(folder: Path, *, step_in_epoch: int) -> Path:
+def make_earlier(folder: Folder, *, step_in_epoch: int) -> Folder:
     """Write what a release before wrote, which said nothing of an order."""
-    file = folder / checkpoint.MANIFEST
-    manifest = json.loads(file.read_text())
+    manifest = json.loads(folder.read(checkpoint.MANIFEST))
     del manifest["order"]
     manifest["position"] |= {"stepInEpoch": step_in_epoch, "begunBy": 3}
-    file.write_text(json.dumps(manifest))
+    folder.write(checkpoint.MANIFEST, json.dumps(manifest).encode())
     return folder
 
 
@@ -428,7 +430,7 @@ def test_of_an_earlier_release_the_middle_of_an_epoch_alone_is_refused(tmp_path:
 def test_a_checkpoint_that_is_named_is_taken_where_an_earlier_release_left_no_end_of_an_epoch(
     tmp_path: Path,
 ) -> None:
-    named = write_checkpoint(tmp_path / "elsewhere", step=10)
+    named = write_checkpoint(Disk(tmp_path / "elsewhere"), step=10)
     prepared = make_prepared(tmp_path, checkpoint={"resume": str(named)})
     folder = write_checkpoint(make_attempt(prepared, tmp_path), step=14)
     make_earlier(folder, step_in_epoch=4)
@@ -442,8 +444,10 @@ def test_a_checkpoint_that_is_named_is_taken_where_an_earlier_release_left_no_en
 def test_rounds_of_boosting_of_an_earlier_release_go_on(tmp_path: Path) -> None:
     prepared = make_prepared(tmp_path)
     folder = write_checkpoint(make_attempt(prepared, tmp_path), step=4)
-    file = make_earlier(folder, step_in_epoch=4) / checkpoint.MANIFEST
-    file.write_text(file.read_text().replace('"model.pt"', '"model.ubj"'))
-    (folder / "model.pt").rename(folder / "model.ubj")
+    make_earlier(folder, step_in_epoch=4)
+    text = folder.read(checkpoint.MANIFEST).replace(b'"model.pt"', b'"model.ubj"')
+    folder.write(checkpoint.MANIFEST, text)
+    folder.write("model.ubj", folder.read("model.pt"))
+    folder.delete("model.pt")
 
     assert resume.choose(prepared, fresh=False) == (folder, [])

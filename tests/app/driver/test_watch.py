@@ -25,8 +25,8 @@ from trainshed.driver.verdict import Verdict
 from trainshed.driver.watch import Driver
 from trainshed.on_ray.relay import ReportRelay
 from trainshed.plan.preflight import Place, Prepared, prepare
-from trainshed.records import atomic
-from trainshed.records.folder import Attempt
+from trainshed.records.disk import Disk
+from trainshed.records.folder import LOG, METRICS, RECORD, RESULT, Attempt
 from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,
@@ -106,11 +106,11 @@ def make_driver(
     home: Path, stop: Stop | None = None, **spec: JsonValue
 ) -> tuple[Prepared, Attempt, Driver, Display]:
     run = make_run(train="tests.app.processes:children", **spec)
-    prepared = prepare(run, Place(home))
+    prepared = prepare(run, Place(Disk(home)))
     attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
     attempt.close()
     record = run_record(prepared, home)
-    atomic.write_text(prepared.folder.record, record.model_dump_json(by_alias=True))
+    prepared.folder.at.write(RECORD, record.model_dump_json(by_alias=True).encode())
     display = Display()
     driver = Driver(prepared, attempt, display, stop or Stop())
     return prepared, attempt, driver, display
@@ -133,8 +133,7 @@ def test_events_are_shown_and_kept(tmp_path: Path) -> None:
         driver.show(event)
     driver.close(make_finished())
 
-    lines = (attempt.folder / "metrics.jsonl").read_text().splitlines()
-    assert [parse_event(line) for line in lines] == events
+    assert [parse_event(line) for line in attempt.folder.lines(METRICS)] == events
     assert display.events == [*events, make_finished()]
 
 
@@ -147,11 +146,11 @@ def test_a_full_disk_is_said_once_and_later_events_are_kept_again(tmp_path: Path
     driver.show(make_progress(4))
     driver.close(make_finished())
 
-    metrics = attempt.folder / "metrics.jsonl"
+    metrics = attempt.folder / METRICS
     assert warnings_of(display) == [f"{metrics} misses events: [Errno 27] File too large"]
     steps = [event.step for event in display.events if isinstance(event, Progress)]
     assert steps == [1, 2, 3, 4]
-    assert parse_event(metrics.read_text().splitlines()[-1]) == make_progress(4)
+    assert parse_event(list(attempt.folder.lines(METRICS))[-1]) == make_progress(4)
 
 
 def test_an_end_without_room_for_result_and_report_is_still_an_end(tmp_path: Path) -> None:
@@ -162,41 +161,41 @@ def test_an_end_without_room_for_result_and_report_is_still_an_end(tmp_path: Pat
     last = display.events[-1]
     assert isinstance(last, Finished)
     assert (last.outcome, last.report) == ("Succeeded", None)
-    folder = prepared.folder.path
+    folder = prepared.folder.at
     assert [line.split(":")[0] for line in warnings_of(display)] == [
         f"no {folder / 'result.json'}",
-        f"{attempt.folder / 'metrics.jsonl'} misses events",
+        f"{attempt.folder / METRICS} misses events",
         f"no {folder / 'report.html'}",
     ]
-    assert sorted(path.name for path in folder.iterdir()) == ["attempts", "run.json"]
+    assert folder.names() == ["attempts", "run.json"]
 
 
 def test_a_file_that_finds_no_room_leaves_the_old_one(tmp_path: Path) -> None:
-    file = tmp_path / "result.json"
-    atomic.write_text(file, "old")
+    folder = Disk(tmp_path)
+    folder.write("result.json", b"old")
     with files_of_at_most(2), pytest.raises(OSError, match="too large"):
-        atomic.write_text(file, "a longer text")
+        folder.write("result.json", b"a longer text")
 
-    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
-    assert file.read_text() == "old"
+    assert folder.names() == ["result.json"]
+    assert folder.read("result.json") == b"old"
 
 
 def test_what_is_printed_is_read_and_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with kept(tmp_path / "driver.log"):
+    with kept(Disk(tmp_path).append(LOG)):
         print("to one")
         print("to the other", file=sys.stderr)
 
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "to one\nto the other\n")
-    assert (tmp_path / "driver.log").read_text() == said.err
+    assert "".join(Disk(tmp_path).lines(LOG)) == said.err
 
 
 def test_a_log_that_finds_no_room_keeps_nobody_from_reading(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with files_of_at_most(2), kept(tmp_path / "driver.log"):
+    with files_of_at_most(2), kept(Disk(tmp_path).append(LOG)):
         print("what is printed", flush=True)
 
     assert capsys.readouterr().err == "what is printed\n"
@@ -273,9 +272,8 @@ def test_only_the_last_attempt_writes_beside_the_attempts(tmp_path: Path) -> Non
     prepared.folder.claim(prepared.spec_hash, fresh=False, number=2).close()
     write_ending(prepared, attempt, driver, Verdict("Succeeded", ""), started=0.0)
 
-    folder = prepared.folder.path
-    assert sorted(path.name for path in folder.iterdir()) == ["attempts", "run.json"]
-    last = (attempt.folder / "metrics.jsonl").read_text().splitlines()[-1]
+    assert prepared.folder.at.names() == ["attempts", "run.json"]
+    *_, last = attempt.folder.lines(METRICS)
     assert isinstance(parse_event(last), Finished)
 
 
@@ -330,7 +328,7 @@ def test_a_run_that_failed_left_word_of_how_far_it_came(tmp_path: Path) -> None:
     verdict = driver.watch(cast("Client", coordinator), Work(3))
     write_ending(prepared, attempt, driver, verdict, started=0.0)
 
-    result = ResultRecord.model_validate_json(prepared.folder.result.read_text())
+    result = ResultRecord.model_validate_json(prepared.folder.at.read(RESULT))
     assert (result.outcome, result.step, result.metrics) == ("Failed", 6, {"loss": 0.5})
     assert result.checkpoint
     assert (result.checkpoint.path, result.checkpoint.step) == ("c4", 4)

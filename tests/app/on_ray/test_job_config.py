@@ -2,7 +2,7 @@
 
 import json
 
-from trainshed.on_ray.job_config import JOB_CONFIG, for_workers
+from trainshed.on_ray.job_config import JOB_CONFIG, for_workers, with_working_dir
 
 JOB = {
     "metadata": {"job_submission_id": "digits-1"},
@@ -47,3 +47,10 @@ def test_a_driver_that_is_no_job_hands_on_the_spec_s() -> None:
     assert json.loads(for_workers({}, {"A": "1"})[JOB_CONFIG]) == {
         "runtime_env": {"env_vars": {"A": "1"}}
     }
+
+
+def test_a_script_that_starts_ray_itself_has_the_code_that_the_driver_sent() -> None:
+    handed = with_working_dir({JOB_CONFIG: json.dumps(JOB)}, "gcs://sent.zip")
+
+    assert json.loads(handed[JOB_CONFIG])["runtime_env"]["working_dir"] == "gcs://sent.zip"
+    assert json.loads(handed[JOB_CONFIG])["metadata"] == JOB["metadata"]

@@ -18,6 +18,9 @@ from ray.train.v2._internal.execution.training_report import _TrainingReport
 from trainshed.coordinator.hub import Reported
 from trainshed.coordinator.reports import events_of, reported
 from trainshed.on_ray.relay import ENV_COORDINATOR, HeldUp, NoCleaner, ReportRelay, ScriptRelay
+from trainshed.records.arrow_files import as_ray_has_it
+from trainshed.records.disk import Disk
+from trainshed.records.storage import Folder
 from trainshed.worker import passes
 from trainshed_api.progress import CheckpointSaved, Evaluated, Event, Progress
 
@@ -152,12 +155,25 @@ def test_reports_of_the_runtime_are_not_told_twice(metrics: dict[str, object]) -
 
 
 def test_passes_behind_a_users_checkpoint_are_kept_beside_it(tmp_path: Path) -> None:
-    checkpoint = tmp_path / "checkpoint_a"
-    relay({}, str(checkpoint), Told(done={"train": 2}))
-    relay({}, str(tmp_path / "checkpoint_b"), Told(done={"train": 3}))
-    assert passes.read(checkpoint) == {"train": 2}
-    assert passes.read(tmp_path / "checkpoint_b") == {"train": 3}
-    assert passes.read(tmp_path / "other") == {}
+    folder = Disk(tmp_path)
+    relay({}, str(folder / "checkpoint_a"), Told(done={"train": 2}))
+    relay({}, str(folder / "checkpoint_b"), Told(done={"train": 3}))
+    assert passes.read(folder / "checkpoint_a") == {"train": 2}
+    assert passes.read(folder / "checkpoint_b") == {"train": 3}
+    assert passes.read(folder / "other") == {}
+
+
+def test_a_checkpoint_is_told_by_the_name_that_users_know_and_its_passes_lie_beside_it(
+    place: Folder,
+) -> None:
+    told, kept = Told(done={"train": 2}), place / "ray" / "checkpoint_a"
+    filesystem, path = as_ray_has_it(kept)
+    report = _TrainingReport(ray.train.Checkpoint(path, filesystem), {}, validation=False)
+
+    ReportRelay(cast("Client", told), place / "ray").after_report(report, [{}])
+
+    assert [each.checkpoint for each in told.reports] == [(str(kept), None, None)]
+    assert passes.read(kept) == {"train": 2}
 
 
 def test_a_pass_left_early_is_over_when_the_next_begins() -> None:

@@ -27,6 +27,7 @@ from trainshed.on_ray.lost import FunctionByValue, LeaveTheLost
 from trainshed.on_ray.process_group import GlooConfig
 from trainshed.on_ray.shards import Shards
 from trainshed.on_ray.trainer import FOR_THE_CONTROLLER, PlainEnvironment, Trainer
+from trainshed.records.disk import Disk
 from trainshed.worker.user_failure import UserFailureError
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ def make_trainer(folder: Path, told: Told | None = None) -> Trainer:
     """Return one for two workers that print."""
     return Trainer(
         cast("Client", told or Told()),
+        Disk(folder / "ray"),
         train_loop_per_worker=print,
         backend_config=GlooConfig(),
         scaling_config=ScalingConfig(num_workers=2),

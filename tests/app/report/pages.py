@@ -1,7 +1,10 @@
 """Reads a written report back as a browser would, as far as tests need it."""
 
 from html.parser import HTMLParser
-from pathlib import Path
+
+from trainshed.records.folder import REPORT
+from trainshed.records.storage import Folder
+from trainshed.report import write_report
 
 VOID = {"meta", "link", "img", "line", "path", "circle", "rect", "br"}
 
@@ -9,7 +12,7 @@ VOID = {"meta", "link", "img", "line", "path", "circle", "rect", "br"}
 class ParsedPage(HTMLParser):
     """The text of a page, its addresses, and the tags that were left open."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, html: str) -> None:
         super().__init__()
         self.words: list[str] = []
         self.tags: list[str] = []
@@ -17,7 +20,7 @@ class ParsedPage(HTMLParser):
         self.alternatives: list[str] = []
         self.numbers: list[str] = []
         self._open: list[str] = []
-        self.feed(path.read_text(encoding="utf-8"))
+        self.feed(html)
         self.close()
 
     @property
@@ -49,3 +52,9 @@ class ParsedPage(HTMLParser):
     def handle_data(self, data: str) -> None:
         if not self._open or self._open[-1] not in {"style", "script"}:
             self.words.append(data)
+
+
+def write_page(run: Folder) -> ParsedPage:
+    """Write the report of a run and read it back."""
+    write_report(run)
+    return ParsedPage(run.read(REPORT).decode())

@@ -5,12 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.app.report.pages import ParsedPage
+from tests.app.report.pages import write_page
 from tests.builders_run import RunFolderBuilder, make_finished, make_started
 from trainshed.records import figures
+from trainshed.records.disk import Disk
 from trainshed.records.figures import MOST_SHARES, Confusion, Importance, keep, largest, read
+from trainshed.records.storage import Folder
 from trainshed.report.figures import show_confusion, show_importance
-from trainshed.report.write import write_report
 
 COUNTS = [[8, 2], [1, 9]]
 
@@ -19,35 +20,35 @@ def make_confusion(name: str = "valid") -> Confusion:
     return Confusion(name=name, classes=["cat", "<dog>"], counts=COUNTS)
 
 
-def test_what_was_kept_is_read_back(tmp_path: Path) -> None:
+def test_what_was_kept_is_read_back(place: Folder) -> None:
     kept: list[Importance | Confusion] = [
         Importance(name="gain", shares={"b": 2.0, "a": 1.0}),
         make_confusion(),
     ]
     for figure in kept:
-        keep(tmp_path, figure)
+        keep(place, figure)
 
-    assert list(read(tmp_path)) == kept
+    assert list(read(place)) == kept
 
 
-def test_a_later_figure_of_a_name_replaces_the_earlier(tmp_path: Path) -> None:
+def test_a_later_figure_of_a_name_replaces_the_earlier(place: Folder) -> None:
     for share in (1.0, 2.0):
-        keep(tmp_path, Importance(name="gain", shares={"a": share}))
+        keep(place, Importance(name="gain", shares={"a": share}))
 
-    assert [f.shares for f in read(tmp_path) if isinstance(f, Importance)] == [{"a": 2.0}]
+    assert [f.shares for f in read(place) if isinstance(f, Importance)] == [{"a": 2.0}]
 
 
-def test_what_somebody_else_wrote_there_is_left_out(tmp_path: Path) -> None:
-    keep(tmp_path, make_confusion())
-    (tmp_path / figures.FOLDER / "half.json").write_text('{"kind": "confusion", "name"')
+def test_what_somebody_else_wrote_there_is_left_out(place: Folder) -> None:
+    keep(place, make_confusion())
+    (place / figures.FOLDER).write("half.json", b'{"kind": "confusion", "name"')
 
-    assert list(read(tmp_path)) == [make_confusion()]
+    assert list(read(place)) == [make_confusion()]
 
 
 @pytest.mark.parametrize("name", ["", "../up", "a/b", ".hidden", "x" * 99])
 def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a figure's name is letters"):
-        keep(tmp_path, Importance(name=name, shares={}))
+        keep(Disk(tmp_path), Importance(name=name, shares={}))
 
 
 def test_more_classes_than_a_page_shows_are_refused(tmp_path: Path) -> None:
@@ -55,7 +56,7 @@ def test_more_classes_than_a_page_shows_are_refused(tmp_path: Path) -> None:
     counts = np.eye(41, dtype=np.int64).tolist()
 
     with pytest.raises(ValueError, match="at most 40 classes: 41"):
-        keep(tmp_path, Confusion(name="many", classes=names, counts=counts))
+        keep(Disk(tmp_path), Confusion(name="many", classes=names, counts=counts))
 
 
 def test_of_many_features_the_largest_are_shown_and_the_others_summed() -> None:
@@ -92,12 +93,12 @@ def test_a_class_without_rows_is_shown_without_a_share() -> None:
     assert show_confusion(empty).summary == ""
 
 
-def test_the_page_shows_figures_and_nothing_of_them_is_markup(tmp_path: Path) -> None:
-    run = RunFolderBuilder(attempts=([make_started(), make_finished()],)).write(tmp_path)
+def test_the_page_shows_figures_and_nothing_of_them_is_markup(place: Folder) -> None:
+    run = RunFolderBuilder(attempts=([make_started(), make_finished()],)).write(place)
     keep(run / "attempts" / "1", make_confusion())
     keep(run / "attempts" / "1", Importance(name="gain", shares={"<i>x</i>": 1.0}))
 
-    page = ParsedPage(write_report(run))
+    page = write_page(run)
 
     assert "What was mistaken valid: 17 of 20 right, 85 %" in page.text
     assert "<dog>" in page.text

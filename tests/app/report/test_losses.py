@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from tests.app.report.pages import ParsedPage
+from tests.app.report.pages import write_page
 from tests.builders_run import RunFolderBuilder, make_finished, make_progress, make_started
 from trainshed.display.wording import MISSING
+from trainshed.records.disk import Disk
 from trainshed.report.losses import LossRow, list_losses
 from trainshed.report.read import read_run
-from trainshed.report.write import write_report
 from trainshed_api.progress import AnyEvent, WorkersLost, WorkersReady
 
 BEGAN = make_started().time
@@ -25,8 +25,8 @@ def ready(seconds: float) -> AnyEvent:
     return WorkersReady(time=BEGAN + seconds)
 
 
-def losses_of(folder: Path, *attempts: list[AnyEvent]) -> list[LossRow]:
-    return list(list_losses(read_run(RunFolderBuilder(attempts=attempts).write(folder))))
+def losses_of(place: Path, *attempts: list[AnyEvent]) -> list[LossRow]:
+    return list(list_losses(read_run(RunFolderBuilder(attempts=attempts).write(Disk(place)))))
 
 
 def test_lost_workers_are_told_of_by_stage(tmp_path: Path) -> None:
@@ -60,9 +60,7 @@ def test_a_run_without_losses_has_none(tmp_path: Path) -> None:
 
 def test_the_page_shows_losses(tmp_path: Path) -> None:
     attempts = [[make_started(), step(10), lost(12), ready(18), step(20)]]
-    folder = RunFolderBuilder(attempts=attempts).write(tmp_path)
-
-    page = ParsedPage(write_report(folder))
+    page = write_page(RunFolderBuilder(attempts=attempts).write(Disk(tmp_path)))
 
     assert "What losses cost" in page.text
     assert page.unclosed == []

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.app.report.pages import ParsedPage
+from tests.app.report.pages import ParsedPage, write_page
 from tests.builders_run import (
+    PIXEL,
     RunFolderBuilder,
     make_checkpoint,
     make_ended_run,
@@ -21,7 +22,12 @@ from tests.builders_run import (
     make_resume_point,
     make_started,
 )
+from trainshed.records.disk import Disk
+from trainshed.records.folder import REPORT
+from trainshed.records.storage import Folder
 from trainshed.report import NoRunFolderError, write_report
+from trainshed.report.history import list_checkpoints
+from trainshed.report.read import MAX_PICTURE_BYTES, read_run
 from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,
@@ -180,8 +186,8 @@ CASES: dict[str, Case] = {
         ["1 of 2 right", "3 (predicted 5)"],
     ),
     "a checkpoint that is gone is marked": Case(
-        lambda: RunFolderBuilder(attempts=[[make_started(), make_checkpoint(path="/gone/c")]]),
-        ["/gone/c", "removed"],
+        lambda: RunFolderBuilder(attempts=[[make_started(), make_checkpoint(path="HERE/gone/c")]]),
+        ["gone/c", "removed"],
     ),
     "a metric that is never a number is still listed": Case(
         lambda: RunFolderBuilder(attempts=[[make_started(), make_evaluated(metrics={"f1": None})]]),
@@ -191,8 +197,8 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_report_tells(case: Case, tmp_path: Path) -> None:
-    page = ParsedPage(write_report(case.make().write(tmp_path)))
+def test_report_tells(case: Case, place: Folder) -> None:
+    page = write_page(case.make().write(place))
 
     assert [words for words in case.want if words not in page.text] == []
     assert [words for words in case.want_not if words in page.text] == []
@@ -206,7 +212,7 @@ def assert_opens_offline(page: ParsedPage) -> None:
     assert [n for n in page.numbers if "nan" in n or "inf" in n] == []
 
 
-def test_names_and_messages_of_users_stay_text(tmp_path: Path) -> None:
+def test_names_and_messages_of_users_stay_text(place: Folder) -> None:
     finished = make_finished("Failed", message=HOSTILE, metrics={HOSTILE: 1.0})
     events: list[AnyEvent] = [
         make_started(),
@@ -219,50 +225,110 @@ def test_names_and_messages_of_users_stay_text(tmp_path: Path) -> None:
         attempts=[[*events, WarningEvent(time=1.0, message=HOSTILE), finished]],
         result=make_result(finished),
         examples={"valid": [{"image": "valid-0.png", "caption": HOSTILE, "good": False}]},
-    ).write(tmp_path)
+    ).write(place)
 
-    page = ParsedPage(write_report(folder))
+    page = write_page(folder)
 
     assert page.text.count(HOSTILE) >= 6
     assert_opens_offline(page)
 
 
-def test_every_picture_and_chart_has_words_for_those_who_cannot_see_it(tmp_path: Path) -> None:
+def test_every_picture_and_chart_has_words_for_those_who_cannot_see_it(place: Folder) -> None:
     run = make_ended_run()
     run.examples = {"valid": [{"image": "valid-0.png", "caption": "3", "good": False}]}
 
-    page = ParsedPage(write_report(run.write(tmp_path)))
+    page = write_page(run.write(place))
 
     assert "Example of valid: 3, wrong" in page.alternatives
     assert any(words.startswith("loss over step: loss from 0.31") for words in page.alternatives)
     assert all(page.alternatives)
 
 
-def test_captions_cannot_name_files_outside_the_examples(tmp_path: Path) -> None:
+def test_captions_cannot_name_files_outside_the_examples(place: Folder) -> None:
     run = make_ended_run()
     run.examples = {"valid": [{"image": "../../../secret.png", "caption": "leak"}]}
-    folder = run.write(tmp_path)
-    (folder / "secret.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"0" * 20)
+    folder = run.write(place)
+    folder.write("secret.png", b"\x89PNG\r\n\x1a\n" + b"0" * 20)
 
-    assert "leak" not in ParsedPage(write_report(folder)).text
+    assert "leak" not in write_page(folder).text
 
 
-def test_long_runs_stay_small(tmp_path: Path) -> None:
+def test_long_runs_stay_small(place: Folder) -> None:
     events = [make_progress(step, metrics={"loss": step % 7 + 0.1}) for step in range(12_000)]
-    folder = RunFolderBuilder(attempts=[[make_started(), *events]]).write(tmp_path)
+    folder = RunFolderBuilder(attempts=[[make_started(), *events]]).write(place)
 
-    assert write_report(folder).stat().st_size < 250_000
+    write_report(folder)
+
+    assert len(folder.read(REPORT)) < 250_000
 
 
-def test_writing_again_replaces_the_report_and_leaves_nothing_else(tmp_path: Path) -> None:
-    folder = make_ended_run().write(tmp_path)
-    before = sorted(path.name for path in folder.iterdir())
+def test_writing_again_replaces_the_report_and_leaves_nothing_else(place: Folder) -> None:
+    folder = make_ended_run().write(place)
+    before = [each.name for each in folder.tree()]
 
-    first = write_report(folder).read_text()
-    second = write_report(folder).read_text()
+    write_report(folder)
+    first = folder.read(REPORT)
+    write_report(folder)
 
-    assert first == second
-    assert sorted(path.name for path in folder.iterdir()) == sorted([*before, "report.html"])
+    assert folder.read(REPORT) == first
+    assert [each.name for each in folder.tree()] == sorted([*before, "report.html"])
+
+
+def test_checkpoints_are_marked_that_are_not_there_any_more(place: Folder) -> None:
+    kept = place / "run/attempts/1/ray"
+    events = [make_checkpoint(step, str(kept / f"c{step}")) for step in (1, 2, 3)]
+    run = RunFolderBuilder(attempts=[[make_started(), *events]]).write(place)
+    for name in ("c1", "c3"):
+        (kept / name).write("state.pt", b"")
+
+    rows = list_checkpoints(read_run(run)).rows
+
+    assert [(row.path, row.marks) for row in rows] == [
+        ("attempts/1/ray/c3", ()),
+        ("attempts/1/ray/c2", ("removed",)),
+        ("attempts/1/ray/c1", ()),
+    ]
+
+
+@pytest.mark.parametrize("path", ["hdfs://server/c", "/no\0where/c", "s3:///c", "somewhere/c"])
+def test_what_became_of_a_checkpoint_elsewhere_is_not_said(path: str, tmp_path: Path) -> None:
+    events: list[AnyEvent] = [make_started(), make_checkpoint(path=path)]
+    run = RunFolderBuilder(attempts=[events]).write(Disk(tmp_path))
+
+    [row] = list_checkpoints(read_run(run)).rows
+
+    assert row.marks == ()
+
+
+@pytest.mark.usefixtures("in_bucket")
+def test_a_bucket_of_checkpoints_that_is_gone_keeps_nobody_from_the_rest(tmp_path: Path) -> None:
+    saved = make_checkpoint(path="s3://no-such-bucket/ray/c")
+    run = RunFolderBuilder(attempts=[[make_started(), saved]]).write(Disk(tmp_path))
+
+    assert "s3://no-such-bucket/ray/c" in write_page(run).text
+
+
+def test_a_file_where_a_run_is_looked_for_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("")
+
+    with pytest.raises(NoRunFolderError, match="is not the folder of a run"):
+        write_report(Disk(tmp_path / "run"))
+
+
+def test_pictures_that_are_too_large_or_none_are_left_out(place: Folder) -> None:
+    run = make_ended_run()
+    captions = [{"image": f"valid-{number}.png", "caption": "x"} for number in range(4)]
+    run.examples = {"valid": captions}
+    folder = run.write(place)
+    examples = folder / "attempts/1/examples"
+    examples.write("valid-0.png", PIXEL + bytes(MAX_PICTURE_BYTES))
+    examples.write("valid-1.png", b"GIF89a")
+    examples.delete("valid-2.png")
+    examples.write("broken.json", b"[")
+
+    [gallery] = read_run(folder).galleries
+
+    assert (gallery.name, len(gallery.pictures), gallery.total) == ("valid", 1, 4)
 
 
 NO_RUN: dict[str, tuple[dict[str, str], str]] = {
@@ -277,14 +343,14 @@ NO_RUN: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize(("files", "want"), NO_RUN.values(), ids=NO_RUN.keys())
-def test_folder_without_a_run_is_refused(files: dict[str, str], want: str, tmp_path: Path) -> None:
+def test_folder_without_a_run_is_refused(files: dict[str, str], want: str, place: Folder) -> None:
     for name, text in files.items():
-        (tmp_path / name).write_text(text)
+        place.write(name, text.encode())
 
     with pytest.raises(NoRunFolderError, match=want):
-        write_report(tmp_path)
+        write_report(place)
 
-    assert not (tmp_path / "report.html").exists()
+    assert place.stat(REPORT) is None
 
 
 NAMES = st.one_of(st.sampled_from(["loss", "valid.loss", "valid.accuracy"]), st.text(max_size=12))
@@ -314,6 +380,6 @@ def test_any_valid_folder_renders(name: str, attempts: list[list[AnyEvent]], end
     run = RunFolderBuilder(name=name, attempts=attempts, result=result)
 
     with TemporaryDirectory() as parent:
-        page = ParsedPage(write_report(run.write(Path(parent))))
+        page = write_page(run.write(Disk(Path(parent))))
 
     assert_opens_offline(page)

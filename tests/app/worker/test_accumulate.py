@@ -71,7 +71,8 @@ def weights_of(home: Path, num_ranks: int, ways: Sequence[Way]) -> dict[str, tor
     for way in ways:
         folder, _, _ = checkpoint.newest([job.folder / way.attempts.name / "ray"])
         assert folder
-        model, _ = checkpoint.load(folder, trust_objects=False)
+        assert folder.path
+        model, _ = checkpoint.load(folder.path, trust_objects=False)
         assert isinstance(model, dict)
         found[way.attempts.name] = torch.cat([value.flatten() for value in model.values()])
     return found

@@ -6,12 +6,15 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from trainshed.records.disk import Disk
 from trainshed.worker.examples import keep_examples
 
 
 def test_pictures_are_written_with_their_captions(tmp_path: Path) -> None:
     pictures = np.arange(2 * 4 * 5, dtype=np.uint8).reshape(2, 4, 5)
-    keep_examples(tmp_path / "new", "valid", pictures, ["is 3", "is 4, said 9"], [True, False])
+    keep_examples(
+        Disk(tmp_path / "new"), "valid", pictures, ["is 3", "is 4, said 9"], [True, False]
+    )
 
     entries = json.loads((tmp_path / "new" / "valid.json").read_text())
     assert entries == [
@@ -23,7 +26,7 @@ def test_pictures_are_written_with_their_captions(tmp_path: Path) -> None:
 
 
 def test_colour_and_no_judgement(tmp_path: Path) -> None:
-    keep_examples(tmp_path, "train", np.zeros((1, 4, 4, 3), np.uint8), ["black"])
+    keep_examples(Disk(tmp_path), "train", np.zeros((1, 4, 4, 3), np.uint8), ["black"])
 
     assert json.loads((tmp_path / "train.json").read_text()) == [
         {"image": "train-0.png", "caption": "black"}
@@ -31,9 +34,9 @@ def test_colour_and_no_judgement(tmp_path: Path) -> None:
 
 
 def test_a_group_of_the_same_name_replaces_the_earlier_one(tmp_path: Path) -> None:
-    keep_examples(tmp_path, "valid", np.zeros((3, 2, 2), np.uint8), ["a", "b", "c"])
-    keep_examples(tmp_path, "valid", np.full((1, 2, 2), 9, np.uint8), ["d"])
-    keep_examples(tmp_path, "other", np.zeros((1, 2, 2), np.uint8), ["e"])
+    keep_examples(Disk(tmp_path), "valid", np.zeros((3, 2, 2), np.uint8), ["a", "b", "c"])
+    keep_examples(Disk(tmp_path), "valid", np.full((1, 2, 2), 9, np.uint8), ["d"])
+    keep_examples(Disk(tmp_path), "other", np.zeros((1, 2, 2), np.uint8), ["e"])
 
     assert [entry["caption"] for entry in json.loads((tmp_path / "valid.json").read_text())] == [
         "d"

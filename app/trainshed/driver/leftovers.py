@@ -1,0 +1,108 @@
+"""What runs that were killed left in a storage, and nobody goes on with: for `storage gc`.
+
+A run that goes on sweeps by itself (sweep.py). This is for those that nobody starts again, and it
+takes only what no attempt of any run could want.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from trainshed.checkpoint.files import MANIFEST, half_written
+from trainshed.driver import resume
+from trainshed.driver.sweep import superfluous
+from trainshed.records.folder import ATTEMPTS, RunFolder
+from trainshed_api.v1alpha1 import TrainingRunSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trainshed.records.storage import Folder
+
+# What was written within an hour may be a driver's that is cut off and does not know it.
+QUIET_SECONDS = 3600.0
+UNFINISHED = "was not written, or not deleted, to its end"
+SUPERFLUOUS = "is more than checkpoint.keep"
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A folder that may go.
+
+    Args:
+        folder: that one.
+        bytes: what is in it.
+        why: it may go.
+    """
+
+    folder: Folder
+    bytes: int
+    why: str
+
+    def delete(self) -> None:
+        """Delete it."""
+        self.folder.remove(first=MANIFEST)
+
+
+def leftovers(storage: Folder, age_seconds: float = QUIET_SECONDS) -> Iterator[Leftover]:
+    """Yield what may go of all runs below a storage; those that run now are left alone.
+
+    age_seconds: for which nothing may have been written to what goes.
+    """
+    for owner in storage.names():
+        for name in (storage / owner).names():
+            run = RunFolder(storage / owner / name)
+            spec = _spec_of(run)
+            if spec is not None and not _has_links(run):
+                for found in _of_run(run, spec):
+                    if _is_quiet(found.folder, age_seconds) and not _runs(run):
+                        yield found
+
+
+def _of_run(run: RunFolder, spec: TrainingRunSpec) -> Iterator[Leftover]:
+    numbers = run.attempts()
+    if not numbers or _runs(run):
+        return
+    for folder in half_written([run.checkpoints(number) for number in numbers]):
+        yield _leftover(folder, UNFINISHED)
+    wanted = spec.checkpoint
+    numbers = resume.ancestors(run, wanted.resume, None, surely=True)
+    # A run that names a checkpoint began at one that may be any: nothing of it is judged here.
+    if len(numbers) > 1 and wanted.resume in ("latest", "never"):
+        *earlier, own = (run.checkpoints(number) for number in numbers)
+        for folder in superfluous(earlier, own, wanted, named=None):
+            yield _leftover(folder, SUPERFLUOUS)
+
+
+def _runs(run: RunFolder) -> bool:
+    numbers = run.attempts()
+    return bool(numbers) and run.is_alive(numbers[-1])
+
+
+def _is_quiet(folder: Folder, seconds: float) -> bool:
+    # Who was believed dead for a while may be writing it.
+    return all(time.time() - each.modified >= seconds for each in folder.tree())
+
+
+def _has_links(run: RunFolder) -> bool:
+    """Say whether a way below the run leads elsewhere, where others may have put what is theirs."""
+    ways = [run.at, run.at / ATTEMPTS]
+    for number in run.attempts():
+        ways += [run.attempt(number), run.checkpoints(number)]
+    return any(way.path is not None and way.path.is_symlink() for way in ways)
+
+
+def _spec_of(run: RunFolder) -> TrainingRunSpec | None:
+    record = resume.read_record(run)
+    try:
+        return TrainingRunSpec.model_validate(record.spec) if record else None
+    except ValidationError:  # a later release wrote it, and knows what it means
+        return None
+
+
+def _leftover(folder: Folder, why: str) -> Leftover:
+    return Leftover(folder, sum(each.bytes for each in folder.tree()), why)
