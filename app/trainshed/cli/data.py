@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 
@@ -13,13 +11,14 @@ def data() -> None:
 
 
 @data.command()
-@click.option("--to", "folder", type=click.Path(path_type=Path, file_okay=False), required=True)
-def digits(folder: Path) -> None:
+@click.option("--to", "folder", required=True, help="A path, or the address of a bucket.")
+def digits(folder: str) -> None:
     """Write scikit-learn's handwritten digits as parquet below FOLDER/digits."""
     from trainshed.digits import write_digits
+    from trainshed.records.addresses import open_folder
 
     try:
-        counts = write_digits(folder)
+        counts = write_digits(open_folder(folder))
     except (ValueError, OSError) as error:
         raise click.BadParameter(str(error), param_hint="--to") from error
     click.echo(f"digits: {counts}")

@@ -10,7 +10,8 @@ import click
 
 from trainshed.on_ray.ray_cluster import in_cluster
 from trainshed.plan import code
-from trainshed.plan.preflight import Place, Prepared, home_of, prepare
+from trainshed.plan.places import home_of
+from trainshed.plan.preflight import Place, Prepared, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trainshed.cli.cluster import access_options, connect
+from trainshed.cli.place import is_place, open_place
 from trainshed.display.wording import say_duration
 from trainshed_api.names import EXIT_INVALID
 
@@ -42,22 +43,43 @@ def list_jobs(access: Access) -> None:
 
 
 @click.command()
-@click.argument("job_id", metavar="ID")
+@click.argument("named", metavar="ID|FOLDER")
 @click.option("--follow", is_flag=True, help="Go on until the job ends.")
+@click.option(
+    "--attempt", type=click.IntRange(min=1), help="Of a FOLDER: which one; else the last."
+)
+@click.option(
+    "--tail", type=click.IntRange(min=1), help="Of a FOLDER: so many lines of each log; else all."
+)
 @access_options
 def logs(
-    job_id: str,
+    named: str,
     follow: bool,
+    attempt: int | None,
+    tail: int | None,
     access: Access,
 ) -> None:
-    """Print what the job ID has printed: events as one JSON object a line, and all else."""
+    """Print what the job ID has printed: events as one JSON object a line, and all else.
+
+    Of a FOLDER, a run's path or address, what its last attempt left there: what its driver and its
+    workers printed.
+    """
+    if is_place(named):
+        if follow:
+            raise click.UsageError(f"--follow is for a job of a cluster, {named} is a folder")
+        from trainshed.cli import kept_logs
+
+        kept_logs.show(open_place(named), attempt, tail)
+        return
+    if attempt is not None or tail is not None:
+        raise click.UsageError(f"--attempt and --tail are for a run's folder, {named} is none")
     jobs = connect(access)
     if not follow:
-        click.echo(jobs.logs(job_id), nl=False)
+        click.echo(jobs.logs(named), nl=False)
         return
     from trainshed.jobs.follow import follow as follow_job
 
-    asyncio.run(follow_job(jobs, job_id, click.echo))
+    asyncio.run(follow_job(jobs, named, click.echo))
 
 
 @click.command()

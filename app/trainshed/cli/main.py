@@ -7,12 +7,14 @@ import sys
 import click
 
 from trainshed import __version__
+from trainshed.cli.apply import apply
 from trainshed.cli.data import data
 from trainshed.cli.explain import explain
 from trainshed.cli.jobs import delete, list_jobs, logs, status, stop
 from trainshed.cli.render import render
 from trainshed.cli.report import report
 from trainshed.cli.run import run
+from trainshed.cli.storage import storage
 from trainshed.cli.submit import submit
 from trainshed.cli.validate import validate
 from trainshed.faults import WorldError
@@ -28,8 +30,8 @@ def cli() -> None:
     """Train a model from one TrainingRun file."""
 
 
-HERE = (run, validate, explain, render, report, data)
-IN_A_CLUSTER = (submit, status, logs, stop, list_jobs, delete)
+HERE = (run, validate, explain, render, report, data, storage)
+IN_A_CLUSTER = (apply, submit, status, logs, stop, list_jobs, delete)
 for command in (*HERE, *IN_A_CLUSTER):
     cli.add_command(command)
 
@@ -42,7 +44,7 @@ def main() -> None:
         for problem in error.problems:
             click.echo(f"error: {problem}", err=True)
         sys.exit(EXIT_INVALID)
-    except (AttemptHeldError, WorldError) as error:
+    except (AttemptHeldError, WorldError, OSError) as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(EXIT_TRY_AGAIN)
     except ClusterError as error:

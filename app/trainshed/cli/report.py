@@ -1,21 +1,27 @@
-"""`trainshed report DIR`: write a run's report anew."""
+"""`trainshed report FOLDER`: write a run's report anew."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from trainshed.cli.place import ARGUMENT, place_of, storage_errors
+
+if TYPE_CHECKING:
+    from trainshed.records.storage import Folder
+
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-def report(folder: Path) -> None:
-    """Write report.html of the run in FOLDER from what it left."""
+@click.argument("folder", callback=place_of)
+def report(folder: Folder) -> None:
+    """Write report.html of the run in FOLDER, a path or the address of a bucket, into it."""
     from trainshed.report import write_report
     from trainshed.report.read import NoRunFolderError
 
     try:
-        written = write_report(folder)
-    except (NoRunFolderError, OSError) as error:
-        raise click.BadParameter(str(error), param_hint="FOLDER") from error
+        with storage_errors():
+            written = write_report(folder)
+    except NoRunFolderError as error:
+        raise click.BadParameter(str(error), param_hint=ARGUMENT) from error
     click.echo(f"report: {written}")

@@ -1,0 +1,120 @@
+"""`trainshed apply FILE`: a TrainingRun to a cluster, with the code that lies beside it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from trainshed.cli.files import file_options
+from trainshed.patience import READS
+from trainshed.plan.code import local_folder
+from trainshed.plan.places import home_of, locate
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.loading import load_file, load_written
+from trainshed_api.names import EXIT_APPLICATION, EXIT_SUCCEEDED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trainshed.jobs.kubectl import Kubectl
+    from trainshed.plan.package import Package
+    from trainshed.records.storage import Folder
+    from trainshed_api.status import TrainingRunStatus
+    from trainshed_api.v1alpha1 import TrainingRun
+
+SECONDS_BETWEEN_LOOKS = 2.0
+# Below the storage; what lies there is named by its content and may go when no run names it.
+CODE = "code"
+
+
+@click.command()
+@file_options
+@click.option("--storage", metavar="ADDRESS", help="The cluster's bucket, for code; its chart's.")
+@click.option("--context", help="Of the kubeconfig; the current one without it.")
+@click.option("-n", "--namespace", help="Where FILE names none.")
+@click.option("--follow/--no-wait", default=True, help="Show progress until the end, or do not.")
+def apply(  # noqa: PLR0913, PLR0917 - the options of a command
+    file: Path,
+    settings: tuple[str, ...],
+    storage: str | None,
+    context: str | None,
+    namespace: str | None,
+    follow: bool,
+) -> None:
+    """Check FILE, bring its code.workingDir to the storage, apply it, and follow the run.
+
+    The code goes to the bucket of --storage, else of TRAINSHED_HOME, under a name made of its
+    content: what is there already is not sent again. What git ignores and what looks like a key
+    stays here. Ctrl-C leaves the run alone.
+    """
+    from trainshed.jobs.kubectl import Kubectl
+
+    run = load_file(file, settings)
+    folder = local_folder(run.spec.code, file.absolute().parent)
+    if folder:
+        from trainshed.plan.package import pack
+
+        _check_beside(folder, file)
+        sent = _send(pack(folder), _storage_of(run, file, storage) / CODE)
+        settings = (*settings, f"spec.code.workingDir={sent}")
+    cluster = Kubectl(context, namespace)
+    click.echo(cluster.apply(load_written(file, settings)))
+    if follow:
+        sys.exit(_follow(cluster, run.metadata.name, run.metadata.namespace))
+
+
+def _check_beside(folder: Path, file: Path) -> None:
+    """Refuse to send what does not lie beside the file: somebody else may have written it."""
+    if not folder.resolve().is_relative_to(file.resolve().parent):
+        want = f"a folder below that of {file}: this one is brought to a bucket that others read"
+        raise SpecError([Problem("spec.code.workingDir", str(folder), want)])
+
+
+def _storage_of(run: TrainingRun, file: Path, named: str | None) -> Folder:
+    home = home_of(file)
+    found = locate(named, home, "--storage") if named else home
+    if found.path:
+        # Not the file's own: whoever wrote it would say where the reader's code goes.
+        want = (
+            "code in an image, or a bucket to bring it to, such as s3://bucket/runs, that "
+            "--storage or TRAINSHED_HOME names"
+        )
+        raise SpecError([Problem("spec.code.workingDir", run.spec.code.working_dir, want)])
+    return found
+
+
+def _send(package: Package, folder: Folder) -> str:
+    """Have a package in a folder and return its address."""
+    there = folder.stat(package.name)
+    if there is None or there.bytes != len(package.content):
+        READS.read(lambda: folder.write(package.name, package.content))
+    size = f"{package.files} files, {len(package.content) / 1024:.0f} KiB"
+    click.echo(f"code: {folder / package.name} ({size}{', there already' if there else ''})")
+    return str(folder / package.name)
+
+
+def _follow(cluster: Kubectl, name: str, namespace: str | None) -> int:
+    """Print what changes until the run is over; return the exit code."""
+    said = ""
+    while True:
+        status = cluster.status(name, namespace)
+        line = _line(status)
+        if line != said:
+            click.echo(line)
+            said = line
+        if status.phase in ("Succeeded", "Failed"):
+            return EXIT_SUCCEEDED if status.phase == "Succeeded" else EXIT_APPLICATION
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def _line(status: TrainingRunStatus) -> str:
+    progress = status.progress
+    parts: list[str] = [status.phase or "Waiting for the controller"]
+    if progress and progress.step is not None:
+        parts.append(f"step {progress.step}{f' of {progress.steps}' if progress.steps else ''}")
+        parts += [f"loss {progress.loss}"] if progress.loss else []
+    told = [each.message for each in status.conditions if each.status == "True" and each.message]
+    return ", ".join(parts) + (f" ({told[-1]})" if told and status.phase == "Failed" else "")

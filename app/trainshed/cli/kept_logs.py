@@ -1,0 +1,81 @@
+"""What a run printed, from its storage: of use when the cluster that ran it is gone."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import deque
+from typing import TYPE_CHECKING
+
+import click
+
+from trainshed.cli.place import ARGUMENT, storage_errors
+from trainshed.records.folder import LOG, RunFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from trainshed.records.storage import Folder
+
+# But for the end of a line and a tab.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# A log of a worker, also one that still grows in a bucket.
+_OF_A_WORKER = re.compile(r"(\d+)\.log\b")
+
+
+def show(folder: Folder, attempt: int | None, tail: int | None) -> None:
+    """Print what an attempt printed: first its driver, then each of its workers.
+
+    Args:
+        folder: of a run.
+        attempt: None for the last one.
+        tail: so many lines of each; None for all.
+    """
+    with storage_errors():
+        kept = _attempt(folder, attempt)
+        logs = list(_logs(kept))
+    for name, place in logs:
+        _print(f"{place.name}/{name}" if place is not kept else "", _read(place, name, tail))
+
+
+def _attempt(folder: Folder, number: int | None) -> Folder:
+    run = RunFolder(folder)
+    there = run.attempts()
+    if not there:
+        raise click.BadParameter(
+            f"{folder} is not the folder of a run: it has no attempts", param_hint=ARGUMENT
+        )
+    if number is not None and number not in there:
+        known = ", ".join(map(str, there))
+        raise click.BadParameter(f"{number} is none of {known}", param_hint="--attempt")
+    return run.attempt(there[-1] if number is None else number)
+
+
+def _logs(attempt: Folder) -> Iterator[tuple[str, Folder]]:
+    from trainshed.worker import kept_log
+
+    yield LOG, attempt
+    workers = attempt / kept_log.FOLDER
+    ranks = {int(found[1]) for name in workers.names() if (found := _OF_A_WORKER.match(name))}
+    for rank in sorted(ranks):
+        yield kept_log.name_of(rank), workers
+
+
+def _read(folder: Folder, name: str, tail: int | None) -> Iterator[str]:
+    with storage_errors():
+        lines = folder.lines(name)
+        yield from lines if tail is None else deque(lines, tail)
+
+
+def _print(title: str, lines: Iterable[str]) -> None:
+    """Print a log; title: empty for the one that needs none."""
+    if title:
+        click.echo(f"==> {title} <==")
+    ends = True
+    plain = sys.stdout.isatty()
+    for line in lines:
+        # What others have printed must not write to the reader's clipboard or title.
+        click.echo(_CONTROLS.sub("\N{REPLACEMENT CHARACTER}", line) if plain else line, nl=False)
+        ends = line.endswith("\n")
+    if not ends:
+        click.echo()
