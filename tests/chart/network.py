@@ -91,7 +91,8 @@ def _selects(selector: Object, labels: tuple[tuple[str, str], ...]) -> bool:
 
 
 def _fits(expression: Object, labels: dict[str, str]) -> bool:
-    assert expression["operator"] == "NotIn", "no other operator is understood here"
+    operator = expression["operator"]
+    assert operator in {"In", "NotIn"}, "no other operator is understood here"
     values = expression["values"]
     assert isinstance(values, list)
-    return labels.get(text(expression, "key")) not in values
+    return (labels.get(text(expression, "key")) in values) is (operator == "In")

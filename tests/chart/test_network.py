@@ -35,6 +35,8 @@ def elsewhere(namespace: str, **labels: str) -> Endpoint:
 OPERATOR = (("app.kubernetes.io/component", "kuberay-operator"),)
 DNS = Endpoint((("k8s-app", "kube-dns"),), "kube-system")
 THEIRS = Endpoint((("ray.io/cluster", "theirs"), ("ray.io/node-type", "worker")))
+CLOUD = Endpoint(address="93.184.216.34")
+METADATA = Endpoint(address="169.254.169.254")
 STRANGER = Endpoint((("app", "web"),))
 
 
@@ -127,6 +129,39 @@ CASES = {
     "its workers do not": Case(
         ray("worker"), Endpoint(address="10.0.0.10"), 6443, False, "autoscaling-values.yaml"
     ),
+    "Ray reaches no other port of the internet": Case(
+        ray("worker"), CLOUD, 80, False, "s3-values.yaml"
+    ),
+    "a run's own cluster reaches the store, too": Case(
+        ray("head", "digits-1-abcde"), CLOUD, 443, True, "s3-values.yaml"
+    ),
+    "the job with the digits reaches the store": Case(
+        ours("digits"), CLOUD, 443, True, "s3-values.yaml"
+    ),
+    "and finds its name": Case(ours("digits"), DNS, 53, True, "s3-values.yaml"),
+    "the test of the release has no business there": Case(
+        ours("test"), CLOUD, 443, False, "s3-values.yaml"
+    ),
+    "who goes to the store does not ask the node who it is": Case(
+        ray("worker"), METADATA, 80, False, "s3-values.yaml"
+    ),
+    "nor by the store's port": Case(ray("worker"), METADATA, 443, False, "s3-values.yaml"),
+    "nor by its other address": Case(
+        ray("worker"), Endpoint(address="fd00:ec2::254"), 443, False, "s3-values.yaml"
+    ),
+    "an object store beside it has one port": Case(
+        ray("worker"), elsewhere("minio"), 9001, False, "minio-values.yaml"
+    ),
+    "the digits go there, too": Case(
+        ours("digits"), elsewhere("minio"), 9000, True, "minio-values.yaml"
+    ),
+    "the controller has no business there": Case(
+        ours("controller"), elsewhere("minio"), 9000, False, "minio-values.yaml"
+    ),
+    "and from there nothing goes to the internet": Case(
+        ray("worker"), CLOUD, 443, False, "minio-values.yaml"
+    ),
+    "GKE is asked who a Pod is": Case(ray("worker"), METADATA, 80, True, "gcs-values.yaml"),
     "without policies all is open": Case(
         STRANGER, ray("head"), 10001, True, "open-network-values.yaml"
     ),

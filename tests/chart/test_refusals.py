@@ -169,17 +169,12 @@ CASES = {
     "a token in the open": Case(
         group("env: {RAY_AUTH_TOKEN: x}"), ("groups.gpu.env has RAY_AUTH_TOKEN",)
     ),
+    "a key to a store in the open": Case(
+        group("env: {AWS_SECRET_ACCESS_KEY: x}"),
+        ("groups.gpu.env has AWS_SECRET_ACCESS_KEY", "storage.credentialsSecret or ray.envFrom"),
+    ),
     "an environment that no shell knows": Case(
         "ray: {env: {a-b: c}}", ('ray.env has "a-b"', "underscores")
-    ),
-    "an address that is no object store": Case(
-        "storage: {url: nfs://server/runs}", ('storage.url is "nfs://server/runs"', "s3://")
-    ),
-    "two homes": Case(
-        "storage: {url: s3://a, existingClaim: b}", ("storage.url and storage.existingClaim",)
-    ),
-    "an object store that nobody reaches": Case(
-        "storage: {url: s3://runs}", ("storage.url is s3://runs", "networkPolicy.egress")
     ),
     "a mount over the home folder": Case(
         "storage: {mountPath: /home/ray}", ("storage.mountPath is /home/ray, which hides",)

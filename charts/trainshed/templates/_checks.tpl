@@ -37,16 +37,43 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Takes (list FIELD ENV). */}}
+{{/* Takes (list $ FIELD ENV). */}}
 {{- define "trainshed.checkEnv" -}}
-{{- $field := index . 0 -}}
-{{- range $name, $_ := index . 1 -}}
+{{- $root := index . 0 -}}
+{{- $field := index . 1 -}}
+{{- $secrets := list "AWS_ACCESS_KEY_ID" "AWS_SECRET_ACCESS_KEY" "AWS_SESSION_TOKEN" "GOOGLE_SERVICE_ACCOUNT_KEY"
+  "AZURE_STORAGE_ACCOUNT_KEY" "AZURE_STORAGE_SAS_KEY" "AZURE_STORAGE_SAS_TOKEN" "AZURE_CLIENT_SECRET" -}}
+{{- range $name, $_ := index . 2 -}}
 {{- if not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" $name) -}}
 {{- fail (printf "%s has %q: names of the environment are letters, digits and underscores" $field $name) -}}
 {{- end -}}
 {{- if or (hasPrefix "TRAINSHED_" $name) (hasPrefix "RAY_AUTH_" $name) (has $name (list "HOME" "RAY_ADDRESS" "RAY_START_ULIMIT_OPEN_FILES")) -}}
 {{- fail (printf "%s has %s, which the chart or KubeRay sets" $field $name) -}}
 {{- end -}}
+{{- if has $name $secrets -}}
+{{- fail (printf "%s has %s, which whoever reads the release or a Pod would see: put it into a Secret, and name that in storage.credentialsSecret or ray.envFrom" $field $name) -}}
+{{- end -}}
+{{- $told := include "trainshed.toldByStorage" (list $root $name) -}}
+{{- if $told -}}
+{{- fail (printf "%s has %s beside storage.url: set %s, which the Job with the digits and the policies know, too" $field $name $told) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The value of storage that says what a variable would; nothing where none does. Takes (list $ NAME). */}}
+{{- define "trainshed.toldByStorage" -}}
+{{- $url := (index . 0).Values.storage.url -}}
+{{- $fields := dict "SSL_CERT_FILE" "caBundle" "SSL_CERT_DIR" "caBundle" "AWS_CA_BUNDLE" "caBundle" -}}
+{{- if hasPrefix "s3://" $url -}}
+{{- range $name, $field := dict "AWS_ENDPOINT" "endpoint" "AWS_ENDPOINT_URL" "endpoint" "AWS_ENDPOINT_URL_S3" "endpoint"
+  "AWS_ALLOW_HTTP" "allowHttp" "AWS_REGION" "region" "AWS_DEFAULT_REGION" "region"
+  "AWS_VIRTUAL_HOSTED_STYLE_REQUEST" "virtualHosted" "AWS_EC2_METADATA_DISABLED" "identity"
+  "AWS_METADATA_ENDPOINT" "identity" -}}
+{{- $_ := set $fields $name $field -}}
+{{- end -}}
+{{- end -}}
+{{- if and $url (hasKey $fields (index . 1)) -}}
+{{- printf "storage.%s" (get $fields (index . 1)) -}}
 {{- end -}}
 {{- end -}}
 
@@ -65,7 +92,7 @@
 {{- fail "groups has \"head\": that is the head's own group, choose another name" -}}
 {{- end -}}
 {{- include "trainshed.checkResources" (list (printf "%s.resources" $field) $group.resources) -}}
-{{- include "trainshed.checkEnv" (list (printf "%s.env" $field) $group.env) -}}
+{{- include "trainshed.checkEnv" (list $ (printf "%s.env" $field) $group.env) -}}
 {{- if not (regexMatch "(gpu|^nvidia\\.com/mig-.*)$" $group.gpuResource) -}}
 {{- fail (printf "%s.gpuResource is %q: Ray counts only resources that end in gpu, and nvidia.com/mig-*" $field $group.gpuResource) -}}
 {{- end -}}
@@ -81,32 +108,6 @@
 {{- end -}}
 {{- if not $enabled -}}
 {{- fail "groups has no group that is enabled: nothing would train" -}}
-{{- end -}}
-{{- end -}}
-
-{{/* Takes $. */}}
-{{- define "trainshed.checkStorage" -}}
-{{- $storage := .Values.storage -}}
-{{- if $storage.url -}}
-{{- if not (regexMatch "^(s3|gs|abfs|abfss)://[^/]+" $storage.url) -}}
-{{- fail (printf "storage.url is %q: write s3://, gs://, abfs:// or abfss:// and a bucket" $storage.url) -}}
-{{- end -}}
-{{- if $storage.existingClaim -}}
-{{- fail "storage.url and storage.existingClaim are both set: runs have one home, choose" -}}
-{{- end -}}
-{{- if and .Values.networkPolicy.enabled (not .Values.networkPolicy.egress) -}}
-{{- fail (printf "storage.url is %s, and networkPolicy.egress lets no Pod of Ray out to it: add a rule, such as {ports: [{port: 443}]}" $storage.url) -}}
-{{- end -}}
-{{- else -}}
-{{- include "trainshed.checkQuantity" (list "storage.claim.size" $storage.claim.size) -}}
-{{- if not (regexMatch "^/[^ ]*[^/ ]$" $storage.mountPath) -}}
-{{- fail (printf "storage.mountPath is %q: write an absolute path" $storage.mountPath) -}}
-{{- end -}}
-{{- range list "/tmp" "/home/ray" "/dev" "/etc" "/opt" "/proc" "/sys" "/usr" "/bin" "/lib" -}}
-{{- if or (eq $storage.mountPath .) (hasPrefix (printf "%s/" .) $storage.mountPath) -}}
-{{- fail (printf "storage.mountPath is %s, which hides %s of the image: use a path of its own, such as /mnt/trainshed" $storage.mountPath .) -}}
-{{- end -}}
-{{- end -}}
 {{- end -}}
 {{- end -}}
 

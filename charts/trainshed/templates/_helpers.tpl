@@ -78,5 +78,5 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name ($root.Chart.Version | replace
 
 {{/* What relative paths of a TrainingRun lie under. */}}
 {{- define "trainshed.home" -}}
-{{- default .Values.storage.mountPath .Values.storage.url -}}
+{{- default .Values.storage.mountPath (trimSuffix "/" .Values.storage.url) -}}
 {{- end -}}

@@ -14,6 +14,9 @@ for what Ray waits a minute by default, 10 seconds do. Their Pods end and new on
   "RAY_gcs_rpc_server_reconnect_timeout_s" "10"
   "TRAINSHED_HOME" (include "trainshed.home" $root)
 -}}
+{{- range $name, $value := include "trainshed.storeEnv" $root | fromYaml -}}
+{{- $_ := set $env $name $value -}}
+{{- end -}}
 {{- range $name, $value := $root.Values.ray.env -}}
 {{- $_ := set $env $name $value -}}
 {{- end -}}
@@ -32,6 +35,9 @@ for what Ray waits a minute by default, 10 seconds do. Their Pods end and new on
 {{- if not .Values.storage.url }}
 - {name: storage, mountPath: {{ .Values.storage.mountPath | quote }}}
 {{- end }}
+{{- if include "trainshed.caVolume" . }}
+- {name: storage-ca, mountPath: /etc/trainshed/storage-ca, readOnly: true}
+{{- end }}
 {{- end -}}
 
 {{- define "trainshed.volumes" -}}
@@ -42,6 +48,10 @@ for what Ray waits a minute by default, 10 seconds do. Their Pods end and new on
 {{- if not .Values.storage.url }}
 - name: storage
   persistentVolumeClaim: {claimName: {{ include "trainshed.claimName" . | quote }}}
+{{- end }}
+{{- with include "trainshed.caVolume" . }}
+- name: storage-ca
+  {{- . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
@@ -96,7 +106,7 @@ readinessProbe:
   failureThreshold: 15
 env:
   {{- include "trainshed.rayEnv" . | trim | nindent 2 }}
-{{- with $root.Values.ray.envFrom }}
+{{- with concat $root.Values.ray.envFrom (include "trainshed.storeEnvFrom" $root | fromYamlArray) }}
 envFrom:
   {{- toYaml . | nindent 2 }}
 {{- end }}

@@ -1,0 +1,166 @@
+{{/* What validate.yaml refuses of storage: a home in two places, a store that nobody finds or may enter. */}}
+
+{{/* Takes $. */}}
+{{- define "trainshed.checkStorage" -}}
+{{- if .Values.storage.url -}}
+{{- include "trainshed.checkUrl" . -}}
+{{- include "trainshed.checkNoVolume" . -}}
+{{- include "trainshed.checkEndpoint" . -}}
+{{- include "trainshed.checkIdentity" . -}}
+{{- include "trainshed.checkStorePolicy" . -}}
+{{- else -}}
+{{- include "trainshed.checkVolume" . -}}
+{{- include "trainshed.checkNoStore" . -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "trainshed.checkUrl" -}}
+{{- $url := .Values.storage.url -}}
+{{- $forms := list
+  "s3://[a-z0-9][a-z0-9._-]+"
+  "gs://[a-z0-9][a-z0-9._-]+"
+  "abfss?://[a-z0-9$][a-z0-9-]*@[a-z0-9]+(\\.dfs\\.[a-z.]+)?"
+-}}
+{{- if not (regexMatch (printf "^(%s)(/[A-Za-z0-9._=+@-]+)*/?$" (join "|" $forms)) $url) -}}
+{{- fail (printf "storage.url is %q: write s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX, without keys or options" $url) -}}
+{{- end -}}
+{{- if regexMatch "/\\.\\.?(/|$)" $url -}}
+{{- fail (printf "storage.url is %q: an object store knows no . and .. in a path" $url) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Where these defaults are no longer those of values.yaml every release with an address is refused. */}}
+{{- define "trainshed.checkNoVolume" -}}
+{{- $storage := .Values.storage -}}
+{{- $claim := dict "name" "trainshed-storage" "size" "100Gi" "accessModes" (list "ReadWriteMany") "storageClass" "" -}}
+{{- $both := "storage.url and storage.%s are both set: runs have one home, choose" -}}
+{{- if $storage.existingClaim -}}
+{{- fail (printf $both "existingClaim") -}}
+{{- end -}}
+{{- if ne $storage.mountPath "/mnt/trainshed" -}}
+{{- fail (printf $both "mountPath") -}}
+{{- end -}}
+{{- range $field, $default := $claim -}}
+{{- if ne (toJson (index $storage.claim $field)) (toJson $default) -}}
+{{- fail (printf $both (printf "claim.%s" $field)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "trainshed.checkEndpoint" -}}
+{{- $storage := .Values.storage -}}
+{{- $endpoint := $storage.endpoint -}}
+{{- if not (hasPrefix "s3://" $storage.url) -}}
+{{- range $field := list "endpoint" "allowHttp" "region" "virtualHosted" -}}
+{{- if index $storage $field -}}
+{{- fail (printf "storage.%s is set and storage.url is %s: only S3 has it" $field $storage.url) -}}
+{{- end -}}
+{{- end -}}
+{{- else if not $endpoint -}}
+{{- if not $storage.region -}}
+{{- fail "storage.region is empty: Amazon's S3 needs it, such as eu-central-1; any other S3 needs storage.endpoint" -}}
+{{- end -}}
+{{- else -}}
+{{- if not (regexMatch "^https?://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\\[[0-9A-Fa-f:.]+\\])(:[0-9]{1,5})?(/[A-Za-z0-9._~-]+)*/?$" $endpoint) -}}
+{{- fail (printf "storage.endpoint is %q: write https://HOST or https://HOST:PORT, without keys, options or the bucket" $endpoint) -}}
+{{- end -}}
+{{- if and (hasPrefix "http:" $endpoint) (not $storage.allowHttp) -}}
+{{- fail (printf "storage.endpoint is %s, where whoever is on the way reads and changes what runs write: use https://, or set storage.allowHttp=true" $endpoint) -}}
+{{- end -}}
+{{- include "trainshed.checkEndpointHost" . -}}
+{{- end -}}
+{{- with $storage.caBundle -}}
+{{- if and .configMap .secret -}}
+{{- fail "storage.caBundle.configMap and storage.caBundle.secret are both set: certificates come from one of them, choose" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Addresses that answer a Pod about itself or its node, and other ways to write numbers, which could be one. */}}
+{{- define "trainshed.checkEndpointHost" -}}
+{{- $endpoint := .Values.storage.endpoint -}}
+{{- $host := (include "trainshed.endpoint" . | fromYaml).host -}}
+{{- $byte := "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])" -}}
+{{- $is_number := regexMatch "(^|\\.)([0-9]+|0x[0-9a-f]*)$" $host -}}
+{{- if and $is_number (not (regexMatch (printf "^%s(\\.%s){3}$" $byte $byte) $host)) -}}
+{{- fail (printf "storage.endpoint is %s: write an address as four numbers from 0 to 255, or a name" $endpoint) -}}
+{{- end -}}
+{{- $own := list
+  "169\\.254\\..*" "127\\..*" "0\\..*" "168\\.63\\.129\\.16" "100\\.100\\.100\\.200"
+  "(.*\\.)?localhost" "metadata(\\.google\\.internal|\\.goog)?" "instance-data(\\..*)?"
+  "\\[::.*" "\\[0*:.*" "\\[fe[89ab].*" "\\[fd00:0?ec2:.*"
+-}}
+{{- if regexMatch (printf "^(%s)$" (join "|" $own)) $host -}}
+{{- fail (printf "storage.endpoint is %s, which a Pod has of its own or of its node: name an object store" $endpoint) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "trainshed.checkIdentity" -}}
+{{- $storage := .Values.storage -}}
+{{- $identity := $storage.identity -}}
+{{- $scheme := regexFind "^(s3|gs|abfs)" $storage.url -}}
+{{- $wants := dict "irsa" "s3" "eks-pod-identity" "s3" "gke" "gs" "azure" "abfs" -}}
+{{- $annotations := dict "irsa" "eks.amazonaws.com/role-arn" "azure" "azure.workload.identity/client-id" -}}
+{{- if and $storage.credentialsSecret $identity -}}
+{{- fail "storage.credentialsSecret and storage.identity are both set: which of them would count is up to each client, choose" -}}
+{{- end -}}
+{{- if not (or $storage.credentialsSecret $identity) -}}
+{{- fail (printf "storage.url is %s and nothing says by what right Pods go there: set storage.credentialsSecret or storage.identity" $storage.url) -}}
+{{- end -}}
+{{- if and (hasKey $wants $identity) (ne (get $wants $identity) $scheme) -}}
+{{- fail (printf "storage.identity is %s, which is for %s:// addresses, and storage.url is %s" $identity (get $wants $identity) $storage.url) -}}
+{{- end -}}
+{{- $annotation := get $annotations $identity -}}
+{{- if and $annotation (not (get .Values.serviceAccount.annotations $annotation)) -}}
+{{- fail (printf "storage.identity is %s: set serviceAccount.annotations.%s, by which the cloud knows Ray's Pods" $identity $annotation) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "trainshed.checkStorePolicy" -}}
+{{- if .Values.networkPolicy.enabled -}}
+{{- if not (include "trainshed.storePeers" .) -}}
+{{- fail (printf "networkPolicy.storage.to is empty and storage.endpoint is %s: policies know addresses and Pods, no names, say where it is, such as [{ipBlock: {cidr: 10.1.2.3/32}}]" .Values.storage.endpoint) -}}
+{{- end -}}
+{{- range .Values.networkPolicy.storage.to -}}
+{{- $block := default dict .ipBlock -}}
+{{- $is_all := hasSuffix "/0" (toString $block.cidr) -}}
+{{- $is_held := regexMatch "\"(169\\.254\\.0\\.0/16|169\\.254\\.169\\.254/32|fd00:ec2::/32|fd00:ec2::254/128)\"" (toJson $block.except) -}}
+{{- if or (hasPrefix "169.254." (toString $block.cidr)) (and $is_all (not $is_held)) -}}
+{{- fail (printf "networkPolicy.storage.to has %s, and with it what a node tells of itself: name the store's addresses, or leave 169.254.0.0/16 (of IPv6 fd00:ec2::/32) out by `except`" $block.cidr) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "trainshed.checkVolume" -}}
+{{- $storage := .Values.storage -}}
+{{- include "trainshed.checkQuantity" (list "storage.claim.size" $storage.claim.size) -}}
+{{- if not (regexMatch "^/[^ ]*[^/ ]$" $storage.mountPath) -}}
+{{- fail (printf "storage.mountPath is %q: write an absolute path" $storage.mountPath) -}}
+{{- end -}}
+{{- range list "/tmp" "/home/ray" "/dev" "/etc" "/opt" "/proc" "/sys" "/usr" "/bin" "/lib" -}}
+{{- if or (eq $storage.mountPath .) (hasPrefix (printf "%s/" .) $storage.mountPath) -}}
+{{- fail (printf "storage.mountPath is %s, which hides %s of the image: use a path of its own, such as /mnt/trainshed" $storage.mountPath .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "trainshed.checkNoStore" -}}
+{{- $storage := .Values.storage -}}
+{{- $alone := "%s is set and storage.url is empty: it is for runs that live in an object store, set storage.url or leave it out" -}}
+{{- range $field := list "endpoint" "allowHttp" "region" "virtualHosted" "credentialsSecret" "identity" -}}
+{{- if index $storage $field -}}
+{{- fail (printf $alone (printf "storage.%s" $field)) -}}
+{{- end -}}
+{{- end -}}
+{{- range $field := list "configMap" "secret" -}}
+{{- if index $storage.caBundle $field -}}
+{{- fail (printf $alone (printf "storage.caBundle.%s" $field)) -}}
+{{- end -}}
+{{- end -}}
+{{- range $field := list "to" "ports" -}}
+{{- if index $.Values.networkPolicy.storage $field -}}
+{{- fail (printf $alone (printf "networkPolicy.storage.%s" $field)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
