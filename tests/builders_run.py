@@ -3,10 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from pydantic import JsonValue
 
+from trainshed.records.folder import METRICS, RECORD, RESULT, RunFolder
+from trainshed.records.storage import Folder
 from trainshed_api.names import Outcome
 from trainshed_api.progress import (
     AnyEvent,
@@ -123,7 +124,7 @@ def make_result(finished: Finished, attempt: int = 1) -> dict[str, JsonValue]:
 
 @dataclass
 class RunFolderBuilder:
-    """A run folder to be; `write` puts it on disk and returns its path."""
+    """A run folder to be; `write` puts it on storage and returns it."""
 
     name: str = "digits"
     spec: Mapping[str, JsonValue] = field(
@@ -134,25 +135,22 @@ class RunFolderBuilder:
     examples: Mapping[str, Sequence[Mapping[str, JsonValue]]] = field(default_factory=dict)
     last_line: str = ""
 
-    def write(self, parent: Path) -> Path:
+    def write(self, parent: Folder) -> Folder:
         """Write run.json, result.json and attempts/N under a new folder of `parent`."""
-        folder = parent / "run"
-        folder.mkdir(parents=True)
-        (folder / "run.json").write_text(json.dumps(self._provenance()))
+        run = RunFolder(parent / "run")
+        run.at.write(RECORD, json.dumps(self._provenance()).encode())
         if self.result is not None:
-            (folder / "result.json").write_text(json.dumps(self.result))
+            run.at.write(RESULT, json.dumps(self.result).encode())
         for number, events in enumerate(self.attempts, start=1):
-            attempt = folder / "attempts" / str(number)
-            attempt.mkdir(parents=True)
             lines = "".join(event.to_line() + "\n" for event in events)
-            (attempt / "metrics.jsonl").write_text(lines + self.last_line)
+            lines = lines.replace("HERE/", f"{run.at}/")  # where that is, no builder knows
+            run.attempt(number).write(METRICS, (lines + self.last_line).encode())
         for name, captions in self.examples.items():
-            examples = folder / "attempts" / "1" / "examples"
-            examples.mkdir(parents=True, exist_ok=True)
-            (examples / f"{name}.json").write_text(json.dumps(captions))
+            examples = run.attempt(1) / "examples"
+            examples.write(f"{name}.json", json.dumps(captions).encode())
             for index in range(len(captions)):
-                (examples / f"{name}-{index}.png").write_bytes(PIXEL)
-        return folder
+                examples.write(f"{name}-{index}.png", PIXEL)
+        return run.at
 
     def _provenance(self) -> dict[str, JsonValue]:
         return {

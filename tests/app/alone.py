@@ -31,8 +31,10 @@ from trainshed.driver.signals import Stop
 from trainshed.driver.verdict import Verdict
 from trainshed.driver.watch import Driver
 from trainshed.plan.preflight import Place, prepare
-from trainshed.records import atomic
-from trainshed.records.folder import RunFolder
+from trainshed.records.arrow_files import as_ray_has_it
+from trainshed.records.disk import Disk
+from trainshed.records.folder import RECORD, RunFolder
+from trainshed.records.storage import Folder
 from trainshed.worker.process import Worker
 from trainshed_api.progress import AnyEvent, Finished, Started
 
@@ -52,6 +54,13 @@ class Left:
     error: Exception | None
 
     @property
+    def path(self) -> Path:
+        """Return the run's folder on the disk."""
+        path = self.folder.at.path
+        assert path
+        return path
+
+    @property
     def started(self) -> Started:
         """Return where it began."""
         return next(event for event in self.events if isinstance(event, Started))
@@ -68,12 +77,13 @@ def train_alone(
     home: Path, spec: Mapping[str, JsonValue], *, fresh: bool = False, stop: Stop | None = None
 ) -> Left:
     """Run the next attempt of a run whose paths lie under `home`; `stop` may be told to end it."""
-    prepared = prepare(make_run(**spec), Place(home))
+    place = Place(Disk(home))
+    prepared = prepare(make_run(**spec), place)
     found, refused = resume.choose(prepared, fresh)
     attempt = prepared.folder.claim(prepared.spec_hash, fresh)
     record = run_record(prepared, home).model_dump_json(by_alias=True)
-    atomic.write_text(prepared.folder.record, record)
-    launch = Launch(prepared, Place(home), found, refused, started=time.time())
+    prepared.folder.at.write(RECORD, record.encode())
+    launch = Launch(prepared, place, found, refused, started=time.time())
     coordinator = cast("Client", Coordinator(launch.started))
     worker = Worker(
         make_job(launch, attempt), coordinator, frameworks.named(launch.prepared.spec.framework)
@@ -126,9 +136,10 @@ class Work(threading.Thread):
 class Context(LocalTrainContext):
     """Ray Train's context of a worker by itself, with a storage as in a group."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Folder) -> None:
         super().__init__(experiment_name="ray")
-        self._storage = StorageContext(folder, "ray")
+        filesystem, path = as_ray_has_it(folder)
+        self._storage = StorageContext(path, "ray", storage_filesystem=filesystem)
 
     def get_storage(self) -> StorageContext:
         """Return where checkpoints lie."""
@@ -138,13 +149,13 @@ class Context(LocalTrainContext):
 class Functions(LocalTrainFnUtils):
     """Ray Train's functions, such as `ray.train.report`, for a worker by itself."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Folder) -> None:
         super().__init__(experiment_name="ray")
         self._context = Context(folder)
 
 
 @contextmanager
-def ray_train_here(folder: Path) -> Iterator[None]:
+def ray_train_here(folder: Folder) -> Iterator[None]:
     """Let Ray Train's functions work in this process, with a storage."""
     threads = torch.get_num_threads()
     set_train_fn_utils(Functions(folder))

@@ -13,6 +13,8 @@ from tests.app.builders_checkpoint import write_checkpoint
 from tests.app.ray_run import write_run
 from trainshed.driver.provenance import run_record
 from trainshed.plan.preflight import Place, prepare
+from trainshed.records.disk import Disk
+from trainshed.records.folder import RECORD
 from trainshed_api.loading import load_file
 
 Spec = dict[str, JsonValue]
@@ -83,15 +85,15 @@ def add_locked_storage(folder: Path) -> None:
 def add_another_run(folder: Path) -> None:
     """Leave what a run with another seed and config left."""
     file = write_run(folder, "test", **make_spec(seed=1, config={"rate": 0.1}))
-    prepared = prepare(load_file(file), Place(folder))
+    prepared = prepare(load_file(file), Place(Disk(folder)))
     prepared.folder.claim(prepared.spec_hash, fresh=False).close()
     record = run_record(prepared, folder)
-    prepared.folder.record.write_text(record.model_dump_json(by_alias=True))
-    write_checkpoint(prepared.folder.attempt(1) / "ray")
+    prepared.folder.at.write(RECORD, record.model_dump_json(by_alias=True).encode())
+    write_checkpoint(prepared.folder.checkpoints(1))
 
 
 def add_broken_checkpoint(folder: Path) -> None:
-    (write_checkpoint(folder / "old") / "model.pt").write_text("short")
+    write_checkpoint(Disk(folder / "old")).write("model.pt", b"short")
 
 
 def nothing(folder: Path) -> None:
@@ -202,9 +204,12 @@ CASES: dict[str, Case] = {
         ],
         add_text_file,
     ),
-    "a place that is no file system": Case(
-        make_spec(data=make_data("s3://bucket/rows")),
-        ["spec.data.datasets.train.read.path: got s3://bucket/rows", "s3:// is not supported yet"],
+    "a place of a kind that is not known": Case(
+        make_spec(data=make_data("hdfs://server/rows")),
+        [
+            "spec.data.datasets.train.read.path: got hdfs://server/rows, want a path, file://, or "
+            "a bucket's address with one of s3://, gs://, "
+        ],
     ),
     "a type for a column that is not read": Case(
         make_spec(data=make_data(feed={"dtypes": {"row": "int32"}})),
@@ -280,8 +285,13 @@ CASES: dict[str, Case] = {
         add_locked_storage,
         not_as_root="root may write everywhere",
     ),
-    "storage that is no file system": Case(
-        make_spec(storage="gs://bucket/runs"), ["spec.storage: got gs://bucket/runs", "gs:// is"]
+    "storage of a kind that is not known": Case(
+        make_spec(storage="hdfs://server/runs"),
+        ["spec.storage: got hdfs://server/runs, want a path, file://, or a bucket's address with"],
+    ),
+    "storage in a bucket without a name": Case(
+        make_spec(storage="s3:///runs"),
+        ["spec.storage: got s3:///runs, want a path, file://, or a bucket's address with one of"],
     ),
     "storage that holds another run": Case(
         make_spec(),
@@ -295,7 +305,7 @@ CASES: dict[str, Case] = {
     ),
     "a checkpoint that is not there": Case(
         make_spec(checkpoint={"resume": "old/checkpoint_7"}),
-        ["spec.checkpoint.resume: got FOLDER/old/checkpoint_7, want latest, never or the path of"],
+        ["spec.checkpoint.resume: got FOLDER/old/checkpoint_7, want latest, never or where a "],
     ),
     "a checkpoint that is not whole": Case(
         make_spec(checkpoint={"resume": "old/checkpoint_000000010_epoch0001"}),

@@ -93,16 +93,17 @@ def trainshed(
 
 def wait_for_step(file: Path, step: int, attempt: int = 1, timeout_seconds: float = 300) -> None:
     """Wait until a run's metrics.jsonl shows a step."""
-    metrics = run_folder(file) / "attempts" / str(attempt) / "metrics.jsonl"
+    folder = run_folder(file) / "attempts" / str(attempt)
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:
-        if metrics.exists():
-            lines = metrics.read_text(encoding="utf-8").splitlines()
-            steps = [json.loads(line).get("step", 0) for line in lines if line.endswith("}")]
-            if max(steps, default=0) >= step:
-                return
+        # In a bucket a text that grows is several objects.
+        texts = sorted([*folder.glob("metrics.jsonl"), *folder.glob("metrics.jsonl.parts/*")])
+        lines = "".join(text.read_text(encoding="utf-8") for text in texts).splitlines()
+        steps = [json.loads(line).get("step", 0) for line in lines if line.endswith("}")]
+        if max(steps, default=0) >= step:
+            return
         time.sleep(0.1)
-    raise AssertionError(f"no step {step} in {metrics} within {timeout_seconds} s")
+    raise AssertionError(f"no step {step} in {folder} within {timeout_seconds} s")
 
 
 def import_path() -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from tests.app.alone import train_alone
 from tests.app.failing_runs import make_data, make_spec, write_numbers
 from trainshed.checkpoint import files as checkpoint
+from trainshed.records.addresses import open_folder
 from trainshed_api.progress import CheckpointSaved, Evaluated
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def test_the_best_checkpoint_is_one_that_was_scored(tmp_path: Path) -> None:
 
     scores = {e.step: e.metrics["train.loss"] for e in left.events if isinstance(e, Evaluated)}
     assert list(scores) == [5, 10, 15]
-    saved = [Path(e.path) for e in left.events if isinstance(e, CheckpointSaved)]
+    saved = [open_folder(e.path) for e in left.events if isinstance(e, CheckpointSaved)]
     assert len(saved) > len(scores)
     found = {folder: checkpoint.verify(folder) for folder in saved}
     own = {

@@ -129,7 +129,7 @@ def test_a_suspended_run_goes_on_with_the_same_trees(
     resumed = train_alone(tmp_path / "suspended", spec)
 
     assert (suspended.finished.outcome, resumed.finished.outcome) == (STOPPED, SUCCEEDED)
-    assert model_of(resumed.folder.path) == model_of(whole.folder.path)
+    assert model_of(resumed.path) == model_of(whole.path)
 
 
 def test_a_model_is_one_that_plain_xgboost_loads(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_model_is_one_that_plain_xgboost_loads(tmp_path: Path) -> None:
     left = train_alone(tmp_path, spec)
 
     assert left.finished.outcome == SUCCEEDED, left.finished.message
-    model = next(left.folder.path.glob("attempts/1/ray/*_epoch0001/model.ubj"))
+    model = next(left.path.glob("attempts/1/ray/*_epoch0001/model.ubj"))
     booster = xgboost.Booster(model_file=model)
     assert booster.num_boosted_rounds() == ROUNDS
     assert booster.feature_names == ["x.0", "x.1", "x.2", "x.3"]

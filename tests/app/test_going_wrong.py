@@ -62,8 +62,8 @@ def test_a_run_that_fails_says_why_and_is_not_tried_again(tmp_path: Path, case: 
     assert len([event for event in left.events if isinstance(event, Started)]) == 1
     assert not [event for event in left.events if isinstance(event, WorkersLost)]
     assert left.folder.attempts() == [1]
-    assert (left.folder.path / "report.html").exists()
-    assert_finite_checkpoints(left.folder.path)
+    assert (left.path / "report.html").exists()
+    assert_finite_checkpoints(left.path)
 
 
 # What the world does to the user's function: the cause, whether workers start again, the message.
@@ -97,7 +97,7 @@ def test_a_full_disk_ends_no_run(tmp_path: Path) -> None:
 
     assert left.verdict.outcome == left.finished.outcome == SUCCEEDED
     assert left.verdict.traceback is None
-    assert_a_full_disk_passed(left.events, left.folder.path)
+    assert_a_full_disk_passed(left.events, left.path)
 
 
 def test_the_checkpoint_before_a_damaged_one_is_taken_and_a_fresh_start_takes_none(
@@ -107,7 +107,7 @@ def test_the_checkpoint_before_a_damaged_one_is_taken_and_a_fresh_start_takes_no
     spec = make_spec(data=make_data("torch"))
     first = train_alone(tmp_path, {**spec, "epochs": 1})
     assert first.verdict.outcome == SUCCEEDED
-    damaged = damage_the_newest(first.folder.path)
+    damaged = damage_the_newest(first.path)
 
     # More epochs than the finished run had: it goes on.
     longer = train_alone(tmp_path, {**spec, "epochs": 2})

@@ -70,4 +70,4 @@ def leave_a_damaged_checkpoint(home: Path, spec: Spec) -> Path:
     """Leave what the first epoch of a run left, its last checkpoint cut; return that one."""
     left = train_alone(home, {**spec, "epochs": 1})
     assert left.verdict.outcome == SUCCEEDED
-    return damage_the_newest(left.folder.path)
+    return damage_the_newest(left.path)

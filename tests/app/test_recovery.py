@@ -22,6 +22,7 @@ from tests.app.recovery import (
     make_kills,
     make_spec,
 )
+from tests.app.storages import KINDS, Home, make_runs
 from trainshed_api.names import EXIT_SUCCEEDED
 from trainshed_api.progress import Evaluated
 
@@ -32,9 +33,10 @@ PATIENCE = 400
 SCORED = 11
 
 
-def write_streamed(folder: Path, name: str, **config: JsonValue) -> Path:
+def write_streamed(folder: Path, name: str, storage: str = "runs", **config: JsonValue) -> Path:
     """Write a run on 3 workers of rows in any order, streamed to them, and of a few to score."""
     spec = make_spec(folder, config, shuffle={"mode": "global"}, cache="none", workers=3)
+    spec["storage"] = storage
     read: JsonValue = {"format": "parquet", "path": str(folder / "few")}
     spec["data"]["datasets"]["valid"] = {"read": read}  # type: ignore[index,call-overload]  # JSON
     return write_run(folder, name, **spec)
@@ -56,22 +58,35 @@ def wait_for_the_end_of_its_ray(mark: Mark, timeout_seconds: float = 120) -> Non
         time.sleep(0.05)
 
 
-def test_losing_a_worker_and_then_the_driver_changes_no_bit(tmp_path: Path, head: Head) -> None:
+@pytest.fixture(params=KINDS)
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
+    """Where the run lies that is killed, seen as `runs` beside its file."""
+    return make_runs(str(request.param), request, tmp_path)
+
+
+def test_losing_a_worker_and_then_the_driver_changes_no_bit(
+    tmp_path: Path, head: Head, storage: Home
+) -> None:
     write_rows(tmp_path / "rows", 210)
     write_rows(tmp_path / "few", SCORED, files=2, row_group_size=3)
     # Left alone: where its Ray comes from changes no bit either.
-    left_alone = write_streamed(tmp_path, "plain")
+    (tmp_path / "alone").mkdir()
+    for shared in ("rows", "few"):
+        (tmp_path / "alone" / shared).symlink_to(tmp_path / shared)
+    left_alone = write_streamed(tmp_path / "alone", "plain")
     plain = trainshed("run", str(left_alone), environment=head.joining, timeout_seconds=PATIENCE)
     assert plain.code == EXIT_SUCCEEDED, plain.stderr
 
-    killed = write_streamed(tmp_path, "killed", **make_kills(tmp_path / "killed.yaml"))
+    kills = make_kills(tmp_path / "killed.yaml")
+    killed = write_streamed(tmp_path, "killed", storage.address, **kills)
     mark = Mark()
-    driver = start("run", str(killed), environment=mark.environment)
+    reached = dict(storage.environment)
+    driver = start("run", str(killed), environment=mark.environment | reached)
     driver.wait(PATIENCE)
     wait_for_the_end_of_its_ray(mark)
     first = finish(driver)
     assert first.code == -9, first.stderr
-    second = trainshed("run", str(killed), timeout_seconds=PATIENCE)
+    second = trainshed("run", str(killed), environment=reached, timeout_seconds=PATIENCE)
     assert second.code == EXIT_SUCCEEDED, second.stderr
 
     assert_lost_and_resumed(first, second)

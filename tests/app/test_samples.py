@@ -13,6 +13,7 @@ from tests.app.ray_head import Head
 from tests.app.ray_run import ROOT, trainshed
 from tests.builders_data import write_pictures
 from trainshed.digits import write_digits
+from trainshed.records.disk import Disk
 from trainshed_api.loading import load_file
 from trainshed_api.names import EXIT_SUCCEEDED, SUCCEEDED
 from trainshed_api.progress import Evaluated
@@ -41,15 +42,15 @@ def losses_of(left: Left) -> list[float]:
 
 
 def test_the_plain_data_loader_learns_to_read_digits(tmp_path: Path) -> None:
-    write_digits(tmp_path)
+    write_digits(Disk(tmp_path))
     left = train_sample(tmp_path, "digits-dataloader")
 
     assert (left.finished.metrics["valid.accuracy"] or 0) >= 0.95
 
 
 def test_with_processes_that_read_the_plain_data_loader_learns_the_same(tmp_path: Path) -> None:
-    write_digits(tmp_path / "own")
-    write_digits(tmp_path / "processes")
+    write_digits(Disk(tmp_path / "own"))
+    write_digits(Disk(tmp_path / "processes"))
     own = train_sample(tmp_path / "own", "digits-dataloader", "spec.epochs=1")
     theirs = train_sample(
         tmp_path / "processes",

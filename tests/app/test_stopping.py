@@ -27,6 +27,7 @@ from tests.app.ray_run import (
     wait_for_step,
     write_run,
 )
+from tests.app.storages import KINDS, Home, make_runs
 from trainshed_api.names import (
     EXIT_INTERRUPTED,
     EXIT_SUCCEEDED,
@@ -92,7 +93,7 @@ def started(output: Output) -> Started:
     return next(event for event in output.events if isinstance(event, Started))
 
 
-def assert_stopped(file: Path, output: Output, reason: str) -> int:
+def assert_stopped(file: Path, output: Output, reason: str, storage: Home) -> int:
     """A run was stopped in an orderly way; return the step at which all its workers ended."""
     ranks = take_notes(file)
     steps = {int(str(note["step"])) for note in ranks}
@@ -105,7 +106,7 @@ def assert_stopped(file: Path, output: Output, reason: str) -> int:
     assert (result.outcome, result.step) == (STOPPED, step)
     assert result.checkpoint
     assert result.checkpoint.step == step
-    assert Path(result.checkpoint.path, "manifest.json").exists()
+    assert (storage.file(result.checkpoint.path) / "manifest.json").exists()
     assert (run_folder(file) / "report.html").exists()
     assert output.stderr == ""
     return step
@@ -123,10 +124,17 @@ def interrupt(process: subprocess.Popen[str]) -> None:
     os.killpg(process.pid, signal.SIGINT)
 
 
+@pytest.fixture(params=KINDS)
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
+    """Where a run lies, seen as `runs` beside its file."""
+    return make_runs(str(request.param), request, tmp_path)
+
+
 def test_stopped_runs_go_on_at_that_very_step_on_any_number_of_workers(
-    tmp_path: Path, head: Head
+    tmp_path: Path, head: Head, storage: Home
 ) -> None:
-    file = write_watched(tmp_path)
+    file = write_watched(tmp_path, storage=storage.address)
+    reached = dict(storage.environment)
     mark = Mark()
     seen: Counter[tuple[int, int]] = Counter()
 
@@ -136,12 +144,12 @@ def test_stopped_runs_go_on_at_that_very_step_on_any_number_of_workers(
             seen.update((epoch, row) for epoch, rows in noted for row in rows)
 
     # Two workers, Ctrl-C; meanwhile a second driver.
-    first = start("run", str(file), *with_workers(2), environment=mark.environment)
+    first = start("run", str(file), *with_workers(2), environment=mark.environment | reached)
     wait_for_step(file, 3)
     hold = tmp_path / "notes" / "hold"
     hold.touch()  # however long the second one takes
     provenance = (run_folder(file) / "run.json").read_bytes()
-    second = trainshed("run", str(file))
+    second = trainshed("run", str(file), environment=reached)
     assert second.code == EXIT_TRY_AGAIN
     assert "attempt 1 is held by process" in second.stderr
     assert f"process {first.pid} on" in second.stderr
@@ -152,17 +160,17 @@ def test_stopped_runs_go_on_at_that_very_step_on_any_number_of_workers(
     output = finish(first)
     count_rows()
     assert output.code == EXIT_INTERRUPTED
-    at_first = assert_stopped(file, output, "Interrupted")
+    at_first = assert_stopped(file, output, "Interrupted", storage)
     assert mark.left_over() == []
 
     # Three workers go on in the same epoch, SIGTERM.
-    third = start("run", str(file), *with_workers(3), environment=mark.environment)
+    third = start("run", str(file), *with_workers(3), environment=mark.environment | reached)
     wait_for_step(file, at_first + 3, attempt=2)
     third.terminate()
     output = finish(third)
     count_rows()
     assert output.code == EXIT_TERMINATED
-    at_second = assert_stopped(file, output, "Terminated")
+    at_second = assert_stopped(file, output, "Terminated", storage)
     assert mark.left_over() == []
     point = started(output).resumed_from
     assert point
@@ -170,7 +178,8 @@ def test_stopped_runs_go_on_at_that_very_step_on_any_number_of_workers(
 
     # One worker goes on to the end, wherever it is.
     (tmp_path / "notes" / "hurry").touch()
-    output = trainshed("run", str(file), environment=head.joining)
+    # The kept cluster does not know of a bucket that is of this test alone.
+    output = trainshed("run", str(file), environment=reached or head.joining)
     count_rows()
     assert output.code == EXIT_SUCCEEDED, output.stderr
     point = started(output).resumed_from

@@ -1,11 +1,10 @@
 """The quick start through the command line, on real data."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
 from tests.app.ray_run import ROOT, Output, trainshed
+from tests.app.storages import KINDS, Home, make_home
 from trainshed_api.names import EXIT_SUCCEEDED
 from trainshed_api.progress import CheckpointSaved, Evaluated, Progress, Started
 from trainshed_api.records import ResultRecord, RunRecord
@@ -17,18 +16,25 @@ QUICK_START = str(ROOT / "manifests" / "trainingrun.yaml")
 REMAINDER = 0.01
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=KINDS)
+def home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Home:
     """Return a TRAINSHED_HOME that holds the digits."""
-    folder = tmp_path_factory.mktemp("home")
-    assert trainshed("data", "digits", "--to", str(folder)).code == EXIT_SUCCEEDED
-    return folder
+    made = make_home(str(request.param), request, tmp_path_factory.mktemp("home"))
+    written = trainshed("data", "digits", "--to", made.address, environment=dict(made.environment))
+    assert written.code == EXIT_SUCCEEDED, written.stderr
+    return made
+
+
+def run_quick_start(home: Home) -> Output:
+    """Run the quick start with all that it reads and writes in a home."""
+    environment = {"TRAINSHED_HOME": home.address, **home.environment}
+    return trainshed("run", QUICK_START, environment=environment)
 
 
 @pytest.fixture(scope="module")
-def quick_start(home: Path) -> Output:
+def quick_start(home: Home) -> Output:
     """Return what the quick start printed."""
-    return trainshed("run", QUICK_START, environment={"TRAINSHED_HOME": str(home)})
+    return run_quick_start(home)
 
 
 def test_the_quick_start_learns_to_read_digits(quick_start: Output) -> None:
@@ -52,23 +58,25 @@ def test_every_second_of_a_run_is_in_a_bucket(quick_start: Output) -> None:
     assert abs(missing) <= REMAINDER * finished.wall_seconds
 
 
-def test_a_run_leaves_what_the_readme_says(quick_start: Output, home: Path) -> None:
-    folder = home / "runs" / "local" / "digits"
+def test_a_run_leaves_what_the_readme_says(quick_start: Output, home: Home) -> None:
+    folder = home.path / "runs" / "local" / "digits"
     record = RunRecord.model_validate_json((folder / "run.json").read_text())
     result = ResultRecord.model_validate_json((folder / "result.json").read_text())
-    assert quick_start.finished.report == str(folder / "report.html")
+    assert quick_start.finished.report == f"{home.address}/runs/local/digits/report.html"
     assert "<svg" in (folder / "report.html").read_text(encoding="utf-8")
     assert record.data["train"].rows == 1437
     assert (folder / "attempts" / "1" / "run.json").read_text() == (folder / "run.json").read_text()
     assert result.checkpoint
     assert result.checkpoint.step == result.step == 8 * 22
-    weights = torch.load(Path(result.checkpoint.path) / "model.pt", weights_only=True)
+    events = (folder / "attempts" / "1" / "metrics.jsonl").read_text().splitlines()
+    assert len(events) == len(quick_start.events)
+    weights = torch.load(home.file(result.checkpoint.path) / "model.pt", weights_only=True)
     assert not any(name.startswith("module.") for name in weights)
 
 
-def test_a_finished_run_says_so_instead_of_training_again(home: Path, quick_start: Output) -> None:
+def test_a_finished_run_says_so_instead_of_training_again(home: Home, quick_start: Output) -> None:
     assert quick_start.code == EXIT_SUCCEEDED
-    again = trainshed("run", QUICK_START, environment={"TRAINSHED_HOME": str(home)})
+    again = run_quick_start(home)
     assert again.code == EXIT_SUCCEEDED
     assert "is finished" in again.stdout
-    assert not (home / "runs" / "local" / "digits" / "attempts" / "2").exists()
+    assert not (home.path / "runs" / "local" / "digits" / "attempts" / "2").exists()

@@ -11,6 +11,7 @@ import pytest
 from tests.app.ray_run import ROOT, Output, trainshed
 from tests.builders_data import write_pictures
 from trainshed.digits import write_digits
+from trainshed.records.disk import Disk
 from trainshed_api.names import EXIT_SUCCEEDED
 from trainshed_api.progress import Evaluated
 
@@ -26,7 +27,7 @@ def train_sample(home: Path, name: str, *words: str) -> Output:
 
 
 def test_the_plain_data_loader_learns_to_read_digits(tmp_path: Path) -> None:
-    write_digits(tmp_path)
+    write_digits(Disk(tmp_path))
     output = train_sample(tmp_path, "digits-dataloader")
 
     assert (output.finished.metrics["valid.accuracy"] or 0) >= 0.95

@@ -149,7 +149,7 @@ def test_the_report_has_what_counted_and_what_was_mistaken(tmp_path: Path) -> No
 
     left = train(tmp_path, task)
 
-    found = {type(figure): figure for figure in read(left.folder.path / "attempts" / "1")}
+    found = {type(figure): figure for figure in read(left.folder.attempt(1))}
     confusion, importance = found[Confusion], found[Importance]
     assert isinstance(confusion, Confusion)
     assert isinstance(importance, Importance)
@@ -167,7 +167,7 @@ def test_it_stops_early_and_says_which_round_was_best(tmp_path: Path) -> None:
 
     left = train(tmp_path, task, earlyStoppingRounds=5)
 
-    model = next(left.folder.path.glob("attempts/1/ray/*_epoch0001/model.ubj"))
+    model = next(left.path.glob("attempts/1/ray/*_epoch0001/model.ubj"))
     booster = xgboost.Booster(model_file=model)
     assert booster.num_boosted_rounds() == booster.best_iteration + 1 + 5
     assert booster.num_boosted_rounds() < 60
@@ -339,6 +339,6 @@ def test_a_model_knows_which_texts_its_codes_are(tmp_path: Path) -> None:
 
     left = train(tmp_path, task, numBoostRound=2)
 
-    model = next(left.folder.path.glob("attempts/1/ray/*_epoch0001/model.ubj"))
+    model = next(left.path.glob("attempts/1/ray/*_epoch0001/model.ubj"))
     texts = xgboost.Booster(model_file=model).attr("categories")
     assert json.loads(texts or "null") == {"kind": ["benign", "malignant"]}
