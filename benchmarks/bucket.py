@@ -1,0 +1,182 @@
+"""What a bucket costs beside a disk: steps under checkpoints of 1 GB, claims, requests, a resume.
+
+The bucket is an S3 server on this machine, whose own work is in the figures.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
+from benchmarks.processes import PYTHON, seconds_of
+from tests.faulty_s3 import FaultyS3
+from tests.s3 import S3Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from trainshed.records.bucket import Bucket
+
+STEPS, EVERY = 300, 100
+RANKS = 4
+# Of a run that makes a step each second.
+WATCHED_SECONDS = 30
+PIECE_BYTES = 16 * 2**20
+
+
+def main() -> None:
+    """Measure."""
+    given = options(__doc__)
+    megabytes = 64 if given.quick else 1024
+    with ExitStack() as stack:
+        server = S3Server(Path(stack.enter_context(tempfile.TemporaryDirectory())))
+        server.start()
+        stack.callback(server.kill)
+        proxy = FaultyS3(server)
+        stack.callback(proxy.close)
+        sides = {
+            "no checkpoint": partial(train, server, "disk", 0, megabytes),
+            "disk": partial(train, server, "disk", EVERY, megabytes),
+            "bucket": partial(train, server, "bucket", EVERY, megabytes),
+            "requests": partial(ask, server, proxy, megabytes),
+        }
+        samples = in_turn(sides, given, is_timed=False)
+    plain = samples.of("no checkpoint", "stepping")
+    disk, bucket = (
+        [mine - alone for mine, alone in zip(samples.of(side, "stepping"), plain, strict=True)]
+        for side in ("disk", "bucket")
+    )
+    publish(
+        "bucket",
+        [
+            Figure("steps without checkpoints", "s", plain),
+            Figure("held up by checkpoints on a disk", "s", disk),
+            Figure(
+                "held up by checkpoints in a bucket",
+                "s",
+                bucket,
+                ("disk", disk),
+                Target("ratio", "<=", 1.25),
+            ),
+            Figure("until the last is on a disk", "s", samples.of("disk", "all")),
+            Figure("until the last is in a bucket", "s", samples.of("bucket", "all")),
+            Figure(
+                "a claim", "ms", samples.of("requests", "claim"), None, Target("value", "<=", 50)
+            ),
+            Figure(
+                "requests of a claim",
+                "",
+                samples.of("requests", "claims"),
+                None,
+                Target("worst", "<=", 1),
+            ),
+            Figure(
+                "requests of a run",
+                "1/s",
+                samples.of("requests", "a second"),
+                None,
+                Target("worst", "<=", 2),
+            ),
+            Figure(
+                f"reads of a checkpoint by {RANKS} ranks",
+                "",
+                samples.of("requests", "reads"),
+                None,
+                Target("worst", "<=", 1.1),
+            ),
+        ],
+        samples,
+        given,
+    )
+
+
+def train(server: S3Server, kind: str, every: int, megabytes: int, folder: Path) -> Sample:
+    """Make steps, with a checkpoint each so many; 0 for none."""
+    storage = f"s3://{server.make_bucket()}/ray" if kind == "bucket" else str(folder / "ray")
+    out = folder / "seconds.json"
+    words = ["--storage", storage, "--out", str(out), "--megabytes", str(megabytes)]
+    words += ["--steps", str(STEPS), "--every", str(every)]
+    with reaching(server.environment):
+        seconds_of([PYTHON, "-m", "benchmarks.ours.stepping", *words], timeout_seconds=600)
+    found: Sample = json.loads(out.read_text(encoding="utf-8"))
+    return found
+
+
+def ask(server: S3Server, proxy: FaultyS3, megabytes: int, folder: Path) -> Sample:
+    """Count what a run asks for, by a proxy that all of it goes through."""
+    from trainshed.records.bucket import Bucket
+    from trainshed.records.folder import METRICS, RunFolder
+
+    with reaching(proxy.environment):
+        storage = Bucket(f"s3://{server.make_bucket()}", "runs/local/benchmark")
+        storage.write("warm", b"")  # the client is made, and its connection
+        before, began = proxy.count(), time.perf_counter()
+        attempt = RunFolder(storage).claim("abc", fresh=False, number=1)
+        claim_ms = 1000 * (time.perf_counter() - began)
+        claims = proxy.count("PUT", "*/claim")
+        began, events = time.perf_counter(), attempt.folder.append(METRICS)
+        for _ in range(WATCHED_SECONDS):
+            events.write("{}\n")
+            time.sleep(1)
+        asked = proxy.count() - before
+        seconds = time.perf_counter() - began
+        events.close()
+        attempt.close()
+        reads = read_by_all(storage / "attempts/1/ray", proxy, megabytes, folder)
+    return {"claim": claim_ms, "claims": claims, "a second": asked / seconds, "reads": reads}
+
+
+def read_by_all(parent: Bucket, proxy: FaultyS3, megabytes: int, folder: Path) -> float:
+    """Return how often the ranks of a node fetched the weights, by the requests of one time."""
+    import torch
+
+    from benchmarks.ours.stepping import manifest_of
+    from trainshed.checkpoint import files
+    from trainshed.checkpoint.at_hand import at_hand
+    from trainshed.checkpoint.model_file import TORCH
+
+    weights = {"weight": torch.zeros(megabytes * 2**18)}
+    content = files.Content(TORCH, weights, {})
+    written = files.write(parent, content, manifest_of(1), trust_objects=False)
+    manifest = files.verify(written)
+    tempfile.tempdir = str(folder)
+
+    def fetch(_: int) -> None:
+        with at_hand(written, manifest):
+            pass
+
+    try:
+        before = proxy.count("GET", f"*{TORCH.name}")
+        with ThreadPoolExecutor(RANKS) as ranks:
+            list(ranks.map(fetch, range(RANKS)))
+        asked = proxy.count("GET", f"*{TORCH.name}") - before
+    finally:
+        tempfile.tempdir = None
+    return asked / -(-manifest.files[TORCH.name].bytes // PIECE_BYTES)
+
+
+@contextmanager
+def reaching(environment: Mapping[str, str]) -> Iterator[None]:
+    """Let this process and its children find a server."""
+    from trainshed.records.client import client_of
+
+    before = dict(os.environ)
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        client_of.cache_clear()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Steps that only count, with checkpoints written beside them to any storage."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import torch
+
+from trainshed.checkpoint.files import ORDER, Content, Manifest, Position
+from trainshed.checkpoint.model_file import TORCH
+from trainshed.checkpoint.writer import Writer
+from trainshed.records.addresses import open_folder
+
+# Of a step: about a tenth of a second of one core.
+SIDE = 1200
+
+
+def main() -> None:
+    """Train, and write how long it took."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--storage", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--megabytes", type=int, required=True)
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument(
+        "--every", type=int, required=True, help="steps between checkpoints; 0: none"
+    )
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    model = {"weight": torch.zeros(given.megabytes * 2**18)}
+    copied = {"weight": torch.empty_like(model["weight"])}
+    writer = Writer(open_folder(given.storage), trust_objects=False)
+    left, right = torch.rand(SIDE, SIDE), torch.rand(SIDE, SIDE)
+    began = time.perf_counter()
+    blocked = 0.0
+    for step in range(1, given.steps + 1):
+        left @ right
+        if given.every and step % given.every == 0:
+            stopped = time.perf_counter()
+            writer.wait_for_memory()
+            copied["weight"].copy_(model["weight"])
+            writer.begin(Content(TORCH, copied, {}), manifest_of(step))
+            blocked += time.perf_counter() - stopped
+    stepping = time.perf_counter() - began
+    writer.wait()
+    failed = [str(done.error) for done in writer.finished if done.error]
+    assert not failed, failed
+    found = {"stepping": stepping, "blocked": blocked, "all": time.perf_counter() - began}
+    given.out.write_text(json.dumps(found), encoding="utf-8")
+
+
+def manifest_of(step: int) -> Manifest:
+    """Return what a checkpoint says of itself."""
+    position = Position(epoch=0, step_in_epoch=step, step=step)
+    return Manifest(order=ORDER, position=position, workers=1, spec_hash="a", attempt=1, metrics={})
+
+
+if __name__ == "__main__":
+    main()
