@@ -35,10 +35,10 @@ run: setup ## Train manifests/trainingrun.yaml on the handwritten digits
 # Two processes side by side: numeric libraries that each take all cores only fight each other.
 check test test-tensorflow room: export OMP_NUM_THREADS ?= 1
 .PHONY: check test test-gpu test-tensorflow room lint types layers soak faults seams
-check: lint types layers ## lint, types, layers, every test that starts neither Ray nor an API server
-	@$(PYTEST) $(SIDE_BY_SIDE) -m "not (ray or control_plane or e2e or gpu or tensorflow)" $(PYTEST_ARGS)
+check: lint types layers ## lint, types, layers, every test that starts neither Ray nor a server
+	@$(PYTEST) $(SIDE_BY_SIDE) -m "not (ray or control_plane or s3 or e2e or gpu or tensorflow)" $(PYTEST_ARGS)
 
-test: lint types layers ## the same and every test that starts Ray or an API server: all but a node
+test: lint types layers ## the same and every test that starts Ray or a server: all but a node
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not (e2e or gpu or tensorflow)" $(PYTEST_ARGS)
 
 test-gpu: setup ## What needs a CUDA device
