@@ -25,6 +25,8 @@ _MOST_WAITING = 32 * 2**20
 PIECE_BYTES = 256 * 2**10
 # Twice as much memory is what the end of a text takes; a longer one stays in pieces.
 _MOST_JOINED = 64 * 2**20
+# What is not there was looked for as often; what moves so often in a moment is not known.
+_MOST_LOOKS = 3
 
 
 class Growing(io.TextIOBase):
@@ -124,27 +126,34 @@ def lines(folder: Folder, name: str) -> Iterator[str]:
 
 
 def _contents(folder: Folder, name: str) -> Iterator[bytes]:
-    parts = folder / f"{name}{PARTS}"
-    whole, given = _whole(folder, name), 0
-    if whole is None:
-        for piece in _pieces(parts):
-            yield piece
-            given += len(piece)
-        # It may have been joined since it was looked for, and its pieces be gone, or some of them.
+    parts, given = folder / f"{name}{PARTS}", 0
+    # It may be joined or opened anew while it is looked at: what was in one place is in the other.
+    for _ in range(_MOST_LOOKS):
         whole = _whole(folder, name)
-    if whole is not None:
-        yield whole[given:]
-
-
-def _pieces(parts: Folder) -> Iterator[bytes]:
-    """Yield the pieces, up to the first that is not there."""
-    for number, name in enumerate(_numbers(parts)):
-        if number != int(name):
+        if whole is not None:
+            yield whole[given:]
             return
+        end = 0
+        for piece in _pieces(parts):
+            if piece is None:
+                break
+            yield piece[max(0, given - end) :]
+            end += len(piece)
+            given = max(given, end)
+        else:
+            return
+
+
+def _pieces(parts: Folder) -> Iterator[bytes | None]:
+    """Yield the pieces; None where one is not there, or all are not."""
+    numbers = _numbers(parts)
+    for number, name in enumerate(numbers):
         try:
-            yield parts.read(name)
+            yield parts.read(name) if number == int(name) else None
         except FileNotFoundError:
-            return
+            yield None
+    if not numbers:
+        yield None
 
 
 def _numbers(parts: Folder) -> list[str]:
