@@ -28,6 +28,7 @@ Kind = Literal[
     "memory",
     "killed",
     "full",
+    "damaged",
     "gpu",
     "storage",
     "network",
@@ -68,6 +69,8 @@ RULES: Mapping[Kind, Rule] = {
     "killed": Rule(OUT_OF_MEMORY, None, "a node ran out of memory"),
     # Room comes in minutes, if at all: the pauses between attempts are for that.
     "full": Rule(INFRASTRUCTURE, 0, "the storage is full"),
+    # The next attempt goes on from the one before.
+    "damaged": Rule(INFRASTRUCTURE, 0, "a checkpoint is damaged"),
     # A worker that starts again mostly gets the same GPU.
     "gpu": Rule(INFRASTRUCTURE, 2, "a GPU is broken"),
     "storage": Rule(INFRASTRUCTURE, None, "the storage failed"),

@@ -12,7 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainshed.checkpoint.files import MANIFEST, BadCheckpointError, check_content
+from trainshed.checkpoint.files import (
+    MANIFEST,
+    BadCheckpointError,
+    DamagedError,
+    check_content,
+)
 from trainshed.patience import READS
 
 if TYPE_CHECKING:
@@ -33,7 +38,8 @@ def at_hand(folder: Folder, manifest: Manifest) -> Iterator[Path]:
     group of workers that starts again, until another checkpoint of the run is asked for.
 
     Raises:
-        BadCheckpointError: when a file is not what was written.
+        DamagedError: when a file is not what was written, twice in a row.
+        BadCheckpointError: when a name in the manifest leads elsewhere.
         OSError: when storage or disk fails.
     """
     if folder.path:
@@ -88,7 +94,11 @@ def _fetch(folder: Folder, manifest: Manifest, to: Path) -> None:
         if Path(name).name != name:
             raise BadCheckpointError(f"{folder}: {name} is no name of a file")
         READS.read(partial(folder.fetch, name, to / name))
-        check_content(to / name, want, str(folder))
+        try:
+            check_content(to / name, want, str(folder))
+        except DamagedError:  # on its way here, or there: the second time tells
+            READS.read(partial(folder.fetch, name, to / name))
+            check_content(to / name, want, str(folder))
     (to / _WHOLE).touch()
 
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from trainshed.records.storage import Folder
 
 STATE, MANIFEST = "state.pt", "manifest.json"
+# What the manifest is called of one that was fetched, and found to hold something else.
+DAMAGED = "damaged.json"
 FORMAT = 1
 # How steps take their rows: which rows are left of an epoch under way hangs on it. Order 1 hung on
 # the number of workers and on what a row weighed.
@@ -85,6 +87,10 @@ class Manifest(Record):
 
 class BadCheckpointError(Exception):
     """A checkpoint that cannot be gone on from; the message names the folder and says why."""
+
+
+class DamagedError(BadCheckpointError):
+    """A checkpoint whose files do not hold what was written."""
 
 
 class EarlierOrderError(BadCheckpointError):
@@ -170,6 +176,20 @@ def verify(folder: Folder, patience: Patience = READS) -> Manifest:
         except (OSError, KeyError) as error:
             raise _refusal(f"{folder}: {name} is missing ({error})", error) from error
     return manifest
+
+
+def pass_over(folder: Folder) -> None:
+    """Have a damaged checkpoint chosen no more; its files stay, for whoever can mend them.
+
+    Raises:
+        OSError: when the storage does not take that.
+    """
+    try:
+        manifest = folder.read(MANIFEST)
+    except FileNotFoundError:  # another rank was first
+        return
+    folder.write(DAMAGED, manifest)
+    folder.delete(MANIFEST)
 
 
 def is_usable(folder: Folder) -> bool:
@@ -277,7 +297,7 @@ def _half_written(parent: Folder) -> list[Folder]:
     return [
         parent / folder
         for folder, there in names.items()
-        if MANIFEST not in there and (UNDERWAY in there or is_ours(folder))
+        if not there & {MANIFEST, DAMAGED} and (UNDERWAY in there or is_ours(folder))
     ]
 
 
@@ -360,6 +380,8 @@ def _usable_manifest(folder: Folder, patience: Patience) -> Manifest:
     try:
         manifest = _manifest(folder, patience)
     except (OSError, ValueError) as error:
+        if isinstance(error, FileNotFoundError) and READS.read(lambda: folder.stat(DAMAGED)):
+            raise DamagedError(f"{folder}: was found damaged, {DAMAGED} says what it was") from None
         raise _refusal(f"{folder}: no readable {MANIFEST} ({error})", error) from error
     if hangs_on_order(model_name(manifest), manifest.position) and manifest.order != ORDER:
         raise EarlierOrderError(
@@ -408,11 +430,11 @@ def check_content(file: Path, want: StoredFile, where: str) -> None:
     """Refuse a file on a disk that does not hold what was written.
 
     Raises:
-        BadCheckpointError: naming `where` the checkpoint lies.
+        DamagedError: naming `where` the checkpoint lies.
     """
     if (file.stat().st_size, _crc(file)) != (want.bytes, want.crc32):
         text = f"{file.name} does not have the content that was written"
-        raise BadCheckpointError(f"{where}: {text}")
+        raise DamagedError(f"{where}: {text}")
 
 
 def _crc(file: Path) -> int:

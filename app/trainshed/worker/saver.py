@@ -11,7 +11,7 @@ import ray.train
 
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.at_hand import at_hand
-from trainshed.checkpoint.files import Content, Manifest, Position
+from trainshed.checkpoint.files import Content, DamagedError, Manifest, Position
 from trainshed.checkpoint.ray_snapshot import LINKED
 from trainshed.checkpoint.state import Buffers, random_state, seed_everything, set_random_state
 from trainshed.checkpoint.writer import Writer, Written
@@ -154,16 +154,17 @@ class Saver:
             step, why = done[-1].manifest.position.step, done[-1].error
             said = f"training is done but its checkpoint is not: step {step}: {why}"
             if self._job.folder.path is None and isinstance(why, OSError):
-                raise WorldError(
-                    said, "storage"
-                )  # ended credentials are no fault of the function's
+                # Ended credentials are no fault of the function's.
+                raise WorldError(said, "storage")
             raise LastCheckpointError(said)
 
     def restore(self, tracked: Survivors) -> None:
         """Load the checkpoint that this group starts from, random state included.
 
         Raises:
+            DamagedError: when it is one that the run names, and not what was written.
             SpecError: when it is another framework's.
+            WorldError: when it is one of the run's own, which goes on from the one before.
         """
         if self.start is None or self.manifest is None:
             return
@@ -172,8 +173,11 @@ class Saver:
         if held != kind.name:
             want = f"one with {kind.name}, of the framework of this run"
             raise SpecError([Problem("spec.checkpoint.resume", f"{source} with {held}", want)])
-        with at_hand(source, self.manifest) as folder:
-            model, state = checkpoint.load(folder, kind, trust_objects=self._trust_objects)
+        try:
+            with at_hand(source, self.manifest) as folder:
+                model, state = checkpoint.load(folder, kind, trust_objects=self._trust_objects)
+        except DamagedError as error:
+            raise self._passed_over(self.start, error) from error
         tracked.load(model, state)
         states = state["random"]
         assert isinstance(states, Sequence)
@@ -181,6 +185,16 @@ class Saver:
             set_random_state(states[self._rank])
         else:  # no rank's state fits another number of ranks: a fresh one, still a pure function
             seed_everything(self._job.seed + self.position.step, self._rank)
+
+    def _passed_over(self, folder: Folder, error: DamagedError) -> Exception:
+        """Return what a damaged checkpoint ends: the group, the attempt, or the run."""
+        attempts = self._job.folder.parent
+        if not folder.parent.parent.parent.is_same(attempts):
+            return error  # named by the user, and somebody else's
+        checkpoint.pass_over(folder)
+        # What an attempt began with is chosen anew by the next one only.
+        is_own = folder.parent.is_same(self._job.checkpoints)
+        return WorldError(str(error), "storage" if is_own else "damaged")
 
     def _report(self, done: Written) -> Event:
         position = done.manifest.position

@@ -1,0 +1,116 @@
+"""A checkpoint of a bucket that is found damaged where it is fetched ends no run of its own."""
+
+import time
+
+import pytest
+import torch
+from torch import nn
+
+from tests.app.builders_checkpoint import hold, make_manifest
+from tests.builders import make_run
+from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint.files import DamagedError
+from trainshed.checkpoint.state import random_state
+from trainshed.checkpoint.tracked import Tracked
+from trainshed.driver import resume
+from trainshed.driver.launch import make_job
+from trainshed.driver.outset import Launch
+from trainshed.faults import WorldError
+from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed.records.bucket import Bucket
+from trainshed.records.folder import Attempt
+from trainshed.records.storage import Folder
+from trainshed.worker.agreement import Control
+from trainshed.worker.saver import Saver
+
+pytestmark = pytest.mark.s3
+
+
+def track() -> Tracked:
+    """Return what a function tracks: a model of two weights."""
+    return Tracked(nn.Linear(2, 1), None, None, {}, torch.amp.GradScaler("cpu", enabled=False))
+
+
+def write(parent: Folder, step: int) -> Folder:
+    """Write a whole checkpoint of one worker, whose weights are all its step."""
+    tracked = track()
+    model = {name: torch.full_like(each, step) for name, each in tracked.model.state_dict().items()}
+    state = {**tracked.state(), "random": [random_state()]}
+    manifest = make_manifest(step).model_copy(update={"workers": 1})
+    return checkpoint.write(parent, hold(model, state), manifest, trust_objects=False)
+
+
+def damage(folder: Folder) -> None:
+    """Alter a byte of the weights; their size stays."""
+    content = bytearray(folder.read("model.pt"))
+    content[len(content) // 2] ^= 1
+    folder.write("model.pt", bytes(content))
+
+
+def begin(prepared: Prepared) -> Attempt:
+    """Claim an attempt that nobody holds afterwards."""
+    attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
+    attempt.close()
+    return attempt
+
+
+def save_of(prepared: Prepared, attempt: Attempt, given: Folder | None) -> Saver:
+    """Return the saver of the only worker of an attempt that was given a checkpoint."""
+    job = make_job(Launch(prepared, Place(prepared.folder.at), given, [], time.time()), attempt)
+    return Saver(job, Control(), 0, 1)
+
+
+@pytest.fixture
+def prepared(in_bucket: Bucket) -> Prepared:
+    """A run in a bucket."""
+    return prepare(make_run(train="tests.app.processes:children", epochs=3), Place(in_bucket))
+
+
+def test_a_group_goes_on_from_the_one_before_of_its_attempt(prepared: Prepared) -> None:
+    attempt = begin(prepared)
+    parent = prepared.folder.checkpoints(1)
+    before, last = write(parent, 10), write(parent, 20)
+    damage(last)
+
+    with pytest.raises(WorldError, match=r"model\.pt does not have") as caught:
+        save_of(prepared, attempt, None).restore(track())
+    assert caught.value.kind == "storage", "the workers start again"
+
+    saver, tracked = save_of(prepared, attempt, None), track()
+    saver.restore(tracked)
+    assert (saver.start, saver.position.step) == (before, 10)
+    assert tracked.model.state_dict()["bias"].tolist() == [10.0]
+    assert "was found damaged" in saver.refused[0]
+
+
+def test_the_next_attempt_goes_on_from_the_one_before_of_an_earlier_one(
+    prepared: Prepared,
+) -> None:
+    begin(prepared)
+    parent = prepared.folder.checkpoints(1)
+    before, last = write(parent, 10), write(parent, 20)
+    damage(last)
+    second = begin(prepared)
+    given, _ = resume.choose(prepared, fresh=False, number=2)
+    assert given == last, "its sizes are those that it had"
+
+    with pytest.raises(WorldError, match=r"model\.pt does not have") as caught:
+        save_of(prepared, second, given).restore(track())
+    assert caught.value.kind == "damaged", "the attempt ends"
+
+    given, refused = resume.choose(prepared, fresh=False, number=3)
+    assert given == before
+    assert f"{last}: was found damaged" in refused[0]
+    # Whoever can mend it may: it is not swept as one that was never whole.
+    assert checkpoint.half_written([parent]) == []
+    assert last.stat("model.pt")
+
+
+def test_one_that_the_run_names_is_left_as_it_is(prepared: Prepared, in_bucket: Bucket) -> None:
+    theirs = write(in_bucket / "theirs", 10)
+    damage(theirs)
+    attempt = begin(prepared)
+
+    with pytest.raises(DamagedError, match=str(theirs)):
+        save_of(prepared, attempt, theirs).restore(track())
+    assert theirs.stat(checkpoint.MANIFEST)
