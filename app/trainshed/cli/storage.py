@@ -26,7 +26,7 @@ def gc(where: str, delete: bool) -> None:
     count, size = 0, 0
     try:
         for found in leftovers(open_folder(where)):
-            click.echo(f"{found.folder} ({say_bytes(found.bytes)}) {found.why}")
+            click.echo(f"{_visible(str(found.folder))} ({say_bytes(found.bytes)}) {found.why}")
             if delete:
                 found.delete()
             count, size = count + 1, size + found.bytes
@@ -34,3 +34,8 @@ def gc(where: str, delete: bool) -> None:
         raise click.BadParameter(str(error), param_hint="STORAGE") from error
     done = "deleted" if delete else "may go; --delete deletes them"
     click.echo(f"{count} folders, {say_bytes(size)}: {done}" if count else "nothing is left over")
+
+
+def _visible(name: str) -> str:
+    # Whoever may write to a bucket may name something so that a reader's terminal obeys it.
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in name)

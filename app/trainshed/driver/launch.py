@@ -11,6 +11,7 @@ from trainshed import frameworks
 from trainshed.checkpoint import ray_snapshot
 from trainshed.driver import entrypoint, output
 from trainshed.driver.ending import write_ending
+from trainshed.driver.overtime import Overtime
 from trainshed.driver.provenance import run_record
 from trainshed.driver.signals import FENCED, Stop, on_stop
 from trainshed.driver.verdict import Verdict
@@ -63,7 +64,11 @@ def run(
     # The run's is that of its last attempt; what an earlier one ran with stays with that.
     for folder in (prepared.folder.at, attempt.folder):
         folder.write(RECORD, text.encode())
-    with on_stop(stop), output.kept(attempt.folder.append(LOG)):
+    with (
+        Overtime(pusher, stop) as overtime,
+        on_stop(stop),
+        output.kept(attempt.folder.append(LOG)),
+    ):
         driver = Driver(launch.prepared, attempt, display, stop, pusher)
         try:
             if prepared.command:
@@ -72,6 +77,7 @@ def run(
                 verdict = _fit(launch, attempt, driver)
         except Exception as error:
             verdict = Verdict.crashed(error)
+        overtime.begin(verdict, _exit_code(verdict, stop), driver.grace_seconds)
         write_ending(launch.prepared, attempt, driver, verdict, launch.started)
         if verdict.traceback:
             print(verdict.traceback, file=sys.stderr)

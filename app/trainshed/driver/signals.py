@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Stop:
         self.reason: str | None = None
         self.grace_seconds: float | None = None  # None: what the spec says
         self.signalled = False
+        self.asked_at: float | None = None  # by time.monotonic()
         self.asked = threading.Event()
 
     def ask(self, number: int) -> None:
@@ -33,6 +35,7 @@ class Stop:
         self.signalled = True
         if self.reason is None:
             self.reason = REASONS[signal.Signals(number)]
+            self.asked_at = time.monotonic()
         self.asked.set()
 
     def order(self, reason: str, grace_seconds: float) -> None:
@@ -40,6 +43,7 @@ class Stop:
         if self.reason is None or (reason == FENCED and self.reason != FENCED):
             self.grace_seconds = grace_seconds
             self.reason = reason
+            self.asked_at = time.monotonic()
             self.asked.set()
 
 

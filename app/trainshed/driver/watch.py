@@ -107,7 +107,7 @@ class Driver:
             if self.fenced:
                 return Verdict(STOPPED, f"{FENCED}: another attempt has taken over")
             if self._stop.reason and deadline is None:
-                grace = self._grace_seconds()
+                grace = self.grace_seconds
                 deadline = time.monotonic() + grace
                 kept = self._own_checkpoint()
                 coordinator.stop(self._stop.reason)
@@ -143,7 +143,9 @@ class Driver:
         problem = missing_best(best, self.view.reported.metrics)
         return Verdict(FAILED, str(problem), str(problem), APPLICATION) if problem else None
 
-    def _grace_seconds(self) -> float:
+    @property
+    def grace_seconds(self) -> float:
+        """Return how long the run may take to stop once it is asked to."""
         ordered = self._stop.grace_seconds
         return self._prepared.spec.grace_period_seconds if ordered is None else ordered
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 # Neighbouring row groups of a file are one fragment up to this size: what the shuffle of blocks
 # moves, and large enough that reading it takes longer than finding it.
 FRAGMENT_BYTES = 16 * 2**20
+FOOTERS_AT_ONCE = 16
 
 
 class _Found(NamedTuple):
@@ -60,7 +62,10 @@ def open_source(
             do not fit together.
     """
     files = patience.read(lambda: _files(at, field))
-    footers = [(file, _footer(file.where, field, patience, opened)) for file in files]
+    # In a bucket each is two answers to wait for, and nothing to do meanwhile.
+    with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+        read = pool.map(lambda file: _footer(file.where, field, patience, opened), files)
+        footers = list(zip(files, read, strict=True))
     schemas = [(file.where, footer.schema.to_arrow_schema()) for file, footer in footers]
     for file, schema in schemas:
         for column in columns:
