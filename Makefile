@@ -34,12 +34,12 @@ run: setup ## Train manifests/trainingrun.yaml on the handwritten digits
 ##@ Check (docs/testing.md)
 # Two processes side by side: numeric libraries that each take all cores only fight each other.
 check test test-tensorflow room: export OMP_NUM_THREADS ?= 1
-.PHONY: check test test-gpu test-tensorflow room lint types layers soak faults seams
+.PHONY: check test test-gpu test-tensorflow test-azure room lint types layers soak faults seams
 check: lint types layers ## lint, types, layers, every test that starts neither Ray nor a server
-	@$(PYTEST) $(SIDE_BY_SIDE) -m "not (ray or control_plane or s3 or e2e or gpu or tensorflow)" $(PYTEST_ARGS)
+	@$(PYTEST) $(SIDE_BY_SIDE) -m "not (ray or control_plane or s3 or e2e or gpu or tensorflow or azure)" $(PYTEST_ARGS)
 
 test: lint types layers ## the same and every test that starts Ray or a server: all but a node
-	@$(PYTEST) $(SIDE_BY_SIDE) -m "not (e2e or gpu or tensorflow)" $(PYTEST_ARGS)
+	@$(PYTEST) $(SIDE_BY_SIDE) -m "not (e2e or gpu or tensorflow or azure)" $(PYTEST_ARGS)
 
 test-gpu: setup ## What needs a CUDA device
 	@$(PYTEST) -m gpu $(PYTEST_ARGS)
@@ -47,8 +47,11 @@ test-gpu: setup ## What needs a CUDA device
 test-tensorflow: setup ## What needs TensorFlow, which is installed beside .venv's packages
 	@hack/tensorflow.sh $(BIN)/python -m pytest -m tensorflow $(PYTEST_ARGS)
 
+test-azure: setup ## What needs a store that speaks as Azure's; Node.js and npm have to be there
+	@hack/azurite.sh $(BIN)/python -m pytest -m "azure and not e2e" $(PYTEST_ARGS)
+
 room: setup ## The tests of one room alone: make room ROOM=app/data
-	@$(PYTEST) -m "not (e2e or gpu or tensorflow)" $(PYTEST_ARGS) tests/$(ROOM)
+	@$(PYTEST) -m "not (e2e or gpu or tensorflow or azure)" $(PYTEST_ARGS) tests/$(ROOM)
 
 lint: setup ## Style and format
 	@$(BIN)/ruff check $(SOURCES)

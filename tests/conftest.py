@@ -17,6 +17,7 @@ pytest_plugins = [
     "tests.gates",
     "tests.ray_starts",
     "tests.s3",
+    "tests.azure",
     "tests.faulty_s3",  # imports the one before it
 ]
 

@@ -65,6 +65,12 @@ class S3Server:
         """Return whether it was started and has neither been ended nor died."""
         return self._running is not None and self._running.is_running()
 
+    @property
+    def process(self) -> int:
+        """Return the number of its process, which has been started."""
+        assert self._running is not None
+        return self._running.process.pid
+
     def make_bucket(self) -> str:
         """Return the name of a new bucket."""
         name = f"bucket-{uuid.uuid4().hex[:12]}"

@@ -29,7 +29,15 @@ BUCKET = "team"
 KEYS = {"AWS_ACCESS_KEY_ID": "trainshed", "AWS_SECRET_ACCESS_KEY": "of-a-test-alone"}
 SECRET = "object-store"
 # So long that its head can be lost in the middle: 22 steps each.
-EPOCHS = 240
+EPOCHS = 120
+SAID = "by the code beside the file"
+CODE = f"""
+from trainshed.programs import vision
+
+def train(config):
+    print("{SAID}", flush=True)
+    vision.train(config)
+"""
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,7 @@ class Store:
         return subprocess.run(
             [*self.cluster.prefix, *program, *words],
             cwd=ROOT,
-            env={**os.environ, **self.environment},
+            env={**self.cluster.environment, **self.environment},
             capture_output=True,
             text=True,
             check=True,
@@ -143,12 +151,21 @@ def test_no_volume_is_asked_for(runs: Runs) -> None:
     assert not [volume for volume in volumes if "persistentVolumeClaim" in volume]
 
 
-def test_a_run_that_loses_its_head_goes_on_from_the_bucket(runs: Runs, store: Store) -> None:
+def test_a_run_that_loses_its_head_goes_on_from_the_bucket(
+    runs: Runs, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = yaml.safe_load(MANIFEST.read_text())
     run["spec"].update(epochs=EPOCHS, checkpoint={"everyEpochs": 10, "keep": 2})
+    run["spec"].update(train="mine:train", code={"workingDir": "src"})
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(run))
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "mine.py").write_text(CODE)
+    (tmp_path / "kubectl").symlink_to(find("kubectl"))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
 
     with runs.bundle.times.measure("a run in a bucket that loses its head"):
-        runs.apply(run)
+        where = ("--namespace", runs.bundle.namespace, "--storage", f"s3://{BUCKET}/trainshed")
+        store.trainshed("apply", str(tmp_path / "run.yaml"), *where, "--no-wait")
         runs.wait_for_step("digits", 400, seconds=300)
         runs.kill_pod(runs.head())
         runs.wait_for("Complete", "digits", minutes=10)
@@ -171,10 +188,14 @@ def test_what_it_left_is_read_when_the_cluster_is_gone(runs: Runs, store: Store)
     runs.bundle.kubectl("delete", "trun", "--all", "--timeout=3m")
     runs.bundle.uninstall(RELEASE)
 
-    assert store.trainshed("logs", address, "--attempt", "2") is not None
+    for attempt in ("1", "2"):
+        said = store.trainshed("logs", address, "--attempt", attempt)
+        # Before that is the driver's, to which Ray sends some of what workers print.
+        of_workers = said.partition("==> workers/0.log <==")[2].split("==> workers/1.log <==")
+        assert [SAID in each for each in of_workers] == [True, True]
     said = store.trainshed("report", address)
     assert f"{address}/report.html" in said
     assert "<svg" in (folder / "report.html").read_text(encoding="utf-8")
-    last = max(folder.glob("attempts/2/ray/checkpoint_*"))
+    last = max(folder.glob("attempts/2/ray/checkpoint_0*"))
     assert torch.load(last / "model.pt", weights_only=True)
     assert store.trainshed("storage", "gc", f"s3://{BUCKET}/trainshed/runs")

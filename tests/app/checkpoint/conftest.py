@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.azure import AzureServer
 from tests.s3 import S3Server
 from trainshed.records.bucket import Bucket
 from trainshed.records.disk import Disk
@@ -34,9 +35,26 @@ def on_disk(tmp_path: Path) -> Disk:
     return Disk(tmp_path / "storage/local/digits/attempts/1/ray")
 
 
-@pytest.fixture(params=["disk", pytest.param("bucket", marks=pytest.mark.s3)])
+@pytest.fixture
+def in_azure(
+    azure_server: AzureServer, own_temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> Bucket:
+    """The same in a container of Azure's kind of store."""
+    for name, value in azure_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return Bucket(f"az://{azure_server.make_container()}", "local/digits/attempts/1/ray")
+
+
+@pytest.fixture(
+    params=[
+        "on_disk",
+        pytest.param("in_bucket", marks=pytest.mark.s3),
+        pytest.param("in_azure", marks=pytest.mark.azure),
+    ],
+    ids=["disk", "bucket", "azure"],
+)
 def place(request: pytest.FixtureRequest) -> Folder:
     """An empty folder: on a disk, and in a bucket."""
-    found = request.getfixturevalue("on_disk" if request.param == "disk" else "in_bucket")
+    found = request.getfixturevalue(request.param)
     assert isinstance(found, Folder)
     return found

@@ -1,4 +1,4 @@
-"""The two kinds of storage that a run may have."""
+"""The kinds of storage that a run may have."""
 
 import os
 import time
@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.azure import AzureServer
 from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 from trainshed.records.bucket import Bucket
@@ -29,12 +30,25 @@ def through_faults(faulty_s3: FaultyS3, bucket: str, monkeypatch: pytest.MonkeyP
     return Bucket(f"s3://{bucket}", KEY)
 
 
-@pytest.fixture(params=["disk", pytest.param("bucket", marks=pytest.mark.s3)])
+@pytest.fixture
+def in_azure(azure_server: AzureServer, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    """A folder in a new container of Azure's kind of store."""
+    set_environment(monkeypatch, azure_server.environment)
+    return Bucket(f"az://{azure_server.make_container()}", KEY)
+
+
+@pytest.fixture(
+    params=[
+        "disk",
+        pytest.param("bucket", marks=pytest.mark.s3),
+        pytest.param("azure", marks=pytest.mark.azure),
+    ]
+)
 def storage(request: pytest.FixtureRequest) -> Folder:
     """A folder of each kind, where nothing lies yet."""
     if request.param == "disk":
         return Disk(request.getfixturevalue("tmp_path") / KEY)
-    folder: Bucket = request.getfixturevalue("in_bucket")
+    folder: Bucket = request.getfixturevalue(f"in_{request.param}")
     return folder
 
 
