@@ -58,6 +58,8 @@ def make_old(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Folder, str,
     temporary = tmp_path_factory.getbasetemp()
 
     def make(folder: Folder, name: str, seconds: float) -> None:
+        if str(folder).startswith("az:"):
+            pytest.skip("Azurite dates its objects itself, and keeps the date in a database")
         written = time.time() - seconds
         bucket, _, key = str(folder).partition("://")[2].partition("/")
         # The server dates objects by the files that it keeps them in.
