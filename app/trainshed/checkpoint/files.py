@@ -233,11 +233,16 @@ def candidates(parents: Iterable[Folder]) -> list[Folder]:
     """
     found: list[Folder] = []
     for parent in parents:
-        half = set(half_written([parent]))
-        names = sorted((name for name in READS.read(parent.names) if is_ours(name)), reverse=True)
-        ours = (parent / name for name in names)
-        found = [folder for folder in ours if folder not in half] + found
+        names = sorted(READS.read(partial(_listed, parent)), reverse=True)
+        found = [parent / name for name in names] + found
     return found
+
+
+def _listed(parent: Folder) -> list[str]:
+    if parent.path:
+        return [name for name in parent.names() if is_ours(name)]
+    there = _files_by_folder(parent)
+    return [name for name in there if is_ours(name) and _is_told_of(there[name])]
 
 
 def find(parent: Folder, position: Position) -> tuple[Folder, Manifest]:
@@ -290,15 +295,24 @@ def _half_written(parent: Folder) -> list[Folder]:
         return parent.unfinished()
     # In a bucket the mark is not enough: what a killed process had sent may land after all was
     # deleted, mark and all. And with a manifest nothing is half, whatever else there is.
-    names = defaultdict[str, set[str]](set)
+    return [
+        parent / name
+        for name, files in _files_by_folder(parent).items()
+        if not _is_told_of(files) and (UNDERWAY in files or is_ours(name))
+    ]
+
+
+def _files_by_folder(parent: Folder) -> dict[str, set[str]]:
+    found = defaultdict[str, set[str]](set)
     for each in parent.tree():
         folder, _, name = each.name.partition("/")
-        names[folder].add(name)
-    return [
-        parent / folder
-        for folder, there in names.items()
-        if not there & {MANIFEST, DAMAGED} and (UNDERWAY in there or is_ours(folder))
-    ]
+        found[folder].add(name)
+    return found
+
+
+def _is_told_of(files: set[str]) -> bool:
+    """Say whether a checkpoint of a bucket was written to its end, damaged since or not."""
+    return bool(files & {MANIFEST, DAMAGED})
 
 
 def best(parents: Iterable[Folder], metric: str, mode: str) -> tuple[Folder, Manifest] | None:
