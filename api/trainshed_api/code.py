@@ -12,7 +12,7 @@ from trainshed_api.names import BUCKET_SCHEMES
 from trainshed_api.schema import NonEmpty, SpecModel, annotate
 
 # What the run's driver fetches, or Ray; everything else is a folder of whoever starts the run.
-REMOTE_ARCHIVE = r"^(https|s3|gs|abfs|abfss|az|azure|file)://.+\.zip$"
+REMOTE_ARCHIVE = rf"^(https|{'|'.join(BUCKET_SCHEMES)}|azure|file)://.+\.zip$"
 _BUCKETS = tuple(f"{scheme}://" for scheme in BUCKET_SCHEMES)
 _ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
 # `pip install` would read these as options, or as another file than the one that is meant.

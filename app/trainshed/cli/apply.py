@@ -11,6 +11,7 @@ import click
 from trainshed.cli.files import file_options
 from trainshed.patience import READS
 from trainshed.plan.code import local_folder
+from trainshed.plan.package import FIELD, pack
 from trainshed.plan.places import home_of, locate
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.loading import load_file, load_written
@@ -55,8 +56,6 @@ def apply(  # noqa: PLR0913, PLR0917 - the options of a command
     run = load_file(file, settings)
     folder = local_folder(run.spec.code, file.absolute().parent)
     if folder:
-        from trainshed.plan.package import pack
-
         _check_beside(folder, file)
         sent = _send(pack(folder), _storage_of(run, file, storage) / CODE)
         settings = (*settings, f"spec.code.workingDir={sent}")
@@ -70,7 +69,7 @@ def _check_beside(folder: Path, file: Path) -> None:
     """Refuse to send what does not lie beside the file: somebody else may have written it."""
     if not folder.resolve().is_relative_to(file.resolve().parent):
         want = f"a folder below that of {file}: this one is brought to a bucket that others read"
-        raise SpecError([Problem("spec.code.workingDir", str(folder), want)])
+        raise SpecError([Problem(FIELD, str(folder), want)])
 
 
 def _storage_of(run: TrainingRun, file: Path, named: str | None) -> Folder:
@@ -82,7 +81,7 @@ def _storage_of(run: TrainingRun, file: Path, named: str | None) -> Folder:
             "code in an image, or a bucket to bring it to, such as s3://bucket/runs, that "
             "--storage or TRAINSHED_HOME names"
         )
-        raise SpecError([Problem("spec.code.workingDir", run.spec.code.working_dir, want)])
+        raise SpecError([Problem(FIELD, run.spec.code.working_dir, want)])
     return found
 
 

@@ -18,17 +18,17 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from trainshed.faults import WorldError
 from trainshed.patience import READS
-from trainshed.plan.package import MOST_BYTES, check_name
+from trainshed.plan.package import FIELD, MOST_BYTES, check_name
 from trainshed.records.addresses import open_folder
 from trainshed_api.errors import Problem, SpecError, show_value
-
-# Code that is ten times as large unpacked is none.
-MOST_UNPACKED = 10 * MOST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainshed_api.code import CodeSpec
+
+# Code that is ten times as large unpacked is none.
+MOST_UNPACKED = 10 * MOST_BYTES
 
 
 def enter(code: CodeSpec, beside: Path) -> None:
@@ -45,7 +45,7 @@ def enter(code: CodeSpec, beside: Path) -> None:
     folder = local_folder(code, beside)
     if code.is_remote:
         want = "a local folder; an address is for a run in a cluster"
-        problems.append(Problem("spec.code.workingDir", show_value(code.working_dir), want))
+        problems.append(Problem(FIELD, show_value(code.working_dir), want))
     if problems:
         raise SpecError(problems)
     if folder:
@@ -63,7 +63,7 @@ def local_folder(code: CodeSpec, beside: Path) -> Path | None:
     folder = beside / code.working_dir
     if not folder.is_dir():
         want = f"a folder: {folder} is none"
-        raise SpecError([Problem("spec.code.workingDir", show_value(code.working_dir), want)])
+        raise SpecError([Problem(FIELD, show_value(code.working_dir), want)])
     return folder
 
 
@@ -89,12 +89,10 @@ def fetch(code: CodeSpec) -> Path | None:
                 if mode := (entry.external_attr >> 16) & 0o777:  # left out by zipfile
                     (folder / entry.filename).chmod(mode | 0o600)
     except PermissionError as error:  # what ends may be renewed
-        raise WorldError(f"spec.code.workingDir: {error}", "storage") from error
+        raise WorldError(f"{FIELD}: {error}", "storage") from error
     except (FileNotFoundError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
         want = f"a .zip that this cluster can read ({error})"
-        raise SpecError(
-            [Problem("spec.code.workingDir", show_value(code.working_dir), want)]
-        ) from error
+        raise SpecError([Problem(FIELD, show_value(code.working_dir), want)]) from error
     finally:
         archive.unlink(missing_ok=True)
     # An archive of a repository has one folder around all, which Ray leaves out, too.

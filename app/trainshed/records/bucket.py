@@ -367,5 +367,5 @@ def _lives(process: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:  # somebody else's
-        return True
+        pass
     return True
