@@ -8,7 +8,6 @@ import hashlib
 import hmac
 import os
 import shutil
-import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import pytest
 
 from hack.cluster.ports import LOOPBACK, pick_ports
 from hack.cluster.processes import Launcher, wait_until
+from tests.servers import listens, mark_users
 
 TOOL = "azurite-blob"
 _ACCOUNT, _KEY = "team", base64.b64encode(b"of a test alone").decode()
@@ -73,9 +73,7 @@ class AzureServer:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark who uses the server, before `-m` chooses among the tests."""
-    for item in items:
-        if "azure_server" in getattr(item, "fixturenames", ()):
-            item.add_marker("azure")
+    mark_users(items, "azure_server", "azure")
 
 
 @pytest.fixture(scope="session")
@@ -93,22 +91,11 @@ def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServ
     started = launcher.start(
         TOOL, [program, *words, "--skipApiVersionCheck", f"--location={folder / 'data'}"]
     )
-    answers = f"http://{LOOPBACK}:{port}/"
     try:
         wait_until(
-            lambda: _listens(answers), f"{TOOL} listens", needs=[started], seconds=_READY_SECONDS
+            lambda: listens(port), f"{TOOL} listens", needs=[started], seconds=_READY_SECONDS
         )
         yield AzureServer(port)
     finally:
         started.process.kill()
         started.process.wait()
-
-
-def _listens(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(address, timeout=1):
-            return True
-    except urllib.error.HTTPError:  # it answers that this is no request of its kind
-        return True
-    except OSError:
-        return False

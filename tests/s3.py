@@ -4,7 +4,6 @@ One server a test process: it is a tenth of a second's work, listens on loopback
 root, and ends with the process that started it. Objects are files below a temporary folder.
 """
 
-import socket
 import uuid
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -15,7 +14,8 @@ from obstore.store import S3Store
 
 from hack.cluster.ports import LOOPBACK, pick_ports
 from hack.cluster.processes import Launcher, Started, wait_until
-from hack.tools.finder import ToolMissingError, find
+from hack.tools.finder import find
+from tests.servers import get_tools, listens, mark_users
 
 TOOL = "versitygw"
 _ACCESS_KEY, _SECRET_KEY = "trainshed", "of-a-test-alone"
@@ -89,7 +89,12 @@ class S3Server:
         address = f"--port={LOOPBACK}:{self.port}"
         words = ("--quiet", f"--region={_REGION}", address, "posix")
         self._running = self._launcher.start(TOOL, [find(TOOL), *words, self._data])
-        wait_until(self._listens, f"{TOOL} listens", needs=[self._running], seconds=_READY_SECONDS)
+        wait_until(
+            lambda: listens(self.port),
+            f"{TOOL} listens",
+            needs=[self._running],
+            seconds=_READY_SECONDS,
+        )
 
     def stop(self) -> None:
         """End it: requests that it has begun are answered first."""
@@ -103,10 +108,6 @@ class S3Server:
             self._running.process.kill()
             self._running.process.wait()
             self._running = None
-
-    def _listens(self) -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex((LOOPBACK, self.port)) == 0
 
 
 def open_bucket(
@@ -127,20 +128,12 @@ def open_bucket(
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark who uses the server, before `-m` chooses among the tests."""
-    for item in items:
-        if "s3_server" in getattr(item, "fixturenames", ()):
-            item.add_marker("s3")
+    mark_users(items, "s3_server", "s3")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Get the server before the first test: building it takes longer than a test may take."""
-    if session.config.option.collectonly:
-        return
-    if any(item.get_closest_marker("s3") for item in session.items):
-        try:
-            find(TOOL)
-        except ToolMissingError as missing:
-            session.config.stash[_MISSING] = str(missing)
+    """Get the server before the first test."""
+    get_tools(session, "s3", [TOOL], _MISSING)
 
 
 @pytest.fixture(scope="session")

@@ -1,22 +1,13 @@
 """Wrong values are refused before anything reaches a cluster, by a message that names them."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 
 from hack.chart.helm import HelmError
+from tests.chart.refusals import Case, check_refused
 from tests.chart.rendering import Renderer
-
-
-@dataclass(frozen=True)
-class Case:
-    """Values, as YAML, and what the message has to say."""
-
-    values: str
-    want: tuple[str, ...]
-    release: str = "trainshed"
 
 
 def group(text: str) -> str:
@@ -197,14 +188,7 @@ LIVE = ("--api-versions=v1/Pod",)
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_refused(renderer: Renderer, tmp_path: Path, case: Case) -> None:
-    values = tmp_path / "values.yaml"
-    values.write_text(case.values)
-
-    with pytest.raises(HelmError) as refusal:
-        renderer.render_text(values, release=case.release)
-
-    for words in case.want:
-        assert words in str(refusal.value)
+    check_refused(renderer, tmp_path, case)
 
 
 def test_kuberay_has_to_be_there_where_it_does_not_come_along(renderer: Renderer) -> None:

@@ -29,8 +29,8 @@ from hack.cluster.control_plane import (
 )
 from hack.cluster.pki import Authority
 from hack.cluster.processes import Launcher
-from hack.tools.finder import ToolMissingError, find
 from tests.kuberay.chart import CRD_FILES
+from tests.servers import get_tools, mark_users
 from trainshed_api.crd import render_crd
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,24 +64,15 @@ class ControlPlane(Client):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark who uses the fixture, before `-m` chooses among the tests."""
-    for item in items:
-        if "control_plane" in getattr(item, "fixturenames", ()):
-            item.add_marker("control_plane")
-            # The first of them waits for the server; on a busy machine that alone takes a minute.
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(_TEST_SECONDS))
+    for item in mark_users(items, "control_plane", "control_plane"):
+        # The first of them waits for the server; on a busy machine that alone takes a minute.
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_TEST_SECONDS))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Get the tools before the first test: building them takes longer than a test may take."""
-    if session.config.option.collectonly:
-        return
-    if any(item.get_closest_marker("control_plane") for item in session.items):
-        try:
-            for tool in TOOLS:
-                find(tool)
-        except ToolMissingError as missing:
-            session.config.stash[_MISSING] = str(missing)
+    """Get the tools before the first test."""
+    get_tools(session, "control_plane", TOOLS, _MISSING)
 
 
 @pytest.fixture(scope="session")
