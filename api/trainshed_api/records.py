@@ -24,9 +24,12 @@ class MachineRecord(Record):
 
 
 class DataRecord(Record):
-    """What was read of one dataset; the fingerprint changes when its files do."""
+    """What was read of one dataset; the fingerprint changes when its files do.
 
-    rows: int
+    `rows` is null where only reading tells.
+    """
+
+    rows: int | None
     bytes: int
     files: int
     fingerprint: str

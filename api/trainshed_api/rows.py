@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from trainshed_api.errors import Problem, RuleError, show_value
+from trainshed_api.formats import FormatName, options_of
 from trainshed_api.schema import (
     Count,
     FunctionName,
@@ -26,27 +27,10 @@ class ReadSpec(SpecModel):
 
     model_config = ConfigDict(json_schema_extra={"planned": ["holdout"]})
 
-    format: Literal["parquet"] | None = Field(
+    format: FormatName | None = Field(
         default=None,
         description="Format of the files under `path`. Give this, `use` or `mix`.",
-        json_schema_extra=annotate(
-            "app",
-            "never",
-            planned=(
-                "csv",
-                "json",
-                "images",
-                "text",
-                "numpy",
-                "tfrecords",
-                "webdataset",
-                "lance",
-                "iceberg",
-                "delta",
-                "binary_files",
-                "avro",
-            ),
-        ),
+        json_schema_extra=annotate("app", "never"),
     )
     path: NonEmpty | None = Field(
         default=None,
@@ -66,8 +50,8 @@ class ReadSpec(SpecModel):
     )
     options: JsonObject = Field(
         default_factory=dict,
-        description="Keyword arguments of the function in `use`.",
-        json_schema_extra=annotate("app", "never", only_with="use"),
+        description="What the format is told, or keyword arguments of the function in `use`.",
+        json_schema_extra=annotate("app", "never"),
     )
     mix: Weights | None = Field(
         default=None,
@@ -88,15 +72,18 @@ class ReadSpec(SpecModel):
         values = {
             "path": (self.path, "format"),
             "columns": (self.columns, "format"),
-            "options": (self.options, "use"),
         }
         problems = [
             Problem(name, show_value(value), f"it only with {way}")
             for name, (value, way) in values.items()
             if value and way not in given
         ]
+        if self.options and self.mix is not None:
+            problems.append(Problem("options", show_value(self.options), "it without mix"))
         if problems:
             raise RuleError(problems)
+        if self.format is not None:
+            options_of(self.format, self.options)
         return self
 
     @model_validator(mode="after")

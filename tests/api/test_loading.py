@@ -108,10 +108,10 @@ MISTAKES: dict[str, Mistake] = {
         'spec.precision: got "bfloat16", want it left out with framework tensorflow: a program of '
         "Keras sets it by tf.keras.mixed_precision",
     ),
-    "a read format of a later version": Mistake(
-        train_dataset(read={"format": "csv", "path": "x"}),
-        "spec.data.datasets.train.read.format: csv is not yet supported in this version; "
-        "want parquet",
+    "an unknown read format": Mistake(
+        train_dataset(read={"format": "xls", "path": "x"}),
+        'spec.data.datasets.train.read.format: got "xls", want one of parquet, csv, json, text, '
+        "images, binary, numpy, tfrecords, webdataset, audio, video, lance, delta, iceberg",
     ),
     "a transform of a later version": Mistake(
         train_dataset(transforms=[{"use": "a:b", "kind": "filter"}]),
@@ -281,7 +281,21 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "options of a format": Mistake(
         train_dataset(read=READ | {"options": {"x": 1}}),
-        'spec.data.datasets.train.read.options: got {"x": 1}, want it only with use',
+        "spec.data.datasets.train.read.options.x: unknown option; format parquet has no options",
+    ),
+    "an unknown option of a format": Mistake(
+        train_dataset(read={"format": "csv", "path": "x", "options": {"sep": ";"}}),
+        "spec.data.datasets.train.read.options.sep: unknown option; format csv has delimiter, "
+        "header, names, types, multiline",
+    ),
+    "a wrong option of a format": Mistake(
+        train_dataset(read={"format": "csv", "path": "x", "options": {"delimiter": ";;"}}),
+        'spec.data.datasets.train.read.options.delimiter: got ";;", want string should have at '
+        "most 1 character",
+    ),
+    "options of a mix": Mistake(
+        train_dataset(read={"mix": {"a": 1.0}, "options": {"x": 1}}),
+        'spec.data.datasets.train.read.options: got {"x": 1}, want it without mix',
     ),
     "a batch size for single rows": Mistake(
         train_dataset(transforms=[{"use": "a:b", "kind": "rows", "batchSize": 8}]),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from trainshed.data.feed.cache import CachedBlocks
     from trainshed.data.feed.feeder import Feeder, Limits, Slice
+    from trainshed.data.order.permutation import Indices
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.order.schedule import Pass
     from trainshed.ray_seams.train_controller import Controller
@@ -102,6 +103,11 @@ class Coordinator:
         """Return a cached dataset's blocks of a filling after a lost one; waits for them."""
         assert self._feeder
         return self._feeder.cached(name, lost)
+
+    def counts(self, name: str) -> Indices:
+        """Return the rows of each fragment of a dataset that has to be counted; waits for them."""
+        assert self._feeder
+        return self._feeder.counts(name)
 
     def take(self, at: Pass, rank: int) -> Slice | None:
         """Return the rank's next slice of a pass; waits for it."""

@@ -55,9 +55,12 @@ def explain_lines(
 
 def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str]:
     if plan.source:
-        files = f"{len(plan.source.files)} files, {len(plan.source.fragments)} fragments"
+        files = f"{len(plan.source.files)} {plan.source.scan.format} files"
         by = f", by {plan.processes} processes of each worker" if plan.processes else ""
-        yield f"read      {plan.source.rows} rows from {files}{by}"
+        rows = plan.source.rows
+        there = f"about {plan.source.likely_rows}" if rows is None else f"{rows}"
+        yield f"read      {there} rows from {files}, {len(plan.source.fragments)} fragments{by}"
+        yield f"count     {_counting(plan)}"
     elif plan.use:
         yield f"read      {plan.use.use}"
     for part, weight in zip(plan.parts, plan.weights, strict=True):
@@ -84,6 +87,15 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str
         yield f"batch     {steps} steps of {batch_size} rows over {num_workers} workers"
     dtypes = dict(plan.feed.dtypes) or "as they are"
     yield f"feed      {plan.feed.prefetch_batches} batches ahead, dtypes {dtypes}"
+
+
+def _counting(plan: DatasetPlan) -> str:
+    """Return from where the rows of an epoch are known."""
+    if plan.is_told and not (plan.is_filled and plan.transforms):
+        return "the files tell the rows"
+    if plan.is_filled:
+        return "rows are counted while the cache is filled"
+    return "rows are counted before the first step, which reads all of them once"
 
 
 def _where_augmented(plan: DatasetPlan) -> str:

@@ -14,7 +14,7 @@ from trainshed.data.order.size import Measured, Room
 from trainshed.data.read.apply import augment, transform
 from trainshed.data.read.columns import Columns, is_text, nbytes, num_rows, say_columns
 from trainshed.data.read.errors import DataError
-from trainshed.data.read.parquet import open_source, read_sample
+from trainshed.data.read.files import open_source, read_sample
 from trainshed.faults import WorldError
 from trainshed.functions import check_config, find, find_training_function
 from trainshed.plan.capacity import check_capacity, memory_room
@@ -171,7 +171,7 @@ def _plan(  # noqa: PLR0913 - a dataset, and what it is for
     source = None
     if dataset.read.path is not None:
         path = locate(dataset.read.path, home, f"{field}.read.path")
-        source = open_source(path, dataset.read.columns, f"{field}.read")
+        source = open_source(path, dataset.read, f"{field}.read")
     else:
         assert dataset.read.use
         find(dataset.read.use, f"{field}.read.use")
@@ -241,7 +241,9 @@ def _sample_places(source: Source) -> list[Fragment]:
 
 def _transformed(draft: DatasetPlan, fragment: Fragment, rows: int) -> tuple[Columns, bool, float]:
     """Return the first rows of a fragment, whether all of them are there, and the size of one."""
-    read = _sampled(draft, fragment, lambda: read_sample(fragment, draft.columns, rows))
+    assert draft.source
+    scan = draft.source.scan
+    read = _sampled(draft, fragment, lambda: read_sample(scan, fragment, draft.columns, rows))
     columns = _sampled(draft, fragment, lambda: transform(read, draft.transforms))
     kept = num_rows(columns)
     return columns, kept == num_rows(read), nbytes(columns) / max(kept, 1)

@@ -52,7 +52,8 @@ def _say_code(git: GitState | None) -> str:
 def _data_facts(data: dict[str, DataRecord]) -> Iterator[Fact]:
     for name, dataset in data.items():
         files = f"{dataset.files:,} file{'s' if dataset.files != 1 else ''}"
-        size = f"{dataset.rows:,} rows, {files}, {say_bytes(dataset.bytes)}"
+        rows = "" if dataset.rows is None else f"{dataset.rows:,} rows, "
+        size = f"{rows}{files}, {say_bytes(dataset.bytes)}"
         yield name, f"{size}, fingerprint {dataset.fingerprint}"
 
 

@@ -72,7 +72,7 @@ class Feeds:
         if name not in self._made:
             plan = self._job.plans[name]
             own = plan.loader == "torch"
-            blocks = OwnBlocks(plan, self._processes) if own else self._fed(plan)
+            blocks = self._own(plan) if own else self._fed(plan)
             self._made[name] = Feed(plan, blocks, self.rank)
         return self._made[name]
 
@@ -85,6 +85,9 @@ class Feeds:
             (plan, describe(plan, counted.get(name))) for name, plan in self._job.plans.items()
         )
         return {plan.name: known for plan, known in described if known}
+
+    def _own(self, plan: DatasetPlan) -> OwnBlocks:
+        return OwnBlocks(plan, self._processes, self._coordinator.handle.counts.remote)
 
     def _fed(self, plan: DatasetPlan) -> FedBlocks:
         handle = self._coordinator.handle

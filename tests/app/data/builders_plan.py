@@ -16,7 +16,7 @@ from trainshed.data.order.plan import DatasetPlan, Loader, plan_dataset, plan_mi
 from trainshed.data.order.schedule import Kind, Pass, is_mixed, order_of, steps_for
 from trainshed.data.order.size import Measured, Room, WorkerNode
 from trainshed.data.read.columns import Columns, cut_rows, join, take_rows
-from trainshed.data.read.parquet import open_source
+from trainshed.data.read.files import open_source
 from trainshed.data.read.source import Choice, augmented, everything, parts, read_parts, reading
 from trainshed.records.disk import Disk
 from trainshed_api.data import DatasetSpec
@@ -78,7 +78,7 @@ def make_plan(
     read: JsonValue = {"format": "parquet", "path": str(folder)}
     spec = DatasetSpec.model_validate({"read": read, **fields})
     field = "spec.data.datasets.train.read"
-    source = open_source(Disk(folder), spec.read.columns, field) if folder else None
+    source = open_source(Disk(folder), spec.read, field) if folder else None
     measured = Measured(row_bytes, keeps_rows) if source else None
     return plan_dataset(
         "train", spec, loader, source, measured, ROOM, num_workers, processes=processes

@@ -243,6 +243,7 @@ import sys
 from pathlib import Path
 from trainshed.data.feed.processes import Processes
 from trainshed.data.feed.requests import requests_for
+from trainshed.data.order.files import Scan
 from trainshed.data.order.function import Function
 from trainshed.data.read.parquet import open_source
 from trainshed.data.read.source import Part, Reading, everything
@@ -252,7 +253,7 @@ use = "tests.app.data.loader_functions:slow"
 slow = Function(use, "field", options=(("seconds", 0.2),))
 fragments = open_source(Disk(Path(sys.argv[1])), (), "field").fragments
 wanted = [Part(fragment, 0, 0, fragment.rows, 0) for fragment in fragments]
-how = Reading("field", (), (slow,), (), 4)
+how = Reading("field", (), (slow,), (), 4, Scan())
 rows = Processes(2).read(requests_for(how, wanted, everything))
 next(rows)
 print("reading", flush=True)

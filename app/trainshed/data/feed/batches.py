@@ -198,7 +198,7 @@ class Feed:
         if shuffle_mode(self.plan, at) == "global":
             rows, base = self._all_rows(), order_of(self.plan, at, *self.counts())
             assert isinstance(base, EpochOrder)
-            order = base.ids(steps.places(self._rank, at.first_step, steps.count))
+            order = base.positions(steps.places(self._rank, at.first_step, steps.count))
         else:
             rows, order = self._own_rows(at, steps), self._own_order(at, steps)
         ends = np.cumsum(sizes)
@@ -233,14 +233,16 @@ class Feed:
     def _all_rows(self) -> Rows:
         key = ("all", 0)
         if key not in self._kept:
-            pieces = self._in_file_order().pieces(0, self.rows)
-            tables = self._blocks.read(pieces, 0, everything)
-            self._kept[key] = Rows(list(tables), np.arange(self.rows, dtype=np.int64))
+            base = self._in_file_order()
+            tables = self._blocks.read(base.pieces(0, self.rows), 0, everything)
+            self._kept[key] = Rows(list(tables), base.ids(np.arange(self.rows, dtype=np.int64)))
         return self._kept[key]
 
     def _in_file_order(self) -> EpochOrder:
         (counts,) = self.counts()
-        return EpochOrder(np.arange(len(counts), dtype=np.int64), counts)
+        told = self.plan.source is None or self.plan.is_told
+        ids = None if told else self.plan.first_ids
+        return EpochOrder(np.arange(len(counts), dtype=np.int64), counts, first_ids=ids)
 
     def _stream(self, at: Pass) -> Iterator[Table]:
         """Yield the tables of a stream, shuffled in windows where the plan says so."""

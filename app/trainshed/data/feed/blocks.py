@@ -66,16 +66,20 @@ class FedBlocks:
         self._cuts_blocks = cuts_blocks and plan.cache != "none"
         self._remote_cached: Callable[[str, int], ray.ObjectRef[CachedBlocks]]
         self._remote_take: Callable[[Pass, int], ray.ObjectRef[Slice | None]]
+        self._remote_counts: Callable[[str], ray.ObjectRef[Indices]]
         self._remote_cached = coordinator.cached.remote
         self._remote_take = coordinator.take.remote
+        self._remote_counts = coordinator.counts.remote
         self._cached: dict[str, CachedBlocks] = {}
 
     def counts(self) -> Sequence[Indices]:
         """Return the rows of each fragment, of each dataset that is mixed."""
-        parts = self._plan.parts or (self._plan,)
-        return [
-            part.counts if part.cache == "none" else self._cache(part.name).counts for part in parts
-        ]
+        return [self._counts(part) for part in self._plan.parts or (self._plan,)]
+
+    def _counts(self, part: DatasetPlan) -> Indices:
+        if part.cache != "none":
+            return self._cache(part.name).counts
+        return part.counts if part.is_told else _answer(self._remote_counts(part.name))
 
     def read(self, pieces: list[Piece], place: int, choice: Choice) -> Iterator[Columns]:
         """Yield the pieces' chosen rows from the cache."""
@@ -145,15 +149,28 @@ class OwnBlocks:
     Args:
         plan: of the dataset.
         processes: that read for the worker; None where it reads itself.
+        counted: gives the rows of each fragment of a dataset whose files do not tell them.
     """
 
-    def __init__(self, plan: DatasetPlan, processes: Processes | None = None) -> None:
+    def __init__(
+        self,
+        plan: DatasetPlan,
+        processes: Processes | None = None,
+        counted: Callable[[str], ray.ObjectRef[Indices]] | None = None,
+    ) -> None:
         self._plan = plan
         self._processes = processes
+        self._counted = counted
 
     def counts(self) -> Sequence[Indices]:
         """Return the rows of each fragment, of each dataset that is mixed."""
-        return [part.counts for part in self._plan.parts or (self._plan,)]
+        return [self._counts(part) for part in self._plan.parts or (self._plan,)]
+
+    def _counts(self, part: DatasetPlan) -> Indices:
+        if part.is_told:
+            return part.counts
+        assert self._counted
+        return _answer(self._counted(part.name))
 
     def read(self, pieces: list[Piece], place: int, choice: Choice) -> Iterator[Columns]:
         """Yield the pieces' chosen rows after the transforms."""

@@ -27,6 +27,7 @@ from trainshed.data.read.source import (
     Reading,
     Table,
     augmented,
+    count_rows,
     parts,
     read_parts,
     read_whole,
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 
 # Column that carries a row's place through a global shuffle.
 POSITION = "__trainshed_position__"
+# Column of the rows that a fragment has.
+TALLY = "rows"
 # A task costs some 10 ms beside its work; its blocks come one by one while it runs.
 TASK_BYTES = 64 * 2**20
 
@@ -60,10 +63,32 @@ def fragments_dataset(plan: DatasetPlan) -> Dataset:
     return _dataset(
         plan,
         [
-            Task(functools.partial(_whole_block, how, fragment), fragment.rows)
+            Task(functools.partial(_whole_block, how, fragment), _rows_of(plan, fragment))
             for fragment in plan.source.fragments
         ],
     )
+
+
+def tallied_dataset(plan: DatasetPlan) -> Dataset:
+    """Return a Ray dataset with the rows of each fragment after the transforms, a row each."""
+    assert plan.source
+    how = reading(plan)
+    return _dataset(
+        plan,
+        [
+            Task(functools.partial(_tallied_block, how, fragment), 1)
+            for fragment in plan.source.fragments
+        ],
+    )
+
+
+def _rows_of(plan: DatasetPlan, fragment: Fragment) -> int:
+    """Return about how many rows a fragment has: Ray Data plans its memory by it."""
+    if fragment.rows is not None:
+        return fragment.rows
+    assert plan.source
+    stored = sum(each.num_bytes for each in plan.source.fragments)
+    return max(1, round(plan.source.likely_rows * fragment.num_bytes / max(1, stored)))
 
 
 @dataclass(frozen=True)
@@ -81,9 +106,10 @@ class Origin:
     blocks: Sequence[ray.ObjectRef[Block]] | None = None
 
     @functools.cached_property
-    def firsts(self) -> Indices:
-        """Return the position in the dataset of each fragment's first row, shape (fragments,)."""
-        return first_rows(self.counts)
+    def first_ids(self) -> Indices:
+        """Return the id of each fragment's first row, shape (fragments,)."""
+        told = self.plan.source is None or self.plan.is_told
+        return first_rows(self.counts) if told else self.plan.first_ids
 
     def tables(self, at: Pass, segment: Segment) -> Callable[[], Iterator[Table]]:
         """Return what yields the rows of a segment, augmented; it is called in a task."""
@@ -92,7 +118,7 @@ class Origin:
         if self.blocks is None:
             return functools.partial(read_parts, how, parts(plan, segment.pieces))
         wanted = [
-            ([self.blocks[piece.fragment]], piece, int(self.firsts[piece.fragment]))
+            ([self.blocks[piece.fragment]], piece, int(self.first_ids[piece.fragment]))
             for piece in segment.pieces
         ]
         return functools.partial(_cached_tables, how, wanted)
@@ -178,21 +204,21 @@ def _task_rows(plan: DatasetPlan, rows: int, cpus: int) -> float:
     return min(TASK_BYTES / plan.row_bytes, rows / (2 * cpus))
 
 
-def sorted_dataset(plan: DatasetPlan, how: Reading, deal: Delivery) -> Dataset:
+def sorted_dataset(origin: Origin, how: Reading, deal: Delivery) -> Dataset:
     """Return a Ray dataset of what is dealt of a global shuffle, a block for each rank and turn.
 
     Args:
-        plan: of the dataset.
+        origin: the dataset's files.
         how: its rows are read.
         deal: what streams.
     """
-    assert plan.source
     assert deal.places is not None
-    shared = [ray.put(deal.places)]
-    whole = [Piece(number, 0, int(rows)) for number, rows in enumerate(plan.counts)]
+    plan, shared = origin.plan, [ray.put(deal.places)]
+    whole = [Piece(number, 0, int(rows)) for number, rows in enumerate(origin.counts)]
     tasks = [
         Task(functools.partial(_placed_block, how, part, shared), part.stop)
         for part in parts(plan, whole)
+        if part.stop
     ]
     counts = [rows for _, rows in deal.dealt]
     if deal.steps.has_one_reader:
@@ -263,6 +289,10 @@ def _whole_block(how: Reading, fragment: Fragment) -> Iterator[Block]:
     yield to_block(read_whole(how, fragment))
 
 
+def _tallied_block(how: Reading, fragment: Fragment) -> Iterator[Block]:
+    yield to_block({TALLY: np.asarray([count_rows(how, fragment)], dtype=np.int64)})
+
+
 def _dealt_blocks(
     reads: Sequence[Callable[[], Iterator[Table]]], steps: Steps, turns: Sequence[int]
 ) -> Iterator[Block]:
@@ -317,7 +347,7 @@ def _placed_block(
 ) -> Iterator[Block]:
     places = ray.get(shared[0])
     for columns, ids in read_parts(how, [part]):
-        place = places[ids]
+        place = places[ids - part.first + part.place]
         kept = np.flatnonzero(place >= 0)
         yield to_block(take_rows(columns, kept) | {POSITION: place[kept]})
 

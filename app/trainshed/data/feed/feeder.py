@@ -16,6 +16,7 @@ from trainshed.data.feed import datasets
 from trainshed.data.feed.cache import Cache, CachedBlocks
 from trainshed.data.feed.filling import Filling
 from trainshed.data.feed.streams import Stream
+from trainshed.data.feed.tally import Tally, is_tallied
 from trainshed.data.order.schedule import Pass, order_of
 from trainshed.data.read.errors import DataError, as_fault
 from trainshed.data.read.source import reading
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ray.data import Dataset
     from ray.data.block import Block
 
+    from trainshed.data.order.permutation import Indices
     from trainshed.data.order.plan import DatasetPlan
 
 # Slices a rank may be behind the stream; a slice has at most the rows of one block.
@@ -72,6 +74,9 @@ class Feeder:
             for plan in plans.values()
             if plan.is_filled
         }
+        self._tallies = {
+            plan.name: Tally(plan, turn) for plan in plans.values() if is_tallied(plan)
+        }
         # A pass stays here a while after its end: a late word of it must not begin it anew.
         self._streams: dict[Pass, Stream[Slice]] = {}
         self._lock = threading.Lock()
@@ -93,6 +98,15 @@ class Feeder:
             WorldError: when they could not be made this time.
         """
         return self._caches[name].get(lost)
+
+    def counts(self, name: str) -> Indices:
+        """Return the rows of each fragment of a dataset that has to be counted; waits for them.
+
+        Raises:
+            DataError: when it cannot be read.
+            WorldError: when it could not be this time.
+        """
+        return self._tallies[name].get()
 
     def take(self, at: Pass, rank: int) -> Slice | None:
         """Return the next slice of a rank in a pass, None at its end; waits for it.
@@ -144,6 +158,8 @@ class Feeder:
         with contextlib.suppress(DataError, WorldError):  # who asks for the blocks is told
             for cache in self._caches.values():
                 cache.get()
+            for tally in self._tallies.values():
+                tally.get()
 
     def _run(self, at: Pass) -> None:
         stream, plan = self._streams[at], self._plans[at.dataset]
@@ -166,12 +182,12 @@ class Feeder:
     ) -> Generator[tuple[Sequence[int], Slice], None, None]:
         parts = plan.parts or (plan,)
         cached = {part.name: self.cached(part.name) for part in parts if part.is_filled}
-        origins = [_origin(part, cached.get(part.name)) for part in parts]
+        origins = [self._origin(part, cached.get(part.name)) for part in parts]
         base = order_of(plan, at, *(origin.counts for origin in origins))
         deal = datasets.delivery_of(plan, origins, at, base, self._cpus)
         if deal.places is not None:
             how = reading(plan, at.seed, None if at.in_file_order else at.epoch)
-            dataset = datasets.sorted_dataset(plan, how, deal)
+            dataset = datasets.sorted_dataset(origins[0], how, deal)
         else:
             dataset = datasets.dealt_dataset(plan, origins, at, base, deal, self._cpus)
         try:
@@ -182,11 +198,11 @@ class Feeder:
                     self._caches[name].lose(held.filling)
             raise
 
-
-def _origin(plan: DatasetPlan, cached: CachedBlocks | None) -> datasets.Origin:
-    if cached is None:
-        return datasets.Origin(plan, plan.counts)
-    return datasets.Origin(plan, cached.counts, cached.blocks)
+    def _origin(self, plan: DatasetPlan, cached: CachedBlocks | None) -> datasets.Origin:
+        if cached is not None:
+            return datasets.Origin(plan, cached.counts, cached.blocks)
+        counts = self.counts(plan.name) if plan.name in self._tallies else plan.counts
+        return datasets.Origin(plan, counts)
 
 
 def _deal(

@@ -85,7 +85,7 @@ def describe(plan: DatasetPlan, counts: Indices | None) -> Described | None:
         counts = _known_counts(plan)
         if counts is None:
             return None
-    told = plan.source is not None and np.array_equal(counts, plan.counts)
+    told = plan.is_told and np.array_equal(counts, plan.counts)
     return Described(
         rows=int(counts.sum()),
         num_files=len(files),
@@ -100,7 +100,7 @@ def _known_counts(plan: DatasetPlan) -> Indices | None:
     """Return the rows of each block without counting them: a checkpoint or the files tell them."""
     if plan.kept and plan.kept.counts is not None:
         return kept_counts(plan)
-    if plan.source is None or (plan.is_filled and plan.transforms and plan.kept is None):
+    if not plan.is_told or (plan.is_filled and plan.transforms and plan.kept is None):
         return None  # transforms may leave rows out
     return plan.counts
 
@@ -179,7 +179,7 @@ def _other_files(plan: DatasetPlan, old: Described) -> Difference | None:
 
 def _other_rows(plan: DatasetPlan, old: Described) -> Difference | None:
     """Return that transforms changed the number of rows, and that none is counted now."""
-    if old.counts is None or plan.is_filled:
+    if old.counts is None or plan.is_filled or not plan.is_told:
         return None
     return Difference(
         f"{plan.field}.transforms", f"{plan.rows} rows after them", f"{old.rows} rows after them"
@@ -194,7 +194,8 @@ def _digest(files: Sequence[File]) -> str:
 
 
 def _say(file: File) -> str:
-    return f"{file.rows} rows in {file.bytes} bytes"
+    rows = "" if file.rows is None else f"{file.rows} rows in "
+    return f"{rows}{file.bytes} bytes"
 
 
 def _say_blocks(counts: Indices) -> str:

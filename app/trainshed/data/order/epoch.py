@@ -22,23 +22,34 @@ class EpochOrder:
         order: (fragments,) numbers of the fragments, one after the other.
         counts: (fragments,) rows of each fragment by its number.
         mixed: (rows,) the row at each place where a global shuffle says it; else None.
+        first_ids: (fragments,) the id of each fragment's first row, where that is not its position
+            in the dataset; else None.
     """
 
     order: Indices
     counts: Indices
     mixed: Indices | None = None
+    first_ids: Indices | None = None
 
     @property
     def rows(self) -> int:
         """Return the rows of the dataset."""
         return int(self.counts.sum())
 
-    def ids(self, places: Indices) -> Indices:
+    def positions(self, places: Indices) -> Indices:
         """Return the rows at places of the order, by their position in the dataset."""
         if self.mixed is not None:
             return self.mixed[places]
         numbers = np.searchsorted(self._ends, places, side="right")
         return places + self._moved[numbers]
+
+    def ids(self, places: Indices) -> Indices:
+        """Return the ids of the rows at places of the order, by which they are augmented."""
+        positions = self.positions(places)
+        if self.first_ids is None:
+            return positions
+        numbers = np.searchsorted(self._lasts, positions, side="right")
+        return positions + (self.first_ids - self._firsts)[numbers]
 
     def pieces(self, start: int, stop: int) -> list[Piece]:
         """Return the pieces with the rows at places [start, stop), where fragments stay whole."""
@@ -63,4 +74,14 @@ class EpochOrder:
     def _moved(self) -> Indices:
         """Return how far behind its place in the order each fragment is in the dataset."""
         begins = self._ends - self.counts[self.order]
-        return first_rows(self.counts)[self.order] - begins
+        return self._firsts[self.order] - begins
+
+    @cached_property
+    def _firsts(self) -> Indices:
+        """Return the position in the dataset of each fragment's first row."""
+        return first_rows(self.counts)
+
+    @cached_property
+    def _lasts(self) -> Indices:
+        """Return where each fragment ends in the dataset."""
+        return np.cumsum(self.counts)

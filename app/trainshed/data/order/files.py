@@ -2,63 +2,102 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from trainshed_api.formats import NoOptions
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from trainshed_api.formats import FormatName
+    from trainshed_api.schema import SpecModel
+
 
 class File(Record):
     """What tells a file of a dataset from another one; not when it was written: copies differ.
 
-    `path` is below the dataset's, `groups` a CRC-32 of the rows and sizes of its row groups.
+    `path` is below the dataset's, `groups` a CRC-32 of the rows and sizes of its row groups. Only
+    reading tells the rows of some files.
     """
 
     path: str
     bytes: int
-    rows: int
-    groups: int
+    rows: int | None = None
+    groups: int = 0
 
 
 @dataclass(frozen=True)
 class Fragment:
-    """Neighbouring row groups of one file.
+    """What is read on its own: row groups of a file, bytes of it, or a few whole files.
 
     Args:
         path: the file.
         file: its position in the sorted list of files.
-        row_groups: which of its row groups.
-        rows: how many rows they hold.
-        num_bytes: their size when decoded, by the file's footer.
+        row_groups: which of its row groups, where it has some.
+        rows: how many rows they hold; None where only reading them tells.
+        num_bytes: their size when decoded, by the file's footer; else as they are stored.
+        span: bytes [start, stop) of the file, whose rows are those that begin there; None for all.
+        more: further files, where these are so small that several are read at once.
     """
 
     path: str
     file: int
     row_groups: tuple[int, ...]
-    rows: int
+    rows: int | None
     num_bytes: int
+    span: tuple[int, int] | None = None
+    more: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Return all of its files."""
+        return (self.path, *self.more)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """How the files of a dataset are read: what each task is told, and small for that reason.
+
+    Args:
+        format: of the files.
+        options: what the TrainingRun says of them.
+        schema: columns and types of all files, where these do not have their own.
+        classes: names of the folders that number the labels, in their order.
+        root: where the files lie.
+    """
+
+    format: FormatName = "parquet"
+    options: SpecModel = field(default_factory=NoOptions)
+    schema: pa.Schema | None = None
+    classes: tuple[str, ...] = ()
+    root: str = ""
 
 
 @dataclass(frozen=True)
 class Source:
-    """The files of a dataset, by their footers.
+    """The files of a dataset, by their footers or their names and sizes.
 
     Args:
         fragments: in the order of the files' names.
         files: in the order of their names.
         schema: of the first file; the others have the same needed columns.
         fingerprint: sha256 over names, sizes and row counts.
+        scan: how they are read.
+        likely_rows: about how many rows they have, where nobody counted them.
     """
 
     fragments: tuple[Fragment, ...]
     files: tuple[File, ...]
-    schema: pa.Schema
+    schema: pa.Schema | None
     fingerprint: str
+    scan: Scan = field(default_factory=Scan)
+    likely_rows: int = 0
 
-    @property
-    def rows(self) -> int:
-        """Return the rows of all fragments."""
-        return sum(fragment.rows for fragment in self.fragments)
+    @cached_property
+    def rows(self) -> int | None:
+        """Return the rows of all fragments; None where only reading tells."""
+        counts = [fragment.rows for fragment in self.fragments if fragment.rows is not None]
+        return sum(counts) if len(counts) == len(self.fragments) else None

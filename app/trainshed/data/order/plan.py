@@ -38,6 +38,8 @@ OBJECT_STORE_SHARE = 0.5
 BLOCK_BYTES = 8 * 2**20
 # Of a row where only running a function tells.
 ROW_BYTES = 4096.0
+# Of a row's id, where nobody knew how many rows come before its fragment: more than one ever has.
+FRAGMENT_BITS = 32
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class DatasetPlan:
         parts: the datasets that it mixes; none where it has rows of its own.
         weights: of each of them.
         rows_per_epoch: where an epoch is not once all rows.
+        changes_rows: whether transforms leave rows out, or make more of them.
     """
 
     name: str
@@ -98,6 +101,7 @@ class DatasetPlan:
     parts: tuple[DatasetPlan, ...] = ()
     weights: tuple[float, ...] = ()
     rows_per_epoch: int | None = None
+    changes_rows: bool = False
 
     @property
     def field(self) -> str:
@@ -106,11 +110,21 @@ class DatasetPlan:
 
     @property
     def rows(self) -> int | None:
-        """Return the rows in the files; None when only running a function tells."""
+        """Return the rows after the transforms; None when only reading or running them tells."""
         if self.parts:
             rows = [part.rows for part in self.parts if part.rows is not None]
             return sum(rows) if len(rows) == len(self.parts) else None
-        return self.source.rows if self.source else None
+        return self.source.rows if self.source and not self.changes_rows else None
+
+    @property
+    def likely_rows(self) -> int | None:
+        """Return about how many rows there are; None when only running a function tells."""
+        if self.parts:
+            rows = [part.likely_rows for part in self.parts if part.likely_rows is not None]
+            return sum(rows) if len(rows) == len(self.parts) else None
+        if self.source is None:
+            return None
+        return self.source.likely_rows if self.source.rows is None else self.source.rows
 
     @property
     def epoch_rows(self) -> int | None:
@@ -122,16 +136,27 @@ class DatasetPlan:
         """Say whether an epoch begins where the one before stopped, and not at a first row."""
         return bool(self.parts) or self.rows_per_epoch is not None
 
+    @property
+    def is_told(self) -> bool:
+        """Say whether the files tell the rows of each fragment, which no transform changes."""
+        return self.source is not None and self.source.rows is not None and not self.changes_rows
+
     @cached_property
     def counts(self) -> Indices:
-        """Return the rows of each fragment in the files, shape (fragments,)."""
+        """Return the rows of each fragment where the files tell them, shape (fragments,)."""
         assert self.source
         return np.asarray([fragment.rows for fragment in self.source.fragments], dtype=np.int64)
 
     @cached_property
-    def firsts(self) -> Indices:
-        """Return the position in the files of each fragment's first row, shape (fragments,)."""
-        return first_rows(self.counts)
+    def first_ids(self) -> Indices:
+        """Return the id of each fragment's first row, by which it is augmented, shape (fragments,).
+
+        Its position in the dataset; where only reading tells that, one that hangs on no count.
+        """
+        assert self.source
+        if self.is_told:
+            return first_rows(self.counts)
+        return np.arange(len(self.source.fragments), dtype=np.int64) << FRAGMENT_BITS
 
     @property
     def row_bytes(self) -> float:
@@ -139,7 +164,8 @@ class DatasetPlan:
         if self.parts:
             weighed = zip(self.weights, self.parts, strict=True)
             return sum(weight * part.row_bytes for weight, part in weighed) / sum(self.weights)
-        return max(1.0, self.num_bytes / self.rows) if self.num_bytes and self.rows else ROW_BYTES
+        rows = self.likely_rows
+        return max(1.0, self.num_bytes / rows) if self.num_bytes and rows else ROW_BYTES
 
     @property
     def mixed_rows(self) -> int:
@@ -211,16 +237,15 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         SpecError: when the cache that is asked for cannot serve this dataset.
     """
     field = f"spec.data.datasets.{name}"
-    num_bytes = int(measured.row_bytes * source.rows) if source and measured else None
-    size = measured.size(source.rows) if source and measured else None
+    rows = (source.likely_rows if source.rows is None else source.rows) if source else None
+    num_bytes = int(measured.row_bytes * rows) if rows and measured else None
+    size = measured.size(rows) if rows and measured else None
     if size is None:
         cache, reason = _functions_cache(spec, loader, field)
     elif spec.cache != "auto":
         cache, reason = spec.cache, "asked for"
     else:
         cache, reason = _best_cache(spec, loader, size, room, num_workers, is_mixed=is_mixed)
-    if measured and not measured.keeps_rows:
-        _check_rows_may_change(cache, loader, spec, field)
     return DatasetPlan(
         name=name,
         source=source,
@@ -238,6 +263,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         size=size,
         processes=processes,
         rows_per_epoch=spec.rows_per_epoch,
+        changes_rows=bool(measured and not measured.keeps_rows),
     )
 
 
@@ -291,7 +317,7 @@ def _mixed_size(
     parts: Sequence[DatasetPlan], weights: Sequence[float], rows_per_epoch: int | None
 ) -> Size | None:
     """Return the size of an epoch's rows; None where only running a function tells."""
-    known = [(part.size, part.rows) for part in parts if part.size and part.rows]
+    known = [(part.size, part.likely_rows) for part in parts if part.size and part.likely_rows]
     if len(known) < len(parts):
         return None
     rows = rows_per_epoch or sum(there for _, there in known)
@@ -380,12 +406,3 @@ def _best_cache(  # noqa: PLR0913 - what decides it
         where = f"the object store of each node with workers ({there})"
         return "none", f"{size.say()} do not fit in {where}, where a global shuffle needs all rows"
     return "objects", f"{size.say()} fit in the object store"
-
-
-def _check_rows_may_change(cache: Cache, loader: Loader, spec: DatasetSpec, field: str) -> None:
-    why = "a transform changes the number of rows, and the steps of an epoch must be known before"
-    if loader == "torch":
-        want = f"transforms that keep every row, or loader ray-data: {why}"
-        raise SpecError([Problem(f"{field}.transforms", "with loader torch", want)])
-    if cache == "none":
-        raise SpecError([Problem(f"{field}.cache", spec.cache, f"objects: {why} it ends")])

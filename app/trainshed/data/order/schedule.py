@@ -166,7 +166,8 @@ def _own_order(plan: DatasetPlan, at: Pass, epoch: int, counts: Indices) -> Epoc
     else:
         files = list(range(len(counts)))
     mixed = global_order(int(counts.sum()), at.seed, epoch) if mode == "global" else None
-    return EpochOrder(fragment_order(files, mode, at.seed, epoch), counts, mixed)
+    ids = plan.first_ids if plan.source and not plan.is_told else None
+    return EpochOrder(fragment_order(files, mode, at.seed, epoch), counts, mixed, ids)
 
 
 def segments_of(
@@ -228,7 +229,7 @@ def delivery(  # noqa: PLR0913 - what a pass is made of, and how large its parts
         for start, stop in pairwise(turns)
         for rank in steps.owners(start // steps.size)
     ]
-    rows = base.ids(np.concatenate([*streamed, np.empty(0, dtype=np.int64)]))
+    rows = base.positions(np.concatenate([*streamed, np.empty(0, dtype=np.int64)]))
     places = np.full(base.rows, -1, dtype=np.int64)
     places[rows] = np.arange(len(rows))
     return Delivery(steps, turns, tasks, places, dealt)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from trainshed.patience import READS, Patience
 from trainshed.records.addresses import is_address
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyarrow import NativeFile
 
 
@@ -24,3 +28,19 @@ def open_file(where: str) -> NativeFile:
     scheme, _, rest = where.partition("://")
     bucket = rest.partition("/")[0]
     return file_system(f"{scheme}://{bucket}").open_input_file(rest)
+
+
+@dataclass(frozen=True)
+class Access:
+    """How files are got at.
+
+    Args:
+        patience: with the storage.
+        opened: opens a file.
+    """
+
+    patience: Patience = READS
+    opened: Callable[[str], NativeFile] = open_file
+
+
+ACCESS = Access()

@@ -6,13 +6,14 @@ import hashlib
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trainshed.data.order.files import File, Fragment, Source
 from trainshed.data.read.arrow import from_arrow
+from trainshed.data.read.listing import files_of
 from trainshed.data.read.opening import open_file
 from trainshed.data.read.rereading import Trouble
 from trainshed.faults import WorldError, is_passing
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from trainshed.data.read.columns import Columns
+    from trainshed.data.read.listing import Found
     from trainshed.data.read.rereading import Opener
     from trainshed.records.storage import Folder
 
@@ -30,14 +32,6 @@ if TYPE_CHECKING:
 # moves, and large enough that reading it takes longer than finding it.
 FRAGMENT_BYTES = 16 * 2**20
 FOOTERS_AT_ONCE = 16
-
-
-class _Found(NamedTuple):
-    """A file: where it lies, its name below the dataset's folder, its size."""
-
-    where: str
-    name: str
-    bytes: int
 
 
 def open_source(
@@ -61,7 +55,7 @@ def open_source(
         SpecError: when the path, a file or a column is missing, a file is no parquet, or the files
             do not fit together.
     """
-    files = patience.read(lambda: _files(at, field))
+    files = patience.read(lambda: files_of(at, "parquet", [".parquet"], field))
     # In a bucket each is two answers to wait for, and nothing to do meanwhile.
     with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
         read = pool.map(lambda file: _footer(file.where, field, patience, opened), files)
@@ -148,33 +142,13 @@ def _chunks(
 ) -> Iterator[Columns]:
     groups, wanted = list(fragment.row_groups), list(columns) or None
     with opened(fragment.path) as raw, pq.ParquetFile(raw) as file:
-        if fragment.rows <= chunk_rows:
+        if (fragment.rows or 0) <= chunk_rows:
             yield from_arrow(file.read_row_groups(groups, columns=wanted, use_threads=False))
             return
         for batch in file.iter_batches(
             chunk_rows, row_groups=groups, columns=wanted, use_threads=False
         ):
             yield from_arrow(pa.Table.from_batches([batch]))
-
-
-def _files(at: Folder, field: str) -> list[_Found]:
-    file = at.parent.stat(at.name) if at.name else None
-    if file:
-        return [_Found(str(at), file.name, file.bytes)]
-    tree = [each for each in at.tree() if each.name.endswith(".parquet") and _is_data(each.name)]
-    if not tree:
-        want = (
-            "a folder with *.parquet files"
-            if at.exists()
-            else "a parquet file or folder that exists"
-        )
-        raise SpecError([Problem(f"{field}.path", str(at), want)])
-    return [_Found(f"{at}/{each.name}", each.name, each.bytes) for each in tree]
-
-
-def _is_data(name: str) -> bool:
-    # Spark, Hive and Dask keep what is unfinished or not data under names with _ or a dot.
-    return not any(part.startswith(("_", ".")) for part in name.split("/"))
 
 
 def _footer(file: str, field: str, patience: Patience, opened: Opener) -> pq.FileMetaData:
@@ -190,7 +164,7 @@ def _footer(file: str, field: str, patience: Patience, opened: Opener) -> pq.Fil
         raise SpecError([Problem(f"{field}.path", file, f"a parquet file ({error})")]) from error
 
 
-def _file(file: _Found, footer: pq.FileMetaData) -> File:
+def _file(file: Found, footer: pq.FileMetaData) -> File:
     groups = 0
     for number in range(footer.num_row_groups):
         info = footer.row_group(number)
@@ -228,7 +202,7 @@ def _fragments(path: str, number: int, footer: pq.FileMetaData) -> list[Fragment
                 path,
                 number,
                 (*last.row_groups, group),
-                last.rows + info.num_rows,
+                (last.rows or 0) + info.num_rows,
                 last.num_bytes + info.total_byte_size,
             )
         else:

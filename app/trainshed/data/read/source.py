@@ -12,12 +12,12 @@ from trainshed.data.order.permutation import Indices, Piece
 from trainshed.data.read.apply import augment, transform
 from trainshed.data.read.columns import Columns, cut_rows, join, num_rows, take_rows
 from trainshed.data.read.errors import DataError
-from trainshed.data.read.parquet import read_fragment
+from trainshed.data.read.files import read_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from trainshed.data.order.files import Fragment
+    from trainshed.data.order.files import Fragment, Scan
     from trainshed.data.order.function import Function
     from trainshed.data.order.plan import DatasetPlan
 
@@ -32,6 +32,8 @@ class Reading:
         transforms: in their order.
         augments: in their order.
         chunk_rows: most rows that are decoded and transformed at once.
+        scan: how the files are read.
+        changes_rows: whether transforms leave rows out, or make more of them.
         seed: the run's seed.
         epoch: 0-based; None for rows without augmentation.
     """
@@ -41,13 +43,15 @@ class Reading:
     transforms: tuple[Function, ...]
     augments: tuple[Function, ...]
     chunk_rows: int
+    scan: Scan
+    changes_rows: bool = False
     seed: int = 0
     epoch: int | None = None
 
 
 @dataclass(frozen=True)
 class Part:
-    """Rows [start, stop) of a fragment, whose first row has position `first` in the dataset.
+    """Rows [start, stop) of a fragment, whose first row has the id `first`.
 
     Its first row comes at `place` among all that are read.
     """
@@ -71,14 +75,24 @@ def everything(start: int, stop: int) -> slice:  # noqa: ARG001 - a Choice
 
 def reading(plan: DatasetPlan, seed: int = 0, epoch: int | None = None) -> Reading:
     """Return how the rows of a dataset are read; augmented where an epoch is given."""
-    rows = plan.block_rows
-    return Reading(plan.field, plan.columns, plan.transforms, plan.augments, rows, seed, epoch)
+    assert plan.source
+    return Reading(
+        plan.field,
+        plan.columns,
+        plan.transforms,
+        plan.augments,
+        plan.block_rows,
+        plan.source.scan,
+        plan.changes_rows,
+        seed,
+        epoch,
+    )
 
 
 def parts(plan: DatasetPlan, pieces: Iterable[Piece], place: int = 0) -> list[Part]:
     """Return the pieces with all that is needed to read them, the first one's rows at a place."""
     assert plan.source
-    fragments, firsts = plan.source.fragments, plan.firsts
+    fragments, firsts = plan.source.fragments, plan.first_ids
     found = []
     for piece in pieces:
         number = piece.fragment
@@ -89,8 +103,13 @@ def parts(plan: DatasetPlan, pieces: Iterable[Piece], place: int = 0) -> list[Pa
 
 def read_whole(how: Reading, fragment: Fragment) -> Columns:
     """Return a fragment's rows after the transforms, which may change their number."""
-    chunks = read_fragment(fragment, how.columns, how.chunk_rows)
-    return join([transform(chunk, how.transforms) for chunk in chunks])
+    return join(list(_chunks(how, fragment, how.chunk_rows, transformed=True)))
+
+
+def count_rows(how: Reading, fragment: Fragment) -> int:
+    """Return how many rows a fragment has after the transforms; one chunk of them is held."""
+    chunks = _chunks(how, fragment, how.chunk_rows, transformed=how.changes_rows)
+    return sum(num_rows(chunk) for chunk in chunks)
 
 
 def cut_parts(wanted: Iterable[Part], rows: int) -> list[Part]:
@@ -112,13 +131,19 @@ class FragmentReader:
         self._begin = 0
 
     def chunks(self, how: Reading, part: Part) -> Iterator[tuple[int, Columns]]:
-        """Yield the chunks that hold a part, each with its first row's place in the fragment."""
+        """Yield the chunks that hold a part, each with its first row's place in the fragment.
+
+        They are transformed where that changes the number of rows.
+
+        Raises:
+            DataError: when the fragment has fewer rows than it had.
+        """
         # Of a fragment's first few rows no whole chunk is decoded.
-        rows = min(how.chunk_rows, part.stop)
+        rows = how.chunk_rows if how.changes_rows else min(how.chunk_rows, part.stop)
         wanted = (part.fragment, how.columns, rows)
         if self._open != wanted or part.start < self._begin:
             self._open, self._begin = wanted, 0
-            self._chunks = read_fragment(part.fragment, how.columns, rows)
+            self._chunks = _chunks(how, part.fragment, rows, transformed=how.changes_rows)
         for chunk in self._chunks:
             begin = self._begin
             self._begin += num_rows(chunk)
@@ -126,8 +151,23 @@ class FragmentReader:
                 yield begin, chunk
             if self._begin >= part.stop:
                 break
-        if self._begin >= part.fragment.rows:  # or its file would stay open
+        else:
+            self._open, rows = (), self._begin
+            if rows < part.stop:
+                raise DataError(
+                    f"{how.field}: {part.fragment.path} has {rows} rows where it had more: files "
+                    "must stay as they are while a run reads them, and transforms must leave out "
+                    "the same rows each time"
+                )
+        if self._begin == part.fragment.rows:  # or its file would stay open
             self._open, self._chunks = (), iter(())
+
+
+def _chunks(
+    how: Reading, fragment: Fragment, chunk_rows: int, *, transformed: bool
+) -> Iterator[Columns]:
+    chunks = read_fragment(how.scan, fragment, how.columns, chunk_rows)
+    return (transform(chunk, how.transforms) for chunk in chunks) if transformed else chunks
 
 
 def read_parts(
@@ -156,7 +196,7 @@ def read_parts(
             ids = np.arange(start + part.first, end + part.first, dtype=np.int64)[chosen]
             if len(ids):
                 rows = take_rows(cut_rows(chunk, start - begin, end - begin), chosen)
-                columns = _transformed(how, rows, part.fragment)
+                columns = rows if how.changes_rows else _transformed(how, rows, part.fragment)
                 yield augmented(how, columns, ids), ids
 
 
@@ -178,6 +218,7 @@ def _transformed(how: Reading, chunk: Columns, fragment: Fragment) -> Columns:
     if num_rows(columns) != num_rows(chunk):
         raise DataError(
             f"{how.field}.transforms: {num_rows(columns)} rows came back for {num_rows(chunk)} of "
-            f"{fragment.path}; without a cache the number of rows must stay: set cache: objects"
+            f"{fragment.path}, where all rows that were looked at before stayed: set steps: known, "
+            "which counts them, or cache: objects"
         )
     return columns

@@ -1,0 +1,66 @@
+"""Counts the rows of a dataset whose files do not tell them, where they must be known ahead."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainshed.data.feed import datasets
+from trainshed.data.order.description import kept_counts
+from trainshed.data.read.errors import as_fault
+
+if TYPE_CHECKING:
+    from trainshed.data.order.permutation import Indices
+    from trainshed.data.order.plan import DatasetPlan
+
+logger = logging.getLogger(__name__)
+
+
+def is_tallied(plan: DatasetPlan) -> bool:
+    """Say whether somebody has to read a dataset to know its rows."""
+    return plan.source is not None and not plan.is_told and not plan.is_filled
+
+
+class Tally:
+    """The rows of each fragment of one dataset, counted by who asks first.
+
+    Args:
+        plan: of the dataset.
+        turn: held while any dataset is read whole: each takes all CPUs that data may have.
+    """
+
+    def __init__(self, plan: DatasetPlan, turn: threading.Lock) -> None:
+        self._plan = plan
+        self._turn = turn
+        self._lock = threading.Lock()
+        self._counts = kept_counts(plan)
+
+    def get(self) -> Indices:
+        """Return the rows of each fragment, shape (fragments,); waits for them.
+
+        Raises:
+            DataError: when the dataset cannot be read.
+            WorldError: when it could not be this time.
+        """
+        with self._lock:
+            if self._counts is None:
+                try:
+                    with self._turn:
+                        self._counts = self._counted()
+                except Exception as error:
+                    raise as_fault(error, self._plan.field) from None
+            return self._counts
+
+    def _counted(self) -> Indices:
+        started = time.perf_counter()
+        blocks = datasets.tallied_dataset(self._plan).iter_batches(
+            batch_size=None, batch_format="numpy"
+        )
+        counts = np.concatenate([block[datasets.TALLY] for block in blocks])
+        seconds = time.perf_counter() - started
+        logger.info("%s: %d rows counted in %.2f s", self._plan.name, counts.sum(), seconds)
+        return counts

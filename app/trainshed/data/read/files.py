@@ -1,0 +1,172 @@
+"""A dataset's files, whatever their format: found, cut into what tasks read, and read."""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from trainshed.data.order.files import File, Scan, Source
+from trainshed.data.read import parquet
+from trainshed.data.read.columns import cut_rows
+from trainshed.data.read.errors import DataError
+from trainshed.data.read.formats.csv import Csv
+from trainshed.data.read.formats.json import Json
+from trainshed.data.read.formats.npy import Npy
+from trainshed.data.read.formats.text import Text
+from trainshed.data.read.formats.whole_files import Binary, Images
+from trainshed.data.read.listing import files_of
+from trainshed.data.read.opening import ACCESS
+from trainshed.faults import WorldError, is_passing
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.formats import options_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from trainshed.data.order.files import Fragment
+    from trainshed.data.read.columns import Columns
+    from trainshed.data.read.formats.format import Format
+    from trainshed.data.read.opening import Access
+    from trainshed.data.read.rereading import Opener
+    from trainshed.records.storage import Folder
+    from trainshed_api.formats import FormatName
+    from trainshed_api.rows import ReadSpec
+
+_FORMATS: Mapping[FormatName, Format] = {
+    "csv": Csv(),
+    "json": Json(),
+    "text": Text(),
+    "images": Images(),
+    "binary": Binary(),
+    "numpy": Npy(),
+}
+# By which the rows of all files are guessed where nothing tells them.
+DENSITIES = 4
+
+
+def open_source(
+    at: Folder,
+    read: ReadSpec,
+    field: str,
+    access: Access = ACCESS,
+) -> Source:
+    """Look at a file or at all files of a folder, and cut them into what tasks read.
+
+    Args:
+        at: a file or a folder.
+        read: the spec's `read`, with a format.
+        field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
+        access: to the storage.
+
+    Raises:
+        WorldError: when the storage does not give what has to be looked at.
+        SpecError: when the path, a file or a column is missing, a file is not of the format, or the
+            files do not fit together.
+    """
+    assert read.format
+    if read.format == "parquet":
+        return parquet.open_source(at, read.columns, field, access.patience, access.opened)
+    form, patience = _FORMATS[read.format], access.patience
+    options = options_of(read.format, read.options)
+    try:
+        files = patience.read(lambda: files_of(at, str(read.format), form.suffixes, field))
+        begun = Scan(read.format, options, root=str(at))
+        scan, fragments = patience.read(lambda: form.open(files, begun, field, access.opened))
+        density = patience.read(lambda: _density(form, scan, fragments, access.opened))
+    except OSError as error:
+        if is_passing(error):
+            raise WorldError(f"{field}.path: {error}", "storage") from error
+        raise SpecError([Problem(f"{field}.path", str(at), str(error))]) from error
+    if unknown := [name for name in read.columns if scan.schema and name not in scan.schema.names]:
+        assert scan.schema
+        want = f"one of {', '.join(scan.schema.names)}"
+        raise SpecError([Problem(f"{field}.columns", name, want) for name in unknown])
+    if not fragments:
+        raise SpecError([Problem(f"{field}.path", str(at), "files with at least one row")])
+    described = tuple(File(path=file.name, bytes=file.bytes) for file in files)
+    digest = hashlib.sha256("".join(f"{f.path} {f.bytes}\n" for f in described).encode())
+    likely = int(density * sum(fragment.num_bytes for fragment in fragments))
+    return Source(
+        tuple(fragments), described, scan.schema, digest.hexdigest(), scan, max(1, likely)
+    )
+
+
+def _density(form: Format, scan: Scan, fragments: Sequence[Fragment], opened: Opener) -> float:
+    """Return about how many rows a stored byte has; 0 where each fragment knows its rows."""
+    uncounted = [fragment for fragment in fragments if fragment.rows is None]
+    if not uncounted:
+        return 0.0
+    places = sorted({round(place) for place in np.linspace(0, len(uncounted) - 1, DENSITIES)})
+    seen = [form.density(uncounted[place], scan, opened) for place in places]
+    return sum(seen) / len(seen)
+
+
+def read_fragment(
+    scan: Scan,
+    fragment: Fragment,
+    columns: Sequence[str],
+    chunk_rows: int,
+    access: Access = ACCESS,
+) -> Iterator[Columns]:
+    """Yield the rows of a fragment in tables of at most `chunk_rows` rows.
+
+    Args:
+        scan: how its files are read.
+        fragment: to read.
+        columns: to read; empty for all.
+        chunk_rows: most rows of a table.
+        access: to the storage.
+
+    Raises:
+        DataError: naming the file, and where in it, when it cannot be decoded.
+        WorldError: naming it when the storage does not give it.
+    """
+    if scan.format == "parquet":
+        yield from parquet.read_fragment(
+            fragment, columns, chunk_rows, access.patience, access.opened
+        )
+        return
+    form, done, pauses = _FORMATS[scan.format], 0, iter(access.patience.pauses)
+    while True:
+        try:
+            tables = form.tables(fragment, scan, columns, chunk_rows, access.opened)
+            for table in islice(tables, done, None):
+                yield table
+                done += 1
+        except (OSError, pa.ArrowException) as error:
+            # It was there when the run was planned.
+            gone = isinstance(error, (FileNotFoundError, PermissionError))
+            if not (is_passing(error) or gone):
+                if getattr(error, "errno", None) is not None or isinstance(error, MemoryError):
+                    raise
+                raise DataError(f"{fragment.path}: {' '.join(str(error).split())}") from error
+            pause = next(pauses, None)
+            if pause is None:
+                said = " ".join(str(error).split())
+                raise WorldError(f"{fragment.path}: cannot be read: {said}", "storage") from error
+            access.patience.rest(pause)
+        else:
+            return
+
+
+def read_sample(
+    scan: Scan,
+    fragment: Fragment,
+    columns: Sequence[str],
+    rows: int,
+    access: Access = ACCESS,
+) -> Columns:
+    """Return at most so many of the first rows of a fragment; none where it has none.
+
+    Raises:
+        DataError: naming the file when they cannot be decoded.
+        WorldError: naming it when the storage does not give them.
+    """
+    if scan.format == "parquet":
+        return parquet.read_sample(fragment, columns, rows, access.patience, access.opened)
+    first = next(read_fragment(scan, fragment, columns, rows, access), {})
+    return cut_rows(first, 0, rows)

@@ -1,0 +1,71 @@
+"""What every format of files can do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from trainshed.data.order.files import Fragment, Scan
+    from trainshed.data.read.columns import Columns
+    from trainshed.data.read.listing import Found
+    from trainshed.data.read.rereading import Opener
+
+
+class Format(ABC):
+    """How files are cut into what tasks read, and read."""
+
+    # How its files end, in small letters; none for any file.
+    suffixes: tuple[str, ...] = ()
+
+    @abstractmethod
+    def open(
+        self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
+    ) -> tuple[Scan, list[Fragment]]:
+        """Return how the files are read and what each task reads of them, before a row is read.
+
+        Args:
+            files: at least one, in the order of their names.
+            scan: with the options and where the files lie.
+            field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
+            opened: opens a file.
+
+        Raises:
+            SpecError: for files that do not fit the options, or each other.
+            OSError: when the storage does not give what has to be looked at.
+        """
+
+    @abstractmethod
+    def tables(
+        self,
+        fragment: Fragment,
+        scan: Scan,
+        columns: Sequence[str],
+        chunk_rows: int,
+        opened: Opener,
+    ) -> Iterator[Columns]:
+        """Yield the rows of a fragment in their order, in tables of at most `chunk_rows` rows.
+
+        The same ones every time: where a read fails it is made again, and what was yielded before
+        is passed over.
+
+        Args:
+            fragment: to read.
+            scan: how.
+            columns: to read; empty for all.
+            chunk_rows: most rows of a table.
+            opened: opens a file.
+
+        Raises:
+            DataError: naming the file, and where in it, for what cannot be decoded.
+            OSError: when the storage does not give it.
+        """
+
+    @abstractmethod
+    def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
+        """Return about how many rows a stored byte has, by the beginning of a fragment.
+
+        It is asked only where a fragment does not know its rows.
+        """

@@ -1,0 +1,120 @@
+"""Files of lines: cut at bytes, each line read by the task in whose bytes it begins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from trainshed.data.order.files import Fragment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from trainshed.data.read.listing import Found
+    from trainshed.data.read.rereading import Opener
+
+# Of a file that one task reads: what the shuffle of blocks moves.
+SPAN_BYTES = 16 * 2**20
+# Parsed at once.
+BLOCK_BYTES = 4 * 2**20
+# Of a few files, by which types and numbers of rows are told.
+HEAD_BYTES = 2**20
+# By how a file ends. No line can be found in the middle of what is packed.
+_PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+
+
+def with_packed(*suffixes: str) -> tuple[str, ...]:
+    """Return the endings of files, packed ones too."""
+    return (*suffixes, *(f"{suffix}{packed}" for suffix in suffixes for packed in _PACKED))
+
+
+def is_packed(path: str) -> bool:
+    """Say whether a file's bytes are packed."""
+    return path.lower().endswith(tuple(_PACKED))
+
+
+def cut_files(files: Sequence[Found], *, whole: bool = False) -> list[Fragment]:
+    """Return what tasks read: neighbouring bytes of a file each; whole: one task a file."""
+    fragments = []
+    for number, file in enumerate(files):
+        if whole or is_packed(file.where) or file.bytes <= SPAN_BYTES:
+            fragments.append(Fragment(file.where, number, (), None, file.bytes))
+            continue
+        for start in range(0, file.bytes, SPAN_BYTES):
+            span = (start, min(start + SPAN_BYTES, file.bytes))
+            fragments.append(Fragment(file.where, number, (), None, span[1] - span[0], span))
+    return fragments
+
+
+class Head(NamedTuple):
+    """The first lines of a file, whole, and how many bytes they have as they are stored."""
+
+    lines: bytes
+    stored: int
+
+
+def head_of(path: str, opened: Opener) -> Head:
+    """Return the first lines of a file; all of it where it has one line."""
+    with opened(path) as raw:
+        stream = _unpacked(path, raw)  # which closes the file once nobody has it
+        start = bytes(stream.read(HEAD_BYTES))
+        stored = raw.tell() if is_packed(path) else len(start)
+    end = start.rfind(b"\n") + 1
+    whole = start[:end] if end and len(start) == HEAD_BYTES else start
+    return Head(whole, max(1, round(stored * len(whole) / max(1, len(start)))))
+
+
+def line_blocks(fragment: Fragment, opened: Opener) -> Iterator[tuple[int, bytes]]:
+    """Yield whole lines that begin in a fragment, with the place of the first one in its file.
+
+    The place is of the unpacked file. A last line without an end gets none.
+    """
+    with opened(fragment.path) as raw:
+        if fragment.span is None:
+            yield from _whole_lines(_unpacked(fragment.path, raw), 0, None)
+            return
+        begin = _line_at(raw, fragment.span[0])
+        end = _line_at(raw, fragment.span[1])
+        raw.seek(begin)
+        yield from _whole_lines(raw, begin, end)
+
+
+def _unpacked(path: str, raw: pa.NativeFile) -> pa.NativeFile:
+    ending = next((ending for ending in _PACKED if path.lower().endswith(ending)), None)
+    return pa.CompressedInputStream(raw, _PACKED[ending]) if ending else raw
+
+
+def _line_at(raw: pa.NativeFile, place: int) -> int:
+    """Return where the first line begins that does so at a place or after it."""
+    if place == 0:
+        return 0
+    place -= 1  # the line begins there where the byte before ends another
+    raw.seek(place)
+    while block := raw.read(2**16):
+        end = block.find(b"\n")
+        if end >= 0:
+            return place + int(end) + 1
+        place += len(block)
+    return place
+
+
+def _whole_lines(raw: pa.NativeFile, place: int, end: int | None) -> Iterator[tuple[int, bytes]]:
+    """Yield what is read from a place to an end, cut after lines."""
+    rest = b""
+    left = None if end is None else end - place
+    while True:
+        block = raw.read(BLOCK_BYTES if left is None else min(BLOCK_BYTES, left))
+        if left is not None:
+            left -= len(block)
+        cut = block.rfind(b"\n") + 1
+        if block and not cut:  # a line longer than a block
+            rest += block
+            continue
+        lines = rest + block[:cut] if block else rest
+        rest = block[cut:]
+        if lines:
+            yield place, lines
+        place += len(lines)
+        if not block:
+            return

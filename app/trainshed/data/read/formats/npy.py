@@ -1,0 +1,131 @@
+"""numpy's files: the first axis of an array is the row."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from typing_extensions import override
+
+from trainshed.data.order.files import Fragment
+from trainshed.data.read.errors import DataError
+from trainshed.data.read.formats.format import Format
+from trainshed_api.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from trainshed.data.order.files import Scan
+    from trainshed.data.read.columns import Columns
+    from trainshed.data.read.listing import Found
+    from trainshed.data.read.rereading import Opener
+
+COLUMN = "data"
+FRAGMENT_BYTES = 16 * 2**20
+HEADS_AT_ONCE = 16
+
+
+class _Head(NamedTuple):
+    """What a file's first bytes say: shape, type of a value, and where the values begin."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    start: int
+
+    @property
+    def row_bytes(self) -> int:
+        return self.dtype.itemsize * prod(self.shape[1:])
+
+
+class Npy(Format):
+    """Arrays of numbers, in the column `data`."""
+
+    suffixes = (".npy",)
+
+    @override
+    def open(
+        self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
+    ) -> tuple[Scan, list[Fragment]]:
+        def head(file: Found) -> _Head:
+            try:
+                return _head(file.where, opened)
+            except ValueError as error:
+                want = f"an array of numbers with rows, as numpy.save writes it ({error})"
+                raise SpecError([Problem(f"{field}.path", file.where, want)]) from error
+
+        with ThreadPoolExecutor(HEADS_AT_ONCE) as pool:
+            heads = list(pool.map(head, files))
+        for file, found in zip(files, heads, strict=True):
+            if (found.shape[1:], found.dtype) != (heads[0].shape[1:], heads[0].dtype):
+                got = f"rows of {found.dtype}{list(found.shape[1:])} in {file.where}"
+                want = f"{heads[0].dtype}{list(heads[0].shape[1:])} as in {files[0].where}"
+                raise SpecError([Problem(f"{field}.path", got, want)])
+        kind = pa.from_numpy_dtype(heads[0].dtype)
+        if shape := heads[0].shape[1:]:
+            kind = pa.fixed_shape_tensor(kind, shape)
+        return replace(scan, schema=pa.schema([(COLUMN, kind)])), [
+            fragment
+            for number, (file, found) in enumerate(zip(files, heads, strict=True))
+            for fragment in _cut(file.where, number, found)
+        ]
+
+    @override
+    def tables(
+        self,
+        fragment: Fragment,
+        scan: Scan,
+        columns: Sequence[str],
+        chunk_rows: int,
+        opened: Opener,
+    ) -> Iterator[Columns]:
+        assert fragment.span
+        with opened(fragment.path) as raw:
+            head = _read_head(raw)
+            raw.seek(fragment.span[0])
+            left = fragment.rows or 0
+            while left:
+                rows = min(chunk_rows, left)
+                values = np.frombuffer(raw.read(rows * head.row_bytes), dtype=head.dtype)
+                if values.nbytes < rows * head.row_bytes:
+                    raise DataError(f"{fragment.path}: it ends {left} rows early")
+                yield {COLUMN: values.reshape(rows, *head.shape[1:])}
+                left -= rows
+
+    @override
+    def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
+        return (fragment.rows or 0) / max(1, fragment.num_bytes)
+
+
+def _cut(where: str, number: int, head: _Head) -> Iterator[Fragment]:
+    rows = head.shape[0]
+    step = max(1, FRAGMENT_BYTES // max(1, head.row_bytes))
+    for first in range(0, rows, step):
+        count = min(step, rows - first)
+        start = head.start + first * head.row_bytes
+        num_bytes = count * head.row_bytes
+        yield Fragment(where, number, (), count, num_bytes, (start, start + num_bytes))
+
+
+def _head(where: str, opened: Opener) -> _Head:
+    with opened(where) as raw:
+        return _read_head(raw)
+
+
+def _read_head(raw: pa.NativeFile) -> _Head:
+    version = np.lib.format.read_magic(raw)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(version)
+    if read is None:
+        raise ValueError(f"version {version} of the format")
+    shape, is_fortran, dtype = read(raw)
+    if not shape or dtype.hasobject:
+        raise ValueError("no rows" if not shape else "objects, which are not read")
+    if is_fortran and len(shape) > 1:
+        raise ValueError("columns lie before rows: save numpy.ascontiguousarray of it")
+    return _Head(shape, dtype, raw.tell())

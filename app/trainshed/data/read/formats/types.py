@@ -1,0 +1,80 @@
+"""Columns and types that all text files of a dataset share: as their first lines tell, or the file.
+
+Every task reads by them: by its own lines alone one would find integers where another finds none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from trainshed_api.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from trainshed.data.read.listing import Found
+    from trainshed_api.formats import ColumnType
+
+# From the first to the last: files of one folder may differ.
+LOOKED_AT = 8
+
+_ARROW: dict[ColumnType, pa.DataType] = {
+    "bool": pa.bool_(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "float32": pa.float32(),
+    "float64": pa.float64(),
+    "string": pa.string(),
+}
+
+
+def shared_schema(
+    files: Sequence[Found],
+    told: Callable[[str], pa.Schema],
+    types: Mapping[str, ColumnType],
+    field: str,
+) -> pa.Schema:
+    """Return the columns of all files, with types that hold what is in each.
+
+    Args:
+        files: at least one.
+        told: returns the columns of a file by its first lines.
+        types: those that the TrainingRun says.
+        field: the spec's field to name in errors.
+
+    Raises:
+        SpecError: when files differ, or a type is of no column.
+    """
+    places = sorted({round(place) for place in np.linspace(0, len(files) - 1, LOOKED_AT)})
+    first = files[places[0]]
+    schemas = [(files[place].where, told(files[place].where)) for place in places]
+    for where, schema in schemas[1:]:
+        if sorted(schema.names) != sorted(schemas[0][1].names):
+            want = f"the columns of {first.where}: {', '.join(schemas[0][1].names)}"
+            raise SpecError(
+                [Problem(f"{field}.path", f"{', '.join(schema.names)} in {where}", want)]
+            )
+    try:
+        shared = pa.unify_schemas([schema for _, schema in schemas], promote_options="permissive")
+    except pa.ArrowException as error:
+        want = f"types for the columns that differ between files ({error})"
+        raise SpecError([Problem(f"{field}.options.types", None, want)]) from error
+    if unknown := [name for name in types if name not in shared.names]:
+        want = f"one of {', '.join(shared.names)} ({first.where})"
+        raise SpecError([Problem(f"{field}.options.types", name, want) for name in unknown])
+    return pa.schema(
+        [
+            pa.field(
+                each.name, _ARROW[types[each.name]] if each.name in types else _kept(each.type)
+            )
+            for each in shared
+        ]
+    )
+
+
+def _kept(found: pa.DataType) -> pa.DataType:
+    """Return the type of a column; one without a value in the first lines may hold anything."""
+    return pa.string() if pa.types.is_null(found) else found

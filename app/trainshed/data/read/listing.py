@@ -1,0 +1,57 @@
+"""Which files a dataset has: those of a format below a folder, in the order of their names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from trainshed_api.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trainshed.records.storage import Folder
+
+
+class Found(NamedTuple):
+    """A file: where it lies, its name below the dataset's folder, its size."""
+
+    where: str
+    name: str
+    bytes: int
+
+
+def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list[Found]:
+    """Return a file, or the files of a folder at any depth that end as files of the format do.
+
+    Args:
+        at: a file or a folder.
+        kind: the format, for errors.
+        suffixes: how its files end, in small letters; none for any file.
+        field: the spec's field to name in errors.
+
+    Raises:
+        SpecError: when there is none.
+    """
+    file = at.parent.stat(at.name) if at.name else None
+    if file:
+        return [Found(str(at), file.name, file.bytes)]
+    endings = tuple(suffixes)
+    found = [
+        Found(f"{at}/{each.name}", each.name, each.bytes)
+        for each in at.tree()
+        if _is_data(each.name) and (not endings or each.name.lower().endswith(endings))
+    ]
+    if not found:
+        which = " or ".join(f"*{ending}" for ending in endings) or "any"
+        want = (
+            f"a folder with {which} files"
+            if at.exists()
+            else f"a {kind} file or folder that exists"
+        )
+        raise SpecError([Problem(f"{field}.path", str(at), want)])
+    return found
+
+
+def _is_data(name: str) -> bool:
+    # Spark, Hive and Dask keep what is unfinished or not data under names with _ or a dot.
+    return not any(part.startswith(("_", ".")) for part in name.split("/"))

@@ -1,0 +1,253 @@
+"""Every format gives back what was written, cut as names and sizes say."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import JsonValue
+
+from tests.app.data.builders_formats import (
+    NAMES,
+    open_files,
+    read_all,
+    rows_of,
+    write_csv,
+    write_json,
+    write_npy,
+    write_pictures,
+    write_text,
+)
+from trainshed.data.read.errors import DataError
+from trainshed.data.read.files import read_sample
+from trainshed_api.errors import SpecError
+
+ROWS = 40
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A way to write ROWS rows into two files, and to read them."""
+
+    write: Callable[[Path, int, int], None]
+    suffix: str
+    format: str
+    options: dict[str, JsonValue]
+
+
+def write_headless(path: Path, first: int, count: int) -> None:
+    write_csv(path, first, count, header=False)
+
+
+TABLES: dict[str, Kind] = {
+    "csv": Kind(write_csv, ".csv", "csv", {}),
+    "csv, packed": Kind(write_csv, ".csv.gz", "csv", {}),
+    "csv without a header": Kind(
+        write_headless, ".csv", "csv", {"header": False, "names": ["id", "x", "name"]}
+    ),
+    "csv whose values may have line ends": Kind(write_csv, ".csv", "csv", {"multiline": True}),
+    "json, an object a line": Kind(write_json, ".jsonl", "json", {}),
+    "json, packed": Kind(write_json, ".jsonl.gz", "json", {}),
+    "json, a list a file": Kind(write_json, ".json", "json", {"lines": False}),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES.values(), ids=TABLES)
+def test_rows_come_back_as_they_were_written(tmp_path: Path, kind: Kind) -> None:
+    kind.write(tmp_path / f"a{kind.suffix}", 0, 25)
+    kind.write(tmp_path / f"b{kind.suffix}", 25, ROWS - 25)
+    source = open_files(tmp_path, kind.format, **kind.options)
+
+    found = read_all(source)
+
+    want = rows_of(0, ROWS)
+    assert found["id"].dtype == np.int64
+    assert found["id"].tolist() == [row["id"] for row in want]
+    assert found["x"].tolist() == [row["x"] for row in want]
+    assert found["name"].tolist() == [row["name"] for row in want]
+    assert source.rows is None
+    assert source.likely_rows == pytest.approx(ROWS, rel=0.2)
+
+
+@pytest.mark.parametrize("kind", TABLES.values(), ids=TABLES)
+def test_only_the_columns_that_are_asked_for_are_read(tmp_path: Path, kind: Kind) -> None:
+    kind.write(tmp_path / f"a{kind.suffix}", 0, ROWS)
+    source = open_files(tmp_path, kind.format, columns=["x"], **kind.options)
+
+    assert list(read_all(source, ["x"])) == ["x"]
+
+
+@pytest.mark.parametrize("kind", TABLES.values(), ids=TABLES)
+def test_a_column_that_is_not_there_is_named(tmp_path: Path, kind: Kind) -> None:
+    kind.write(tmp_path / f"a{kind.suffix}", 0, ROWS)
+
+    with pytest.raises(SpecError, match=r"read.columns: got y, want one of id, x, name"):
+        open_files(tmp_path, kind.format, columns=["y"], **kind.options)
+
+
+def test_lines_are_texts(tmp_path: Path) -> None:
+    write_text(tmp_path / "a.txt", 0, 3)
+    (tmp_path / "b.txt").write_text("windows\r\n\nlast")
+
+    assert read_all(open_files(tmp_path, "text"))["text"].tolist() == [
+        "line 0 \u00e4",
+        "line 1 \u00e4",
+        "line 2 \u00e4",
+        "windows",
+        "last",
+    ]
+
+
+def test_empty_lines_are_rows_where_somebody_says_so(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n\ntwo\n")
+
+    found = read_all(open_files(tmp_path, "text", emptyLines=True))
+
+    assert found["text"].tolist() == ["one", "", "two"]
+
+
+def test_arrays_know_their_rows(tmp_path: Path) -> None:
+    write_npy(tmp_path / "a.npy", 0, 5)
+    write_npy(tmp_path / "b.npy", 5, 3)
+    source = open_files(tmp_path, "numpy")
+
+    found = read_all(source, chunk_rows=2)["data"]
+
+    assert source.rows == 8
+    assert found.tolist() == np.arange(24, dtype=np.float32).reshape(8, 3).tolist()
+
+
+def test_a_large_array_is_cut_at_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainshed.data.read.formats.npy.FRAGMENT_BYTES", 30)
+    write_npy(tmp_path / "a.npy", 0, 8)
+    source = open_files(tmp_path, "numpy")
+
+    assert [fragment.rows for fragment in source.fragments] == [2, 2, 2, 2]
+    assert len(read_all(source)["data"]) == 8
+
+
+def test_pictures_are_labelled_by_their_folder(tmp_path: Path) -> None:
+    write_pictures(tmp_path, {"cat": 2, "ant": 3})
+    source = open_files(tmp_path, "images")
+
+    found = read_all(source)
+
+    assert source.rows == 5
+    assert source.scan.classes == ("ant", "cat")
+    assert found["label"].tolist() == [0, 0, 0, 1, 1]
+    assert found["image"][0][:8] == b"\x89PNG\r\n\x1a\n"
+    assert list(found) == ["image", "label"]
+
+
+def test_the_path_of_a_picture_is_there_for_who_asks(tmp_path: Path) -> None:
+    write_pictures(tmp_path, {"cat": 1})
+    source = open_files(tmp_path, "images", columns=["path"], labels="none")
+
+    assert read_all(source, ["path"])["path"].tolist() == ["cat/0000.png"]
+
+
+def test_files_are_rows_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "one").write_bytes(b"1")
+    (tmp_path / "two.bin").write_bytes(b"22")
+
+    found = read_all(open_files(tmp_path, "binary"))
+
+    assert found["bytes"].tolist() == [b"1", b"22"]
+    assert found["path"].tolist() == ["one", "two.bin"]
+
+
+def test_small_files_are_read_some_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainshed.data.read.formats.whole_files.TASK_FILES", 4)
+    write_pictures(tmp_path, {"a": 10})
+
+    fragments = open_files(tmp_path, "images").fragments
+
+    assert [fragment.rows for fragment in fragments] == [4, 4, 2]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """Files that are not what the spec says, and what is said of them."""
+
+    form: str
+    files: dict[str, str]
+    want: str
+    options: dict[str, JsonValue]
+
+
+MISTAKES: dict[str, Mistake] = {
+    "no file of the format": Mistake(
+        "csv", {"a.txt": "x"}, r"read.path: got .*, want a folder with \*\.csv or ", {}
+    ),
+    "files with other columns": Mistake(
+        "csv", {"a.csv": "x,y\n1,2\n", "b.csv": "x\n1\n"}, "want the columns of .*a.csv: x, y", {}
+    ),
+    "a type of no column": Mistake(
+        "csv",
+        {"a.csv": "x\n1\n"},
+        r"options.types: got y, want one of x",
+        {"types": {"y": "int64"}},
+    ),
+    "lines that are no objects": Mistake(
+        "json", {"a.jsonl": "[1]\n"}, "want an object on each line; see options.lines", {}
+    ),
+    "a list that is none": Mistake(
+        "json", {"a.json": '{"x": 1}'}, "want a list of objects", {"lines": False}
+    ),
+    "pictures in no folder": Mistake(
+        "images",
+        {"a.png": ""},
+        r"folders named as their labels are, or options: {labels: none}",
+        {},
+    ),
+    "an array that is none": Mistake(
+        "numpy", {"a.npy": "x"}, "want an array of numbers with rows", {}
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+def test_files_that_are_something_else_are_refused(tmp_path: Path, mistake: Mistake) -> None:
+    for name, text in mistake.files.items():
+        (tmp_path / name).write_text(text)
+
+    with pytest.raises(SpecError, match=mistake.want):
+        open_files(tmp_path, mistake.form, **mistake.options)
+
+
+def test_a_value_of_another_type_says_where_and_what_to_do(tmp_path: Path) -> None:
+    first = "".join(f"{number}\n" for number in range(300_000))
+    (tmp_path / "a.csv").write_text(f"x\n{first}0.5\n")
+    source = open_files(tmp_path, "csv")
+
+    with pytest.raises(DataError, match=r"a\.csv: lines from byte .*options.types may name"):
+        read_all(source, chunk_rows=10**6)
+
+    declared = open_files(tmp_path, "csv", types={"x": "float32"})
+    assert read_all(declared, chunk_rows=10**6)["x"][-1] == 0.5
+
+
+def test_a_line_that_is_no_text_says_where(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"good\n\xff\n")
+
+    with pytest.raises(DataError, match=r"a\.txt: bytes from 0: no UTF-8"):
+        read_all(open_files(tmp_path, "text"))
+
+
+def test_a_sample_has_no_more_rows_than_asked_for(tmp_path: Path) -> None:
+    write_csv(tmp_path / "a.csv", 0, ROWS)
+    source = open_files(tmp_path, "csv")
+
+    sample = read_sample(source.scan, source.fragments[0], (), 3)
+
+    assert sample["name"].tolist() == list(NAMES[:3])
+
+
+def test_files_of_one_type_and_of_a_wider_one_share_the_wider(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    (tmp_path / "b.csv").write_text("x\n0.5\n")
+
+    assert read_all(open_files(tmp_path, "csv"))["x"].tolist() == [1.0, 0.5]

@@ -1,0 +1,34 @@
+"""A line is read once, by the task in whose bytes it begins, wherever files are cut."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainshed.data.read.formats import lines
+from trainshed.data.read.listing import Found
+from trainshed.data.read.opening import open_file
+
+LINES = st.lists(st.binary(max_size=12).map(lambda text: text.replace(b"\n", b"-")), max_size=30)
+
+
+@given(found=LINES, span=st.integers(1, 40), block=st.integers(1, 16), ends=st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_each_line_is_read_once_and_in_order(
+    found: list[bytes], span: int, block: int, ends: bool
+) -> None:
+    content = b"\n".join(found) + (b"\n" if ends else b"")
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        path = Path(folder, "a.txt")
+        path.write_bytes(content)
+        patched.setattr(lines, "SPAN_BYTES", span)
+        patched.setattr(lines, "BLOCK_BYTES", block)
+        fragments = lines.cut_files([Found(str(path), "a.txt", len(content))])
+
+        blocks = [each for part in fragments for each in lines.line_blocks(part, open_file)]
+
+    assert b"".join(text for _, text in blocks) == content
+    assert all(content[place:].startswith(text) for place, text in blocks)
+    assert all(text.endswith(b"\n") for _, text in blocks[:-1])
