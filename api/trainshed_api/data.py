@@ -115,6 +115,13 @@ class DatasetSpec(SpecModel):
         "this one stopped. All have been given before one comes again.",
         json_schema_extra=annotate("app", "never"),
     )
+    steps: Literal["learned", "known"] = Field(
+        default="learned",
+        description="Where only reading tells the rows of an epoch. learned: the first epoch "
+        "counts them as they come. known: they are counted before the first step, as a schedule "
+        "of the learning rate over all steps needs.",
+        json_schema_extra=annotate("app", "suspended"),
+    )
     split: Boolean = Field(
         default=True,
         description="true: each worker sees its share of the rows; false: every worker sees all.",

@@ -25,6 +25,7 @@ class FrameworkRules:
         takes_text: whether a column of texts can be trained on as it is.
         most_gpus: of one worker; None for any number.
         dtypes_refused: of `feed.dtypes`.
+        may_learn_rows: whether training begins before anybody knows the rows of an epoch.
     """
 
     module: str
@@ -33,6 +34,7 @@ class FrameworkRules:
     takes_text: bool = False
     most_gpus: int | None = None
     dtypes_refused: tuple[str, ...] = ()
+    may_learn_rows: bool = False
 
     @property
     def has_batches(self) -> bool:
@@ -44,7 +46,7 @@ _ALL_ROWS = "every round looks at all rows"
 _CONFIG_ROUNDS = "a step is a round, and spec.config says how many there are"
 
 RULES: Mapping[FrameworkName, FrameworkRules] = {
-    "torch": FrameworkRules("torch"),
+    "torch": FrameworkRules("torch", may_learn_rows=True),
     "xgboost": FrameworkRules(
         "xgboost",
         refused={

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from trainshed.data.feed.cache import CachedBlocks
     from trainshed.data.feed.feeder import Feeder, Limits, Slice
+    from trainshed.data.feed.learned import Known
     from trainshed.data.order.permutation import Indices
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.order.schedule import Pass
@@ -108,6 +109,16 @@ class Coordinator:
         """Return the rows of each fragment of a dataset that has to be counted; waits for them."""
         assert self._feeder
         return self._feeder.counts(name)
+
+    def known(self, at: Pass) -> Known:
+        """Return what was known of the rows of a pass that counts them when it began."""
+        assert self._feeder
+        return self._feeder.known(at)
+
+    def learn(self, name: str, fragment: int, rows: int) -> None:
+        """Take in how many rows a fragment of a dataset has."""
+        assert self._feeder
+        self._feeder.learn(name, fragment, rows)
 
     def take(self, at: Pass, rank: int) -> Slice | None:
         """Return the rank's next slice of a pass; waits for it."""

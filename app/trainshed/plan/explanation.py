@@ -95,6 +95,8 @@ def _counting(plan: DatasetPlan) -> str:
         return "the files tell the rows"
     if plan.is_filled:
         return "rows are counted while the cache is filled"
+    if plan.is_learned:
+        return "the first epoch counts the rows as they come"
     return "rows are counted before the first step, which reads all of them once"
 
 

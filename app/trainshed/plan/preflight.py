@@ -198,6 +198,7 @@ def _plan(  # noqa: PLR0913 - a dataset, and what it is for
         count,
         processes=processes,
         is_mixed=is_mixed,
+        may_learn=FRAMEWORKS[spec.framework].may_learn_rows,
     )
     return plan, sample
 

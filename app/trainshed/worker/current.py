@@ -110,8 +110,8 @@ class Run(EpochRun):
         at = self._feeds.passing(name, "train", self._loop.position)
         steps = name == self._job.main_dataset
         with meter.inside(WAITING):
-            planned = feed.steps(at)
-        if steps and self._job.epochs is not None:
+            planned = feed.planned_steps(at)
+        if steps and planned and self._job.epochs is not None:
             self._loop.board.steps = planned.count * self._job.epochs
         batches = self._brought(name, at)
         try:

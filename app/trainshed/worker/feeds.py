@@ -71,10 +71,14 @@ class Feeds:
             raise KeyError(f"no dataset {name!r} in spec.data.datasets; it has: {known}")
         if name not in self._made:
             plan = self._job.plans[name]
-            own = plan.loader == "torch"
-            blocks = self._own(plan) if own else self._fed(plan)
-            self._made[name] = Feed(plan, blocks, self.rank)
+            self._made[name] = self._feed(plan)
         return self._made[name]
+
+    def _feed(self, plan: DatasetPlan) -> Feed:
+        if plan.loader == "torch":
+            return Feed(plan, self._own(plan), self.rank)
+        fed = self._fed(plan)
+        return Feed(plan, fed, self.rank, uncounted=fed)
 
     def describe(self) -> dict[str, Described]:
         """Return what the order of the rows hangs on, by dataset, as far as it is known."""
@@ -159,12 +163,14 @@ class Feeds:
         )
 
     def planned_steps(self, position: Position) -> int | None:
-        """Return the steps of the whole run where the files' rows tell."""
+        """Return the steps of the whole run where the files tell them, or the spec wants them."""
         name = self._job.main_dataset
         if self._job.epochs is None or name is None:
             return None
         plan = self._job.plans[name]
-        if plan.epoch_rows is None:
-            return None
         at = self.passing(name, "train", position)
-        return steps_for(plan, at, plan.epoch_rows).count * self._job.epochs
+        if plan.epoch_rows is not None:
+            return steps_for(plan, at, plan.epoch_rows).count * self._job.epochs
+        if plan.steps == "known":
+            return self.feed(name).steps(at).count * self._job.epochs
+        return None

@@ -7,8 +7,9 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from PIL import Image
@@ -76,10 +77,13 @@ def _write(path: Path, text: str) -> None:
 
 
 def open_files(
-    folder: Path, form: str, *, columns: Sequence[str] = (), **options: JsonValue
+    folder: Path,
+    form: str,
+    options: Mapping[str, JsonValue] = MappingProxyType({}),
+    columns: Sequence[str] = (),
 ) -> Source:
     """Return what is known of the files of a folder."""
-    read: JsonValue = {"format": form, "path": str(folder), "options": options}
+    read: JsonValue = {"format": form, "path": str(folder), "options": dict(options)}
     spec = ReadSpec.model_validate(read).model_copy(update={"columns": tuple(columns)})
     return open_source(Disk(folder), spec, FIELD)
 

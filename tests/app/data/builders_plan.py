@@ -10,14 +10,25 @@ import pyarrow.parquet as pq
 from pydantic import JsonValue
 
 from trainshed.data.feed.blocks import OwnBlocks
+from trainshed.data.feed.learned import Known
 from trainshed.data.order.epoch import EpochOrder
+from trainshed.data.order.learning import begin_of, is_complete, order_of_fragments
 from trainshed.data.order.permutation import Indices, Piece
 from trainshed.data.order.plan import DatasetPlan, Loader, plan_dataset, plan_mix
 from trainshed.data.order.schedule import Kind, Pass, is_mixed, order_of, steps_for
 from trainshed.data.order.size import Measured, Room, WorkerNode
-from trainshed.data.read.columns import Columns, cut_rows, join, take_rows
+from trainshed.data.read.columns import Columns, cut_rows, join, num_rows, take_rows
 from trainshed.data.read.files import open_source
-from trainshed.data.read.source import Choice, augmented, everything, parts, read_parts, reading
+from trainshed.data.read.source import (
+    Choice,
+    augmented,
+    count_rows,
+    everything,
+    parts,
+    read_parts,
+    read_rows,
+    reading,
+)
 from trainshed.records.disk import Disk
 from trainshed_api.data import DatasetSpec
 
@@ -72,16 +83,26 @@ def make_plan(
     keeps_rows: bool = True,
     num_workers: int = 2,
     processes: int = 0,
+    may_learn: bool = False,
+    read: dict[str, JsonValue] | None = None,
     **fields: JsonValue,
 ) -> DatasetPlan:
     """Return the plan of the dataset `train`; `fields` are those of the spec."""
-    read: JsonValue = {"format": "parquet", "path": str(folder)}
+    read = {"format": "parquet", "path": str(folder), **(read or {})}
     spec = DatasetSpec.model_validate({"read": read, **fields})
     field = "spec.data.datasets.train.read"
     source = open_source(Disk(folder), spec.read, field) if folder else None
     measured = Measured(row_bytes, keeps_rows) if source else None
     return plan_dataset(
-        "train", spec, loader, source, measured, ROOM, num_workers, processes=processes
+        "train",
+        spec,
+        loader,
+        source,
+        measured,
+        ROOM,
+        num_workers,
+        processes=processes,
+        may_learn=may_learn,
     )
 
 
@@ -113,6 +134,53 @@ def make_pass(
     return Pass("train", kind, epoch, first_step, num_ranks, batch_size, seed, group, epochs)
 
 
+def counted(plan: DatasetPlan) -> Indices:
+    """Return the rows of each fragment after the transforms, shape (fragments,)."""
+    if plan.is_told:
+        return plan.counts
+    assert plan.source
+    how = reading(plan)
+    return np.asarray([count_rows(how, each) for each in plan.source.fragments], dtype=np.int64)
+
+
+class UncountedMemory:
+    """What the feeder would send of rows that nobody has counted, in tables of odd sizes.
+
+    Args:
+        plan: of the dataset.
+        known: (fragments,) what the feeder knows of them; it grows as a rank tells.
+        table_rows: most rows of a table.
+    """
+
+    def __init__(self, plan: DatasetPlan, known: Indices, table_rows: int = 7) -> None:
+        self._plan = plan
+        self.told = known
+        self._table_rows = table_rows
+        self.read: list[int] = []
+
+    def known(self, at: Pass) -> Known:
+        """Return what is known of the rows."""
+        del at
+        return Known(self.told.copy(), is_complete(self.told))
+
+    def learn(self, fragment: int, rows: int) -> None:
+        """Take in the rows of a fragment."""
+        self.told[fragment] = rows
+
+    def arrivals(self, at: Pass) -> Iterator[tuple[int, Columns]]:
+        """Yield all rows of a pass."""
+        plan, order = self._plan, order_of_fragments(self._plan, at)
+        assert plan.source
+        begin, _ = begin_of(plan, at, order, self.told)
+        how = reading(plan, at.seed, None if at.in_file_order else at.epoch)
+        for number in order[begin:].tolist():
+            self.read.append(number)
+            first = int(plan.first_ids[number])
+            for columns, _ in read_rows(how, plan.source.fragments[number], first):
+                for start in range(0, num_rows(columns), self._table_rows):
+                    yield number, cut_rows(columns, start, start + self._table_rows)
+
+
 class MemoryBlocks:
     """What the feeder would send, made on the spot and cut into tables of odd sizes."""
 
@@ -123,7 +191,7 @@ class MemoryBlocks:
 
     def counts(self) -> list[Indices]:
         """Return the rows of each fragment of each dataset."""
-        return [part.counts for part in self._plan.parts or (self._plan,)]
+        return [counted(part) for part in self._plan.parts or (self._plan,)]
 
     def read(self, pieces: list[Piece], place: int, choice: Choice) -> Iterator[Columns]:
         """Yield the pieces' chosen rows."""
@@ -142,8 +210,10 @@ class MemoryBlocks:
         if base.mixed is not None:
             steps = steps_for(self._plan, at, base.rows)
             ids = base.ids(steps.places(self._rank, at.first_step, steps.count))
-            whole = [Piece(number, 0, int(rows)) for number, rows in enumerate(self._plan.counts)]
-            columns = take_rows(join(list(self.read(whole, 0, everything))), ids)
+            counts = enumerate(counted(self._plan))
+            whole = [Piece(number, 0, int(rows)) for number, rows in counts]
+            places = base.positions(steps.places(self._rank, at.first_step, steps.count))
+            columns = take_rows(join(list(self.read(whole, 0, everything))), places)
         else:
             stop = place + sum(piece.rows for piece in pieces)
             ids = base.ids(np.arange(place, stop, dtype=np.int64)[choice(place, stop)])

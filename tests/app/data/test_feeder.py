@@ -158,7 +158,8 @@ def read(
 
 
 def _rows(plan: DatasetPlan, at: Pass, blocks: Blocks, rank: int) -> Generator[Row, None, None]:
-    for batch in Feed(plan, blocks, rank).batches(at):
+    uncounted = blocks if isinstance(blocks, FedBlocks) else None
+    for batch in Feed(plan, blocks, rank, uncounted).batches(at):
         row = {name: tensor.tolist() for name, tensor in batch.tensors.items()}
         yield row["id"], row["x"], row.get("draw")
 
@@ -178,6 +179,59 @@ def test_ray_data_sends_what_the_plan_says(
     for unnamed in (*training, make_pass("exact", epoch=2, batch_size=27)):
         at = replace(unnamed, dataset=plan.name)
         assert read(readers, plan, at, fed.feeder) == expected(plan, at)
+
+
+def make_uncounted(folder: Path, name: str, *, may_learn: bool = True) -> DatasetPlan:
+    """Return a plan whose transform leaves out every second row."""
+    plan = make_plan(
+        folder,
+        row_bytes=2**18,
+        keeps_rows=False,
+        may_learn=may_learn,
+        cache="none",
+        shuffle={"mode": "blocks", "bufferSize": 13},
+        transforms=[{"use": f"{FUNCTIONS}:odd_rows"}],
+        augment=AUGMENTS,
+        feed={"lastBatch": "keep"},
+    )
+    return replace(plan, name=name)
+
+
+@pytest.mark.parametrize("may_learn", [True, False], ids=["learned", "counted before"])
+def test_rows_that_no_file_tells_are_sent_in_every_pass(
+    folder: Path, readers: list[ActorHandle[Reader]], may_learn: bool
+) -> None:
+    plan = make_uncounted(folder, f"uncounted-{may_learn}", may_learn=may_learn)
+    feeder = start(plan)
+    passes = (
+        make_pass(first_step=2, epochs=3),
+        make_pass("exact", batch_size=9),
+        make_pass(epoch=1, epochs=3),
+        make_pass(epoch=2, first_step=1, epochs=3),
+    )
+    for unnamed in passes:
+        at = replace(unnamed, dataset=plan.name)
+        assert read(readers, plan, at, feeder) == expected(plan, at)
+    ray.kill(feeder)
+
+
+def test_who_goes_on_in_the_first_pass_after_a_loss_gets_the_same_rows(
+    folder: Path, readers: list[ActorHandle[Reader]]
+) -> None:
+    plan = make_uncounted(folder, "lost")
+    feeder = start(plan)
+    at = replace(make_pass(batch_size=8, epochs=2), dataset=plan.name)
+    begun = [reader.begin.remote(plan, at, feeder, rank, 2) for rank, reader in enumerate(readers)]
+    before: list[list[Row]] = ray.get(begun, timeout=SECONDS)
+
+    again = replace(at, group=1, first_step=1)
+    after = read(readers, plan, again, feeder)
+
+    whole = expected(plan, at)
+    assert before == [steps[:2] for steps in whole]
+    assert after == [steps[1:] for steps in whole]
+    ray.get([reader.leave.remote() for reader in readers])
+    ray.kill(feeder)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import torch
 from trainshed.data.feed.prefetch import Prefetched
 from trainshed.data.feed.rows import Rows
 from trainshed.data.feed.tables import recut, shuffled
+from trainshed.data.feed.uncounted import Lesson, steps_as_they_come, too_few
 from trainshed.data.order.epoch import EpochOrder
 from trainshed.data.order.schedule import (
     Pass,
@@ -29,6 +30,8 @@ from trainshed.data.read.source import Choice, Table, augmented, everything, rea
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from trainshed.data.feed.learned import Known
+    from trainshed.data.feed.uncounted import Given
     from trainshed.data.order.permutation import Indices, Piece
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.order.steps import Steps
@@ -64,6 +67,22 @@ class Blocks(Protocol):
         ...
 
 
+class UncountedBlocks(Protocol):
+    """Where the rows come from that nobody has counted: the first pass over them does."""
+
+    def known(self, at: Pass) -> Known:
+        """Return what was known of the rows when a pass began, the same to all ranks."""
+        ...
+
+    def learn(self, fragment: int, rows: int) -> None:
+        """Tell how many rows a fragment has."""
+        ...
+
+    def arrivals(self, at: Pass) -> Iterator[tuple[int, Columns]]:
+        """Yield (fragment, columns) of all rows of a pass, of all ranks, augmented."""
+        ...
+
+
 @dataclass(frozen=True)
 class Batch:
     """One rank batch.
@@ -86,14 +105,24 @@ class Feed:
         plan: of the dataset.
         blocks: where its rows come from.
         rank: this worker.
+        uncounted: where they come from until they are counted; None where they are.
     """
 
-    def __init__(self, plan: DatasetPlan, blocks: Blocks, rank: int) -> None:
+    def __init__(
+        self,
+        plan: DatasetPlan,
+        blocks: Blocks,
+        rank: int,
+        uncounted: UncountedBlocks | None = None,
+    ) -> None:
         self.plan = plan
         self._blocks = blocks
         self._rank = rank
+        self._uncounted = uncounted if plan.is_learned else None
         self._kept: dict[tuple[str, int], Rows] = {}
         self._counts: Sequence[Indices] = ()
+        # What a pass under way has counted, shape (fragments,).
+        self._learning = np.empty(0, dtype=np.int64)
         self._made: Counter[Pass] = Counter()
 
     def counts(self) -> Sequence[Indices]:
@@ -107,6 +136,8 @@ class Feed:
     @property
     def counted(self) -> dict[str, Indices]:
         """Return the rows of each fragment by dataset, where somebody asked for them already."""
+        if self._uncounted and not self._counts:
+            return {self.plan.name: self._learning} if len(self._learning) else {}
         parts = self.plan.parts or (self.plan,)
         return {part.name: each for part, each in zip(parts, self._counts, strict=False)}
 
@@ -115,22 +146,35 @@ class Feed:
         """Return all rows after transforms; a cached dataset is waited for."""
         return sum(int(each.sum()) for each in self.counts())
 
-    def steps(self, at: Pass) -> Steps:
-        """Return the steps of a pass.
+    def planned_steps(self, at: Pass) -> Steps | None:
+        """Return the steps of a pass; None where only the pass itself will tell.
 
         Raises:
             DataError: when there are too few rows for one step of training.
         """
-        rows = self.plan.rows_per_epoch or self.rows
+        return self.steps(at) if self._is_counted(at) else None
+
+    def steps(self, at: Pass) -> Steps:
+        """Return the steps of a pass over rows that are counted, or waited for.
+
+        Raises:
+            DataError: when there are too few rows for one step of training.
+        """
         steps = steps_for(self.plan, at, self.rows)
         self._check_mixed()
         if at.kind == "train" and not steps.count:
-            raise DataError(
-                f"{self.plan.field}: {rows} rows of an epoch after the transforms are too few for "
-                f"one step of {at.batch_size} rows over {at.num_ranks} workers: use a smaller "
-                "spec.batchSize, or feed.lastBatch: keep"
-            )
+            rows = self.plan.rows_per_epoch or self.rows
+            raise DataError(too_few(self.plan, at, rows))
         return steps
+
+    def _is_counted(self, at: Pass) -> bool:
+        """Say whether the rows are known ahead; all ranks hear the same of a pass."""
+        if self._uncounted is None or self._counts:
+            return True
+        known = self._uncounted.known(at)
+        if known.are_all:
+            self._counts = (known.counts,)
+        return known.are_all
 
     def _check_mixed(self) -> None:
         for part, counts in zip(self.plan.parts, self.counts(), strict=False):
@@ -156,6 +200,9 @@ class Feed:
         table_rows: in tables of the next few steps that have so many rows.
         """
         numbered = self._numbered(at)
+        if not self._is_counted(numbered):
+            yield from (given.table[0] for given in self._as_they_come(numbered))
+            return
         sizes = self.steps(at).sizes(self._rank)[at.first_step :]
         span = max(1, -(-table_rows // int(sizes.max(initial=1))))
         grouped = np.add.reduceat(sizes, np.arange(0, len(sizes), span)) if len(sizes) else sizes
@@ -167,8 +214,23 @@ class Feed:
         self._made[at] += 1
         return replace(at, again=self._made[at] - 1)
 
+    def _as_they_come(self, at: Pass) -> Iterator[Given]:
+        """Yield this rank's steps of a pass that counts the rows."""
+        assert self._uncounted
+        # What comes from Ray's object store is for reading alone.
+        self._learning = self._uncounted.known(at).counts.copy()
+        lesson = Lesson(self.plan, at, self._learning, self._uncounted.learn)
+        tables = lesson.tables(self._uncounted.arrivals(at))
+        return steps_as_they_come(self.plan, at, self._rank, lesson.begin, tables)
+
     def _batches(self, at: Pass) -> Iterator[Batch]:
-        steps, dtypes = self.steps(at), torch_types(self.plan.feed.dtypes)
+        dtypes = torch_types(self.plan.feed.dtypes)
+        if not self._is_counted(at):
+            for given in self._as_they_come(at):
+                tensors = to_tensors(given.table[0], dtypes, self.plan.field)
+                yield Batch(tensors, given.rows, given.total)
+            return
+        steps = self.steps(at)
         counting = steps.counting(self._rank).tolist()
         tables = self._tables(at, steps.sizes(self._rank)[at.first_step :])
         for step, (columns, _) in enumerate(tables, start=at.first_step):

@@ -10,7 +10,7 @@ import ray
 import torch.utils.data
 from ray.exceptions import ObjectLostError, RayTaskError
 
-from trainshed.data.feed.datasets import from_block
+from trainshed.data.feed.datasets import FRAGMENT, from_block
 from trainshed.data.feed.requests import as_it_is, requests_for
 from trainshed.data.feed.tables import woven
 from trainshed.data.order.schedule import is_mixed
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from trainshed.data.feed.cache import CachedBlocks
     from trainshed.data.feed.feeder import Slice
+    from trainshed.data.feed.learned import Known
     from trainshed.data.feed.processes import Processes
     from trainshed.data.feed.requests import Request
     from trainshed.data.order.permutation import Indices, Piece
@@ -70,6 +71,9 @@ class FedBlocks:
         self._remote_cached = coordinator.cached.remote
         self._remote_take = coordinator.take.remote
         self._remote_counts = coordinator.counts.remote
+        self._remote_known: Callable[[Pass], ray.ObjectRef[Known]] = coordinator.known.remote
+        self._remote_learn: Callable[[str, int, int], ray.ObjectRef[None]]
+        self._remote_learn = coordinator.learn.remote
         self._cached: dict[str, CachedBlocks] = {}
 
     def counts(self) -> Sequence[Indices]:
@@ -80,6 +84,21 @@ class FedBlocks:
         if part.cache != "none":
             return self._cache(part.name).counts
         return part.counts if part.is_told else _answer(self._remote_counts(part.name))
+
+    def known(self, at: Pass) -> Known:
+        """Return what was known of the rows when a pass began, the same to all ranks."""
+        return _answer(self._remote_known(at))
+
+    def learn(self, fragment: int, rows: int) -> None:
+        """Tell how many rows a fragment has; all ranks see the same, so one of them tells."""
+        if self._rank == 0:
+            self._remote_learn(self._plan.name, fragment, rows)
+
+    def arrivals(self, at: Pass) -> Iterator[tuple[int, Columns]]:
+        """Yield (fragment, columns) of all rows of a pass that nobody has counted."""
+        for columns in self._taken(at):
+            numbers = columns.pop(FRAGMENT)
+            yield int(numbers[0]), columns
 
     def read(self, pieces: list[Piece], place: int, choice: Choice) -> Iterator[Columns]:
         """Yield the pieces' chosen rows from the cache."""
@@ -96,6 +115,10 @@ class FedBlocks:
         if self._cuts_blocks and as_kept and not is_mixed(self._plan, at):
             yield from self.read(pieces, place, choice)
             return
+        yield from self._taken(at)
+
+    def _taken(self, at: Pass) -> Iterator[Columns]:
+        """Yield what the feeder has for the rank in a pass."""
         coming = self._remote_take(at, self._rank)
         while (taken := _answer(coming)) is not None:
             coming = self._remote_take(at, self._rank)

@@ -30,6 +30,7 @@ from trainshed.data.read.source import (
     count_rows,
     parts,
     read_parts,
+    read_rows,
     read_whole,
     reading,
 )
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 
 # Column that carries a row's place through a global shuffle.
 POSITION = "__trainshed_position__"
+# Column with the number of the fragment that a row is of.
+FRAGMENT = "__trainshed_fragment__"
 # Column of the rows that a fragment has.
 TALLY = "rows"
 # A task costs some 10 ms beside its work; its blocks come one by one while it runs.
@@ -122,6 +125,25 @@ class Origin:
             for piece in segment.pieces
         ]
         return functools.partial(_cached_tables, how, wanted)
+
+
+def uncounted_dataset(plan: DatasetPlan, at: Pass, fragments: Sequence[int], cpus: int) -> Dataset:
+    """Return a Ray dataset of tasks that each put out a fragment, with its number in each row.
+
+    Args:
+        plan: of the dataset.
+        at: the pass.
+        fragments: in their order.
+        cpus: that tasks may take.
+    """
+    assert plan.source
+    how = reading(plan, at.seed, None if at.in_file_order else at.epoch)
+    tasks = []
+    for number in fragments:
+        fragment, first = plan.source.fragments[number], int(plan.first_ids[number])
+        make = functools.partial(_numbered_blocks, how, fragment, number, first)
+        tasks.append(Task(make, _rows_of(plan, fragment)))
+    return block_by_block(_dataset(plan, tasks), plan.block_rows * plan.row_bytes, cpus)
 
 
 def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
@@ -287,6 +309,11 @@ def _transform_batch(functions: Sequence[Function], batch: Columns) -> Columns:
 
 def _whole_block(how: Reading, fragment: Fragment) -> Iterator[Block]:
     yield to_block(read_whole(how, fragment))
+
+
+def _numbered_blocks(how: Reading, fragment: Fragment, number: int, first: int) -> Iterator[Block]:
+    for columns, ids in read_rows(how, fragment, first):
+        yield to_block(columns | {FRAGMENT: np.full(len(ids), number, dtype=np.int32)})
 
 
 def _tallied_block(how: Reading, fragment: Fragment) -> Iterator[Block]:

@@ -15,8 +15,10 @@ from ray.exceptions import ObjectLostError
 from trainshed.data.feed import datasets
 from trainshed.data.feed.cache import Cache, CachedBlocks
 from trainshed.data.feed.filling import Filling
+from trainshed.data.feed.learned import Known, Learned
 from trainshed.data.feed.streams import Stream
 from trainshed.data.feed.tally import Tally, is_tallied
+from trainshed.data.order.learning import begin_of, order_of_fragments
 from trainshed.data.order.schedule import Pass, order_of
 from trainshed.data.read.errors import DataError, as_fault
 from trainshed.data.read.source import reading
@@ -77,6 +79,7 @@ class Feeder:
         self._tallies = {
             plan.name: Tally(plan, turn) for plan in plans.values() if is_tallied(plan)
         }
+        self._learned = {plan.name: Learned(plan) for plan in plans.values() if plan.is_learned}
         # A pass stays here a while after its end: a late word of it must not begin it anew.
         self._streams: dict[Pass, Stream[Slice]] = {}
         self._lock = threading.Lock()
@@ -107,6 +110,15 @@ class Feeder:
             WorldError: when it could not be this time.
         """
         return self._tallies[name].get()
+
+    def known(self, at: Pass) -> Known:
+        """Return what was known of the rows of a pass that counts them when it began."""
+        return self._learned[at.dataset].known(at)
+
+    def learn(self, name: str, fragment: int, rows: int) -> None:
+        """Take in how many rows a fragment has."""
+        if waited := self._learned[name].take({fragment: rows}):
+            self._open(waited)
 
     def take(self, at: Pass, rank: int) -> Slice | None:
         """Return the next slice of a rank in a pass, None at its end; waits for it.
@@ -175,11 +187,17 @@ class Feeder:
             slices.close()  # frees Ray Data's executor where the pass was given up
         stream.end()
         if at.following and not stream.closed:
-            self._open(at.following)
+            learned = self._learned.get(at.dataset)
+            # Its order hangs on rows that ranks have not told yet.
+            if (ready := learned.wait(at.following) if learned else at.following) is not None:
+                self._open(ready)
 
     def _slices(
         self, at: Pass, plan: DatasetPlan
     ) -> Generator[tuple[Sequence[int], Slice], None, None]:
+        if plan.is_learned and not self.known(at).are_all:
+            yield from self._uncounted(at, plan)
+            return
         parts = plan.parts or (plan,)
         cached = {part.name: self.cached(part.name) for part in parts if part.is_filled}
         origins = [self._origin(part, cached.get(part.name)) for part in parts]
@@ -198,9 +216,24 @@ class Feeder:
                     self._caches[name].lose(held.filling)
             raise
 
+    def _uncounted(self, at: Pass, plan: DatasetPlan) -> Iterator[tuple[Sequence[int], Slice]]:
+        """Yield every block to every rank, which takes its rows of it."""
+        order = order_of_fragments(plan, at)
+        number, _ = begin_of(plan, at, order, self.known(at).counts)
+        if number == len(order):
+            return
+        everybody = range(at.num_ranks)
+        dataset = datasets.uncounted_dataset(plan, at, order[number:].tolist(), self._cpus)
+        for bundle in dataset.iter_internal_ref_bundles():
+            for entry in bundle.blocks:
+                if rows := int(entry.metadata.num_rows or 0):
+                    yield everybody, Slice(entry.ref, 0, rows)
+
     def _origin(self, plan: DatasetPlan, cached: CachedBlocks | None) -> datasets.Origin:
         if cached is not None:
             return datasets.Origin(plan, cached.counts, cached.blocks)
+        if plan.name in self._learned:
+            return datasets.Origin(plan, self._learned[plan.name].counts)
         counts = self.counts(plan.name) if plan.name in self._tallies else plan.counts
         return datasets.Origin(plan, counts)
 

@@ -11,6 +11,7 @@ import numpy as np
 from trainshed.data.feed import datasets
 from trainshed.data.feed.cache import CachedBlocks
 from trainshed.data.order.description import kept_counts, other_blocks
+from trainshed.data.order.learning import UNKNOWN
 from trainshed.data.read.errors import DataError
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ class Filling:
 
     def _as_wanted(self, made: CachedBlocks) -> CachedBlocks:
         plan, wanted = self._plan, self._wanted
+        if wanted is not None and len(wanted) == len(made.counts):
+            # A run that was to stream them had not come to the end of all of them.
+            wanted = np.where(wanted == UNKNOWN, made.counts, wanted)
         if wanted is None or np.array_equal(made.counts, wanted):
             return made
         if plan.use and made.counts.sum() == wanted.sum():

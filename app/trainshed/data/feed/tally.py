@@ -11,6 +11,7 @@ import numpy as np
 
 from trainshed.data.feed import datasets
 from trainshed.data.order.description import kept_counts
+from trainshed.data.order.learning import is_complete
 from trainshed.data.read.errors import as_fault
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 def is_tallied(plan: DatasetPlan) -> bool:
     """Say whether somebody has to read a dataset to know its rows."""
-    return plan.source is not None and not plan.is_told and not plan.is_filled
+    return plan.source is not None and not (plan.is_told or plan.is_filled or plan.is_learned)
 
 
 class Tally:
@@ -37,7 +38,8 @@ class Tally:
         self._plan = plan
         self._turn = turn
         self._lock = threading.Lock()
-        self._counts = kept_counts(plan)
+        known = kept_counts(plan)
+        self._counts = known if known is not None and is_complete(known) else None
 
     def get(self) -> Indices:
         """Return the rows of each fragment, shape (fragments,); waits for them.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainshed.data.order.files import File
+from trainshed.data.order.learning import UNKNOWN
 from trainshed.data.order.plan import Kept, main_dataset
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.progress import Record
@@ -36,7 +37,8 @@ class Described(Record):
     """What the order of a dataset's rows hung on.
 
     `rows` are those after the transforms, `digest` is a SHA-256 over all files, empty where a
-    function makes the dataset; `counts` are the rows of each block where no footer tells them.
+    function makes the dataset; `counts` are the rows of each block where no footer tells them, -1
+    of one that nobody has read yet.
     `block_rows` is for earlier releases, whose order hung on it: they refuse a checkpoint without,
     which is right in the middle of an epoch alone.
     """
@@ -87,7 +89,7 @@ def describe(plan: DatasetPlan, counts: Indices | None) -> Described | None:
             return None
     told = plan.is_told and np.array_equal(counts, plan.counts)
     return Described(
-        rows=int(counts.sum()),
+        rows=int(counts[counts != UNKNOWN].sum()),
         num_files=len(files),
         digest=_digest(files),
         files=files if len(files) <= MOST_FILES else (),
@@ -152,7 +154,7 @@ def kept_counts(plan: DatasetPlan) -> Indices | None:
     if plan.kept is None:
         return None
     if plan.kept.counts is None:
-        return plan.counts
+        return plan.counts if plan.is_told else None
     return np.asarray(plan.kept.counts, dtype=np.int64)
 
 

@@ -80,6 +80,8 @@ class DatasetPlan:
         weights: of each of them.
         rows_per_epoch: where an epoch is not once all rows.
         changes_rows: whether transforms leave rows out, or make more of them.
+        steps: whether somebody needs the steps of an epoch before the first one.
+        may_learn: whether who trains can do without them.
     """
 
     name: str
@@ -102,6 +104,8 @@ class DatasetPlan:
     weights: tuple[float, ...] = ()
     rows_per_epoch: int | None = None
     changes_rows: bool = False
+    steps: Literal["learned", "known"] = "learned"
+    may_learn: bool = False
 
     @property
     def field(self) -> str:
@@ -140,6 +144,14 @@ class DatasetPlan:
     def is_told(self) -> bool:
         """Say whether the files tell the rows of each fragment, which no transform changes."""
         return self.source is not None and self.source.rows is not None and not self.changes_rows
+
+    @property
+    def is_learned(self) -> bool:
+        """Say whether the first pass over the rows counts them; it takes steps as they come."""
+        streams = self.loader == "ray-data" and self.cache == "none"
+        in_turn = self.shuffle.mode != "global" and self.rows_per_epoch is None
+        asked = self.steps == "learned" and self.may_learn
+        return self.source is not None and not self.is_told and streams and in_turn and asked
 
     @cached_property
     def counts(self) -> Indices:
@@ -219,6 +231,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     *,
     processes: int,
     is_mixed: bool = False,
+    may_learn: bool = False,
 ) -> DatasetPlan:
     """Return the plan of one dataset.
 
@@ -232,6 +245,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         num_workers: number of workers.
         processes: of each worker that read with loader torch.
         is_mixed: whether it is a part of another dataset.
+        may_learn: whether who trains can do without the number of rows at first.
 
     Raises:
         SpecError: when the cache that is asked for cannot serve this dataset.
@@ -264,6 +278,8 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         processes=processes,
         rows_per_epoch=spec.rows_per_epoch,
         changes_rows=bool(measured and not measured.keeps_rows),
+        steps=spec.steps,
+        may_learn=may_learn and not is_mixed,
     )
 
 

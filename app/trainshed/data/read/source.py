@@ -106,6 +106,14 @@ def read_whole(how: Reading, fragment: Fragment) -> Columns:
     return join(list(_chunks(how, fragment, how.chunk_rows, transformed=True)))
 
 
+def read_rows(how: Reading, fragment: Fragment, first: int) -> Iterator[Table]:
+    """Yield all rows of a fragment after the transforms, augmented, with their ids from `first`."""
+    for columns in _chunks(how, fragment, how.chunk_rows, transformed=True):
+        ids = np.arange(first, first + num_rows(columns), dtype=np.int64)
+        yield augmented(how, columns, ids), ids
+        first += len(ids)
+
+
 def count_rows(how: Reading, fragment: Fragment) -> int:
     """Return how many rows a fragment has after the transforms; one chunk of them is held."""
     chunks = _chunks(how, fragment, how.chunk_rows, transformed=how.changes_rows)

@@ -57,7 +57,7 @@ TABLES: dict[str, Kind] = {
 def test_rows_come_back_as_they_were_written(tmp_path: Path, kind: Kind) -> None:
     kind.write(tmp_path / f"a{kind.suffix}", 0, 25)
     kind.write(tmp_path / f"b{kind.suffix}", 25, ROWS - 25)
-    source = open_files(tmp_path, kind.format, **kind.options)
+    source = open_files(tmp_path, kind.format, kind.options)
 
     found = read_all(source)
 
@@ -73,7 +73,7 @@ def test_rows_come_back_as_they_were_written(tmp_path: Path, kind: Kind) -> None
 @pytest.mark.parametrize("kind", TABLES.values(), ids=TABLES)
 def test_only_the_columns_that_are_asked_for_are_read(tmp_path: Path, kind: Kind) -> None:
     kind.write(tmp_path / f"a{kind.suffix}", 0, ROWS)
-    source = open_files(tmp_path, kind.format, columns=["x"], **kind.options)
+    source = open_files(tmp_path, kind.format, kind.options, ["x"])
 
     assert list(read_all(source, ["x"])) == ["x"]
 
@@ -83,7 +83,7 @@ def test_a_column_that_is_not_there_is_named(tmp_path: Path, kind: Kind) -> None
     kind.write(tmp_path / f"a{kind.suffix}", 0, ROWS)
 
     with pytest.raises(SpecError, match=r"read.columns: got y, want one of id, x, name"):
-        open_files(tmp_path, kind.format, columns=["y"], **kind.options)
+        open_files(tmp_path, kind.format, kind.options, ["y"])
 
 
 def test_lines_are_texts(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_lines_are_texts(tmp_path: Path) -> None:
 def test_empty_lines_are_rows_where_somebody_says_so(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n\ntwo\n")
 
-    found = read_all(open_files(tmp_path, "text", emptyLines=True))
+    found = read_all(open_files(tmp_path, "text", {"emptyLines": True}))
 
     assert found["text"].tolist() == ["one", "", "two"]
 
@@ -142,7 +142,7 @@ def test_pictures_are_labelled_by_their_folder(tmp_path: Path) -> None:
 
 def test_the_path_of_a_picture_is_there_for_who_asks(tmp_path: Path) -> None:
     write_pictures(tmp_path, {"cat": 1})
-    source = open_files(tmp_path, "images", columns=["path"], labels="none")
+    source = open_files(tmp_path, "images", {"labels": "none"}, ["path"])
 
     assert read_all(source, ["path"])["path"].tolist() == ["cat/0000.png"]
 
@@ -215,7 +215,7 @@ def test_files_that_are_something_else_are_refused(tmp_path: Path, mistake: Mist
         (tmp_path / name).write_text(text)
 
     with pytest.raises(SpecError, match=mistake.want):
-        open_files(tmp_path, mistake.form, **mistake.options)
+        open_files(tmp_path, mistake.form, mistake.options)
 
 
 def test_a_value_of_another_type_says_where_and_what_to_do(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_value_of_another_type_says_where_and_what_to_do(tmp_path: Path) -> No
     with pytest.raises(DataError, match=r"a\.csv: lines from byte .*options.types may name"):
         read_all(source, chunk_rows=10**6)
 
-    declared = open_files(tmp_path, "csv", types={"x": "float32"})
+    declared = open_files(tmp_path, "csv", {"types": {"x": "float32"}})
     assert read_all(declared, chunk_rows=10**6)["x"][-1] == 0.5
 
 

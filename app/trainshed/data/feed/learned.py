@@ -1,0 +1,74 @@
+"""What the feeder learns of a dataset's rows while its first pass goes on. No Ray here."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+from trainshed.data.order.learning import is_complete, nothing_known
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trainshed.data.order.permutation import Indices
+    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.order.schedule import Pass
+
+
+class Known(NamedTuple):
+    """What was known of a dataset's rows when a pass began.
+
+    Args:
+        counts: (fragments,) rows of each; -1 where nobody has read it to its end.
+        are_all: whether all of them are, so that the pass is dealt out; else steps are taken as
+            the rows come.
+    """
+
+    counts: Indices
+    are_all: bool
+
+
+class Learned:
+    """The rows of each fragment of one dataset, as far as ranks have read.
+
+    Args:
+        plan: of the dataset.
+    """
+
+    def __init__(self, plan: DatasetPlan) -> None:
+        self._counts = nothing_known(plan)
+        self._began: dict[Pass, Known] = {}
+        self._next: Pass | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def counts(self) -> Indices:
+        """Return the rows of each fragment, shape (fragments,); -1 where nobody knows them."""
+        with self._lock:
+            return self._counts.copy()
+
+    def known(self, at: Pass) -> Known:
+        """Return what was known when somebody first asked for a pass: the same to all its ranks."""
+        with self._lock:
+            if at not in self._began:
+                self._began[at] = Known(self._counts.copy(), is_complete(self._counts))
+            return self._began[at]
+
+    def take(self, counts: Mapping[int, int]) -> Pass | None:
+        """Take in the rows of fragments; return the pass that has waited for the last of them."""
+        with self._lock:
+            for fragment, rows in counts.items():
+                self._counts[fragment] = rows
+            return self._taken()
+
+    def wait(self, at: Pass) -> Pass | None:
+        """Have a pass wait until all rows are known; return it where they are."""
+        with self._lock:
+            self._next = at
+            return self._taken()
+
+    def _taken(self) -> Pass | None:
+        if self._next is None or not is_complete(self._counts):
+            return None
+        waited, self._next = self._next, None
+        return waited

@@ -1,0 +1,256 @@
+"""A rank's steps of a pass whose rows nobody has counted: all ranks see all rows, and take theirs.
+
+The steps are those of a counted pass. Where the rows end is known when they end: the last window
+and the last step are made then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainshed.data.feed.prefetch import Prefetched
+from trainshed.data.feed.rows import Rows
+from trainshed.data.order.learning import (
+    UNKNOWN,
+    begin_of,
+    endless_steps,
+    order_of_fragments,
+)
+from trainshed.data.order.schedule import first_read, steps_for, windows_of
+from trainshed.data.read.columns import cut_rows, num_rows
+from trainshed.data.read.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from trainshed.data.order.permutation import Indices
+    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.order.schedule import Pass
+    from trainshed.data.order.steps import Steps
+    from trainshed.data.order.windows import Windows
+    from trainshed.data.read.columns import Columns
+    from trainshed.data.read.source import Table
+
+
+@dataclass(frozen=True)
+class Given:
+    """A rank's part of a step.
+
+    Args:
+        table: its rows, borrowed ones too.
+        rows: of them that count.
+        total: rows that count, of all ranks.
+    """
+
+    table: Table
+    rows: int
+    total: int
+
+
+class Lesson:
+    """Counts the rows of fragments while a pass over them goes by.
+
+    Args:
+        plan: of the dataset.
+        at: the pass.
+        counts: (fragments,) what is known of them; it grows here.
+        tell: called with a fragment and its rows as soon as they are known.
+    """
+
+    def __init__(
+        self, plan: DatasetPlan, at: Pass, counts: Indices, tell: Callable[[int, int], None]
+    ) -> None:
+        self._plan = plan
+        self._order = order_of_fragments(plan, at)
+        self._next, self.begin = begin_of(plan, at, self._order, counts)
+        self._counts = counts
+        self._tell = tell
+
+    def tables(self, coming: Iterator[tuple[int, Columns]]) -> Iterator[Table]:
+        """Yield the tables with the ids of their rows.
+
+        Args:
+            coming: (fragment, columns) from the first fragment of the pass on.
+
+        Raises:
+            DataError: when a fragment has other rows than it had.
+        """
+        rows = 0
+        for fragment, columns in coming:
+            while self._order[self._next] != fragment:
+                self._end(rows)
+                rows = 0
+            first = int(self._plan.first_ids[fragment]) + rows
+            rows += num_rows(columns)
+            yield columns, np.arange(first, first + num_rows(columns), dtype=np.int64)
+        while self._next < len(self._order):
+            self._end(rows)
+            rows = 0
+
+    def _end(self, rows: int) -> None:
+        fragment = int(self._order[self._next])
+        known = int(self._counts[fragment])
+        self._next += 1
+        if known not in (UNKNOWN, rows):
+            assert self._plan.source
+            path = self._plan.source.fragments[fragment].path
+            raise DataError(
+                f"{self._plan.field}: {path} gave {rows} rows where it gave {known} before: files "
+                "must stay as they are while a run reads them, and transforms must leave out the "
+                "same rows each time"
+            )
+        self._counts[fragment] = rows
+        if known == UNKNOWN:
+            self._tell(fragment, rows)
+
+
+def steps_as_they_come(
+    plan: DatasetPlan, at: Pass, rank: int, begin: int, tables: Iterator[Table]
+) -> Iterator[Given]:
+    """Yield a rank's part of each step from `at.first_step` on.
+
+    Args:
+        plan: of the dataset.
+        at: the pass.
+        rank: whose they are.
+        begin: place of the first row that comes, along the epoch's order.
+        tables: all rows from there on, of all ranks.
+    """
+    pass_ = _Uncounted(plan, at, rank, begin)
+    windows = windows_of(plan, at, pass_.steps)
+    mine = pass_.full_steps(tables)
+    if windows is not None:
+        mine = pass_.mixed(mine, windows)
+    skipped = at.first_step - pass_.first
+    for table, count in mine:
+        for step in range(count):
+            if skipped:
+                skipped -= 1
+            else:
+                yield pass_.given(table, step)
+    if (last := pass_.last_step()) is not None and not skipped:
+        yield last
+
+
+class _Uncounted:
+    """What is held of the rows that came.
+
+    Args:
+        plan: of the dataset.
+        at: the pass.
+        rank: whose rows are taken.
+        begin: place of the first row that comes.
+    """
+
+    def __init__(self, plan: DatasetPlan, at: Pass, rank: int, begin: int) -> None:
+        self._plan = plan
+        self._at = at
+        self._rank = rank
+        self.steps = endless_steps(plan, at)
+        self.first = first_read(plan, at, self.steps)
+        self._place = begin
+        self._width = self.steps.rows_in(rank, 0, 1)
+        self._counting = int(replace(self.steps, full=1, last=0).counting(rank)[0])
+        # Rows of all ranks that fill no step yet.
+        self._rest: list[Table] = []
+
+    @property
+    def _true_steps(self) -> Steps:
+        """Return the steps of the pass, once all rows came."""
+        return steps_for(self._plan, self._at, self._place)
+
+    def given(self, table: Table, step: int) -> Given:
+        """Return a full step of a table of several."""
+        columns, ids = table
+        start, stop = step * self._width, (step + 1) * self._width
+        cut = (cut_rows(columns, start, stop), ids[start:stop])
+        return Given(cut, self._counting, self.steps.total(0))
+
+    def full_steps(self, tables: Iterator[Table]) -> Iterator[tuple[Table, int]]:
+        """Yield the rank's rows of as many full steps as came, and how many steps these are."""
+        wanted = self.steps.start(self.first)
+        held, have, step = self._rest, 0, self.first
+        for columns, ids in tables:
+            skip = min(len(ids), max(0, wanted - self._place))
+            self._place += len(ids)
+            if skip < len(ids):
+                held.append((cut_rows(columns, skip, len(ids)), ids[skip:]))
+                have += len(ids) - skip
+            if count := have // self.steps.size:
+                rows, size = _rows(held), count * self.steps.size
+                begin = self.steps.start(step)
+                mine = np.arange(size)[self.steps.within(self._rank, begin, begin + size)]
+                yield (rows.take(mine), rows.ids[mine]), count
+                held[:] = _after(held, size)
+                have, step = have - size, step + count
+
+    def mixed(
+        self, mine: Iterator[tuple[Table, int]], windows: Windows
+    ) -> Iterator[tuple[Table, int]]:
+        """Yield the same steps window by window, each mixed; while one is used the next comes."""
+        span = windows.span
+        ahead = Prefetched(mine, span, lambda some: some[1])
+        number, have = windows.numbers(self.first).start, 0
+        held: list[Table] = []
+        try:
+            for table, count in ahead:
+                held.append(table)
+                have += count
+                while have >= span:
+                    yield self._window(held, windows.order(number, self._rank)), span
+                    held = _after(held, span * self._width)
+                    number, have = number + 1, have - span
+        finally:
+            ahead.close()
+        if have:
+            last = windows_of(self._plan, self._at, self._true_steps)
+            assert last
+            yield self._window(held, last.order(number, self._rank)), have
+
+    def _window(self, held: list[Table], order: Indices) -> Table:
+        rows = _rows(held)
+        return rows.take(order), rows.ids[order]
+
+    def last_step(self) -> Given | None:
+        """Return the smaller step at the end, if there is one; called when all rows came.
+
+        Raises:
+            DataError: when there is no step at all.
+        """
+        steps = self._true_steps
+        if self._at.kind == "train" and not steps.count:
+            raise DataError(too_few(self._plan, self._at, self._place))
+        if not steps.last:
+            return None
+        places = steps.places(self._rank, steps.full, steps.count) - steps.start(steps.full)
+        rows = _rows(self._rest)
+        table = rows.take(places), rows.ids[places]
+        return Given(table, int(steps.counting(self._rank)[-1]), steps.total(steps.full))
+
+
+def too_few(plan: DatasetPlan, at: Pass, rows: int) -> str:
+    """Return what is wrong with an epoch of so many rows."""
+    return (
+        f"{plan.field}: {rows} rows of an epoch after the transforms are too few for "
+        f"one step of {at.batch_size} rows over {at.num_ranks} workers: use a smaller "
+        "spec.batchSize, or feed.lastBatch: keep"
+    )
+
+
+def _rows(tables: list[Table]) -> Rows:
+    ids = [np.empty(0, dtype=np.int64), *(ids for _, ids in tables)]
+    return Rows([columns for columns, _ in tables], np.concatenate(ids))
+
+
+def _after(tables: list[Table], rows: int) -> list[Table]:
+    """Return what comes after so many rows."""
+    left = []
+    for columns, ids in tables:
+        skip = min(rows, len(ids))
+        rows -= skip
+        if skip < len(ids):
+            left.append((cut_rows(columns, skip, len(ids)), ids[skip:]))
+    return left

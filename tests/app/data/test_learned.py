@@ -1,0 +1,157 @@
+"""Rows that nobody counted are given as counted ones are, and are counted meanwhile."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import JsonValue
+
+from tests.app.data.builders_plan import (
+    FUNCTIONS,
+    MemoryBlocks,
+    UncountedMemory,
+    counted,
+    make_pass,
+    make_plan,
+    shuffles,
+    write_rows,
+)
+from trainshed.data.feed.batches import Feed
+from trainshed.data.order.learning import nothing_known
+from trainshed.data.order.permutation import Indices
+from trainshed.data.order.plan import DatasetPlan, Kept
+from trainshed.data.order.schedule import Kind, Pass
+from trainshed.data.read.errors import DataError
+
+# The five fragments have so many rows with an odd id: 8, 0, 19, 13, 1.
+GROUPS = ([16], [1], [30, 8], [25], [2])
+BATCH = 7
+SHUFFLES = {name: how for name, how in shuffles(20).items() if name != "global"}
+KINDS: tuple[Kind, ...] = ("train", "exact", "whole", "even")
+ODD: JsonValue = [{"use": f"{FUNCTIONS}:odd_rows"}]
+Step = tuple[list[float], list[float], int, int]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_rows(tmp_path_factory.mktemp("rows"), GROUPS)
+
+
+def planned(folder: Path, mode: str = "none", last: str = "drop") -> DatasetPlan:
+    return make_plan(
+        folder,
+        keeps_rows=False,
+        may_learn=True,
+        cache="none",
+        shuffle=SHUFFLES[mode],
+        transforms=ODD,
+        augment=[{"use": f"{FUNCTIONS}:noise"}],
+        feed={"lastBatch": last},
+    )
+
+
+def given(feed: Feed, at: Pass) -> Iterator[Step]:
+    for batch in feed.batches(at):
+        tensors = batch.tensors
+        yield (
+            tensors["id"].tolist()[: batch.rows],
+            tensors["draw"].tolist() if "draw" in tensors else [],
+            batch.rows,
+            batch.total,
+        )
+
+
+def known_ahead(plan: DatasetPlan, at: Pass, rank: int) -> list[Step]:
+    """Return the steps of a rank where somebody counted the rows before."""
+    ahead = replace(plan, may_learn=False)
+    return list(given(Feed(ahead, MemoryBlocks(ahead, rank), rank), at))
+
+
+def learning(plan: DatasetPlan, rank: int, known: Indices | None = None) -> tuple[Feed, Indices]:
+    """Return a rank's feed where nobody did, and what the feeder is told."""
+    told = nothing_known(plan) if known is None else known
+    blocks = UncountedMemory(plan, told)
+    return Feed(plan, MemoryBlocks(plan, rank), rank, uncounted=blocks), told
+
+
+@pytest.mark.parametrize("last", ["keep", "drop"])
+@pytest.mark.parametrize(("mode", "kind"), list(product(SHUFFLES, KINDS)))
+def test_steps_are_those_of_rows_that_were_counted(
+    folder: Path, mode: str, kind: Kind, last: str
+) -> None:
+    plan = planned(folder, mode, last)
+    for num_ranks in (1, 2, 3, 4):
+        for rank in range(num_ranks):
+            at = make_pass(kind, epoch=1, num_ranks=num_ranks, batch_size=BATCH)
+            feed, told = learning(plan, rank)
+
+            assert list(given(feed, at)) == known_ahead(plan, at, rank)
+            assert told.tolist() == counted(plan).tolist()
+
+
+@pytest.mark.parametrize("mode", SHUFFLES)
+def test_who_stops_in_the_first_epoch_goes_on_at_the_same_step(folder: Path, mode: str) -> None:
+    plan = planned(folder, mode, "keep")
+    whole = known_ahead(plan, make_pass(batch_size=BATCH), 0)
+    for stop in range(len(whole) + 1):
+        feed, _ = learning(plan, 0)
+        steps = given(feed, make_pass(batch_size=BATCH))
+        before = [next(steps) for _ in range(stop)]
+        # What the checkpoint holds of it.
+        kept = feed.counted.get("train")
+        resumed = replace(
+            plan, kept=None if kept is None else Kept(tuple(kept.tolist()), under_way=True)
+        )
+
+        after, _ = learning(resumed, 0)
+
+        at = make_pass(batch_size=BATCH, first_step=stop)
+        assert before + list(given(after, at)) == whole
+
+
+def test_what_is_behind_a_checkpoint_is_not_read_again(folder: Path) -> None:
+    plan = planned(folder)
+    counts = counted(plan)
+    blocks = UncountedMemory(plan, np.where(np.arange(len(counts)) < 3, counts, -1))
+    feed = Feed(plan, MemoryBlocks(plan, 0), 0, uncounted=blocks)
+
+    # 8 + 0 + 19 rows lie before the fourth fragment, in which step 4 begins.
+    list(feed.batches(make_pass(batch_size=7, first_step=4)))
+
+    assert blocks.read == [3, 4]
+
+
+def test_the_second_pass_is_dealt_out(folder: Path) -> None:
+    plan = planned(folder)
+    feed, _ = learning(plan, 0)
+    list(feed.batches(make_pass(batch_size=BATCH)))
+    at = make_pass(epoch=1, batch_size=BATCH)
+
+    assert feed.planned_steps(make_pass(batch_size=BATCH)) is not None
+    assert list(given(feed, at)) == known_ahead(plan, at, 0)
+
+
+def test_nobody_knows_the_steps_of_the_first_pass(folder: Path) -> None:
+    feed, _ = learning(planned(folder), 0)
+
+    assert feed.planned_steps(make_pass(batch_size=BATCH)) is None
+
+
+def test_a_fragment_that_gives_other_rows_than_before_ends_the_run(folder: Path) -> None:
+    plan = planned(folder)
+    counts = nothing_known(plan)
+    counts[2] = 3
+    feed, _ = learning(plan, 0, counts)
+
+    with pytest.raises(DataError, match=r"part-002.parquet gave 19 rows where it gave 3 before"):
+        list(feed.batches(make_pass(batch_size=BATCH)))
+
+
+def test_too_few_rows_for_a_step_say_so_when_they_have_come(folder: Path) -> None:
+    feed, _ = learning(planned(folder), 0)
+
+    with pytest.raises(DataError, match="41 rows of an epoch after the transforms are too few"):
+        list(feed.batches(make_pass(batch_size=100)))
