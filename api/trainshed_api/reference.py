@@ -64,11 +64,9 @@ def _type(shape: Shape) -> str:
         return f"map of {_type(shape.values)}"
     if shape.is_free_form:
         return "free-form map"
-    if shape.type == "integer":
+    if shape.type in ("integer", "number"):
         return shape.describe().removeprefix("an ")
-    return {"string": "text", "boolean": "true, false", "number": "a number above 0"}.get(
-        shape.type, "map"
-    )
+    return {"string": "text", "boolean": "true, false"}.get(shape.type, "map")
 
 
 def _default(shape: Shape) -> str:

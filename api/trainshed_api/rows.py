@@ -9,23 +9,46 @@ from pydantic import ConfigDict, Field, model_validator
 from trainshed_api.errors import Problem, RuleError, show_value
 from trainshed_api.formats import FormatName, options_of
 from trainshed_api.schema import (
+    MOST_COUNT,
     Count,
     FunctionName,
+    Integer,
     JsonObject,
     NonEmpty,
+    Share,
     SpecModel,
     Weights,
     annotate,
 )
+from trainshed_api.where import parse_where
 
 # Of those of a mix, of all weights together: what a dataset is dealt in turns of 65,536 rows.
 LEAST_SHARE = 0.0001
 
 
+class HoldoutSpec(SpecModel):
+    """Which part of the rows is read where two datasets share files: by chance, for good."""
+
+    share: Share = Field(
+        description="Of the rows, what is held out: about so many, each by itself.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    keep: Literal["rest", "held"] = Field(
+        description="rest: the rows that are not held out. held: those that are.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    seed: Integer = Field(
+        default=0,
+        ge=0,
+        le=MOST_COUNT,
+        description="Another number holds other rows out. It is not the run's seed: runs with "
+        "other seeds are compared on the same rows.",
+        json_schema_extra=annotate("app", "never"),
+    )
+
+
 class ReadSpec(SpecModel):
     """Where the rows of a dataset come from: files, a function of yours, or other datasets."""
-
-    model_config = ConfigDict(json_schema_extra={"planned": ["holdout"]})
 
     format: FormatName | None = Field(
         default=None,
@@ -41,6 +64,18 @@ class ReadSpec(SpecModel):
     columns: tuple[NonEmpty, ...] = Field(
         default=(),
         description="Columns to read; empty reads all.",
+        json_schema_extra=annotate("app", "never", only_with="format"),
+    )
+    where: NonEmpty | None = Field(
+        default=None,
+        description='Which rows, such as label < 5 and split == "train"; comparisons, in, is None, '
+        "and, or, not. Of parquet what cannot have such rows is not read.",
+        json_schema_extra=annotate("app", "never", only_with="format"),
+    )
+    holdout: HoldoutSpec | None = Field(
+        default=None,
+        description="Part of the rows, where two datasets share files: a row is in one of them, "
+        "whatever else they say.",
         json_schema_extra=annotate("app", "never", only_with="format"),
     )
     use: FunctionName | None = Field(
@@ -72,6 +107,8 @@ class ReadSpec(SpecModel):
         values = {
             "path": (self.path, "format"),
             "columns": (self.columns, "format"),
+            "where": (self.where, "format"),
+            "holdout": (self.holdout and self.holdout.share, "format"),
         }
         problems = [
             Problem(name, show_value(value), f"it only with {way}")
@@ -84,6 +121,8 @@ class ReadSpec(SpecModel):
             raise RuleError(problems)
         if self.format is not None:
             options_of(self.format, self.options)
+        if self.where is not None:
+            parse_where(self.where)
         return self
 
     @model_validator(mode="after")

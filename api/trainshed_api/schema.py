@@ -189,6 +189,15 @@ Weight = Annotated[
     Field(ge=LEAST_WEIGHT, le=MOST_COUNT, json_schema_extra={"want": "a number above 0"}),
     Strict(),
 ]
+Share = Annotated[
+    float,
+    Field(
+        ge=LEAST_WEIGHT,
+        le=1 - LEAST_WEIGHT,
+        json_schema_extra={"want": "a number between 0 and 1, such as 0.2"},
+    ),
+    Strict(),
+]
 Weights = Annotated[dict[str, Weight], Field(min_length=1)]
 JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_normalise_object)]
 Environment = Annotated[dict[str, str], AfterValidator(_refuse_env_names)]

@@ -30,8 +30,8 @@ class Shape:
     default: JsonValue = None
     required: bool = False
     filled: bool = False
-    minimum: int | None = None
-    maximum: int | None = None
+    minimum: float | None = None
+    maximum: float | None = None
     choices: tuple[str, ...] = ()
     want: str = ""
     read_by: str = ""
@@ -104,8 +104,8 @@ def _build(schema: JsonObject, definitions: JsonObject, *, required: bool) -> Sh
         default=schema.get("default"),
         required=required,
         filled=required or ("onlyWith" not in schema and has_default),
-        minimum=minimum if isinstance(minimum, int) else None,
-        maximum=maximum if isinstance(maximum, int) else None,
+        minimum=minimum if isinstance(minimum, int | float) else None,
+        maximum=maximum if isinstance(maximum, int | float) else None,
         choices=choices,
         want=str(schema.get("want", "")),
         read_by=str(schema.get("readBy", "")),

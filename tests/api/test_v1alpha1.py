@@ -80,6 +80,7 @@ def test_defaults_make_a_whole_run() -> None:
                     "cache": "auto",
                     "shuffle": {"mode": "none", "bufferSize": 10000},
                     "augment": [],
+                    "steps": "learned",
                     "split": True,
                     "feed": {"prefetchBatches": 2, "dtypes": {}, "lastBatch": "drop"},
                 }

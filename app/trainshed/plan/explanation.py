@@ -15,6 +15,7 @@ AMPERE = (8, 0)
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from trainshed.data.order.files import Source
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.plan.preflight import Prepared
 
@@ -60,6 +61,7 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str
         rows = plan.source.rows
         there = f"about {plan.source.likely_rows}" if rows is None else f"{rows}"
         yield f"read      {there} rows from {files}, {len(plan.source.fragments)} fragments{by}"
+        yield from _selecting(plan.source)
         yield f"count     {_counting(plan)}"
     elif plan.use:
         yield f"read      {plan.use.use}"
@@ -87,6 +89,15 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str
         yield f"batch     {steps} steps of {batch_size} rows over {num_workers} workers"
     dtypes = dict(plan.feed.dtypes) or "as they are"
     yield f"feed      {plan.feed.prefetch_batches} batches ahead, dtypes {dtypes}"
+
+
+def _selecting(source: Source) -> Iterator[str]:
+    selection = source.scan.selection
+    if selection.where is not None:
+        yield "choose    rows that meet read.where"
+    if held := selection.holdout:
+        part = "held out" if held.held else "not held out"
+        yield f"choose    rows that are {part}: by chance about {selection.share:.1%} of them"
 
 
 def _counting(plan: DatasetPlan) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from trainshed_api.formats import FormatName
     from trainshed_api.schema import SpecModel
+    from trainshed_api.where import Condition
 
 
 class File(Record):
@@ -58,6 +59,40 @@ class Fragment:
 
 
 @dataclass(frozen=True)
+class Holdout:
+    """Which rows two datasets of the same files share between them.
+
+    Args:
+        share: of the rows, what is held out.
+        held: whether those are meant, and not the others.
+        seed: of the numbers that decide it.
+    """
+
+    share: float
+    held: bool
+    seed: int
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which rows of the files are read: those that meet a condition, and are of a part."""
+
+    where: Condition | None = None
+    holdout: Holdout | None = None
+
+    def __bool__(self) -> bool:
+        """Say whether any are left out."""
+        return self.where is not None or self.holdout is not None
+
+    @property
+    def share(self) -> float:
+        """Return about which share of the rows is read, as far as it is known."""
+        if self.holdout is None:
+            return 1.0
+        return self.holdout.share if self.holdout.held else 1 - self.holdout.share
+
+
+@dataclass(frozen=True)
 class Scan:
     """How the files of a dataset are read: what each task is told, and small for that reason.
 
@@ -67,6 +102,7 @@ class Scan:
         schema: columns and types of all files, where these do not have their own.
         classes: names of the folders that number the labels, in their order.
         root: where the files lie.
+        selection: which of their rows are read.
     """
 
     format: FormatName = "parquet"
@@ -74,6 +110,11 @@ class Scan:
     schema: pa.Schema | None = None
     classes: tuple[str, ...] = ()
     root: str = ""
+    selection: Selection = Selection()
+
+    def name_of(self, path: str) -> str:
+        """Return a file's name below the dataset's folder, or its own where that is the dataset."""
+        return path.removeprefix(f"{self.root}/") if path != self.root else path.rpartition("/")[2]
 
 
 @dataclass(frozen=True)
@@ -86,7 +127,7 @@ class Source:
         schema: of the first file; the others have the same needed columns.
         fingerprint: sha256 over names, sizes and row counts.
         scan: how they are read.
-        likely_rows: about how many rows they have, where nobody counted them.
+        likely_rows: about how many rows are read, where nobody counted them.
     """
 
     fragments: tuple[Fragment, ...]
@@ -99,5 +140,7 @@ class Source:
     @cached_property
     def rows(self) -> int | None:
         """Return the rows of all fragments; None where only reading tells."""
+        if self.scan.selection:
+            return None
         counts = [fragment.rows for fragment in self.fragments if fragment.rows is not None]
         return sum(counts) if len(counts) == len(self.fragments) else None

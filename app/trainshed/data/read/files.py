@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from trainshed.data.order.files import File, Scan, Source
+from trainshed.data.order.files import File, Holdout, Scan, Selection, Source
 from trainshed.data.read import parquet
 from trainshed.data.read.columns import cut_rows
 from trainshed.data.read.errors import DataError
@@ -23,9 +24,10 @@ from trainshed.data.read.opening import ACCESS
 from trainshed.faults import WorldError, is_passing
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import options_of
+from trainshed_api.where import columns_of, parse_where
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from trainshed.data.order.files import Fragment
     from trainshed.data.read.columns import Columns
@@ -68,8 +70,11 @@ def open_source(
             files do not fit together.
     """
     assert read.format
+    selection = selection_of(read)
     if read.format == "parquet":
-        return parquet.open_source(at, read.columns, field, access.patience, access.opened)
+        patience, opened, where = access.patience, access.opened, selection.where
+        found = parquet.open_source(at, read.columns, field, patience, opened, where=where)
+        return _selected(found, selection, field)
     form, patience = _FORMATS[read.format], access.patience
     options = options_of(read.format, read.options)
     try:
@@ -81,18 +86,44 @@ def open_source(
         if is_passing(error):
             raise WorldError(f"{field}.path: {error}", "storage") from error
         raise SpecError([Problem(f"{field}.path", str(at), str(error))]) from error
-    if unknown := [name for name in read.columns if scan.schema and name not in scan.schema.names]:
-        assert scan.schema
-        want = f"one of {', '.join(scan.schema.names)}"
-        raise SpecError([Problem(f"{field}.columns", name, want) for name in unknown])
+    _check_columns(scan.schema, read.columns, f"{field}.columns")
     if not fragments:
         raise SpecError([Problem(f"{field}.path", str(at), "files with at least one row")])
     described = tuple(File(path=file.name, bytes=file.bytes) for file in files)
     digest = hashlib.sha256("".join(f"{f.path} {f.bytes}\n" for f in described).encode())
     likely = int(density * sum(fragment.num_bytes for fragment in fragments))
-    return Source(
+    found = Source(
         tuple(fragments), described, scan.schema, digest.hexdigest(), scan, max(1, likely)
     )
+    return _selected(found, selection, field)
+
+
+def selection_of(read: ReadSpec) -> Selection:
+    """Return which rows a spec's `read` means."""
+    where = parse_where(read.where) if read.where else None
+    held = read.holdout
+    holdout = Holdout(held.share, held.keep == "held", held.seed) if held else None
+    return Selection(where, holdout)
+
+
+def _check_columns(schema: pa.Schema | None, columns: Iterable[str], field: str) -> None:
+    if schema is None:  # only reading a row tells
+        return
+    want = f"one of {', '.join(schema.names)}"
+    problems = [Problem(field, name, want) for name in columns if name not in schema.names]
+    if problems:
+        raise SpecError(problems)
+
+
+def _selected(source: Source, selection: Selection, field: str) -> Source:
+    """Return a source of which rows may be left out."""
+    if not selection:
+        return source
+    if selection.where:
+        _check_columns(source.schema, columns_of(selection.where), f"{field}.where")
+    rows = source.likely_rows if source.rows is None else source.rows
+    scan = replace(source.scan, selection=selection)
+    return replace(source, scan=scan, likely_rows=max(1, round(rows * selection.share)))
 
 
 def _density(form: Format, scan: Scan, fragments: Sequence[Fragment], opened: Opener) -> float:

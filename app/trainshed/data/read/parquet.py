@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trainshed.data.order.files import File, Fragment, Source
+from trainshed.data.order.files import File, Fragment, Scan, Source
 from trainshed.data.read.arrow import from_arrow
 from trainshed.data.read.listing import files_of
 from trainshed.data.read.opening import open_file
 from trainshed.data.read.rereading import Trouble
+from trainshed.data.read.selecting import may_meet
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS, Patience
 from trainshed_api.errors import Problem, SpecError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from trainshed.data.read.listing import Found
     from trainshed.data.read.rereading import Opener
     from trainshed.records.storage import Folder
+    from trainshed_api.where import Condition
 
 # Neighbouring row groups of a file are one fragment up to this size: what the shuffle of blocks
 # moves, and large enough that reading it takes longer than finding it.
@@ -34,12 +36,14 @@ FRAGMENT_BYTES = 16 * 2**20
 FOOTERS_AT_ONCE = 16
 
 
-def open_source(
+def open_source(  # noqa: PLR0913 - files, and how they are got at
     at: Folder,
     columns: Sequence[str],
     field: str,
     patience: Patience = READS,
     opened: Opener = open_file,
+    *,
+    where: Condition | None = None,
 ) -> Source:
     """Read the footers of a file or of all `*.parquet` files of a folder.
 
@@ -49,6 +53,7 @@ def open_source(
         field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
         patience: with the storage.
         opened: opens a file.
+        where: fragments without a row that meets it are left out.
 
     Raises:
         WorldError: when the storage does not give a footer.
@@ -75,10 +80,17 @@ def open_source(
         described.append(_file(found, footer))
         name = found.name.rpartition("/")[2]
         digest.update(f"{name} {found.bytes} {footer.num_rows}\n".encode())
-        fragments.extend(_fragments(found.where, number, footer))
+        fragments.extend(
+            fragment
+            for fragment in _fragments(found.where, number, footer)
+            if where is None or _may_meet(where, fragment, footer)
+        )
     if not fragments:
-        raise SpecError([Problem(f"{field}.path", str(at), "files with at least one row")])
-    return Source(tuple(fragments), tuple(described), schemas[0][1], digest.hexdigest())
+        want = "one that rows of the files meet" if where else "files with at least one row"
+        name = "where" if where else "path"
+        raise SpecError([Problem(f"{field}.{name}", None if where else str(at), want)])
+    scan = Scan(root=str(at))
+    return Source(tuple(fragments), tuple(described), schemas[0][1], digest.hexdigest(), scan)
 
 
 def read_fragment(
@@ -188,6 +200,13 @@ def _check_alike(  # noqa: PLR0913, PLR0917 - two files and what to say of them
         if one != two:
             want = f"the same column {name} in all files: {one} in {file}"
             raise SpecError([Problem(f"{field}.path", f"{two} in {other}", want)])
+
+
+def _may_meet(where: Condition, fragment: Fragment, footer: pq.FileMetaData) -> bool:
+    # Whole fragments alone: rows are held out by their place in one, whatever the condition is.
+    names = [footer.schema.column(number).path for number in range(footer.num_columns)]
+    groups = (footer.row_group(number) for number in fragment.row_groups)
+    return any(may_meet(where, group, names) for group in groups)
 
 
 def _fragments(path: str, number: int, footer: pq.FileMetaData) -> list[Fragment]:

@@ -13,6 +13,7 @@ from trainshed.data.read.apply import augment, transform
 from trainshed.data.read.columns import Columns, cut_rows, join, num_rows, take_rows
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import read_fragment
+from trainshed.data.read.selecting import columns_to_read, selected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -174,7 +175,9 @@ class FragmentReader:
 def _chunks(
     how: Reading, fragment: Fragment, chunk_rows: int, *, transformed: bool
 ) -> Iterator[Columns]:
-    chunks = read_fragment(how.scan, fragment, how.columns, chunk_rows)
+    chunks = read_fragment(how.scan, fragment, columns_to_read(how.scan, how.columns), chunk_rows)
+    if how.scan.selection:
+        chunks = selected(chunks, how.scan, fragment, how.columns)
     return (transform(chunk, how.transforms) for chunk in chunks) if transformed else chunks
 
 

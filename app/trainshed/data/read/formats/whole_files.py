@@ -61,7 +61,7 @@ class Binary(Format):
                 if name == self.content:
                     found[name] = as_objects(contents)
                 elif name == "path":
-                    found[name] = as_objects([_below(scan, path) for path in paths])
+                    found[name] = as_objects([scan.name_of(path) for path in paths])
                 elif name == "label" and scan.classes:
                     found[name] = labels_of(paths, scan)
             yield found
@@ -125,7 +125,7 @@ def folders_of(files: Sequence[Found], field: str) -> tuple[str, ...]:
 def labels_of(paths: Sequence[str], scan: Scan) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return the number of each file's folder, shape (files,)."""
     numbers = {name: number for number, name in enumerate(scan.classes)}
-    found = [numbers[_below(scan, path).partition("/")[0]] for path in paths]
+    found = [numbers[scan.name_of(path).partition("/")[0]] for path in paths]
     return np.asarray(found, dtype=np.int64)
 
 
@@ -153,7 +153,3 @@ def as_objects(values: Sequence[object]) -> np.ndarray[tuple[int], np.dtype[np.o
     found = np.empty(len(values), dtype=object)
     found[:] = values
     return found
-
-
-def _below(scan: Scan, path: str) -> str:
-    return path.removeprefix(f"{scan.root}/")

@@ -1,0 +1,165 @@
+"""Leaves out rows of files: those that do not meet a condition, or are not of a part."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import zlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from trainshed.data.order.randomness import RowRandom
+from trainshed.data.read.columns import num_rows, take_rows
+from trainshed.data.read.errors import DataError
+from trainshed_api.where import Among, Both, Compared, Missing, columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow.parquet as pq
+
+    from trainshed.data.order.files import Fragment, Holdout, Scan
+    from trainshed.data.read.columns import Columns
+    from trainshed_api.where import Condition, Value
+
+# As a file's own row groups have it, a number has a type; what is compared with it need not.
+_NUMBERS = (bool, int, float)
+_PLACE = "__place__"
+
+
+def columns_to_read(scan: Scan, columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that are read to choose rows and give `columns` of them; empty for all."""
+    where = scan.selection.where
+    if where is None or not columns:
+        return tuple(columns)
+    return (*columns, *(name for name in dict.fromkeys(columns_of(where)) if name not in columns))
+
+
+def selected(
+    tables: Iterator[Columns], scan: Scan, fragment: Fragment, columns: Sequence[str]
+) -> Iterator[Columns]:
+    """Yield what is left of the tables of a fragment, which begin at its first row.
+
+    Args:
+        tables: its rows.
+        scan: with the selection.
+        fragment: that is read.
+        columns: that are wanted; empty for all.
+
+    Raises:
+        DataError: when a condition cannot be asked of a column.
+    """
+    where, holdout = scan.selection.where, scan.selection.holdout
+    key, place = _key(scan, fragment), 0
+    for table in tables:
+        rows = num_rows(table)
+        kept = np.ones(rows, dtype=np.bool_)
+        if holdout is not None:
+            kept &= _of_part(holdout, key + np.arange(place, place + rows, dtype=np.int64))
+        if where is not None:
+            kept &= _meeting(table, where, fragment)
+        place += rows
+        wanted = {name: table[name] for name in columns} if columns else table
+        yield wanted if kept.all() else take_rows(wanted, np.flatnonzero(kept))
+
+
+def may_meet(condition: Condition, group: pq.RowGroupMetaData, names: Sequence[str]) -> bool:
+    """Say whether a row group may have a row that meets a condition, by the ends of its columns."""
+    if isinstance(condition, Both):
+        each = (may_meet(part, group, names) for part in condition.parts)
+        return all(each) if condition.all else any(each)
+    if isinstance(condition, Compared | Among):
+        ends = _ends(condition.column, group, names)
+        values = (condition.value,) if isinstance(condition, Compared) else condition.values
+        sign = condition.sign if isinstance(condition, Compared) else "=="
+        return ends is None or any(_may_be(ends, sign, value) for value in values)
+    return True
+
+
+def _key(scan: Scan, fragment: Fragment) -> int:
+    """Return the first row's number by which a part is drawn: it hangs on no other file."""
+    name = scan.name_of(fragment.path)
+    begin = fragment.span[0] if fragment.span else (*fragment.row_groups, 0)[0]
+    return zlib.crc32(f"{name} {begin}".encode()) << 31
+
+
+def _of_part(
+    holdout: Holdout, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    held = RowRandom(holdout.seed, 0, numbers).random() < holdout.share
+    return held if holdout.held else ~held
+
+
+def _meeting(
+    table: Columns, where: Condition, fragment: Fragment
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    rows = num_rows(table)
+    kept = np.zeros(rows, dtype=np.bool_)
+    asked = {name: table[name] for name in columns_of(where)}
+    try:
+        arrays = {name: pa.array(array, from_pandas=True) for name, array in asked.items()}
+        found = pa.table({**arrays, _PLACE: np.arange(rows)}).filter(_expression(where))
+    except pa.ArrowException as error:
+        said = " ".join(str(error).split())
+        raise DataError(f"read.where: {fragment.path}: it cannot be asked: {said}") from error
+    kept[found[_PLACE].to_numpy()] = True
+    return kept
+
+
+def _expression(condition: Condition) -> ds.Expression:
+    if isinstance(condition, Both):
+        join = operator.and_ if condition.all else operator.or_
+        return functools.reduce(join, map(_expression, condition.parts))
+    if isinstance(condition, Compared):
+        signs = {
+            "==": operator.eq,
+            "!=": operator.ne,
+            "<": operator.lt,
+            "<=": operator.le,
+            ">": operator.gt,
+            ">=": operator.ge,
+        }
+        return signs[condition.sign](pc.field(condition.column), condition.value)
+    if isinstance(condition, Among):
+        return pc.field(condition.column).isin(list(condition.values))
+    if isinstance(condition, Missing):
+        return pc.field(condition.column).is_null()
+    return ~_expression(condition.part)
+
+
+def _ends(
+    column: str, group: pq.RowGroupMetaData, names: Sequence[str]
+) -> tuple[Value, Value] | None:
+    """Return the smallest and the largest value of a column; None where the file does not tell."""
+    if column not in names:
+        return None
+    told = group.column(names.index(column)).statistics
+    if told is None or not told.has_min_max:
+        return None
+    return told.min, told.max
+
+
+def _may_be(ends: tuple[Value, Value], sign: str, value: Value) -> bool:
+    low, high = ends
+    alike = isinstance(low, str) == isinstance(value, str) and isinstance(low, (str, *_NUMBERS))
+    if not alike:
+        return True
+    assert not isinstance(low, str) or isinstance(high, str)
+    return {
+        "==": _at_most(low, value) and _at_most(value, high),
+        "!=": not (low == high == value),
+        "<": _at_most(low, value) and low != value,
+        "<=": _at_most(low, value),
+        ">": _at_most(value, high) and high != value,
+        ">=": _at_most(value, high),
+    }[sign]
+
+
+def _at_most(one: Value, other: Value) -> bool:
+    if isinstance(one, str) or isinstance(other, str):
+        return str(one) <= str(other)
+    return one <= other

@@ -1,0 +1,148 @@
+"""Rows that a condition or a part leaves out are left out everywhere, and nothing else is."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pydantic import JsonValue
+
+from tests.app.data.builders_formats import FIELD, write_csv
+from trainshed.data.order.files import Source
+from trainshed.data.order.plan import plan_dataset
+from trainshed.data.order.size import Measured, Room
+from trainshed.data.read.columns import Columns, join
+from trainshed.data.read.errors import DataError
+from trainshed.data.read.files import open_source
+from trainshed.data.read.source import read_whole, reading
+from trainshed.records.disk import Disk
+from trainshed_api.data import DatasetSpec
+from trainshed_api.errors import SpecError
+
+ROWS = 2000
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows with id, half, a word that may be missing, and bits, in four row groups of two files."""
+    folder = tmp_path_factory.mktemp("rows")
+    ids = np.arange(ROWS)
+    words = [None if number % 10 == 0 else f"word {number % 3}" for number in ids.tolist()]
+    table = pa.table({"id": ids, "half": ids / 2, "a word": words, "odd": ids % 2 == 1})
+    for number, start in enumerate((0, 1000)):
+        path = folder / f"part-{number}.parquet"
+        pq.write_table(table.slice(start, 1000), path, row_group_size=500)
+    return folder
+
+
+def opened(folder: Path, form: str = "parquet", **read: JsonValue) -> tuple[Source, Columns]:
+    """Return a source and all rows of it."""
+    spec = DatasetSpec.model_validate({"read": {"format": form, "path": str(folder), **read}})
+    source = open_source(Disk(folder), spec.read, FIELD)
+    room, sample = Room(2**30, 2**30), Measured(20.0, keeps_rows=True)
+    plan = plan_dataset("train", spec, "ray-data", source, sample, room, 1, processes=0)
+    rows = [read_whole(reading(plan), fragment) for fragment in source.fragments]
+    return source, join(rows)
+
+
+Holds = Callable[[int], bool]
+CONDITIONS: dict[str, Holds] = {
+    "id < 5": lambda row: row < 5,
+    "5 > id": lambda row: row < 5,
+    "id >= 1990 or id == 3": lambda row: row >= 1990 or row == 3,
+    "10 <= id < 20 and not odd == True": lambda row: 10 <= row < 20 and row % 2 == 0,
+    "id in (7, 1, 5000)": lambda row: row in (7, 1),
+    "id not in [0, 1] and id <= 3": lambda row: row in (2, 3),
+    "half == 2.5": lambda row: row == 5,
+    'col("a word") == "word 1"': lambda row: row % 10 != 0 and row % 3 == 1,
+    'col("a word") is None': lambda row: row % 10 == 0,
+    'col("a word") is not None and id < 4': lambda row: row in (1, 2, 3),
+    "id != 0": lambda row: row != 0,
+    "id > -1": lambda row: row >= 0,
+}
+
+
+@pytest.mark.parametrize(("where", "holds"), CONDITIONS.items(), ids=CONDITIONS)
+def test_rows_that_meet_a_condition_are_read(folder: Path, where: str, holds: Holds) -> None:
+    _, found = opened(folder, where=where)
+
+    assert found["id"].tolist() == [row for row in range(ROWS) if holds(row)]
+
+
+def test_a_condition_may_be_on_a_column_that_is_not_read(folder: Path) -> None:
+    _, found = opened(folder, columns=["half"], where="id < 3")
+
+    assert {name: array.tolist() for name, array in found.items()} == {"half": [0.0, 0.5, 1.0]}
+
+
+def test_row_groups_that_cannot_have_such_rows_are_not_read(folder: Path) -> None:
+    source, _ = opened(folder, where="id < 5")
+
+    assert [fragment.path for fragment in source.fragments] == [f"{folder}/part-0.parquet"]
+
+
+def test_rows_of_other_formats_are_chosen_alike(tmp_path: Path) -> None:
+    write_csv(tmp_path / "a.csv", 0, 20)
+
+    _, found = opened(tmp_path, "csv", where='name == "two, with a comma" and x < 2')
+
+    assert found["id"].tolist() == [1, 5, 9, 13]
+
+
+def test_two_parts_have_each_row_once_whatever_else_they_say(folder: Path) -> None:
+    held: JsonValue = {"share": 0.25, "keep": "held"}
+    rest: JsonValue = {"share": 0.25, "keep": "rest"}
+
+    _, one = opened(folder, holdout=held)
+    _, other = opened(folder, holdout=rest, columns=["id"])
+    _, some = opened(folder, holdout=held, where="id < 700")
+
+    assert sorted([*one["id"].tolist(), *other["id"].tolist()]) == list(range(ROWS))
+    assert len(one["id"]) == pytest.approx(ROWS / 4, rel=0.15)
+    assert some["id"].tolist() == [row for row in one["id"].tolist() if row < 700]
+
+
+def test_another_file_changes_the_part_of_no_row(folder: Path, tmp_path: Path) -> None:
+    before = opened(folder, holdout={"share": 0.5, "keep": "held"})[1]["id"].tolist()
+    for path in folder.glob("*.parquet"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    pq.write_table(pq.read_table(folder / "part-0.parquet"), tmp_path / "a-first.parquet")
+
+    after = opened(tmp_path, holdout={"share": 0.5, "keep": "held"})[1]["id"].tolist()
+
+    assert after[-len(before) :] == before
+
+
+def test_another_seed_holds_other_rows_out(folder: Path) -> None:
+    parts = [
+        opened(folder, holdout={"share": 0.5, "keep": "held", "seed": seed})[1]["id"].tolist()
+        for seed in (0, 0, 1)
+    ]
+
+    assert parts[0] == parts[1] != parts[2]
+
+
+def test_only_reading_tells_how_many_rows_are_left(folder: Path) -> None:
+    source, _ = opened(folder, holdout={"share": 0.1, "keep": "held"})
+
+    assert source.rows is None
+    assert source.likely_rows == ROWS / 10
+
+
+WRONG = {
+    "a column that is not there": ("label < 5", r"where: got label, want one of id, half"),
+    "no row at all": ("id > 5000", "where: one that rows of the files meet"),
+}
+
+
+@pytest.mark.parametrize(("where", "want"), WRONG.values(), ids=WRONG)
+def test_a_condition_that_no_row_can_meet_is_refused(folder: Path, where: str, want: str) -> None:
+    with pytest.raises(SpecError, match=want):
+        opened(folder, where=where)
+
+
+def test_a_condition_that_a_column_does_not_understand_says_so(folder: Path) -> None:
+    with pytest.raises(DataError, match=r"read.where: .*part-0.parquet: it cannot be asked"):
+        opened(folder, where='id == "one"')
