@@ -92,11 +92,11 @@ class DatasetSpec(SpecModel):
         description="Functions over the rows, in this order, the same in every epoch.",
         json_schema_extra=annotate("app", "never"),
     )
-    cache: Literal["auto", "none", "objects", "workers"] = Field(
+    cache: Literal["auto", "none", "objects", "workers", "disk"] = Field(
         default="auto",
         description="Where transformed rows are kept for the next epoch: objects (Ray's object "
-        "store), workers (each worker's own memory), none (read and transform again); auto "
-        "measures.",
+        "store), workers (each worker's own memory), disk (as parquet on the run's storage), none "
+        "(read and transform again); auto measures, and takes no disk.",
         json_schema_extra=annotate("app", "suspended"),
     )
     shuffle: ShuffleSpec = Field(
@@ -137,7 +137,7 @@ class DatasetSpec(SpecModel):
     def _workers_keep_only_a_lasting_split(self) -> Self:
         if self.cache == "workers" and self.shuffle.mode in _SPLIT_CHANGES_EACH_EPOCH:
             want = (
-                f"objects, none or auto with shuffle mode {self.shuffle.mode}: "
+                f"objects, disk, none or auto with shuffle mode {self.shuffle.mode}: "
                 "the rows of a worker change each epoch"
             )
             raise RuleError([Problem("cache", '"workers"', want)])
@@ -230,11 +230,11 @@ class DataSpec(SpecModel):
         problems += [
             Problem(
                 f"datasets.{name}.cache",
-                '"objects"',
-                "workers, none or auto with loader torch: it does not use Ray's object store",
+                f'"{dataset.cache}"',
+                "workers, none or auto with loader torch: what is kept there Ray Data makes",
             )
             for name, dataset in self.datasets.items()
-            if self.loader == "torch" and dataset.cache == "objects"
+            if self.loader == "torch" and dataset.cache in ("objects", "disk")
         ]
         for name, dataset in self.datasets.items():
             for part in dataset.read.mix or ():

@@ -15,6 +15,7 @@ from trainshed_api.schema import (
     Integer,
     JsonObject,
     NonEmpty,
+    ReaderName,
     Share,
     SpecModel,
     Weights,
@@ -52,7 +53,7 @@ class ReadSpec(SpecModel):
 
     format: FormatName | None = Field(
         default=None,
-        description="Format of the files under `path`. Give this, `use` or `mix`.",
+        description="Format of the files under `path`. Give this, `use`, `reader` or `mix`.",
         json_schema_extra=annotate("app", "never"),
     )
     path: NonEmpty | None = Field(
@@ -83,9 +84,16 @@ class ReadSpec(SpecModel):
         description="module:function that returns the dataset; it is called with `options`.",
         json_schema_extra=annotate("app", "never"),
     )
+    reader: ReaderName | None = Field(
+        default=None,
+        description="Any other reader of ray.data by its name, such as read_sql; it is called with "
+        "`options`, of which module:function names a function of yours. Its rows are kept.",
+        json_schema_extra=annotate("app", "never"),
+    )
     options: JsonObject = Field(
         default_factory=dict,
-        description="What the format is told, or keyword arguments of the function in `use`.",
+        description="What the format is told, or keyword arguments of the function in `use` or of "
+        "`reader`.",
         json_schema_extra=annotate("app", "never"),
     )
     mix: Weights | None = Field(
@@ -97,11 +105,12 @@ class ReadSpec(SpecModel):
 
     @model_validator(mode="after")
     def _read_one_way(self) -> Self:
-        ways = {"format": self.format, "use": self.use, "mix": self.mix}
+        ways = {"format": self.format, "use": self.use, "reader": self.reader, "mix": self.mix}
         given = [name for name, value in ways.items() if value is not None]
         if len(given) != 1:
-            got = " and ".join(given) or "none of format, use and mix"
-            raise RuleError([Problem("", got, "exactly one: format (with path), use or mix")])
+            got = " and ".join(given) or "none of format, use, reader and mix"
+            want = "exactly one: format (with path), use, reader or mix"
+            raise RuleError([Problem("", got, want)])
         if self.format is not None and self.path is None:
             raise RuleError([Problem("path", None, "missing; want the file or folder to read")])
         values = {

@@ -208,6 +208,14 @@ FunctionName = Annotated[
         json_schema_extra={"want": "module:function, such as my_package.my_module:train"},
     ),
 ]
+ReaderName = Annotated[
+    str,
+    Field(
+        pattern=r"^(read|from)_[a-z0-9_]+$",
+        max_length=63,
+        json_schema_extra={"want": "a reader of ray.data, such as read_sql"},
+    ),
+]
 NonEmpty = Annotated[str, Field(min_length=1)]
 DnsName = Annotated[
     str,

@@ -216,12 +216,12 @@ MISTAKES: dict[str, Mistake] = {
     "a read of two kinds": Mistake(
         train_dataset(read=READ | {"use": "a:b"}),
         "spec.data.datasets.train.read: got format and use, want exactly one: format (with path), "
-        "use or mix",
+        "use, reader or mix",
     ),
     "a read of no kind": Mistake(
         train_dataset(read={"path": "x"}),
-        "spec.data.datasets.train.read: got none of format, use and mix, want exactly one: format "
-        "(with path), use or mix",
+        "spec.data.datasets.train.read: got none of format, use, reader and mix, want exactly one: "
+        "format (with path), use, reader or mix",
     ),
     "a mix of what is not there": Mistake(
         {"data": {"datasets": {"train": {"read": {"mix": {"a": 1}}}, "b": make_dataset()}}},
@@ -308,13 +308,13 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "workers keep rows that change each epoch": Mistake(
         train_dataset(cache="workers", shuffle={"mode": "global"}),
-        'spec.data.datasets.train.cache: got "workers", want objects, none or auto with '
+        'spec.data.datasets.train.cache: got "workers", want objects, disk, none or auto with '
         "shuffle mode global: the rows of a worker change each epoch",
     ),
     "an object cache without Ray Data": Mistake(
         {"data": make_data(make_dataset(cache="objects"), loader="torch")},
         'spec.data.datasets.train.cache: got "objects", want workers, none or auto with loader '
-        "torch: it does not use Ray's object store",
+        "torch: what is kept there Ray Data makes",
     ),
     "processes that load without torch": Mistake(
         {"data": make_data(loaderProcesses=2)},

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from trainshed.data.feed.cache import CachedBlocks
     from trainshed.data.feed.feeder import Feeder, Limits, Slice
     from trainshed.data.feed.learned import Known
+    from trainshed.data.feed.on_disk import Shelf
     from trainshed.data.order.permutation import Indices
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.order.schedule import Pass
@@ -67,8 +68,10 @@ class Coordinator:
         from trainshed.data.feed import feeder  # noqa: F401
         from trainshed.ray_seams import train_controller as controller  # noqa: F401
 
-    def feed(self, plans: Mapping[str, DatasetPlan], limits: Limits) -> None:
-        """Begin to feed the workers."""
+    def feed(
+        self, plans: Mapping[str, DatasetPlan], limits: Limits, shelf: Shelf | None = None
+    ) -> None:
+        """Begin to feed the workers; shelf: where rows are kept on disk."""
         # First of all, and all of it: the modules of ray.train import each other in a circle, which
         # breaks when two threads enter it at different points. The feeder's thread imports modules
         # of the user's, and what is to train is unpickled in another one.
@@ -77,7 +80,7 @@ class Coordinator:
 
         # Ray Data tells of each execution, and warns of CPUs that the next second are free again.
         quiet("ray.data", logging.CRITICAL)
-        self._feeder = Feeder(plans, limits, self._warn)
+        self._feeder = Feeder(plans, limits, self._warn, shelf)
         self._feeder.start()
 
     def fit(self, arguments: Mapping[str, Any], environment: Mapping[str, str]) -> Result:

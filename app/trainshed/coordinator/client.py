@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trainshed.coordinator.actor import Coordinator, View
     from trainshed.coordinator.hub import Ending, Failure, Reported
     from trainshed.data.feed.feeder import Limits
+    from trainshed.data.feed.on_disk import Shelf
     from trainshed.data.order.plan import DatasetPlan
     from trainshed_api.progress import Event
 
@@ -33,9 +34,11 @@ class Client:
         """Let it import what feeding and training need."""
         self.handle.load.remote()
 
-    def feed(self, plans: Mapping[str, DatasetPlan], limits: Limits) -> ray.ObjectRef[None]:
+    def feed(
+        self, plans: Mapping[str, DatasetPlan], limits: Limits, shelf: Shelf | None = None
+    ) -> ray.ObjectRef[None]:
         """Let it begin to feed the workers, which is to be waited for before it trains."""
-        return cast("ray.ObjectRef[None]", self.handle.feed.remote(plans, limits))
+        return cast("ray.ObjectRef[None]", self.handle.feed.remote(plans, limits, shelf))
 
     def fit(self, arguments: Mapping[str, Any], environment: Mapping[str, str]) -> Result:
         """Let Ray Train's controller train; waits for the end."""

@@ -20,7 +20,7 @@ from trainshed.on_ray import ray_cluster
 from trainshed.plan.capacity import group_label, worker_label, worker_resources
 from trainshed.plan.unheeded import find_unheeded
 from trainshed.records.arrow_files import as_ray_has_it
-from trainshed.records.folder import LOG, RECORD, RESULT
+from trainshed.records.folder import LOG, RECORD, RESULT, ROWS
 from trainshed_api.names import (
     EXIT_APPLICATION,
     EXIT_INTERRUPTED,
@@ -100,6 +100,7 @@ def _exit_code(verdict: Verdict, stop: Stop) -> int:
 def _fit(launch: Launch, attempt: Attempt, driver: Driver) -> Verdict:
     from trainshed.coordinator import start as actor
     from trainshed.data.feed.feeder import Limits
+    from trainshed.data.feed.on_disk import Shelf
 
     prepared = launch.prepared
     spec = prepared.spec
@@ -115,7 +116,12 @@ def _fit(launch: Launch, attempt: Attempt, driver: Driver) -> Verdict:
         driver.show(WarningEvent(time=time.time(), message=note))
     limits = Limits(spec.data.cpus, tuple(data_labels.items()))
     coordinator = launch.place.coordinator or actor.start(spec, launch.started)
-    feeding = coordinator.feed(job.plans, limits)
+    # Only what goes on from a checkpoint goes on with the rows that an earlier attempt kept.
+    goes_on = launch.resume_from is not None
+    earlier = reversed(prepared.folder.lineage()) if goes_on else ()
+    kept = (prepared.folder.attempt(number) / ROWS for number in earlier)
+    shelf = Shelf(attempt.folder / ROWS, tuple(kept))
+    feeding = coordinator.feed(job.plans, limits, shelf)
     if job.users_resume:
         coordinator.report(ray_snapshot.reported_at(job.users_resume), [])
     fitting = _Fitting(make_trainer(job, prepared, coordinator, worker_labels), feeding)

@@ -63,7 +63,8 @@ def kept_of(plan: DatasetPlan, num_workers: int, batch_size: int) -> Kept | None
     if plan.loader == "torch":
         return Kept(plan, nothing, nothing, 0.0, worker)
     # Workers get what they keep through the object store, and a stream is sorted in it.
-    store = size if plan.cache != "none" or mode == "global" else nothing
+    keeps = plan.cache in ("objects", "workers")
+    store = size if keeps or mode == "global" else nothing
     pins = plan.cache == "workers" or (plan.cache == "objects" and mode == "global")
     return Kept(plan, store, size if pins else nothing, part, worker)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from trainshed.data.feed import readers
 from trainshed.data.order.plan import DatasetPlan, plan_dataset, plan_mix
 from trainshed.data.order.size import Measured, Room
 from trainshed.data.read.apply import augment, transform
@@ -172,6 +173,9 @@ def _plan(  # noqa: PLR0913 - a dataset, and what it is for
     if dataset.read.path is not None:
         path = locate(dataset.read.path, home, f"{field}.read.path")
         source = open_source(path, dataset.read, f"{field}.read")
+    elif dataset.read.reader is not None:
+        use = f"{readers.MODULE}:{dataset.read.reader}"
+        readers.find_reader(use, dataset.read.options, f"{field}.read.reader")
     else:
         assert dataset.read.use
         find(dataset.read.use, f"{field}.read.use")

@@ -30,6 +30,8 @@ CLAIM = "claim"
 HEARTBEAT = "heartbeat"
 METRICS = "metrics.jsonl"
 LOG = "driver.log"
+# Rows that a run keeps on its storage for the next epoch.
+ROWS = "rows"
 # Ray Train's own folder below an attempt's, where checkpoints lie.
 RAY_FOLDER = "ray"
 # The heartbeat is written this often. Two that a bucket does not answer take ten seconds each to

@@ -88,7 +88,7 @@ def make_plan(
     **fields: JsonValue,
 ) -> DatasetPlan:
     """Return the plan of the dataset `train`; `fields` are those of the spec."""
-    read = {"format": "parquet", "path": str(folder), **(read or {})}
+    read = {**({"format": "parquet", "path": str(folder)} if folder else {}), **(read or {})}
     spec = DatasetSpec.model_validate({"read": read, **fields})
     field = "spec.data.datasets.train.read"
     source = open_source(Disk(folder), spec.read, field) if folder else None

@@ -1,5 +1,7 @@
 """Functions that the TrainingRuns of these tests name."""
 
+import os
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +31,11 @@ def odd_rows(batch: Batch) -> Batch:
     """Return the rows with an odd id."""
     kept = batch["id"] % 2 == 1
     return {name: array[kept] for name, array in batch.items()}
+
+
+def connected() -> sqlite3.Connection:
+    """Open the database that the environment names."""
+    return sqlite3.connect(os.environ["TRAINSHED_TEST_DATABASE"])
 
 
 def as_many_as(file: str) -> Dataset:

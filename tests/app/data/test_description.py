@@ -162,6 +162,23 @@ def test_rows_that_only_transforms_left_out_are_refused_where_they_come_again(
         keep_order({"train": make_plan(rows, cache="none")}, was, mid_epoch=True)
 
 
+def test_rows_that_transforms_leave_out_by_now_are_refused_where_they_come_as_they_come(
+    tmp_path: Path,
+) -> None:
+    rows = write_rows(tmp_path / "rows", [[4], [6]])
+    was = described(make_plan(rows, cache="none"))
+    odd = make_plan(
+        rows,
+        cache="none",
+        transforms=[{"use": f"{FUNCTIONS}:odd_rows"}],
+        keeps_rows=False,
+        may_learn=True,
+    )
+
+    with pytest.raises(SpecError, match=r"transforms: got rows that only reading tells, want 10"):
+        keep_order({"train": odd}, was, mid_epoch=True)
+
+
 def test_a_function_s_rows_that_nobody_counted_are_not_described() -> None:
     plan = make_plan(None, read={"use": f"{FUNCTIONS}:odd_rows"})
     assert describe(plan, None) is None

@@ -64,7 +64,7 @@ class FedBlocks:
     ) -> None:
         self._plan = plan
         self._rank = rank
-        self._cuts_blocks = cuts_blocks and plan.cache != "none"
+        self._cuts_blocks = cuts_blocks and plan.cache in ("objects", "workers")
         self._remote_cached: Callable[[str, int], ray.ObjectRef[CachedBlocks]]
         self._remote_take: Callable[[Pass, int], ray.ObjectRef[Slice | None]]
         self._remote_counts: Callable[[str], ray.ObjectRef[Indices]]

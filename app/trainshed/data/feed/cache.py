@@ -14,23 +14,26 @@ if TYPE_CHECKING:
     import ray
     from ray.data.block import Block
 
+    from trainshed.data.order.files import Fragment
     from trainshed.data.order.permutation import Indices
     from trainshed.faults import WorldError
 
 
 @dataclass(frozen=True)
 class CachedBlocks:
-    """All blocks of a dataset in the object store, one for each fragment; some may be empty.
+    """All blocks of a dataset, one for each fragment; some may be empty.
 
     Args:
-        blocks: in the order of the dataset.
+        blocks: in the object store, in the order of the dataset; none where files are kept.
         counts: (blocks,) rows of each.
         filling: which one it is, from 1.
+        files: on the run's storage, in the order of the dataset; none where blocks are kept.
     """
 
     blocks: tuple[ray.ObjectRef[Block], ...]
     counts: Indices
     filling: int = 1
+    files: tuple[Fragment, ...] = ()
 
 
 class Cache:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import functools
 import itertools
+import uuid
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import ray
 from ray.data import Dataset
 from ray.data.block import BlockAccessor
 
+from trainshed.data.feed import readers
 from trainshed.data.feed.rows import Rows
 from trainshed.data.feed.tables import by_rank, dealt, woven
 from trainshed.data.order.epoch import EpochOrder
@@ -26,9 +30,11 @@ from trainshed.data.read.source import (
     Part,
     Reading,
     Table,
+    as_kept,
     augmented,
     count_rows,
     parts,
+    parts_of,
     read_parts,
     read_rows,
     read_whole,
@@ -38,7 +44,7 @@ from trainshed.functions import find
 from trainshed.ray_seams.execution import Task, block_by_block, dataset_of, sorted_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ray.data.block import Block
 
@@ -48,6 +54,7 @@ if TYPE_CHECKING:
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.order.schedule import Delivery, Pass
     from trainshed.data.order.steps import Steps
+    from trainshed.records.storage import Folder
 
 # Column that carries a row's place through a global shuffle.
 POSITION = "__trainshed_position__"
@@ -55,6 +62,8 @@ POSITION = "__trainshed_position__"
 FRAGMENT = "__trainshed_fragment__"
 # Column of the rows that a fragment has.
 TALLY = "rows"
+# What a fragment's rows are kept in, in a folder of its own: a storage takes folders whole.
+ROWS_FILE = "rows.parquet"
 # A task costs some 10 ms beside its work; its blocks come one by one while it runs.
 TASK_BYTES = 64 * 2**20
 
@@ -96,17 +105,19 @@ def _rows_of(plan: DatasetPlan, fragment: Fragment) -> int:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the rows of a dataset are read: its files, or the blocks of its cache.
+    """Where the rows of a dataset are read: its files, or what its cache keeps.
 
     Args:
         plan: of the dataset.
         counts: (fragments,) rows of each fragment after the transforms.
         blocks: one for each fragment; None where files are read.
+        kept: files with a fragment's transformed rows each; none where its own are read.
     """
 
     plan: DatasetPlan
     counts: Indices
     blocks: Sequence[ray.ObjectRef[Block]] | None = None
+    kept: Sequence[Fragment] = ()
 
     @functools.cached_property
     def first_ids(self) -> Indices:
@@ -116,15 +127,25 @@ class Origin:
 
     def tables(self, at: Pass, segment: Segment) -> Callable[[], Iterator[Table]]:
         """Return what yields the rows of a segment, augmented; it is called in a task."""
-        plan = self.plan
-        how = reading(plan, at.seed, None if at.in_file_order else segment.epoch)
+        how = self.reading(at, segment.epoch)
         if self.blocks is None:
-            return functools.partial(read_parts, how, parts(plan, segment.pieces))
+            return functools.partial(read_parts, how, self.parts(segment.pieces))
         wanted = [
             ([self.blocks[piece.fragment]], piece, int(self.first_ids[piece.fragment]))
             for piece in segment.pieces
         ]
         return functools.partial(_cached_tables, how, wanted)
+
+    def reading(self, at: Pass, epoch: int) -> Reading:
+        """Return how rows are read in an epoch of the dataset."""
+        how = reading(self.plan, at.seed, None if at.in_file_order else epoch)
+        return as_kept(how) if self.kept else how
+
+    def parts(self, pieces: Sequence[Piece]) -> list[Part]:
+        """Return the pieces with all that is needed to read them from files."""
+        if not self.kept:
+            return parts(self.plan, pieces)
+        return parts_of(self.kept, self.first_ids, pieces)
 
 
 def uncounted_dataset(plan: DatasetPlan, at: Pass, fragments: Sequence[int], cpus: int) -> Dataset:
@@ -239,7 +260,7 @@ def sorted_dataset(origin: Origin, how: Reading, deal: Delivery) -> Dataset:
     whole = [Piece(number, 0, int(rows)) for number, rows in enumerate(origin.counts)]
     tasks = [
         Task(functools.partial(_placed_block, how, part, shared), part.stop)
-        for part in parts(plan, whole)
+        for part in origin.parts(whole)
         if part.stop
     ]
     counts = [rows for _, rows in deal.dealt]
@@ -272,13 +293,16 @@ def recut_dataset(
 
 
 def function_dataset(plan: DatasetPlan) -> Dataset:
-    """Return the dataset that `read.use` makes, after the transforms.
+    """Return the dataset that `read.use` or `read.reader` makes, after the transforms.
 
     Raises:
         DataError: when the function returns something else.
     """
     assert plan.use
-    made = find(plan.use.use, plan.use.field)(**dict(plan.use.options))
+    make, options = find(plan.use.use, plan.use.field), dict(plan.use.options)
+    if plan.use.use.startswith(f"{readers.MODULE}:"):
+        options = readers.with_functions(make, options, plan.use.field)
+    made = make(**options)
     if not isinstance(made, Dataset):
         raise DataError(
             f"{plan.use.field}: {plan.use.use} returned a {type(made).__name__}, "
@@ -289,6 +313,28 @@ def function_dataset(plan: DatasetPlan) -> Dataset:
     apply = functools.partial(_transform_batch, plan.transforms)
     transformed: Dataset = made.map_batches(apply, batch_size=None, batch_format="numpy")
     return transformed
+
+
+def kept_dataset(plan: DatasetPlan, folder: Folder) -> Dataset:
+    """Return a Ray dataset that writes all rows after the transforms, a file for each fragment.
+
+    Its rows are what was written: name, rows, row groups and bytes of each file, in their order.
+    """
+    if plan.use:
+        keep = functools.partial(_kept_batch, folder)
+        kept: Dataset = function_dataset(plan).map_batches(
+            keep, batch_size=None, batch_format="pyarrow"
+        )
+        return kept
+    assert plan.source
+    how = reading(plan)
+    return _dataset(
+        plan,
+        [
+            Task(functools.partial(_kept_block, how, fragment, folder), 1)
+            for fragment in plan.source.fragments
+        ],
+    )
 
 
 def to_block(columns: Columns) -> Block:
@@ -314,6 +360,35 @@ def _whole_block(how: Reading, fragment: Fragment) -> Iterator[Block]:
 def _numbered_blocks(how: Reading, fragment: Fragment, number: int, first: int) -> Iterator[Block]:
     for columns, ids in read_rows(how, fragment, first):
         yield to_block(columns | {FRAGMENT: np.full(len(ids), number, dtype=np.int32)})
+
+
+def _kept_block(how: Reading, fragment: Fragment, folder: Folder) -> Iterator[Block]:
+    tables = (to_block(columns) for columns, _ in read_rows(how, fragment, 0))
+    yield _written(folder, tables)
+
+
+def _kept_batch(folder: Folder, batch: pa.Table) -> Block:
+    return _written(folder, [batch])
+
+
+def _written(folder: Folder, tables: Iterable[Block]) -> Block:
+    """Write tables into one file and return its name, rows, row groups and bytes."""
+    name, rows, groups = f"part-{uuid.uuid4().hex}", 0, 0
+    with folder.aside() as made:
+        (made / name).mkdir()
+        path = made / name / ROWS_FILE
+        writer: pq.ParquetWriter | None = None
+        for table in tables:
+            writer = writer or pq.ParquetWriter(path, table.schema)
+            writer.write_table(table.cast(writer.schema), row_group_size=max(1, table.num_rows))
+            rows, groups = rows + table.num_rows, groups + bool(table.num_rows)
+        if writer is None:
+            pq.write_table(pa.table({}), path)
+        else:
+            writer.close()
+        size = path.stat().st_size
+        folder.adopt(made / name, name, ROWS_FILE)
+    return pa.table({"name": [name], "rows": [rows], "groups": [groups], "bytes": [size]})
 
 
 def _tallied_block(how: Reading, fragment: Fragment) -> Iterator[Block]:

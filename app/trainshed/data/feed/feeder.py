@@ -21,7 +21,6 @@ from trainshed.data.feed.tally import Tally, is_tallied
 from trainshed.data.order.learning import begin_of, order_of_fragments
 from trainshed.data.order.schedule import Pass, order_of
 from trainshed.data.read.errors import DataError, as_fault
-from trainshed.data.read.source import reading
 from trainshed.faults import WorldError, causes
 from trainshed.ray_seams import execution
 
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from ray.data import Dataset
     from ray.data.block import Block
 
+    from trainshed.data.feed.on_disk import Shelf
     from trainshed.data.order.permutation import Indices
     from trainshed.data.order.plan import DatasetPlan
 
@@ -63,16 +63,21 @@ class Feeder:
         plans: by dataset.
         limits: of Ray Data.
         warn: says what does not end the run.
+        shelf: where rows are kept on disk; None where none are.
     """
 
     def __init__(
-        self, plans: Mapping[str, DatasetPlan], limits: Limits, warn: Callable[[str], None]
+        self,
+        plans: Mapping[str, DatasetPlan],
+        limits: Limits,
+        warn: Callable[[str], None],
+        shelf: Shelf | None = None,
     ) -> None:
         self._plans = plans
         self._cpus = limits.cpus
         turn = threading.Lock()
         self._caches = {
-            plan.name: Cache(plan.field, Filling(plan, warn), turn)
+            plan.name: Cache(plan.field, Filling(plan, warn, shelf), turn)
             for plan in plans.values()
             if plan.is_filled
         }
@@ -204,7 +209,7 @@ class Feeder:
         base = order_of(plan, at, *(origin.counts for origin in origins))
         deal = datasets.delivery_of(plan, origins, at, base, self._cpus)
         if deal.places is not None:
-            how = reading(plan, at.seed, None if at.in_file_order else at.epoch)
+            how = origins[0].reading(at, at.epoch)
             dataset = datasets.sorted_dataset(origins[0], how, deal)
         else:
             dataset = datasets.dealt_dataset(plan, origins, at, base, deal, self._cpus)
@@ -231,7 +236,7 @@ class Feeder:
 
     def _origin(self, plan: DatasetPlan, cached: CachedBlocks | None) -> datasets.Origin:
         if cached is not None:
-            return datasets.Origin(plan, cached.counts, cached.blocks)
+            return datasets.Origin(plan, cached.counts, cached.blocks or None, cached.files)
         if plan.name in self._learned:
             return datasets.Origin(plan, self._learned[plan.name].counts)
         counts = self.counts(plan.name) if plan.name in self._tallies else plan.counts

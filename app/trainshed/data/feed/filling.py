@@ -10,6 +10,7 @@ import numpy as np
 
 from trainshed.data.feed import datasets
 from trainshed.data.feed.cache import CachedBlocks
+from trainshed.data.feed.on_disk import kept_on
 from trainshed.data.order.description import kept_counts, other_blocks
 from trainshed.data.order.learning import UNKNOWN
 from trainshed.data.read.errors import DataError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from ray.data import Dataset
 
+    from trainshed.data.feed.on_disk import Shelf
     from trainshed.data.order.plan import DatasetPlan
 
 logger = logging.getLogger(__name__)
@@ -33,11 +35,15 @@ class Filling:
     Args:
         plan: of the dataset.
         warn: says what does not end the run.
+        shelf: where rows are kept on disk; None where none are.
     """
 
-    def __init__(self, plan: DatasetPlan, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, plan: DatasetPlan, warn: Callable[[str], None], shelf: Shelf | None = None
+    ) -> None:
         self._plan = plan
         self._warn = warn
+        self._shelf = shelf
         self._wanted = kept_counts(plan)
         self._under_way = bool(plan.kept and plan.kept.under_way)
 
@@ -48,6 +54,9 @@ class Filling:
             DataError: when the rows are others, and an epoch is under way.
         """
         plan, started = self._plan, time.perf_counter()
+        if plan.cache == "disk":
+            assert self._shelf
+            return self._as_wanted(kept_on(self._shelf, plan))
         dataset = datasets.function_dataset(plan) if plan.use else datasets.fragments_dataset(plan)
         made = self._as_wanted(_materialized(dataset))
         seconds = time.perf_counter() - started
@@ -63,7 +72,7 @@ class Filling:
             wanted = np.where(wanted == UNKNOWN, made.counts, wanted)
         if wanted is None or np.array_equal(made.counts, wanted):
             return made
-        if plan.use and made.counts.sum() == wanted.sum():
+        if plan.use and made.blocks and made.counts.sum() == wanted.sum():
             return _materialized(datasets.recut_dataset(plan, made.blocks, made.counts, wanted))
         difference = other_blocks(plan, made.counts, wanted)
         if self._under_way:

@@ -154,7 +154,8 @@ def kept_counts(plan: DatasetPlan) -> Indices | None:
     if plan.kept is None:
         return None
     if plan.kept.counts is None:
-        return plan.counts if plan.is_told else None
+        told = plan.source is not None and plan.source.rows is not None
+        return plan.counts if told else None
     return np.asarray(plan.kept.counts, dtype=np.int64)
 
 
@@ -180,12 +181,12 @@ def _other_files(plan: DatasetPlan, old: Described) -> Difference | None:
 
 
 def _other_rows(plan: DatasetPlan, old: Described) -> Difference | None:
-    """Return that transforms changed the number of rows, and that none is counted now."""
-    if old.counts is None or plan.is_filled or not plan.is_told:
+    """Return that rows were counted and are told by the files now, or the other way round."""
+    was_told = old.counts is None
+    if plan.is_filled or was_told == plan.is_told:
         return None
-    return Difference(
-        f"{plan.field}.transforms", f"{plan.rows} rows after them", f"{old.rows} rows after them"
-    )
+    got = f"{plan.rows} rows after them" if plan.is_told else "rows that only reading tells"
+    return Difference(f"{plan.field}.transforms", got, f"{old.rows} rows after them")
 
 
 def _digest(files: Sequence[File]) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from trainshed.data.order.size import Measured, Room
     from trainshed_api.v1alpha1 import DatasetSpec, FeedSpec, ShuffleSpec
 
-Cache = Literal["none", "objects", "workers"]
+Cache = Literal["none", "objects", "workers", "disk"]
 Loader = Literal["ray-data", "torch"]
 
 # Of a worker's memory, and of Ray's object store: the rest is for the model, the batches under way
@@ -349,10 +349,16 @@ def _mixed_size(
 
 
 def _use(spec: DatasetSpec, field: str) -> Function | None:
+    options = tuple(sorted(spec.read.options.items()))
+    if spec.read.reader is not None:
+        return Function(f"ray.data:{spec.read.reader}", f"{field}.read.reader", options=options)
     if spec.read.use is None:
         return None
-    options = tuple(sorted(spec.read.options.items()))
     return Function(spec.read.use, f"{field}.read.use", options=options)
+
+
+def _named_function(spec: DatasetSpec) -> str | None:
+    return spec.read.use or spec.read.reader
 
 
 def _transforms(spec: DatasetSpec, field: str) -> tuple[Function, ...]:
@@ -380,13 +386,13 @@ def _augments(spec: DatasetSpec, field: str) -> tuple[Function, ...]:
 
 
 def _functions_cache(spec: DatasetSpec, loader: Loader, field: str) -> tuple[Cache, str]:
-    want = "a cache and loader ray-data: a function's dataset is run once and kept as objects"
+    want = "a cache and loader ray-data: a function's dataset is run once and kept"
     if spec.cache == "none":
         raise SpecError([Problem(f"{field}.cache", "none", want)])
     if loader == "torch":
-        raise SpecError([Problem(f"{field}.read.use", spec.read.use, want)])
-    if spec.cache == "workers":
-        return "workers", "asked for"
+        raise SpecError([Problem(f"{field}.read", _named_function(spec), want)])
+    if spec.cache != "auto":
+        return spec.cache, "asked for"
     return "objects", "a function's dataset is run once"
 
 

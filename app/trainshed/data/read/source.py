@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trainshed.data.order.files import Scan
 from trainshed.data.order.permutation import Indices, Piece
 from trainshed.data.read.apply import augment, transform
 from trainshed.data.read.columns import Columns, cut_rows, join, num_rows, take_rows
@@ -16,9 +17,9 @@ from trainshed.data.read.files import read_fragment
 from trainshed.data.read.selecting import columns_to_read, selected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from trainshed.data.order.files import Fragment, Scan
+    from trainshed.data.order.files import Fragment
     from trainshed.data.order.function import Function
     from trainshed.data.order.plan import DatasetPlan
 
@@ -76,14 +77,14 @@ def everything(start: int, stop: int) -> slice:  # noqa: ARG001 - a Choice
 
 def reading(plan: DatasetPlan, seed: int = 0, epoch: int | None = None) -> Reading:
     """Return how the rows of a dataset are read; augmented where an epoch is given."""
-    assert plan.source
+    scan = plan.source.scan if plan.source else Scan()  # of a function's rows nobody asks it
     return Reading(
         plan.field,
         plan.columns,
         plan.transforms,
         plan.augments,
         plan.block_rows,
-        plan.source.scan,
+        scan,
         plan.changes_rows,
         seed,
         epoch,
@@ -93,13 +94,26 @@ def reading(plan: DatasetPlan, seed: int = 0, epoch: int | None = None) -> Readi
 def parts(plan: DatasetPlan, pieces: Iterable[Piece], place: int = 0) -> list[Part]:
     """Return the pieces with all that is needed to read them, the first one's rows at a place."""
     assert plan.source
-    fragments, firsts = plan.source.fragments, plan.first_ids
+    return parts_of(plan.source.fragments, plan.first_ids, pieces, place)
+
+
+def parts_of(
+    fragments: Sequence[Fragment], first_ids: Indices, pieces: Iterable[Piece], place: int = 0
+) -> list[Part]:
+    """Return the same of any fragments, with the ids that their first rows have."""
     found = []
     for piece in pieces:
         number = piece.fragment
-        found.append(Part(fragments[number], int(firsts[number]), piece.start, piece.stop, place))
+        found.append(
+            Part(fragments[number], int(first_ids[number]), piece.start, piece.stop, place)
+        )
         place += piece.rows
     return found
+
+
+def as_kept(how: Reading) -> Reading:
+    """Return how rows are read again that were kept in parquet after the transforms."""
+    return replace(how, columns=(), transforms=(), scan=Scan(), changes_rows=False)
 
 
 def read_whole(how: Reading, fragment: Fragment) -> Columns:

@@ -1,0 +1,118 @@
+"""A dataset kept as parquet on the run's storage: a file for each fragment, in its order.
+
+What was kept is read again by an attempt that goes on from a checkpoint: a function may return
+other rows the next time. One that begins anew makes it anew: its code may be another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainshed.data.feed import datasets
+from trainshed.data.feed.cache import CachedBlocks
+from trainshed.data.order.files import Fragment
+from trainshed_api.progress import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.records.storage import Folder
+
+logger = logging.getLogger(__name__)
+
+# It is there only when all files are.
+LIST = "kept.json"
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Where an attempt keeps rows on the run's storage, a folder for each dataset.
+
+    Args:
+        folder: of the attempt.
+        earlier: those of attempts before it, the last one first, where it goes on with their rows.
+    """
+
+    folder: Folder
+    earlier: tuple[Folder, ...] = ()
+
+
+class KeptFile(Record):
+    """A file of rows: its folder below the dataset's, its rows, its row groups, its bytes."""
+
+    name: str
+    rows: int
+    groups: int
+    bytes: int
+
+
+class KeptFiles(Record):
+    """All of them in their order, and what they were made of."""
+
+    identity: str
+    files: tuple[KeptFile, ...]
+
+
+def kept_on(shelf: Shelf, plan: DatasetPlan) -> CachedBlocks:
+    """Return the files of a dataset; they are made where they are not there."""
+    identity = _identity(plan)
+    for folder in (shelf.folder, *shelf.earlier):
+        if found := _found(folder / plan.name, identity):
+            return _as_blocks(folder / plan.name, found)
+    folder, started = shelf.folder / plan.name, time.perf_counter()
+    made = KeptFiles(identity=identity, files=_made(plan, folder))
+    folder.write(LIST, made.to_line().encode())
+    rows, seconds = sum(file.rows for file in made.files), time.perf_counter() - started
+    logger.info("%s: %d rows kept in %s in %.2f s", plan.name, rows, folder, seconds)
+    return _as_blocks(folder, made)
+
+
+def _as_blocks(folder: Folder, found: KeptFiles) -> CachedBlocks:
+    counts = np.asarray([file.rows for file in found.files], dtype=np.int64)
+    return CachedBlocks((), counts, files=_fragments(folder, found.files))
+
+
+def _fragments(folder: Folder, files: Sequence[KeptFile]) -> tuple[Fragment, ...]:
+    return tuple(
+        Fragment(
+            f"{folder}/{file.name}/{datasets.ROWS_FILE}",
+            number,
+            tuple(range(file.groups)),
+            file.rows,
+            file.bytes,
+        )
+        for number, file in enumerate(files)
+    )
+
+
+def _identity(plan: DatasetPlan) -> str:
+    """Return a digest of what the rows are made of, as far as names tell."""
+    source = plan.source
+    made_of = [
+        source.fingerprint if source else repr(plan.use),
+        repr(source.scan if source else None),
+        repr(plan.columns),
+        repr(plan.transforms),
+    ]
+    return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()
+
+
+def _found(folder: Folder, identity: str) -> KeptFiles | None:
+    try:
+        found = KeptFiles.model_validate_json(folder.read(LIST))
+    except FileNotFoundError:
+        return None
+    return found if found.identity == identity else None
+
+
+def _made(plan: DatasetPlan, folder: Folder) -> tuple[KeptFile, ...]:
+    rows = datasets.kept_dataset(plan, folder).iter_rows()
+    return tuple(KeptFile(**{**row, "name": str(row["name"])}) for row in rows)
