@@ -17,6 +17,34 @@ def encode_png(picture: NDArray[np.uint8]) -> bytes:
     return buffer.getvalue()
 
 
+def encode_jpeg(picture: NDArray[np.uint8], quality: int = 90, **options: object) -> bytes:
+    """Return a picture (H, W) or (H, W, 3) as the bytes of a JPEG file; options are Pillow's."""
+    buffer = io.BytesIO()
+    Image.fromarray(picture).save(buffer, format="JPEG", quality=quality, **options)
+    return buffer.getvalue()
+
+
+def make_photo(height: int, width: int, *, shapes: int = 30, seed: int = 0) -> NDArray[np.uint8]:
+    """Return a picture (height, width, 3) that is like a photograph to a codec.
+
+    Smooth gradients, ellipses and rectangles of one colour before them, coarse and fine noise.
+    """
+    generator = np.random.default_rng(seed)
+    ys, xs = np.mgrid[0:height, 0:width] / max(height, width)
+    waves = generator.uniform(1, 6, (2, 3))
+    across = xs[..., None] * waves[0] + ys[..., None] * waves[1]
+    picture: NDArray[np.float64] = 128 + 100 * np.sin(across + generator.uniform(0, 6, 3))
+    for number in range(shapes):
+        (top, left), (tall, wide) = generator.uniform(0, 1, 2), generator.uniform(0.01, 0.15, 2)
+        down, right = (ys - top) / tall, (xs - left) / wide
+        inside = down**2 + right**2 < 1 if number % 2 else np.maximum(abs(down), abs(right)) < 1
+        picture[inside] = generator.uniform(0, 255, 3)
+    grains = generator.normal(0, 12, (-(-height // 4), -(-width // 4), 3))
+    picture += grains.repeat(4, axis=0).repeat(4, axis=1)[:height, :width]
+    picture += generator.normal(0, 5, picture.shape)
+    return np.clip(picture, 0, 255).astype(np.uint8)
+
+
 def make_pictures(
     rows: int, *, size: int = 32, classes: int = 10, seed: int = 0
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -122,7 +122,10 @@ def _place(error: BaseException) -> str:
 
 
 def _is_own(value: object, module: ModuleType) -> bool:
-    return inspect.isfunction(value) and value.__module__ == module.__name__
+    if not inspect.isfunction(value):
+        return False
+    # What a package shows may lie in a module of its own.
+    return value.__module__ == module.__name__ or value.__module__.startswith(f"{module.__name__}.")
 
 
 def _refuse_removed_session(use: str, function: Callable[..., object], field: str) -> None:

@@ -1,0 +1,19 @@
+"""Functions for `transforms` and `augment` of a TrainingRun: numpy columns in, numpy columns out.
+
+Pure: the same batch gives the same result, and the batch that came in stays as it was.
+What is random draws from `rng`, whose numbers belong to rows. No torch, no Ray, no I/O.
+Shape letters: B rows of a batch, H and W height and width, C channels.
+"""
+
+from trainshed.transforms.batch import Batch
+from trainshed.transforms.columns import normalize, rename
+from trainshed.transforms.decode import decode_image
+from trainshed.transforms.place import random_crop_flip
+
+__all__ = [
+    "Batch",
+    "decode_image",
+    "normalize",
+    "random_crop_flip",
+    "rename",
+]

@@ -1,0 +1,113 @@
+"""A batch and the options of a function: what is asked of them before anything is computed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Array = NDArray[np.generic]
+Batch = dict[str, Array]
+Pixels = NDArray[np.uint8]
+
+
+def get_column(batch: Batch, name: str, function: str) -> Array:
+    """Return a column.
+
+    Raises:
+        ValueError: naming the columns that are there.
+    """
+    if name not in batch:
+        raise ValueError(f'{function}: there is no column "{name}" among {", ".join(batch)}')
+    return batch[name]
+
+
+def get_pictures(batch: Batch, name: str, function: str) -> Array:
+    """Return a column of decoded pictures: (B, H, W) or (B, H, W, C).
+
+    Raises:
+        ValueError: when it holds anything else.
+    """
+    pictures = get_column(batch, name, function)
+    if pictures.ndim not in (3, 4):
+        raise ValueError(
+            f'{function}: column "{name}" has the shape {pictures.shape}, pictures have '
+            "(rows, height, width) or (rows, height, width, channels); decode them first"
+        )
+    return pictures
+
+
+def as_number(function: str, option: str, value: object, least: float, most: float) -> float:
+    """Return an option that is a number in [least, most].
+
+    Raises:
+        ValueError: when it is none.
+    """
+    match value:
+        case bool():  # to Python it is a number
+            pass
+        case int() | float() as number if least <= number <= most and np.isfinite(number):
+            return float(number)
+    if most == np.inf:
+        want = "a number" if least == -np.inf else f"a number, {least:g} or more"
+    else:
+        want = f"a number from {least:g} to {most:g}"
+    raise ValueError(f"{function}: {option} is {_say(value)}, must be {want}")
+
+
+def as_size(function: str, value: object) -> tuple[int, int]:
+    """Return the height and width that `size` says: one number for both, or the two.
+
+    Raises:
+        ValueError: when it says neither.
+    """
+    match value:
+        case bool() | [bool(), _] | [_, bool()]:  # to Python they are numbers
+            pass
+        case int() as side:
+            return _at_least_one(function, side, side)
+        case [int() as height, int() as width]:
+            return _at_least_one(function, height, width)
+    raise ValueError(
+        f"{function}: size is {_say(value)}, must be a number of pixels or [height, width]"
+    )
+
+
+def as_one_of(function: str, option: str, value: object, known: Sequence[str]) -> str:
+    """Return an option that is one of a few words.
+
+    Raises:
+        ValueError: when it is another.
+    """
+    if isinstance(value, str) and value in known:
+        return value
+    *others, last = known
+    raise ValueError(f'{function}: {option} is "{value}", known are {", ".join(others)} and {last}')
+
+
+def as_flag(function: str, option: str, value: object) -> bool:
+    """Return an option that is true or false.
+
+    Raises:
+        ValueError: when it is neither.
+    """
+    if isinstance(value, bool):
+        return value
+    raise ValueError(f"{function}: {option} is {_say(value)}, must be true or false")
+
+
+def _at_least_one(function: str, height: int, width: int) -> tuple[int, int]:
+    if min(height, width) < 1:
+        said = height if height == width else [height, width]
+        raise ValueError(f"{function}: size is {said}, must be at least 1 pixel")
+    return height, width
+
+
+def _say(value: object) -> str:
+    if isinstance(value, tuple):
+        return str(list(value))
+    return f'"{value}"' if isinstance(value, str) else str(value)
