@@ -6,14 +6,26 @@ Shape letters: B rows of a batch, H and W height and width, C channels.
 """
 
 from trainshed.transforms.batch import Batch
+from trainshed.transforms.colour import color_jitter, random_gray
 from trainshed.transforms.columns import normalize, rename
-from trainshed.transforms.decode import decode_image
-from trainshed.transforms.place import random_crop_flip
+from trainshed.transforms.decode import decode_image, decode_random_resized_crop
+from trainshed.transforms.place import (
+    random_crop_flip,
+    random_erasing,
+    random_flip,
+    random_resized_crop,
+)
 
 __all__ = [
     "Batch",
+    "color_jitter",
     "decode_image",
+    "decode_random_resized_crop",
     "normalize",
     "random_crop_flip",
+    "random_erasing",
+    "random_flip",
+    "random_gray",
+    "random_resized_crop",
     "rename",
 ]

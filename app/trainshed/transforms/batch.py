@@ -14,6 +14,11 @@ Array = NDArray[np.generic]
 Batch = dict[str, Array]
 Pixels = NDArray[np.uint8]
 
+_LARGEST = float(np.finfo(np.float64).max)
+
+# Red, green and blue in a picture's grey, in parts of 65536: ITU-R 601-2, as Pillow has it.
+GREY = (19595, 38470, 7471)
+
 
 def get_column(batch: Batch, name: str, function: str) -> Array:
     """Return a column.
@@ -41,6 +46,21 @@ def get_pictures(batch: Batch, name: str, function: str) -> Array:
     return pictures
 
 
+def get_pixels(batch: Batch, name: str, function: str) -> Pixels:
+    """Return a column of pictures of bytes: grey (B, H, W) or colour (B, H, W, 3).
+
+    Raises:
+        ValueError: when it holds anything else.
+    """
+    pictures = get_pictures(batch, name, function)
+    if pictures.dtype != np.uint8 or pictures.shape[3:] not in ((), (3,)):
+        raise ValueError(
+            f'{function}: column "{name}" holds {pictures.dtype} of the shape {pictures.shape}, '
+            "must hold bytes (uint8) of 3 channels or none; put it before normalize"
+        )
+    return pictures.astype(np.uint8, copy=False)
+
+
 def as_number(function: str, option: str, value: object, least: float, most: float) -> float:
     """Return an option that is a number in [least, most].
 
@@ -57,6 +77,26 @@ def as_number(function: str, option: str, value: object, least: float, most: flo
     else:
         want = f"a number from {least:g} to {most:g}"
     raise ValueError(f"{function}: {option} is {_say(value)}, must be {want}")
+
+
+def as_range(
+    function: str, option: str, value: object, most: float = np.inf
+) -> tuple[float, float]:
+    """Return an option that is two numbers larger than 0, the smaller one first.
+
+    Raises:
+        ValueError: when it is not.
+    """
+    match value:
+        case [int() | float() as low, int() | float() as high] if (
+            0 < low <= high <= min(most, _LARGEST)
+        ):
+            return float(low), float(high)
+    bounds = "" if most == np.inf else f" and at most {most:g}"
+    raise ValueError(
+        f"{function}: {option} is {_say(value)}, must be two numbers larger than 0{bounds}, "
+        "the smaller one first"
+    )
 
 
 def as_size(function: str, value: object) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from trainshed.transforms.areas import draw_areas
 from trainshed.transforms.batch import as_flag, as_number, as_one_of, as_size, get_column
 from trainshed.transforms.encoded import decode
 from trainshed.transforms.resize import Box
@@ -13,6 +14,7 @@ from trainshed.transforms.resize import Box
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from trainshed.data.order.randomness import RowRandom
     from trainshed.transforms.batch import Batch
     from trainshed.transforms.encoded import Choice
 
@@ -62,6 +64,43 @@ def decode_image(
     choose = _choice(resize, (height, width), share)
     pictures = _Pictures("decode_image", column, (height, width), mode, turns)
     return pictures.decoded(batch, lambda _: choose)
+
+
+def decode_random_resized_crop(
+    batch: Batch,
+    *,
+    column: str = "image",
+    size: int | Sequence[int],
+    scale: Sequence[float] = (0.08, 1.0),
+    ratio: Sequence[float] = (3 / 4, 4 / 3),
+    mode: Mode = "RGB",
+    upright: bool = False,
+    rng: RowRandom,
+) -> Batch:
+    """Replace encoded pictures by a random part of each, at one size: decoded anew in each epoch.
+
+    What `random_resized_crop` does to decoded pictures, with all pixels that the file has.
+
+    Args:
+        batch: columns of equal length.
+        column: the column with the encoded pictures.
+        size: height and width of the result in pixels: one number, or the two.
+        scale: least and largest share of the picture's area.
+        ratio: least and largest width of the part for a height of 1.
+        mode: `RGB`, or `L` for grey without a channel axis.
+        upright: whether a picture is turned first, as its EXIF says.
+        rng: draws the numbers of a row.
+
+    Raises:
+        ValueError: naming the row's position in the batch when a picture cannot be read.
+    """
+    name = "decode_random_resized_crop"
+    sides = as_size(name, size)
+    as_one_of(name, "mode", mode, _MODES)
+    areas = draw_areas(name, scale, ratio, rng)
+
+    pictures = _Pictures(name, column, sides, mode, as_flag(name, "upright", upright))
+    return pictures.decoded(batch, lambda row: lambda h, w: (areas.box(row, h, w), sides))
 
 
 def _choice(how: str, size: tuple[int, int], share: float) -> Choice:

@@ -2,14 +2,31 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
-from tests.app.transforms.builders import call, make_column
+from tests.app.transforms.builders import call, make_column, make_rng
 from trainshed.functions import find
-from trainshed.transforms import Batch, decode_image
+from trainshed.transforms import (
+    Batch,
+    color_jitter,
+    decode_image,
+    decode_random_resized_crop,
+    random_erasing,
+    random_flip,
+    random_gray,
+    random_resized_crop,
+)
 from trainshed_api.errors import SpecError
 
+COLOUR: Batch = {"image": np.zeros((2, 8, 8, 3), np.uint8)}
+GREY: Batch = {"image": np.zeros((2, 8, 8), np.uint8)}
+FLOATS: Batch = {"image": np.zeros((2, 8, 8, 3), np.float32)}
 ENCODED = make_column(b"")
+IS_NO_PIXELS = (
+    'column "image" holds float32 of the shape (2, 8, 8, 3), must hold bytes (uint8) of 3 channels '
+    "or none; put it before normalize"
+)
 WANT_SIZE = "must be a number of pixels or [height, width]"
 Fault = tuple[Callable[..., Batch], Batch, dict[str, object], str]
 FAULTS: dict[str, Fault] = {
@@ -48,6 +65,102 @@ FAULTS: dict[str, Fault] = {
         {"size": 8, "upright": "no"},
         'upright is "no", must be true or false',
     ),
+    "a mode of a random crop": (
+        decode_random_resized_crop,
+        ENCODED,
+        {"size": 8, "mode": "BGR"},
+        'mode is "BGR", known are RGB and L',
+    ),
+    "no range": (
+        random_resized_crop,
+        COLOUR,
+        {"size": 8, "scale": 0.5},
+        "scale is 0.5, must be two numbers larger than 0 and at most 1, the smaller one first",
+    ),
+    "the larger one first": (
+        random_resized_crop,
+        COLOUR,
+        {"size": 8, "ratio": [2, 1]},
+        "ratio is [2, 1], must be two numbers larger than 0, the smaller one first",
+    ),
+    "more than the picture": (
+        random_erasing,
+        COLOUR,
+        {"scale": (0.1, 1.1)},
+        "scale is [0.1, 1.1], must be two numbers larger than 0 and at most 1, the smaller one "
+        "first",
+    ),
+    "an endless ratio": (
+        random_erasing,
+        COLOUR,
+        {"ratio": [1, float("inf")]},
+        "ratio is [1, inf], must be two numbers larger than 0, the smaller one first",
+    ),
+    "no byte": (
+        random_erasing,
+        COLOUR,
+        {"value": 256},
+        "value is 256, must be a number from 0 to 255",
+    ),
+    "a percentage": (
+        random_flip,
+        COLOUR,
+        {"horizontal": 50},
+        "horizontal is 50, must be a number from 0 to 1",
+    ),
+    "below nothing": (
+        color_jitter,
+        COLOUR,
+        {"contrast": -0.1},
+        "contrast is -0.1, must be a number, 0 or more",
+    ),
+    "without end": (
+        color_jitter,
+        COLOUR,
+        {"contrast": float("inf")},
+        "contrast is inf, must be a number, 0 or more",
+    ),
+    "not a number": (
+        color_jitter,
+        COLOUR,
+        {"brightness": float("nan")},
+        "brightness is nan, must be a number, 0 or more",
+    ),
+    "more than around": (
+        color_jitter,
+        COLOUR,
+        {"hue": 0.6},
+        "hue is 0.6, must be a number from 0 to 0.5",
+    ),
+    "colours of grey": (
+        color_jitter,
+        GREY,
+        {"saturation": 0.4},
+        'saturation is 0.4, must be 0: column "image" holds grey pictures',
+    ),
+    "hue of grey": (
+        color_jitter,
+        GREY,
+        {"hue": 0.1},
+        'hue is 0.1, must be 0: column "image" holds grey pictures',
+    ),
+    "grey already": (random_gray, GREY, {}, 'column "image" holds grey pictures; leave it out'),
+    "crop of floats": (random_resized_crop, FLOATS, {"size": 8}, IS_NO_PIXELS),
+    "jitter of floats": (color_jitter, FLOATS, {"hue": 0.1}, IS_NO_PIXELS),
+    "grey of floats": (random_gray, FLOATS, {}, IS_NO_PIXELS),
+    "not decoded": (
+        random_flip,
+        ENCODED,
+        {},
+        'column "image" has the shape (1,), pictures have (rows, height, width) or '
+        "(rows, height, width, channels); decode them first",
+    ),
+    "another column": (
+        random_erasing,
+        COLOUR,
+        {"column": "img"},
+        'there is no column "img" among image',
+    ),
 }
 
 
@@ -55,6 +168,8 @@ FAULTS: dict[str, Fault] = {
 def test_wrong_options_are_named(
     function: Callable[..., Batch], batch: Batch, options: dict[str, object], want: str
 ) -> None:
+    if function is not decode_image:
+        options = options | {"rng": make_rng(range(len(batch["image"])))}
     with pytest.raises(ValueError, match=f"^{function.__name__}: ") as caught:
         call(function, batch, options)
     assert str(caught.value) == f"{function.__name__}: {want}"
@@ -63,5 +178,5 @@ def test_wrong_options_are_named(
 def test_a_name_that_is_not_there_is_answered_with_those_that_are() -> None:
     with pytest.raises(SpecError) as caught:
         find("trainshed.transforms:decode_images", "spec.x")
-    want = "it has: decode_image, normalize, "
+    want = "it has: color_jitter, decode_image, decode_random_resized_crop, normalize, "
     assert want in str(caught.value)
