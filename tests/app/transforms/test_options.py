@@ -1,11 +1,14 @@
 """A wrong option is named with its function, its value and what would be right."""
 
+import inspect
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
+import trainshed.transforms
 from tests.app.transforms.builders import call, make_column, make_rng
+from tests.bundle.repository import ROOT
 from trainshed.functions import find
 from trainshed.transforms import (
     Batch,
@@ -180,3 +183,14 @@ def test_a_name_that_is_not_there_is_answered_with_those_that_are() -> None:
         find("trainshed.transforms:decode_images", "spec.x")
     want = "it has: color_jitter, decode_image, decode_random_resized_crop, normalize, "
     assert want in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [n for n in trainshed.transforms.__all__ if n != "Batch"])
+def test_every_option_has_its_place_in_the_documentation(name: str) -> None:
+    rows = (ROOT / "docs" / "pictures.md").read_text("utf-8").splitlines()
+    (row,) = (row for row in rows if row.startswith(f"| `{name}` |"))
+    options = list(inspect.signature(getattr(trainshed.transforms, name)).parameters)[1:]
+    said = [option for option in options if option not in ("column", "rng")]
+    assert [
+        option for option in said if f"`{option}`" not in row and f"`{option}:" not in row
+    ] == []
