@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 uv=$(hack/find-uv.sh)
 
 compile() {
-    "$uv" pip compile "$1.in" --output-file "$1.txt" --quiet \
+    "$uv" pip compile "$1.in" --output-file "$1.txt" --quiet "${@:2}" \
         --universal --python-version 3.11 --generate-hashes \
         --no-annotate --no-emit-index-url --no-emit-find-links \
         --custom-compile-command "make lock" ${UPGRADE:+--upgrade}
@@ -20,3 +20,4 @@ compile images/app/xgboost
 compile images/app/tensorflow
 compile images/controller/requirements
 compile requirements/dev
+compile requirements/torchvision --no-deps

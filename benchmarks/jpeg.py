@@ -1,0 +1,92 @@
+"""Processor time of a JPEG to 224x224: ours against torchvision's decode_jpeg and Pillow's.
+
+Pictures of 500x375, as many a photograph of ImageNet has, and of 2000x1500: gradients, shapes and
+noise, quality 90, made once. One thread on each side; what counts is the processor time of that
+thread, which others on the machine hardly change. Needs torchvision, which nothing of ours does:
+`hack/torchvision.sh make bench NAME=jpeg`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import partial
+from typing import TYPE_CHECKING
+
+from benchmarks.measure import Figure, Sample, Samples, Target, in_turn, options, publish
+from benchmarks.processes import PYTHON, seconds_of
+from tests.builders_data import encode_jpeg, make_photo
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+SIZE = 224
+# Height, width and number of the pictures.
+SETS = ((375, 500, 64), (1500, 2000, 16))
+QUICK = ((375, 500, 8),)
+ROUNDS = 10
+SIDES = {
+    "ours": ["benchmarks.ours.jpegs"],
+    "torchvision": ["benchmarks.plain.jpegs", "--reader", "torchvision"],
+    "Pillow": ["benchmarks.plain.jpegs", "--reader", "pillow"],
+}
+
+
+def main() -> None:
+    """Measure both sizes of pictures."""
+    given = options(__doc__)
+    figures: list[Figure] = []
+    everything = Samples()
+    for height, width, count in QUICK if given.quick else SETS:
+        data = photos(height, width, count, given.cache)
+        name = f"{width}x{height}"
+        sides = {f"{name} {side}": partial(run, words, data) for side, words in SIDES.items()}
+        samples = in_turn(sides, given, is_timed=False)
+        everything.by_side.update(samples.by_side)
+        figures += compare(name, samples)
+    publish("jpeg", figures, everything, given)
+
+
+def compare(name: str, samples: Samples) -> list[Figure]:
+    """Return the lines of one size of pictures: how many a core decodes in a second."""
+    rates = {
+        side: [1000 / value for value in samples.of(f"{name} {side}", "milliseconds")]
+        for side in SIDES
+    }
+    unit, mine = "pictures/s", f"{name}: ours"
+    target = Target("ratio", ">=", 1.0)
+    return [
+        Figure(f"{name}: Pillow", unit, rates["Pillow"]),
+        Figure(f"{name}: torchvision", unit, rates["torchvision"]),
+        Figure(mine, unit, rates["ours"], ("torchvision", rates["torchvision"]), target),
+        Figure(mine, unit, rates["ours"], ("Pillow", rates["Pillow"])),
+    ]
+
+
+def photos(height: int, width: int, count: int, cache: Path) -> Path:
+    """Return the folder with the pictures; makes it if need be."""
+    folder = cache / f"photos-{count}x{width}x{height}"
+    if not folder.exists():
+        aside = folder.with_suffix(".writing")
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        for number in range(count):
+            encoded = encode_jpeg(make_photo(height, width, seed=number), quality=90)
+            (aside / f"{number:03}.jpg").write_bytes(encoded)
+        aside.rename(folder)
+    return folder
+
+
+def run(words: Sequence[str], data: Path, folder: Path) -> Sample:
+    """Run a side and read the milliseconds of one picture."""
+    out = folder / "milliseconds.json"
+    paths = ["--data", str(data), "--out", str(out)]
+    counts = ["--size", str(SIZE), "--rounds", str(ROUNDS)]
+    seconds_of([PYTHON, "-m", *words, *paths, *counts])
+    found: Sample = json.loads(out.read_text(encoding="utf-8"))
+    return found
+
+
+if __name__ == "__main__":
+    main()
