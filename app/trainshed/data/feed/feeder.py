@@ -122,7 +122,9 @@ class Feeder:
 
     def learn(self, name: str, fragment: int, rows: int) -> None:
         """Take in how many rows a fragment has."""
-        if waited := self._learned[name].take({fragment: rows}):
+        waited = self._learned[name].take({fragment: rows})
+        # Of workers that are gone nobody would read it.
+        if waited and not any(waited.group < other.group for other in list(self._streams)):
             self._open(waited)
 
     def take(self, at: Pass, rank: int) -> Slice | None:
