@@ -46,6 +46,7 @@ class Growing(io.TextIOBase):
         self._piece = b""
         self._waiting = bytearray()
         self._lost = 0
+        self._is_joined = False
         self._guard = threading.Lock()
         self._ended = threading.Event()
         self._next = self._begin()
@@ -76,8 +77,19 @@ class Growing(io.TextIOBase):
         self._ended.set()
         self._thread.join()
         self._send()
-        _join(self._folder, self._name, self._parts)
+        self._join()
         super().close()
+
+    def _join(self) -> None:
+        # Tried again it may find some of the pieces alone: the whole has them all by then.
+        if not self._is_joined:
+            pieces = [each for each in self._parts.tree() if each.name.isdecimal()]
+            if sum(piece.bytes for piece in pieces) > _MOST_JOINED:
+                return
+            whole = b"".join(self._parts.read(piece.name) for piece in pieces)
+            self._folder.write(self._name, whole)
+            self._is_joined = True
+        _clear(self._parts)
 
     def _begin(self) -> int:
         """Return the number of the next piece; what there is becomes the first ones."""
@@ -165,14 +177,6 @@ def _whole(folder: Folder, name: str) -> bytes | None:
         return folder.read(name)
     except FileNotFoundError:
         return None
-
-
-def _join(folder: Folder, name: str, parts: Folder) -> None:
-    pieces = parts.tree()
-    if sum(piece.bytes for piece in pieces) > _MOST_JOINED:
-        return
-    folder.write(name, b"".join(parts.read(piece.name) for piece in pieces))
-    _clear(parts)
 
 
 def _clear(parts: Folder) -> None:

@@ -156,6 +156,27 @@ def test_a_text_that_could_not_be_ended_is_there_as_far_as_it_came(
     assert list(segments.lines(through_faults, "log")) == ["one\n"]
 
 
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_a_text_whose_end_is_tried_again_keeps_all_of_it(
+    through_faults: Bucket, faulty_s3: FaultyS3, nth: int
+) -> None:
+    text = Growing(through_faults, "log", SOON)
+    lines = [f"{number}" * PIECE_BYTES + "\n" for number in range(3)]
+    for count, line in enumerate(lines, start=1):
+        text.write(line)
+        wait_for(through_faults, lines[:count])
+    # The first piece is deleted, then the others, then the mark of that.
+    faulty_s3.add(Rule(REFUSED, method="POST", every=nth, times=1))
+
+    with pytest.raises(PermissionError):
+        text.close()
+    assert list(segments.lines(through_faults, "log")) == lines
+    text.close()
+
+    assert list(segments.lines(through_faults, "log")) == lines
+    assert through_faults.names() == ["log"]
+
+
 def test_a_text_that_ends_while_it_is_read_is_read_to_its_end(
     through_faults: Bucket, faulty_s3: FaultyS3
 ) -> None:
