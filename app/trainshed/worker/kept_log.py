@@ -80,14 +80,15 @@ def _copy(
     attempt: Folder, rank: int, outputs: list[_Output], ended: threading.Event, seconds: float
 ) -> None:
     log: Appender | None = None
-    over = False
+    over, text = False, ""
     while not over:
         over = ended.wait(seconds)
         with contextlib.suppress(OSError):  # storage that is full or away ends no training
-            while text := "".join(output.more() for output in outputs):
+            while text := text or "".join(output.more() for output in outputs):
                 # Not before: a worker that says nothing costs the storage nothing.
                 log = log or (attempt / FOLDER).append(name_of(rank))
                 log.write(text)
+                text = ""
                 log.flush()
     if log is not None:
         with contextlib.suppress(OSError):

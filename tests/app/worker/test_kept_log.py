@@ -17,6 +17,9 @@ with kept(Disk(pathlib.Path(sys.argv[1])), 3, seconds=0.05):
     print("by Python", flush=True)
     os.write(2, b"by a library of C\\n")
     os.write(1, "half a l\u00e4tter".encode()[:8])
+    if "refused" in sys.argv:
+        time.sleep(0.5)
+        os.unlink(pathlib.Path(sys.argv[1], "workers"))
     if "killed" in sys.argv:
         time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -49,6 +52,12 @@ def test_all_that_the_process_prints_inside_is_kept(tmp_path: Path) -> None:
 
 def test_one_that_is_killed_leaves_its_last_lines(tmp_path: Path) -> None:
     assert "by Python\n" in run(tmp_path, "killed")
+
+
+def test_what_the_storage_refuses_at_first_is_kept_when_it_takes_it(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).touch()  # in the way of the folder, for a while
+
+    assert "by Python\n" in run(tmp_path, "refused")
 
 
 def test_a_process_whose_output_is_no_file_keeps_nothing(tmp_path: Path) -> None:
