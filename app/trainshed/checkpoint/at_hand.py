@@ -17,6 +17,7 @@ from trainshed.checkpoint.files import (
     BadCheckpointError,
     DamagedError,
     check_content,
+    check_not_passed_over,
 )
 from trainshed.patience import READS
 
@@ -38,7 +39,7 @@ def at_hand(folder: Folder, manifest: Manifest) -> Iterator[Path]:
     group of workers that starts again, until another checkpoint of the run is asked for.
 
     Raises:
-        DamagedError: when a file is not what was written, twice in a row.
+        DamagedError: when a file is not what was written, twice in a row, or was not for others.
         BadCheckpointError: when a name in the manifest leads elsewhere.
         OSError: when storage or disk fails.
     """
@@ -89,7 +90,11 @@ def _clear_others(run: Path) -> None:
 
 def _fetch(folder: Folder, manifest: Manifest, to: Path) -> None:
     to.mkdir(mode=0o700)
-    READS.read(partial(folder.fetch, MANIFEST, to / MANIFEST))
+    try:
+        READS.read(partial(folder.fetch, MANIFEST, to / MANIFEST))
+    except FileNotFoundError:
+        check_not_passed_over(folder)  # by a rank that was first
+        raise
     for name, want in manifest.files.items():
         if Path(name).name != name:
             raise BadCheckpointError(f"{folder}: {name} is no name of a file")

@@ -192,6 +192,16 @@ def pass_over(folder: Folder) -> None:
     folder.delete(MANIFEST)
 
 
+def check_not_passed_over(folder: Folder) -> None:
+    """Refuse a checkpoint that somebody has passed over.
+
+    Raises:
+        DamagedError: naming it.
+    """
+    if READS.read(lambda: folder.stat(DAMAGED)):
+        raise DamagedError(f"{folder}: was found damaged, {DAMAGED} says what it was")
+
+
 def is_usable(folder: Folder) -> bool:
     """Say whether a run could go on from a checkpoint as far as its manifest tells.
 
@@ -226,23 +236,28 @@ def is_of_run(folder: Folder) -> bool:
     return READS.read(lambda: folder.stat(MANIFEST)) is not None
 
 
-def candidates(parents: Iterable[Folder]) -> list[Folder]:
+def candidates(parents: Iterable[Folder], *, with_damaged: bool = True) -> list[Folder]:
     """Return checkpoint folders, newest first: later parents before earlier, then by step.
 
     One that is being written is none yet, and one that a kill cut short is none.
+
+    Args:
+        parents: in order.
+        with_damaged: whether those count that were passed over.
     """
+    marks = {MANIFEST, DAMAGED} if with_damaged else {MANIFEST}
     found: list[Folder] = []
     for parent in parents:
-        names = sorted(READS.read(partial(_listed, parent)), reverse=True)
+        names = sorted(READS.read(partial(_listed, parent, marks)), reverse=True)
         found = [parent / name for name in names] + found
     return found
 
 
-def _listed(parent: Folder) -> list[str]:
+def _listed(parent: Folder, marks: set[str]) -> list[str]:
     if parent.path:
         return [name for name in parent.names() if is_ours(name)]
     there = _files_by_folder(parent)
-    return [name for name in there if is_ours(name) and _is_told_of(there[name])]
+    return [name for name in there if is_ours(name) and there[name] & marks]
 
 
 def find(parent: Folder, position: Position) -> tuple[Folder, Manifest]:
@@ -298,7 +313,8 @@ def _half_written(parent: Folder) -> list[Folder]:
     return [
         parent / name
         for name, files in _files_by_folder(parent).items()
-        if not _is_told_of(files) and (UNDERWAY in files or is_ours(name))
+        # Written to its end, damaged since or not, is not half.
+        if not files & {MANIFEST, DAMAGED} and (UNDERWAY in files or is_ours(name))
     ]
 
 
@@ -308,11 +324,6 @@ def _files_by_folder(parent: Folder) -> dict[str, set[str]]:
         folder, _, name = each.name.partition("/")
         found[folder].add(name)
     return found
-
-
-def _is_told_of(files: set[str]) -> bool:
-    """Say whether a checkpoint of a bucket was written to its end, damaged since or not."""
-    return bool(files & {MANIFEST, DAMAGED})
 
 
 def best(parents: Iterable[Folder], metric: str, mode: str) -> tuple[Folder, Manifest] | None:
@@ -394,8 +405,8 @@ def _usable_manifest(folder: Folder, patience: Patience) -> Manifest:
     try:
         manifest = _manifest(folder, patience)
     except (OSError, ValueError) as error:
-        if isinstance(error, FileNotFoundError) and READS.read(lambda: folder.stat(DAMAGED)):
-            raise DamagedError(f"{folder}: was found damaged, {DAMAGED} says what it was") from None
+        if isinstance(error, FileNotFoundError):
+            check_not_passed_over(folder)
         raise _refusal(f"{folder}: no readable {MANIFEST} ({error})", error) from error
     if hangs_on_order(model_name(manifest), manifest.position) and manifest.order != ORDER:
         raise EarlierOrderError(

@@ -35,7 +35,8 @@ def superfluous(
         spec: how many are kept.
         named: the one that `checkpoint.resume` names.
     """
-    mine = checkpoint.candidates([own])
+    # What was damaged stands for none that is kept.
+    mine = checkpoint.candidates([own], with_damaged=False)
     if not mine:
         return []
     theirs = checkpoint.candidates(earlier)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from trainshed.checkpoint.ray_snapshot import LINKED
 from trainshed.checkpoint.state import Buffers, random_state, seed_everything, set_random_state
 from trainshed.checkpoint.writer import Writer, Written
 from trainshed.coordinator.reports import missing_best
-from trainshed.faults import WorldError
+from trainshed.faults import WorldError, classify
 from trainshed.records.arrow_files import as_ray_has_it
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.progress import CheckpointSaved, Event, WarningEvent
@@ -164,7 +165,8 @@ class Saver:
         Raises:
             DamagedError: when it is one that the run names, and not what was written.
             SpecError: when it is another framework's.
-            WorldError: when it is one of the run's own, which goes on from the one before.
+            WorldError: when it is one of the run's own, which goes on from the one before, or when
+                storage or disk fails.
         """
         if self.start is None or self.manifest is None:
             return
@@ -178,6 +180,8 @@ class Saver:
                 model, state = checkpoint.load(folder, kind, trust_objects=self._trust_objects)
         except DamagedError as error:
             raise self._passed_over(self.start, error) from error
+        except OSError as error:  # ended credentials among them: no fault of the function's
+            raise WorldError(f"{source}: {error}", classify(error) or "storage") from error
         tracked.load(model, state)
         states = state["random"]
         assert isinstance(states, Sequence)
@@ -191,7 +195,8 @@ class Saver:
         attempts = self._job.folder.parent
         if not folder.parent.parent.parent.is_same(attempts):
             return error  # named by the user, and somebody else's
-        checkpoint.pass_over(folder)
+        with contextlib.suppress(OSError):  # then it is chosen, and found damaged, once more
+            checkpoint.pass_over(folder)
         # What an attempt began with is chosen anew by the next one only.
         is_own = folder.parent.is_same(self._job.checkpoints)
         return WorldError(str(error), "storage" if is_own else "damaged")

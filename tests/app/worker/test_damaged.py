@@ -8,6 +8,8 @@ from torch import nn
 
 from tests.app.builders_checkpoint import hold, make_manifest
 from tests.builders import make_run
+from tests.faulty_s3 import FaultyS3
+from tests.s3_faults import Refusal, Rule
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.files import DamagedError
 from trainshed.checkpoint.state import random_state
@@ -15,6 +17,7 @@ from trainshed.checkpoint.tracked import Tracked
 from trainshed.driver import resume
 from trainshed.driver.launch import make_job
 from trainshed.driver.outset import Launch
+from trainshed.driver.sweep import superfluous
 from trainshed.faults import WorldError
 from trainshed.plan.preflight import Place, Prepared, prepare
 from trainshed.records.bucket import Bucket
@@ -22,6 +25,7 @@ from trainshed.records.folder import Attempt
 from trainshed.records.storage import Folder
 from trainshed.worker.agreement import Control
 from trainshed.worker.saver import Saver
+from trainshed_api.v1alpha1 import CheckpointSpec
 
 pytestmark = pytest.mark.s3
 
@@ -55,14 +59,16 @@ def begin(prepared: Prepared) -> Attempt:
 
 
 def save_of(prepared: Prepared, attempt: Attempt, given: Folder | None) -> Saver:
-    """Return the saver of the only worker of an attempt that was given a checkpoint."""
+    """Return the saver of a worker of an attempt that was given a checkpoint."""
     job = make_job(Launch(prepared, Place(prepared.folder.at), given, [], time.time()), attempt)
     return Saver(job, Control(), 0, 1)
 
 
 @pytest.fixture
-def prepared(in_bucket: Bucket) -> Prepared:
-    """A run in a bucket."""
+def prepared(in_bucket: Bucket, faulty_s3: FaultyS3, monkeypatch: pytest.MonkeyPatch) -> Prepared:
+    """A run in a bucket, seen through a proxy that a test gives rules."""
+    for name, value in faulty_s3.environment.items():
+        monkeypatch.setenv(name, value)
     return prepare(make_run(train="tests.app.processes:children", epochs=3), Place(in_bucket))
 
 
@@ -81,6 +87,63 @@ def test_a_group_goes_on_from_the_one_before_of_its_attempt(prepared: Prepared) 
     assert (saver.start, saver.position.step) == (before, 10)
     assert tracked.model.state_dict()["bias"].tolist() == [10.0]
     assert "was found damaged" in saver.refused[0]
+
+
+def test_who_of_a_group_comes_to_it_later_says_the_same(prepared: Prepared) -> None:
+    attempt = begin(prepared)
+    damage(write(prepared.folder.checkpoints(1), 10))
+    first, later = (save_of(prepared, attempt, None) for _ in range(2))
+
+    for saver in (first, later):
+        with pytest.raises(WorldError, match=r"damaged|does not have") as caught:
+            saver.restore(track())
+        assert caught.value.kind == "storage", "the workers start again"
+
+
+def test_what_does_not_count_as_kept_is_the_damaged_one(prepared: Prepared) -> None:
+    begin(prepared)
+    kept = write(prepared.folder.checkpoints(1), 10)
+    begin(prepared)
+    own = prepared.folder.checkpoints(2)
+    checkpoint.pass_over(write(own, 20))
+    spec = CheckpointSpec(keep=2)
+    assert superfluous([prepared.folder.checkpoints(1)], own, spec, None) == []
+
+    write(own, 30)
+    assert superfluous([prepared.folder.checkpoints(1)], own, spec, None) == []
+    write(own, 40)
+    assert superfluous([prepared.folder.checkpoints(1)], own, spec, None) == [kept]
+
+
+REFUSALS = {
+    "credentials that have ended": Rule(Refusal(400, "ExpiredToken"), method="GET"),
+    "a part of it that somebody deleted": Rule(Refusal(404, "NoSuchKey"), key="*model.pt"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_what_the_storage_does_not_give_is_no_fault_of_the_function_s(
+    prepared: Prepared, faulty_s3: FaultyS3, case: str
+) -> None:
+    attempt = begin(prepared)
+    write(prepared.folder.checkpoints(1), 10)
+    saver = save_of(prepared, attempt, None)
+    faulty_s3.add(REFUSALS[case])
+
+    with pytest.raises(WorldError, match="checkpoint_000000010") as caught:
+        saver.restore(track())
+    assert caught.value.kind == "storage"
+
+
+def test_one_that_cannot_be_passed_over_is_damaged_all_the_same(
+    prepared: Prepared, faulty_s3: FaultyS3
+) -> None:
+    attempt = begin(prepared)
+    damage(write(prepared.folder.checkpoints(1), 10))
+    faulty_s3.add(Rule(Refusal(403, "AccessDenied"), method="PUT"))
+
+    with pytest.raises(WorldError, match=r"model\.pt does not have"):
+        save_of(prepared, attempt, None).restore(track())
 
 
 def test_the_next_attempt_goes_on_from_the_one_before_of_an_earlier_one(
