@@ -36,6 +36,7 @@ def write_ending(
         if not superseded:
             text = result.model_dump_json(by_alias=True, indent=1).encode()
             READS.read(lambda: folder.at.write(RESULT, text))
+            driver.written.add(RESULT)
     except OSError as error:
         driver.warn(f"no {folder.at / RESULT}: {error}")
     finished = Finished(
@@ -53,6 +54,7 @@ def write_ending(
     try:
         if not superseded:
             write_report(folder.at)
+            driver.written.add(REPORT)
     except (OSError, NoRunFolderError) as error:
         driver.warn(f"no {result.report}: {error}")
         finished = finished.model_copy(update={"report": None})

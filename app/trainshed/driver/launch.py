@@ -77,13 +77,14 @@ def run(
                 verdict = _fit(launch, attempt, driver)
         except Exception as error:
             verdict = Verdict.crashed(error)
-        overtime.begin(verdict, _exit_code(verdict, stop), driver.grace_seconds)
+        result = str(prepared.folder.at / RESULT)
+        overtime.begin(driver, verdict, _exit_code(verdict, stop), result)
         write_ending(launch.prepared, attempt, driver, verdict, launch.started)
         if verdict.traceback:
             print(verdict.traceback, file=sys.stderr)
     code = _exit_code(verdict, stop)
     if pusher:
-        pusher.end(verdict, code, str(prepared.folder.at / RESULT))
+        pusher.end(verdict, code, result)
     return code
 
 

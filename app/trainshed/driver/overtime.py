@@ -12,17 +12,24 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from trainshed.driver.push import SECONDS_FOR_A_POST
+from trainshed.driver.signals import FENCED
+from trainshed.records.folder import REPORT, RESULT
 from trainshed_api.names import SECONDS_AFTER_GRACE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from trainshed.driver.push import Pusher
     from trainshed.driver.signals import Stop
     from trainshed.driver.verdict import Verdict
+    from trainshed.driver.watch import Driver
 
 # Of the seconds between the end of the grace period and the kill; telling may take the others.
 SECONDS_TO_WRITE = SECONDS_AFTER_GRACE / 3
+SECONDS_TO_TELL = SECONDS_AFTER_GRACE - SECONDS_TO_WRITE - SECONDS_FOR_A_POST
+SECONDS_BETWEEN_LOOKS = 0.25
 
 
 class Overtime:
@@ -30,21 +37,39 @@ class Overtime:
 
     Args:
         pusher: what tells the controller; without one nobody waits to be told.
-        stop: whether and when the run was asked to end.
+        stop: whether and when the run was asked to end, which may be while the records are written.
     """
 
     def __init__(self, pusher: Pusher | None, stop: Stop) -> None:
         self._pusher = pusher
         self._stop = stop
-        self._timer: threading.Timer | None = None
+        self._over = threading.Event()
+        # One of the two ends the process, and tells how: the block, or who counts down.
+        self._turn = threading.Lock()
 
-    def begin(self, verdict: Verdict, code: int, grace_seconds: float) -> None:
-        """Count down to the end of the process, which ends with a code when the block does not."""
-        if self._pusher and self._stop.asked_at is not None:
-            left = self._stop.asked_at + grace_seconds + SECONDS_TO_WRITE - time.monotonic()
-            self._timer = threading.Timer(max(left, SECONDS_TO_WRITE), self._leave, (verdict, code))
-            self._timer.daemon = True
-            self._timer.start()
+    def begin(self, driver: Driver, verdict: Verdict, code: int, result: str) -> None:
+        """Count down to the end of the process.
+
+        Args:
+            driver: which knows its grace period, and what it has written.
+            verdict: how the attempt ended.
+            code: of the process where the block does not end.
+            result: where that is, or would be.
+        """
+        pusher = self._pusher
+        if pusher is None:
+            return
+
+        def leave() -> None:
+            self._say_what_is_missing(driver)
+            pusher.end(verdict, code, result if RESULT in driver.written else None)
+            print(pusher.deliver(SECONDS_TO_TELL), file=sys.__stdout__, flush=True)
+            os._exit(code)
+
+        counting = threading.Thread(
+            target=self._count, args=(driver, leave), name="overtime", daemon=True
+        )
+        counting.start()
 
     def __enter__(self) -> Overtime:
         """Begin with what may take too long."""
@@ -56,14 +81,21 @@ class Overtime:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Be in time."""
-        if self._timer:
-            self._timer.cancel()
+        """Be in time, or wait for the end of the process, which is being told."""
+        with self._turn:
+            self._over.set()
 
-    def _leave(self, verdict: Verdict, code: int) -> None:
-        assert self._pusher
-        said = "the storage does not answer: this attempt leaves no result and no report"
-        print(said, file=sys.__stderr__, flush=True)
-        self._pusher.end(verdict, code, None)
-        print(self._pusher.deliver(), file=sys.__stdout__, flush=True)
-        os._exit(code)
+    def _count(self, driver: Driver, leave: Callable[[], None]) -> None:
+        began = time.monotonic()
+        while not self._over.wait(SECONDS_BETWEEN_LOOKS):
+            end = driver.ends_at
+            if end is not None and time.monotonic() > max(end, began) + SECONDS_TO_WRITE:
+                with self._turn:
+                    if not self._over.is_set():
+                        leave()
+
+    def _say_what_is_missing(self, driver: Driver) -> None:
+        missing = [name for name in (RESULT, REPORT) if name not in driver.written]
+        if missing and self._stop.reason != FENCED:
+            said = f"the storage does not answer in time: no {' and no '.join(missing)}"
+            print(said, file=sys.__stderr__, flush=True)

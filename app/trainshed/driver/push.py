@@ -199,11 +199,16 @@ class Pusher:
             report=result.report,
         )
 
-    def deliver(self) -> str:
-        """Tell the end until it is heard, but not for ever; return the line for the log."""
+    def deliver(self, most_seconds: float | None = None) -> str:
+        """Tell the end until it is heard, but not for ever; return the line for the log.
+
+        most_seconds: for which it is told, where the caller has less time than usual.
+        """
         if self._target and self._stop.reason != FENCED:
             signalled = self._stop.signalled
             patience = self._timing.terminated if signalled else self._timing.last
+            if most_seconds is not None:
+                patience = min(patience, most_seconds)
             deadline = time.monotonic() + patience
             while self._target.post(self._next()) is None and time.monotonic() < deadline:
                 time.sleep(self._timing.apart)

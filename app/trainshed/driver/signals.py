@@ -34,17 +34,27 @@ class Stop:
             os._exit(128 + number)
         self.signalled = True
         if self.reason is None:
+            self.asked_at = time.monotonic()  # first: other threads look at the reason
             self.reason = REASONS[signal.Signals(number)]
-            self.asked_at = time.monotonic()
         self.asked.set()
 
     def order(self, reason: str, grace_seconds: float) -> None:
         """Take in what the controller wants; said again it changes nothing, but FENCED does."""
         if self.reason is None or (reason == FENCED and self.reason != FENCED):
             self.grace_seconds = grace_seconds
-            self.reason = reason
             self.asked_at = time.monotonic()
+            self.reason = reason
             self.asked.set()
+
+    def ends_at(self, grace_seconds: float) -> float | None:
+        """Return when the grace period is over, by time.monotonic(); None where none has begun.
+
+        grace_seconds: what the spec says, for where the controller says nothing else.
+        """
+        if self.asked_at is None:
+            return None
+        ordered = self.grace_seconds
+        return self.asked_at + (grace_seconds if ordered is None else ordered)
 
 
 @contextlib.contextmanager

@@ -64,6 +64,8 @@ class Driver:
             prepared.folder, attempt.number, prepared.spec.checkpoint, prepared.named
         )
         self.view: View | None = None
+        # Which of the last records are on storage.
+        self.written: set[str] = set()
         # How far the run came as far as events tell: all that is known when it does not say itself.
         self.told = Reported()
 
@@ -107,8 +109,8 @@ class Driver:
             if self.fenced:
                 return Verdict(STOPPED, f"{FENCED}: another attempt has taken over")
             if self._stop.reason and deadline is None:
-                grace = self.grace_seconds
-                deadline = time.monotonic() + grace
+                # Whoever waits for the end counts from when it was asked for, not from now.
+                grace, deadline = self.grace_seconds, self.ends_at
                 kept = self._own_checkpoint()
                 coordinator.stop(self._stop.reason)
                 self.show(Stopping(time=time.time(), reason=self._stop.reason, grace_seconds=grace))
@@ -148,6 +150,11 @@ class Driver:
         """Return how long the run may take to stop once it is asked to."""
         ordered = self._stop.grace_seconds
         return self._prepared.spec.grace_period_seconds if ordered is None else ordered
+
+    @property
+    def ends_at(self) -> float | None:
+        """Return when that is over, by time.monotonic(); None where no stop was asked for."""
+        return self._stop.ends_at(self._prepared.spec.grace_period_seconds)
 
     def _own_checkpoint(self) -> str | None:
         """Return the last checkpoint that a function reported itself; a command hears of stops."""

@@ -244,6 +244,20 @@ def test_no_end_within_the_grace_period_is_one(tmp_path: Path) -> None:
     )
 
 
+def test_a_grace_period_begins_when_the_stop_is_asked_for_not_when_it_is_seen(
+    tmp_path: Path,
+) -> None:
+    stop = Stop()
+    stop.order("Suspended", 60)
+    assert stop.asked_at is not None
+    stop.asked_at -= 61  # while Ray was started
+    _, _, driver, _ = make_driver(tmp_path, stop)
+
+    assert watch(driver, Coordinator(make_view()), looks=10**9) == Verdict(
+        "Stopped", "Suspended: no end within gracePeriodSeconds (60)"
+    )
+
+
 def test_the_controller_says_how_long_a_stop_may_take(tmp_path: Path) -> None:
     stop = Stop()
     stop.order("Suspended", 0)
