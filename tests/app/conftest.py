@@ -1,18 +1,21 @@
 """The Ray that tests of the app share."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.app.builders_rows import write_rows
 from tests.app.ray_head import Head, start_cluster
+from tests.azure import AzureServer
 from tests.s3 import S3Server
 from trainshed.digits import write_digits
 from trainshed.records.bucket import Bucket
 from trainshed.records.disk import Disk
 from trainshed.records.storage import Folder
+
+KEY = "local/digits/attempts/1/ray"
 
 
 @pytest.fixture(scope="session")
@@ -29,14 +32,30 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
 
 
 @pytest.fixture
-def in_bucket(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bucket:
-    """An empty folder in a bucket, which this process may use; what it fetches is this test's."""
-    for name, value in s3.environment.items():
-        monkeypatch.setenv(name, value)
-    fetched = tmp_path / "fetched"
-    fetched.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(fetched))
-    return Bucket(f"s3://{s3.make_bucket()}", "home")
+def own_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """This machine's folder for what is temporary, of this test alone."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def in_bucket(
+    s3: S3Server, bucket: str, own_temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> Bucket:
+    """An empty folder in a bucket, which this process may use, as an attempt's checkpoints have."""
+    set_environment(monkeypatch, s3.environment)
+    return Bucket(f"s3://{bucket}", KEY)
+
+
+@pytest.fixture
+def in_azure(
+    azure_server: AzureServer, own_temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> Bucket:
+    """The same in a container of Azure's kind of store."""
+    set_environment(monkeypatch, azure_server.environment)
+    return Bucket(f"az://{azure_server.make_container()}", KEY)
 
 
 @pytest.fixture(params=["disk", pytest.param("bucket", marks=pytest.mark.s3)])
@@ -47,3 +66,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
     found = request.getfixturevalue("in_bucket")
     assert isinstance(found, Bucket)
     return found
+
+
+def set_environment(monkeypatch: pytest.MonkeyPatch, environment: Mapping[str, str]) -> None:
+    """Let clients that are made from now on ask another server."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)

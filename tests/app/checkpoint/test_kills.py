@@ -16,6 +16,7 @@ import torch
 
 from tests.app.builders_checkpoint import hold, make_manifest
 from tests.app.checkpoint.beside import beside, credentials
+from tests.app.marks import unfinished
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.at_hand import at_hand
 from trainshed.checkpoint.files import MANIFEST, BadCheckpointError
@@ -133,7 +134,7 @@ def test_a_killed_writer_leaves_whole_checkpoints_and_what_is_known_as_half(
             if not folder.path:  # on a disk it is the name that says it
                 with pytest.raises(BadCheckpointError):
                     checkpoint.verify(folder)
-        assert {folder.name for folder in half} <= {folder.name for folder in place.unfinished()}
+        assert {folder.name for folder in half} <= {folder.name for folder in unfinished(place)}
         if choose.random() < 0.5:  # else the next one finds it there
             for folder in [*half, *(whole.pop(old) for old in sorted(whole)[:-KEEP])]:
                 folder.remove(first=MANIFEST)

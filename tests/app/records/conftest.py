@@ -6,35 +6,18 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.azure import AzureServer
+from tests.app.conftest import KEY, set_environment
 from tests.faulty_s3 import FaultyS3
-from tests.s3 import S3Server
 from trainshed.records.bucket import Bucket
 from trainshed.records.disk import Disk
 from trainshed.records.storage import Folder
 
-KEY = "runs/one"
-
-
-@pytest.fixture
-def in_bucket(s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
-    """A folder in a new bucket, where nothing lies yet."""
-    set_environment(monkeypatch, s3.environment)
-    return Bucket(f"s3://{bucket}", KEY)
-
 
 @pytest.fixture
 def through_faults(faulty_s3: FaultyS3, bucket: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
-    """The same, seen through a proxy that a test gives rules."""
+    """A folder in a new bucket, seen through a proxy that a test gives rules."""
     set_environment(monkeypatch, faulty_s3.environment)
     return Bucket(f"s3://{bucket}", KEY)
-
-
-@pytest.fixture
-def in_azure(azure_server: AzureServer, monkeypatch: pytest.MonkeyPatch) -> Bucket:
-    """A folder in a new container of Azure's kind of store."""
-    set_environment(monkeypatch, azure_server.environment)
-    return Bucket(f"az://{azure_server.make_container()}", KEY)
 
 
 @pytest.fixture(
@@ -67,9 +50,3 @@ def make_old(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Folder, str,
         os.utime(kept / name, (written, written))
 
     return make
-
-
-def set_environment(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> None:
-    """Let clients that are made from now on ask another server."""
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)

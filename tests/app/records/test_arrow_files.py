@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem, copy_files
 
-from tests.app.records.conftest import KEY, set_environment
+from tests.app.conftest import KEY, set_environment
 from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 from tests.s3_faults import SLOW_DOWN, Rule

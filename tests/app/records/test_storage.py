@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.app.marks import unfinished
 from trainshed.records.storage import Folder
 
 LAST = "manifest.json"
@@ -220,7 +221,7 @@ def test_a_folder_is_removed_with_all_that_is_in_it(storage: Folder) -> None:
 
     assert not folder.exists()
     assert storage.names() == ["checkpoint-2"]
-    assert storage.unfinished() == []
+    assert unfinished(storage) == []
 
 
 def test_a_name_that_was_removed_may_be_had_and_removed_again(storage: Folder) -> None:
@@ -236,7 +237,7 @@ def test_what_another_removes_too_is_no_fault(storage: Folder) -> None:
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(lambda each: each.remove(first=LAST), [folder, folder]))
         assert not folder.exists()
-    for left in storage.unfinished():  # by whom the other one was faster than
+    for left in unfinished(storage):  # by whom the other one was faster than
         left.remove(first=LAST)
     assert storage.names() == []
 
@@ -251,7 +252,7 @@ def test_what_was_made_aside_is_adopted_whole(storage: Folder, tmp_path: Path) -
     assert names_below(folder) == [LAST, "parts/weights"]
     assert (folder / "parts").read("weights") == b"weights"
     assert storage.names() == ["checkpoint"]
-    assert storage.unfinished() == []
+    assert unfinished(storage) == []
 
 
 def test_a_name_that_is_taken_gets_a_number(storage: Folder) -> None:
@@ -279,7 +280,7 @@ def test_many_that_adopt_one_name_get_one_each(storage: Folder) -> None:
     for folder, content in adopted:
         assert (folder / "parts").read("weights") == content
         assert names_below(folder) == [LAST, "parts/weights"]
-    assert storage.unfinished() == []
+    assert unfinished(storage) == []
 
 
 def test_what_is_made_aside_is_gone_when_it_is_not_adopted(storage: Folder) -> None:
@@ -288,7 +289,7 @@ def test_what_is_made_aside_is_gone_when_it_is_not_adopted(storage: Folder) -> N
 
     assert not made.exists()
     assert storage.names() == []
-    assert storage.unfinished() == []
+    assert unfinished(storage) == []
 
 
 def test_a_second_name_stays_when_the_first_is_removed(storage: Folder) -> None:
@@ -301,7 +302,7 @@ def test_a_second_name_stays_when_the_first_is_removed(storage: Folder) -> None:
     assert names_below(taken) == [LAST, "parts/weights"]
     assert (taken / "parts").read("weights") == b"weights"
     assert (storage / "2").names() == ["resumed"]
-    assert (storage / "2").unfinished() == []
+    assert unfinished(storage / "2") == []
 
 
 def test_a_first_name_stays_when_the_second_is_removed(storage: Folder) -> None:
