@@ -22,6 +22,7 @@ from trainshed.data.order.description import Described
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS, Patience
 from trainshed.records import durable
+from trainshed.records.disk import Disk
 from trainshed.records.storage import UNDERWAY
 from trainshed_api.progress import Record
 
@@ -306,7 +307,7 @@ def half_written(parents: Iterable[Folder]) -> list[Folder]:
 
 
 def _half_written(parent: Folder) -> list[Folder]:
-    if parent.path:  # it has a name of its own there
+    if isinstance(parent, Disk):  # it has a name of its own there
         return parent.unfinished()
     # In a bucket the mark is not enough: what a killed process had sent may land after all was
     # deleted, mark and all. And with a manifest nothing is half, whatever else there is.

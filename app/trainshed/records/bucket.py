@@ -241,11 +241,6 @@ class Bucket(Folder):
         taken.delete(UNDERWAY)
 
     @override
-    def unfinished(self) -> list[Folder]:
-        marks = (each.name.split("/") for each in self.tree())
-        return [self / mark[0] for mark in marks if mark[1:] == [UNDERWAY]]
-
-    @override
     def is_same(self, other: Folder) -> bool:
         return self == other
 

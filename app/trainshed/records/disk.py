@@ -177,8 +177,9 @@ class Disk(Folder):
                     other.fetch(each.name, made / each.name)
             made.rename(self.at / name)
 
-    @override
     def unfinished(self) -> list[Folder]:
+        """Return the folders right below it that `adopt`, `take` or `remove` did not come to the
+        end of."""
         return [self / name for name in self.names() if name.startswith((UNDERWAY, GOING))]
 
     @override

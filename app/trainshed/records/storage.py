@@ -158,14 +158,7 @@ class Folder(ABC):
 
     @abstractmethod
     def take(self, other: Folder, name: str) -> None:
-        """Give another folder of the same storage a second name here: either may be deleted.
-
-        What a kill leaves of it is `unfinished`.
-        """
-
-    @abstractmethod
-    def unfinished(self) -> list[Folder]:
-        """Return the folders right below it that `adopt` or `remove` did not come to the end of."""
+        """Give another folder of the same storage a second name here: either may be deleted."""
 
     @abstractmethod
     def is_same(self, other: Folder) -> bool:
