@@ -20,6 +20,7 @@ ENV_SPEC: Final = "TRAINSHED_SPEC"  # the resolved TrainingRun as one JSON value
 ENV_RUN_NAME: Final = "TRAINSHED_RUN_NAME"
 ENV_STORAGE: Final = "TRAINSHED_STORAGE"
 ENV_NUM_WORKERS: Final = "TRAINSHED_NUM_WORKERS"
+ENV_SCRATCH: Final = "TRAINSHED_SCRATCH"  # the most that a Pod's /tmp may hold
 # A controller sets these three, or none: its driver writes to <storage>/<namespace>/<name>-<uid8>
 # and makes attempt N, no other.
 ENV_NAMESPACE: Final = "TRAINSHED_NAMESPACE"

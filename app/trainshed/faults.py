@@ -28,6 +28,7 @@ Kind = Literal[
     "memory",
     "killed",
     "full",
+    "scratch",
     "damaged",
     "gpu",
     "storage",
@@ -69,6 +70,7 @@ RULES: Mapping[Kind, Rule] = {
     "killed": Rule(OUT_OF_MEMORY, None, "a node ran out of memory"),
     # Room comes in minutes, if at all: the pauses between attempts are for that.
     "full": Rule(INFRASTRUCTURE, 0, "the storage is full"),
+    "scratch": Rule(INFRASTRUCTURE, 0, "the disk of a node is full"),
     # The next attempt goes on from the one before.
     "damaged": Rule(INFRASTRUCTURE, 0, "a checkpoint is damaged"),
     # A worker that starts again mostly gets the same GPU.
@@ -162,6 +164,7 @@ _TYPES: Mapping[str, Kind] = {
     "trainshed.data.read.errors.FunctionError": "code",
     "trainshed.data.read.errors.DataError": "data",
     "trainshed.worker.user_failure.UserFailureError": "code",
+    "trainshed.records.scratch.NoRoomError": "scratch",
     "ray.exceptions.OutOfMemoryError": "killed",
     "ray.exceptions.ObjectStoreFullError": "memory",
     "ray.exceptions.OutOfDiskError": "full",

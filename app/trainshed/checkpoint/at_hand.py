@@ -20,6 +20,7 @@ from trainshed.checkpoint.files import (
     check_not_passed_over,
 )
 from trainshed.patience import READS
+from trainshed.records.scratch import room_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +42,7 @@ def at_hand(folder: Folder, manifest: Manifest) -> Iterator[Path]:
     Raises:
         DamagedError: when a file is not what was written, twice in a row, or was not for others.
         BadCheckpointError: when a name in the manifest leads elsewhere.
-        OSError: when storage or disk fails.
+        OSError: when storage or disk fails; NoRoomError where the disk has too little room.
     """
     if folder.path:
         yield folder.path
@@ -58,7 +59,9 @@ def at_hand(folder: Folder, manifest: Manifest) -> Iterator[Path]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             _clear(run)
             _clear_others(run)
-            _fetch(folder, manifest, here)
+            num_bytes = sum(want.bytes for want in manifest.files.values())
+            with room_for(f"{folder} of {num_bytes // 2**20} MB", num_bytes):
+                _fetch(folder, manifest, here)
             # Two steps (flock(2)), between which another run may clear: it is looked at again.
             fcntl.flock(lock, fcntl.LOCK_SH)
         fcntl.flock(turn, fcntl.LOCK_UN)

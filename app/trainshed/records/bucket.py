@@ -8,33 +8,28 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
-import shutil
-import tempfile
 import uuid
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import obstore
 from typing_extensions import override
 
-from trainshed.records import segments
+from trainshed.records import scratch, segments
 from trainshed.records.client import client_of, told
 from trainshed.records.storage import UNDERWAY, Appender, Folder, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from concurrent.futures import Future
+    from pathlib import Path
 
     from _typeshed import ReadableBuffer
     from obstore import ObjectMeta
     from obstore.store import ObjectStore
 
-# What is made on this machine's disk, with the number of the process that makes it.
-_ASIDE = "trainshed-aside-"
 # Four parts of a file are on their way at once: 64 MB, with 10,000 of them 160 GB a file.
 PART_BYTES, PARTS_AT_ONCE = 16 * 2**20, 4
 # A copy is one request, and has to be done before the client's patience ends; what is larger comes
@@ -196,15 +191,12 @@ class Bucket(Folder):
     @override
     @contextlib.contextmanager
     def aside(self) -> Iterator[Path]:
-        _sweep_aside()
-        made = Path(tempfile.mkdtemp(prefix=f"{_ASIDE}{os.getpid()}-"))
-        try:
+        with scratch.made_aside() as made:
             yield made
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
 
     @override
     def adopt(self, made: Path, name: str, last: str) -> Bucket:
+        scratch.check_room(name)  # while it lies beyond the limit the machine may lose all
         mark = uuid.uuid4().bytes
         taken = replace(self, is_patient=True)._take(name, mark)
         files = sorted(str(file.relative_to(made)) for file in made.rglob("*") if file.is_file())
@@ -346,21 +338,3 @@ class Bucket(Folder):
 
     def _told(self, name: str = "") -> contextlib.AbstractContextManager[None]:
         return told(self.root, str(self / name) if name else str(self))
-
-
-def _sweep_aside() -> None:
-    """Delete what processes that were killed had made here and nobody took."""
-    for left in Path(tempfile.gettempdir()).glob(f"{_ASIDE}*-*"):
-        process = left.name.removeprefix(_ASIDE).partition("-")[0]
-        if process.isdecimal() and not _lives(int(process)):
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # somebody else's
-        pass
-    return True

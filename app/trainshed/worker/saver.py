@@ -156,7 +156,7 @@ class Saver:
             said = f"training is done but its checkpoint is not: step {step}: {why}"
             if self._job.folder.path is None and isinstance(why, OSError):
                 # Ended credentials are no fault of the function's.
-                raise WorldError(said, "storage")
+                raise WorldError(said, classify(why) or "storage")
             raise LastCheckpointError(said)
 
     def restore(self, tracked: Survivors) -> None:

@@ -20,6 +20,8 @@ from trainshed.checkpoint.at_hand import at_hand
 from trainshed.checkpoint.files import BadCheckpointError, Manifest
 from trainshed.records.bucket import Bucket
 from trainshed.records.disk import Disk
+from trainshed.records.scratch import NoRoomError
+from trainshed_api.names import ENV_SCRATCH
 
 RANKS, SECONDS = 4, 60.0
 
@@ -257,6 +259,17 @@ def test_nobody_else_may_read_what_was_fetched(in_bucket: Bucket, own_temporary:
         [users] = own_temporary.iterdir()
 
     assert users.stat().st_mode & 0o777 == 0o700
+
+
+def test_one_that_the_disk_has_no_room_for_is_not_fetched(
+    in_bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_checkpoint(in_bucket)
+    monkeypatch.setenv(ENV_SCRATCH, "1")
+    manifest = checkpoint.verify(folder)
+
+    with pytest.raises(NoRoomError, match=f"no room for {folder} of"), at_hand(folder, manifest):
+        raise AssertionError("fetched")
 
 
 def test_on_a_disk_nothing_is_copied(on_disk: Disk, own_temporary: Path) -> None:

@@ -13,6 +13,7 @@ for what Ray waits a minute by default, 10 seconds do. Their Pods end and new on
   "RAY_TRAIN_ENABLE_STATE_TRACKING" "1"
   "RAY_gcs_rpc_server_reconnect_timeout_s" "10"
   "TRAINSHED_HOME" (include "trainshed.home" $root)
+  "TRAINSHED_SCRATCH" ($root.Values.scratch.tmp | toString)
 -}}
 {{- range $name, $value := include "trainshed.storeEnv" $root | fromYaml -}}
 {{- $_ := set $env $name $value -}}
