@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trainshed.cli.place import ARGUMENT, storage_errors
+from trainshed.display.wording import say_plainly
 from trainshed.records.folder import LOG, RunFolder
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
     from trainshed.records.storage import Folder
 
-# But for the end of a line and a tab.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # A log of a worker, also one that still grows in a bucket.
 _OF_A_WORKER = re.compile(r"(\d+)\.log\b")
 
@@ -74,8 +73,8 @@ def _print(title: str, lines: Iterable[str]) -> None:
     ends = True
     plain = sys.stdout.isatty()
     for line in lines:
-        # What others have printed must not write to the reader's clipboard or title.
-        click.echo(_CONTROLS.sub("\N{REPLACEMENT CHARACTER}", line) if plain else line, nl=False)
         ends = line.endswith("\n")
+        said = line.removesuffix("\n")
+        click.echo(say_plainly(said) if plain else said, nl=ends)
     if not ends:
         click.echo()

@@ -19,14 +19,14 @@ def gc(where: str, delete: bool) -> None:
     Half-written checkpoints, and those beyond checkpoint.keep. Nothing of a run that is under way
     or that was written within the last hour is listed, and nothing is deleted without --delete.
     """
-    from trainshed.display.wording import say_bytes
+    from trainshed.display.wording import say_bytes, say_plainly
     from trainshed.driver.leftovers import leftovers
     from trainshed.records.addresses import open_folder
 
     count, size = 0, 0
     try:
         for found in leftovers(open_folder(where)):
-            click.echo(f"{_visible(str(found.folder))} ({say_bytes(found.bytes)}) {found.why}")
+            click.echo(f"{say_plainly(str(found.folder))} ({say_bytes(found.bytes)}) {found.why}")
             if delete:
                 found.delete()
             count, size = count + 1, size + found.bytes
@@ -34,8 +34,3 @@ def gc(where: str, delete: bool) -> None:
         raise click.BadParameter(str(error), param_hint="STORAGE") from error
     done = "deleted" if delete else "may go; --delete deletes them"
     click.echo(f"{count} folders, {say_bytes(size)}: {done}" if count else "nothing is left over")
-
-
-def _visible(name: str) -> str:
-    # Whoever may write to a bucket may name something so that a reader's terminal obeys it.
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in name)

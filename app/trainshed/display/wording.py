@@ -1,6 +1,7 @@
 """How numbers, times and sizes read in the report and on the terminal. Pure."""
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -14,6 +15,13 @@ LARGEST_EXACT = 1e15
 THOUSAND = 1_000
 PRECISE_PERCENT = 9.95
 MISSING = "\N{EN DASH}"
+# But for a tab; and what turns the direction of letters, so that they read as other ones.
+_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def say_plainly(text: str) -> str:
+    """A line of somebody else's, which must not write to the reader's clipboard or title."""
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def say_duration(seconds: float | None) -> str:

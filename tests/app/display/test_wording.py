@@ -10,6 +10,7 @@ from trainshed.display.wording import (
     say_moment,
     say_number,
     say_percent,
+    say_plainly,
     say_whole_seconds,
 )
 
@@ -62,3 +63,10 @@ def test_seconds_that_no_bucket_measured_are_named() -> None:
 
 def test_run_without_time_has_no_budget() -> None:
     assert split_time({}, 0.0) == []
+
+
+def test_what_a_terminal_would_obey_is_not_repeated() -> None:
+    asked = "a\tb \x1b]52;c;eA==\x07 c\nd \x9bm \u202ecba"
+
+    assert say_plainly(asked) == "a\tb \ufffd]52;c;eA==\ufffd c\ufffdd \ufffdm \ufffdcba"
+    assert say_plainly("s3://bucket/d\u00e4\u00e9\u4e2d") == "s3://bucket/d\u00e4\u00e9\u4e2d"
