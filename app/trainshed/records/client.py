@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from obstore.exceptions import (
     AlreadyExistsError,
     BaseError,
+    InvalidPathError,
     PermissionDeniedError,
     UnauthenticatedError,
 )
@@ -108,6 +109,11 @@ def told(root: str, what: str) -> Iterator[None]:
         raise FileExistsError(errno.EEXIST, "there already", what) from error
     except ValueError as error:  # a name that no object can have
         raise OSError(errno.EINVAL, str(error), what) from error
+    except InvalidPathError as error:
+        # In the way of each listing: the client reads no name that it would not write, and asking
+        # again is of no use.
+        said = f"delete or rename an object here whose name has a control character: {error}"
+        raise OSError(errno.EINVAL, _words(said), what) from error
     except (FileNotFoundError, BaseError) as error:
         raise _as_os_error(error, root, what) from error
 

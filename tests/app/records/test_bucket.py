@@ -405,6 +405,20 @@ def test_a_name_that_no_object_can_have_is_said_to_be(in_bucket: Bucket) -> None
     assert caught.value.errno == errno.EINVAL
 
 
+def test_an_object_whose_name_cannot_be_listed_is_said_to_be_in_the_way(
+    s3: S3Server, in_bucket: Bucket, bucket: str
+) -> None:
+    in_bucket.write("good", b"1")
+    (s3.folder_of(bucket) / KEY / "bad\nname").touch()
+
+    for look in (in_bucket.names, in_bucket.tree):
+        with pytest.raises(OSError, match=r"delete or rename an object .*bad name") as caught:
+            look()
+        assert caught.value.errno == errno.EINVAL
+        assert classify(caught.value) is None, "it is there the next time, too"
+    assert in_bucket.read("good") == b"1"
+
+
 def test_a_folder_is_taken_from_a_disk_and_from_another_bucket(
     in_bucket: Bucket, s3: S3Server, tmp_path: Path
 ) -> None:
