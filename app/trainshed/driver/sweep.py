@@ -71,6 +71,8 @@ class Sweeper:
         self._number = attempt
         self._own = folder.checkpoints(attempt)
         self._earlier: list[Folder] = []
+        # Those of them that held anything at the last look: each is requests of a bucket.
+        self._holding: list[Folder] = []
         self._spec = spec
         self._named = named
         self._thread: threading.Thread | None = None
@@ -79,17 +81,23 @@ class Sweeper:
         with self._said():
             numbers = resume.ancestors(folder, spec.resume, attempt, surely=True)
             self._earlier = [folder.checkpoints(number) for number in numbers]
+            self._holding = self._earlier
 
     def begin(self) -> None:
         """Sweep in a thread, unless one is at it or there is nothing earlier."""
-        if self._earlier and not (self._thread and self._thread.is_alive()):
+        if self._holding and not (self._thread and self._thread.is_alive()):
             self._thread = threading.Thread(target=self._sweep, name="sweep", daemon=True)
             self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until nothing is being swept."""
+        if self._thread:
+            self._thread.join()
 
     def finish(self) -> None:
         """Sweep what this attempt's own workers left half-written; all of them have ended."""
         if self._thread:
-            self._thread.join()
+            self.wait()
             self._sweep()  # what was written while that was at it
         with self._said():
             self._delete(checkpoint.half_written([*self._earlier, self._own]))
@@ -99,8 +107,9 @@ class Sweeper:
             # Who was given up and does not know it yet may delete what the next one goes on from.
             if self._number != max(self._folder.attempts()):
                 return
-            self._delete(checkpoint.half_written(self._earlier))
-            self._delete(superfluous(self._earlier, self._own, self._spec, self._named))
+            self._delete(checkpoint.half_written(self._holding))
+            self._delete(superfluous(self._holding, self._own, self._spec, self._named))
+            self._holding = [parent for parent in self._holding if _holds_any(parent)]
 
     @contextlib.contextmanager
     def _said(self) -> Iterator[None]:
@@ -116,3 +125,8 @@ class Sweeper:
                 folder.remove(first=checkpoint.MANIFEST)
             except OSError as error:
                 self.problem = f"{folder} is no longer needed and could not be deleted: {error}"
+
+
+def _holds_any(parent: Folder) -> bool:
+    found = checkpoint.candidates([parent]) or checkpoint.half_written([parent])
+    return bool(found) or (parent / LINKED).exists()

@@ -10,10 +10,13 @@ import pytest
 import torch
 
 from tests.app.builders_checkpoint import hold, make_manifest
+from tests.app.conftest import set_environment
+from tests.faulty_s3 import FaultyS3
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.ray_snapshot import LINKED, seed
 from trainshed.driver.sweep import Sweeper
 from trainshed.patience import Patience
+from trainshed.records.bucket import Bucket
 from trainshed.records.disk import Disk
 from trainshed.records.folder import CLAIM, RECORD, RunFolder
 from trainshed.records.storage import Folder
@@ -88,6 +91,27 @@ def test_one_that_can_be_gone_on_from_stays_before_those_that_cannot(
     # In a bucket one without a manifest was never whole, and is no checkpoint.
     passed = [] if place.path is None and passed_over == "no manifest" else [newest]
     assert checkpoint.candidates([folder.checkpoints(1)]) == [*passed, usable]
+
+
+@pytest.mark.parametrize("spec", [KEEP_TWO, KEEP_TWO_AND_BEST])
+def test_a_sweep_asks_no_more_after_many_attempts_than_after_one(
+    in_bucket: Bucket, faulty_s3: FaultyS3, monkeypatch: pytest.MonkeyPatch, spec: CheckpointSpec
+) -> None:
+    set_environment(monkeypatch, faulty_s3.environment)
+    place = Bucket(in_bucket.root, "through/faults")
+    folder = make_folder(place, {number: {number: 1 / number} for number in range(1, 13)})
+    sweeper = Sweeper(folder, 12, spec, None)
+    asked = []
+    for _ in range(2):
+        before = faulty_s3.count()
+        sweeper.begin()
+        sweeper.wait()
+        asked.append(faulty_s3.count() - before)
+
+    assert steps(folder) == [(11, 11), (12, 12)]
+    first, second = asked
+    assert first > 30, "each of them was looked at"
+    assert second < 20
 
 
 def test_the_best_ones_stay(place: Folder) -> None:
