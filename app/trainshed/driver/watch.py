@@ -54,6 +54,7 @@ class Driver:
         pusher: Pusher | None = None,
     ) -> None:
         self._prepared = prepared
+        self._attempt = attempt
         self._pusher = pusher
         self._display = display
         self._stop = stop
@@ -106,6 +107,8 @@ class Driver:
             self.look(coordinator)
             if fault := self._unranked():
                 return fault
+            if self._attempt.is_overtaken:
+                self._stop.order(FENCED, 0.0)
             if self.fenced:
                 return Verdict(STOPPED, f"{FENCED}: another attempt has taken over")
             if self._stop.reason and deadline is None:

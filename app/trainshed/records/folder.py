@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 from trainshed.patience import READS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trainshed.records.storage import Folder
 
 RECORD = "run.json"
@@ -38,6 +40,8 @@ RAY_FOLDER = "ray"
 # give up, and clocks of network storage differ.
 HEARTBEAT_SECONDS = 2.0
 DEAD_AFTER_SECONDS = 45.0
+# Whose heartbeat stood still as long may count as dead, or will when somebody looks just now.
+_DOUBTED_AFTER_SECONDS = DEAD_AFTER_SECONDS / 2
 # The last heartbeat of an attempt that ended by itself: the next one need not wait.
 ENDED = b"ended\n"
 
@@ -70,11 +74,29 @@ class Claim:
 
 
 class Attempt:
-    """One claimed attempt; while it is open its heartbeat goes on."""
+    """One claimed attempt; while it is open its heartbeat goes on.
 
-    def __init__(self, number: int, folder: Folder) -> None:
+    Args:
+        number: of it.
+        folder: of it.
+        clock: seconds, those that the machine slept through included.
+        seconds: between heartbeats.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        folder: Folder,
+        clock: Callable[[], float] = time.time,
+        seconds: float = HEARTBEAT_SECONDS,
+    ) -> None:
         self.number = number
         self.folder = folder
+        # Whether the next one was claimed while this one counted as dead. Where a controller
+        # counts attempts it tells the driver itself, and sooner.
+        self.is_overtaken = False
+        self._clock = clock
+        self._seconds = seconds
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep_beating, name="heartbeat", daemon=True)
         self._thread.start()
@@ -87,10 +109,19 @@ class Attempt:
             self.folder.write(HEARTBEAT, ENDED)
 
     def _keep_beating(self) -> None:
+        last = doubted_until = self._clock()
         while not self._ended.is_set():
             with contextlib.suppress(OSError):  # a full disk may have room again
                 beat(self.folder)
-            self._ended.wait(HEARTBEAT_SECONDS)
+                now = self._clock()
+                if now - last >= _DOUBTED_AFTER_SECONDS:
+                    # For a while: who has seen it stand still may not have come to the claim yet.
+                    doubted_until = now + DEAD_AFTER_SECONDS
+                last = now
+                if now < doubted_until and not self.is_overtaken:
+                    following = self.folder.parent / str(self.number + 1)
+                    self.is_overtaken = following.stat(CLAIM) is not None
+            self._ended.wait(self._seconds)
 
 
 class RunFolder:

@@ -281,6 +281,16 @@ def test_an_attempt_that_was_superseded_ends_at_once_and_asks_nobody(tmp_path: P
     assert coordinator.stopped == []
 
 
+def test_an_attempt_that_was_overtaken_ends_where_no_controller_tells_it(tmp_path: Path) -> None:
+    _, attempt, driver, _ = make_driver(tmp_path)
+    attempt.is_overtaken = True
+    coordinator = Coordinator(make_view())
+
+    assert watch(driver, coordinator, looks=10**9) == Verdict(
+        "Stopped", "Superseded: another attempt has taken over"
+    )
+
+
 def test_only_the_last_attempt_writes_beside_the_attempts(tmp_path: Path) -> None:
     prepared, attempt, driver, _ = make_driver(tmp_path)
     prepared.folder.claim(prepared.spec_hash, fresh=False, number=2).close()

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 
 import pytest
@@ -230,6 +231,32 @@ def test_a_heartbeat_goes_on_until_the_attempt_is_closed(storage: Folder) -> Non
 
 
 # -------------------------------------------------------------------- lineage
+
+
+@pytest.mark.parametrize(
+    ("stood_still_seconds", "is_claimed", "want"),
+    [(60, True, True), (60, False, False), (5, True, False)],
+)
+def test_whose_heartbeat_stood_still_looks_whether_it_was_overtaken(
+    storage: Folder, stood_still_seconds: float, is_claimed: bool, want: bool
+) -> None:
+    folder = RunFolder(storage)
+    if is_claimed:
+        folder.attempt(2).write(CLAIM, b"{}")
+    enough = threading.Event()
+    times = chain([0.0], map(float, count(stood_still_seconds)))
+
+    def tell_time() -> float:
+        now = next(times)
+        if now >= stood_still_seconds + 3:
+            enough.set()
+        return now
+
+    attempt = Attempt(1, folder.attempt(1), clock=tell_time, seconds=0.01)
+    assert enough.wait(60)
+    attempt.close()
+
+    assert attempt.is_overtaken is want
 
 
 def test_attempts_since_the_last_fresh_start_belong_together(storage: Folder) -> None:
