@@ -96,12 +96,13 @@ def test_a_refusal_of_every_third_request_costs_nothing_but_time(scene: Scene) -
     assert scene.checkpoints() == ALL_STEPS
 
 
+@pytest.mark.parametrize("seconds", [8, pytest.param(60, marks=pytest.mark.e2e)])
 def test_a_server_that_goes_away_in_an_upload_holds_it_up_and_loses_nothing(
-    scene: Scene, s3: S3Server
+    scene: Scene, s3: S3Server, seconds: int
 ) -> None:
     def go_away() -> None:
         s3.kill()
-        threading.Event().wait(8)
+        threading.Event().wait(seconds)
         s3.start()
         threading.Event().wait()  # the server ends with the thread that started it
 
@@ -123,6 +124,7 @@ def test_credentials_that_end_leave_what_there_was_and_are_said(scene: Scene) ->
     said = "\n".join([*warnings(left), left.verdict.message])
     assert "ExpiredToken" in said
     assert "the credentials do not allow it, or have ended" in said
+    assert "renew them and start the run again" in left.verdict.message
     scene.proxy.heal()
     # Its process goes on in this test, and could not say that it had ended.
     RunFolder(scene.storage / "local/digits").attempt(1).write(HEARTBEAT, ENDED)

@@ -8,6 +8,7 @@ than checkpoints come: no more than two are ever on their way.
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Written:
-    """A checkpoint that is on storage, or why it is not."""
+    """A checkpoint that is on storage, or why it is not.
+
+    Args:
+        manifest: of it.
+        folder: where it lies; None for one that does not.
+        error: why not.
+        put_seconds: that the storage took for it.
+    """
 
     manifest: Manifest
     folder: Folder | None
     error: BaseException | None
+    put_seconds: float = 0.0
+
+    def is_too_slow_for(self, grace_seconds: float) -> bool:
+        """Say whether two like it, which may be on their way at a stop, take longer than that.
+
+        The older goes first: what is sent of it would be lost, and the newer might not fit either.
+        """
+        return 2 * self.put_seconds > grace_seconds
 
 
 class Writer:
@@ -80,18 +96,21 @@ class Writer:
     ) -> None:
         folder: Folder | None = None
         failed: BaseException | None = None
+        began = time.monotonic()
         try:
             with self._parent.aside() as aside:
                 make(aside, content, manifest, trust_objects=self._trust_objects)
                 made.set()
                 if before is not None:  # comes to storage first, as it was written first
                     before.join()
+                began = time.monotonic()
                 folder = put(self._parent, aside, manifest.position)
         # A thread must not keep it: the ranks judge it together. Nor may a user's sys.exit(): who
         # waits for the memory would do so for ever.
         except BaseException as error:
             failed = error
+        put_seconds = time.monotonic() - began
         made.set()
         if before is not None:
             before.join()
-        self._done.append(Written(manifest, folder, failed))
+        self._done.append(Written(manifest, folder, failed, put_seconds))

@@ -51,6 +51,7 @@ class Ending:
         rate: rows a second while training.
         data_wait_percent: share of training time spent waiting for data.
         checkpoint: (folder, epoch, step) of the last one on storage.
+        unsaved: which later one is not there and why, of a run that was stopped.
     """
 
     stopped: bool
@@ -60,6 +61,7 @@ class Ending:
     rate: float | None
     data_wait_percent: float | None
     checkpoint: tuple[str, int, int] | None
+    unsaved: str | None = None
 
 
 @dataclass(frozen=True)

@@ -185,6 +185,7 @@ def make_job(launch: Launch, attempt: Attempt) -> Job:
         reproducible=spec.reproducible,
         threads=max(1, int(parse_cores(spec.workers.resources.cpu))),
         stall_seconds=spec.stall_deadline_seconds,
+        grace_seconds=spec.grace_period_seconds,
         checkpoint=spec.checkpoint,
         plans=prepared.plans,
         unheeded=find_unheeded(spec),

@@ -174,7 +174,9 @@ class Driver:
         if error:
             return Verdict.crashed(error)
         if ending and ending.stopped:
-            return Verdict(STOPPED, f"{self._stop.reason}: stopped after step {ending.step}")
+            missing = f"; no checkpoint of {ending.unsaved}" if ending.unsaved else ""
+            message = f"{self._stop.reason}: stopped after step {ending.step}{missing}"
+            return Verdict(STOPPED, message)
         return Verdict(SUCCEEDED, "")
 
     def sweep(self) -> None:

@@ -55,6 +55,7 @@ _NO_BUCKET = ("NoSuchBucket", "bucket does not exist", "ContainerNotFound")
 _NO_CREDENTIALS = re.compile(
     r"://(127\.0\.0\.1:1/latest|169\.254\.169\.254|metadata(\.google\.internal)?)/"
 )
+_RENEW = "renew them and start the run again, it goes on from its last checkpoint"
 _DENIED = re.compile(
     r"status code: 40[13]|<Code>(ExpiredToken|InvalidToken|TokenRefreshRequired)</Code>"
 )
@@ -136,7 +137,7 @@ def _as_os_error(error: FileNotFoundError | BaseError, root: str, what: str) -> 
         return PermissionError(errno.EACCES, said, what)
     denied = isinstance(error, PermissionDeniedError | UnauthenticatedError)
     if denied or _DENIED.search(text):
-        said = f"the credentials do not allow it, or have ended: {_words(text)}"
+        said = f"the credentials do not allow it, or have ended: {_words(text)}; {_RENEW}"
         return PermissionError(errno.EACCES, said, what)
     return OSError(errno.EREMOTEIO, _words(text), what)
 

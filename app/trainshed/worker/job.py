@@ -38,6 +38,7 @@ class Job:
         reproducible: bit-equal at any price.
         threads: of each worker.
         stall_seconds: without a step, after which the attempt counts as lost; 0 for never.
+        grace_seconds: that a stop may take.
         checkpoint: when to write.
         plans: by dataset.
         unheeded: fields that were set and that a loop of the function's own does not obey.
@@ -59,6 +60,7 @@ class Job:
     reproducible: bool
     threads: int
     stall_seconds: float
+    grace_seconds: float
     checkpoint: CheckpointSpec
     plans: Mapping[str, DatasetPlan]
     unheeded: Unheeded

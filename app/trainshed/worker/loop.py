@@ -182,6 +182,7 @@ class Loop:
             rate=self.board.rate,
             data_wait_percent=self.board.data_wait_percent,
             checkpoint=self.saver.latest,
+            unsaved=self.saver.unsaved if stopped else None,
         )
         self._coordinator.leave(self.group, seconds, ending)
 

@@ -54,6 +54,7 @@ class Saver:
         self._trust_objects = job.checkpoint.trust_objects
         self._writer = Writer(job.checkpoints, trust_objects=self._trust_objects)
         self._registered = 0
+        self._warned_of_grace = False
         self._blocked: dict[int, float] = {}
         self._last: Position | None = None
         self.latest: tuple[str, int, int] | None = None
@@ -137,11 +138,32 @@ class Saver:
                 continue
             done = self._writer.finished[self._registered - 1]
             events.append(self._report(done))
+            events += self._warn_of_grace(done)
         return events
+
+    def _warn_of_grace(self, done: Written) -> list[Event]:
+        """Say once, before there is a stop, that one may leave too little time."""
+        grace = self._job.grace_seconds
+        if self._warned_of_grace or done.folder is None or not done.is_too_slow_for(grace):
+            return []
+        self._warned_of_grace = True
+        message = (
+            f"a checkpoint took {done.put_seconds:.0f} s to reach the storage, and at a stop two "
+            f"may be on their way, the older first: gracePeriodSeconds ({grace:g}) is too short"
+        )
+        return [WarningEvent(time=time.time(), message=message)]
 
     def wait(self) -> None:
         """Wait until nothing is being written."""
         self._writer.wait()
+
+    @property
+    def unsaved(self) -> str | None:
+        """Return which checkpoint is missing on storage and why, where the last one is."""
+        done = self._writer.finished
+        if not done or not done[-1].error:
+            return None
+        return f"step {done[-1].manifest.position.step}: {done[-1].error}"
 
     def check_last(self) -> None:
         """Refuse to call a run done whose last checkpoint is missing.
@@ -150,10 +172,9 @@ class Saver:
             LastCheckpointError: saying why it is.
             WorldError: the same of a bucket.
         """
-        done = self._writer.finished
-        if done and done[-1].error:
-            step, why = done[-1].manifest.position.step, done[-1].error
-            said = f"training is done but its checkpoint is not: step {step}: {why}"
+        if self.unsaved:
+            why = self._writer.finished[-1].error
+            said = f"training is done but its checkpoint is not: {self.unsaved}"
             if self._job.folder.path is None and isinstance(why, OSError):
                 # Ended credentials are no fault of the function's.
                 raise WorldError(said, classify(why) or "storage")

@@ -234,6 +234,18 @@ def test_a_stop_is_passed_on_once_and_its_step_is_said(tmp_path: Path) -> None:
     assert [e.grace_seconds for e in display.events if isinstance(e, Stopping)] == [60]
 
 
+def test_a_stop_whose_checkpoint_is_not_on_storage_says_so(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.ask(signal.SIGTERM)
+    _, _, driver, _ = make_driver(tmp_path, stop)
+    ending = replace(ENDING, unsaved="step 6: the credentials have ended")
+
+    verdict = watch(driver, Coordinator(make_view(), make_view(ending=ending)))
+    assert verdict.message == (
+        "Terminated: stopped after step 6; no checkpoint of step 6: the credentials have ended"
+    )
+
+
 def test_no_end_within_the_grace_period_is_one(tmp_path: Path) -> None:
     stop = Stop()
     stop.ask(signal.SIGINT)
