@@ -133,6 +133,8 @@ class RunFolder:
 
     def __init__(self, at: Folder) -> None:
         self.at = at
+        # Which attempts started anew: claims are for good, and each is read once for it.
+        self._fresh: dict[int, bool] = {}
 
     def attempt(self, number: int) -> Folder:
         """Return the folder of an attempt."""
@@ -153,10 +155,18 @@ class RunFolder:
         """
         numbers = self.attempts()
         for position in range(len(numbers) - 1, -1, -1):
-            claim = self.claimed(numbers[position])
-            if claim.fresh if claim else surely:
+            if self._is_fresh(numbers[position], surely):
                 return numbers[position:]
         return numbers
+
+    def _is_fresh(self, number: int, unread: bool) -> bool:
+        """Say whether an attempt started anew; unread: what is said where that cannot be read."""
+        if number not in self._fresh:
+            claim = self.claimed(number)
+            if claim is None:
+                return unread
+            self._fresh[number] = claim.fresh
+        return self._fresh[number]
 
     def claimed(self, number: int) -> Claim | None:
         """Return who made an attempt; None when the claim cannot be read."""

@@ -17,8 +17,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.faulty_s3 import FaultyS3
 from trainshed.records import durable
 from trainshed.records.addresses import open_folder
+from trainshed.records.bucket import Bucket
 from trainshed.records.disk import Disk
 from trainshed.records.folder import (
     CLAIM,
@@ -267,6 +269,16 @@ def test_attempts_since_the_last_fresh_start_belong_together(storage: Folder) ->
         lineages.append(folder.lineage())
 
     assert lineages == [[1], [1, 2], [3], [3, 4]]
+
+
+def test_a_claim_is_read_once(through_faults: Bucket, faulty_s3: FaultyS3) -> None:
+    for number in range(1, 6):
+        RunFolder(through_faults).claim("abc", fresh=False, number=number).close()
+    folder = RunFolder(through_faults)
+    for _ in range(3):
+        assert folder.lineage() == [1, 2, 3, 4, 5]
+
+    assert faulty_s3.count("GET", "*/claim") == 5
 
 
 def test_no_attempt_has_no_lineage(storage: Folder) -> None:
