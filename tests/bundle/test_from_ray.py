@@ -19,5 +19,6 @@ def test_the_page_shows_some() -> None:
 
 @pytest.mark.parametrize("text", SHOWN, ids=lambda text: text.strip().splitlines()[-1].strip()[:40])
 def test_what_is_shown_is_accepted(text: str) -> None:
-    # validate_document names each field that is not there, or not so.
-    assert validate_document(make_document(**yaml.safe_load(text)), "from-ray.md")
+    run = validate_document(make_document(**yaml.safe_load(text)), "from-ray.md")
+
+    assert run.spec.data.datasets.keys() <= {"train", "valid"}
