@@ -19,6 +19,7 @@ from trainshed.faults import RULES, WorldError, classify, told
 from trainshed.functions import find_training_function, takes_config
 from trainshed.ray_seams.quiet import quiet
 from trainshed.worker.active import activate
+from trainshed.worker.allocator import keep_freed_memory
 from trainshed.worker.kept_log import kept
 from trainshed.worker.loop import StopTraining
 from trainshed.worker.user_failure import UserFailureError
@@ -69,6 +70,7 @@ class Worker:
             WorldError: with what is no fault of the function's.
         """
         job = self._job
+        keep_freed_memory()
         torch.set_num_threads(job.threads)
         # Ray Train says a line for each report; the run's own events say it better.
         quiet("ray.train", logging.WARNING)
