@@ -114,6 +114,8 @@ USED = (
     f"{TRAIN}.constants:ENABLE_PREEMPTION_WATCHER_ENV_VAR",
     f"{TRAIN}.constants:HEALTH_CHECK_INTERVAL_S_ENV_VAR",
     f"{TRAIN}.constants:WORKER_GROUP_START_TIMEOUT_S_ENV_VAR",
+    "ray.data._internal.execution.operators.map_operator:MapOperator.get_map_transformer",
+    "ray.data._internal.execution.operators.map_transformer:MapTransformer.get_transform_fns",
     "ray.data._internal.execution.streaming_executor:StreamingExecutor._consumer_idling",
     "ray.core.generated.gcs_service_pb2_grpc:NodeInfoGcsServiceStub",
 )
@@ -137,6 +139,7 @@ def test_what_is_used_without_an_import_is_there(place: str) -> None:
             "ShuffleReduceOp.__init__",
             {"reduce_ray_remote_args"},
         ),
+        ("ray.data._internal.output_buffer:OutputBlockSizeOption.of", {"disable_block_shaping"}),
     ],
 )
 def test_what_is_called_takes_what_it_is_given(place: str, parameters: set[str]) -> None:

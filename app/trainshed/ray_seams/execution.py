@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import ray.data
 from ray.data import DataContext, Dataset, ExecutionResources
 from ray.data._internal.execution.execution_callback import ExecutionCallback
+from ray.data._internal.execution.operators.map_operator import MapOperator
 from ray.data._internal.logical.operators import Sort
+from ray.data._internal.output_buffer import OutputBlockSizeOption
 from ray.data.block import BlockMetadata
 from ray.data.datasource import Datasource, ReadTask
 
@@ -96,10 +98,22 @@ def sorted_by(dataset: Dataset, column: str, boundaries: Sequence[int]) -> Datas
     return made
 
 
-def block_by_block(dataset: Dataset, block_bytes: float, cpus: int) -> Dataset:
-    """Let the tasks of a dataset hand out block after block, not far ahead of who takes them."""
+def block_by_block(
+    dataset: Dataset, block_bytes: float, cpus: int, *, as_made: bool = False
+) -> Dataset:
+    """Let the tasks of a dataset hand out block after block, not far ahead of who takes them.
+
+    Args:
+        dataset: of tasks.
+        block_bytes: of a block.
+        cpus: that its tasks take.
+        as_made: whether blocks are handed out as tasks make them; else Ray Data joins small ones.
+    """
     # A block is handed out once it has more than this, and cut from one and a half times this on.
     dataset.context.target_max_block_size = max(1, int(0.8 * block_bytes))
+    if as_made:
+        callbacks = dataset.context.custom_execution_callback_classes
+        dataset.context.custom_execution_callback_classes = [*callbacks, _AsMade]
     options = dataset.context.execution_options
     options.resource_limits = options.resource_limits.copy(
         object_store_memory=READY_BYTES_A_CPU * (cpus + 1)
@@ -124,6 +138,18 @@ class _Resting(ExecutionCallback):
             if executor._consumer_idling():
                 return
             time.sleep(REST_SECONDS)
+
+
+class _AsMade(ExecutionCallback):
+    """Has Ray Data leave the blocks of tasks as they are, which Ray 2.60 offers writers alone."""
+
+    def before_execution_starts(self, executor: StreamingExecutor) -> None:
+        for operator in executor._topology or ():
+            if isinstance(operator, MapOperator):
+                for function in operator.get_map_transformer().get_transform_fns():
+                    function._output_block_size_option = OutputBlockSizeOption.of(
+                        disable_block_shaping=True
+                    )
 
 
 class _Prepared(Datasource):

@@ -23,11 +23,12 @@ from tests.app.failing_runs import FRAME, write_corrupt_numbers, write_numbers
 from tests.app.ray_head import start_here
 from trainshed.data.feed.batches import Blocks, Feed
 from trainshed.data.feed.blocks import FedBlocks
+from trainshed.data.feed.datasets import to_block
 from trainshed.data.feed.feeder import Feeder, Limits
 from trainshed.data.order.plan import DatasetPlan
 from trainshed.data.order.schedule import Pass
 from trainshed.data.read.errors import DataError
-from trainshed.ray_seams.execution import sorted_by
+from trainshed.ray_seams.execution import Task, block_by_block, dataset_of, sorted_by
 from trainshed.worker.process import summary, users_traceback
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
@@ -279,6 +280,17 @@ def test_a_sort_makes_its_blocks_on_the_nodes_that_the_data_must_be_on(
     operator = made._logical_plan.dag
     assert isinstance(operator, Sort)
     assert operator.ray_remote_args == placed
+
+
+def test_blocks_are_handed_out_as_a_task_makes_them() -> None:
+    # Ray Data joins small ones: rows of several ranks, which would go to the node of each.
+    sizes = [40, 1, 2, 40, 3]
+    task = Task(lambda: (to_block({"id": np.arange(rows)}) for rows in sizes), sum(sizes))
+
+    dataset = block_by_block(dataset_of("made", [task], 8), 40 * 8, 1, as_made=True)
+    bundles = list(dataset.iter_internal_ref_bundles())
+
+    assert [entry.metadata.num_rows for bundle in bundles for entry in bundle.blocks] == sizes
 
 
 def test_a_task_may_be_told_more_than_a_megabyte(

@@ -5,6 +5,7 @@ What Ray Data streams after a loss is here without Ray; test_feeder.py has it wi
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -100,6 +101,8 @@ def test_the_rest_is_what_was_left(begun: Begun, tmp_path_factory: pytest.TempPa
         assert rest == steps_of(plan, at, rank)[begun.done :]
 
 
+# Of a table that a task hands out, where a step has more rows than a turn.
+MOST_ROWS = 3
 CUTS = st.tuples(st.integers(1, 40), st.integers(1, 60), st.booleans())
 
 
@@ -118,6 +121,24 @@ def test_what_streams_is_dealt_to_each_rank_as_it_would_read_it(
     for rank in range(begun.ranks):
         places = deal.steps.places(rank, first, deal.steps.count)
         assert ranks[rank] == base.ids(places).tolist()
+
+
+@settings(max_examples=100)
+@given(begun=BEGUN, cuts=CUTS)
+def test_what_goes_through_the_object_store_in_one_piece_is_for_one_rank(
+    begun: Begun, cuts: Cuts, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    # A block with rows of several ranks crosses the network to the node of each.
+    plan, at = make(begun, tmp_path_factory, "ray-data")
+    deal, _ = stream_of(plan, at, cuts)
+    base = order_of(plan, at, plan.counts)
+    if deal.places is not None or deal.steps.has_one_reader:
+        return
+    assert isinstance(base, EpochOrder)
+    sizes = [len(table) for table in tables_of(plan, base, deal)]
+
+    assert set(accumulate(rows for _, rows in deal.dealt)) <= set(accumulate(sizes))
+    assert 0 not in sizes
 
 
 @settings(max_examples=100)
@@ -156,12 +177,7 @@ def stream_of(plan: DatasetPlan, at: Pass, cuts: Cuts) -> tuple[Delivery, Steps]
     if deal.places is not None:
         streamed = [int(row) for row in np.argsort(deal.places) if deal.places[row] >= 0]
     else:
-        streamed = [
-            row
-            for turns in deal.turns_by_task()
-            for columns in dealt(task_of(plan, base, turns), deal.steps, turns)
-            for row in columns["id"].tolist()
-        ]
+        streamed = [row for table in tables_of(plan, base, deal) for row in table]
     ranks: Steps = [[] for _ in range(at.num_ranks)]
     stream = iter(streamed)
     for takers, rows in deal.dealt:
@@ -170,6 +186,13 @@ def stream_of(plan: DatasetPlan, at: Pass, cuts: Cuts) -> tuple[Delivery, Steps]
             ranks[rank] += taken
     assert list(stream) == []
     return deal, ranks
+
+
+def tables_of(plan: DatasetPlan, base: EpochOrder, deal: Delivery) -> Iterator[list[int]]:
+    """Yield the rows of each table that tasks hand out."""
+    for turns in deal.turns_by_task():
+        for columns in dealt(task_of(plan, base, turns), deal.steps, turns, MOST_ROWS):
+            yield columns["id"].tolist()
 
 
 def task_of(plan: DatasetPlan, base: EpochOrder, turns: list[int]) -> Iterator[Table]:

@@ -193,14 +193,16 @@ def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
             origins[segment.source].tables(part_of(plan, origins[segment.source].plan, at), segment)
             for segment in segments_of(base, at, begin, end)
         ]
-        make = functools.partial(_dealt_blocks, reads, steps, some)
+        make = functools.partial(_dealt_blocks, reads, steps, some, plan.block_rows)
         if woven_by is not None:
             span = (woven_by.begin + begin, woven_by.begin + end)
             order = functools.partial(gathered, woven_by.pattern, *span)
             make = functools.partial(_woven_blocks, plan.field, reads, order, steps, some)
         tasks.append(Task(make, end - begin))
     widest = min(plan.block_rows, max((count for _, count in deal.dealt), default=1))
-    return block_by_block(_dataset(plan, tasks), widest * plan.row_bytes, cpus)
+    dataset, block_bytes = _dataset(plan, tasks), widest * plan.row_bytes
+    # A block with rows of several ranks would go to the node of each.
+    return block_by_block(dataset, block_bytes, cpus, as_made=not steps.has_one_reader)
 
 
 def delivery_of(
@@ -266,7 +268,6 @@ def sorted_dataset(origin: Origin, how: Reading, deal: Delivery) -> Dataset:
     counts = [rows for _, rows in deal.dealt]
     if deal.steps.has_one_reader:
         counts = np.diff(deal.turns).tolist()
-    # A block with rows of several ranks would go to the node of each.
     return sorted_by(_dataset(plan, tasks), POSITION, np.cumsum(counts[:-1]).tolist())
 
 
@@ -396,11 +397,14 @@ def _tallied_block(how: Reading, fragment: Fragment) -> Iterator[Block]:
 
 
 def _dealt_blocks(
-    reads: Sequence[Callable[[], Iterator[Table]]], steps: Steps, turns: Sequence[int]
+    reads: Sequence[Callable[[], Iterator[Table]]],
+    steps: Steps,
+    turns: Sequence[int],
+    most_rows: int,
 ) -> Iterator[Block]:
-    """Yield a block for each rank of each turn, which begin and end at places of the order."""
+    """Yield blocks for each rank of each turn, which begin and end at places of the order."""
     tables = itertools.chain.from_iterable(read() for read in reads)
-    yield from map(to_block, dealt(tables, steps, turns))
+    yield from map(to_block, dealt(tables, steps, turns, most_rows))
 
 
 def _woven_blocks(

@@ -12,6 +12,7 @@ import numpy as np
 
 from trainshed.data.feed.prefetch import Prefetched
 from trainshed.data.feed.rows import Rows
+from trainshed.data.order.steps import share
 from trainshed.data.read.columns import cut_rows, join, say_columns, writable
 from trainshed.data.read.errors import DataError
 
@@ -31,22 +32,39 @@ def recut(tables: Iterator[Table], sizes: Indices) -> Iterator[Table]:
     return map(_joined, _cut_up(tables, sizes))
 
 
-def dealt(tables: Iterator[Table], steps: Steps, turns: Sequence[int]) -> Iterator[Columns]:
+def dealt(
+    tables: Iterator[Table], steps: Steps, turns: Sequence[int], most_rows: int
+) -> Iterator[Columns]:
     """Yield the rows of each turn rank by rank, in tables of one rank each; one turn is held.
 
     Args:
         tables: the rows as they come.
         steps: that they are of.
         turns: where turns begin along the epoch's order, and where the last one ends.
+        most_rows: of a table, where a step has more than are held.
     """
+    if steps.has_one_reader:
+        yield from (columns for columns, _ in tables)
+        return
     bounds = np.asarray(turns, dtype=np.int64)
     begins, ends = bounds[:-1], bounds[1:]
     # The rows of one step come rank by rank already, however large it is.
-    if steps.has_one_reader or np.array_equal(begins // steps.size, (ends - 1) // steps.size):
-        yield from (columns for columns, _ in tables)
+    if np.array_equal(begins // steps.size, (ends - 1) // steps.size):
+        yield from (columns for columns, _ in recut(tables, _sizes(steps, turns, most_rows)))
         return
     for (begin, end), held in zip(pairwise(turns), _cut_up(tables, ends - begins), strict=True):
         yield from by_rank(_rows(held), steps, begin, end)
+
+
+def _sizes(steps: Steps, turns: Sequence[int], most_rows: int) -> Indices:
+    """Return the rows of tables of one rank each, of turns that are a step or a part of one."""
+    sizes = []
+    for begin, end in pairwise(turns):
+        for rank in steps.owners(begin // steps.size):
+            rows = steps.rows_within(rank, begin, end)
+            count = -(-rows // most_rows)
+            sizes += [share(rows, count, number) for number in range(count)]
+    return np.asarray(sizes, dtype=np.int64)
 
 
 def by_rank(rows: Rows, steps: Steps, begin: int, end: int) -> Iterator[Columns]:

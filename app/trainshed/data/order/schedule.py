@@ -6,7 +6,7 @@ import zlib
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -214,11 +214,15 @@ def delivery(  # noqa: PLR0913 - what a pass is made of, and how large its parts
             tasks would decode its beginning. Else it ends at a turn.
     """
     steps = steps_for(plan, at, base.rows)
-    first, span = first_read(plan, at, steps), max(1, int(turn_rows) // steps.size)
-    turns = turns_of(steps, first, span)
-    ends = fragment_ends(base, at, turns[0], turns[-1]) if by_fragments else turns[1:]
-    tasks = grouped([turns[0], *(end for end in ends if may_cut(steps, end))], task_rows)
-    turns = sorted({*turns, *tasks})
+    begin, span = steps.start(first_read(plan, at, steps)), max(1, int(turn_rows) // steps.size)
+    turns = turns_of(steps, begin, steps.rows, span)
+    if by_fragments:
+        ends = fragment_ends(base, at, begin, turns[-1])
+        tasks = grouped([begin, *(end for end in ends if may_cut(steps, end))], task_rows)
+        cut = (turns_of(steps, start, stop, span) for start, stop in pairwise(tasks))
+        turns = sorted({begin, *chain.from_iterable(cut)})
+    else:
+        tasks = grouped(turns, task_rows)
     dealt = [entry for start, stop in pairwise(turns) for entry in _dealt(steps, start, stop)]
     if steps.has_one_reader and dealt:  # a stream that nobody else takes of is not cut at turns
         dealt = [(dealt[0][0], sum(rows for _, rows in dealt))]
@@ -235,13 +239,15 @@ def delivery(  # noqa: PLR0913 - what a pass is made of, and how large its parts
     return Delivery(steps, turns, tasks, places, dealt)
 
 
-def turns_of(steps: Steps, first: int, span: int) -> list[int]:
-    """Return where turns of so many steps begin from a step on, and where the last one ends.
+def turns_of(steps: Steps, start: int, stop: int, span: int) -> list[int]:
+    """Return where turns begin of the rows [start, stop) of an order, and where the last one ends.
 
-    The smaller step at the end has a turn of its own.
+    They are about as long, so many steps at most; the smaller step at the end has one of its own.
     """
-    begins = [*range(first, steps.full, span), steps.full, steps.count]
-    return sorted({steps.start(max(first, begin)) for begin in begins})
+    first, last = start // steps.size, min(-(-stop // steps.size), steps.full)
+    count = -(-(last - first) // span)
+    cuts = [steps.start(first + (last - first) * turn // count) for turn in range(1, count)]
+    return sorted({start, *cuts, max(start, min(stop, steps.start(steps.full))), stop})
 
 
 def fragment_ends(base: EpochOrder | MixedOrder, at: Pass, start: int, stop: int) -> Sequence[int]:

@@ -54,7 +54,8 @@ def stretches(
     assert isinstance(base, MixedOrder)
     sources, steps = plan.parts or (plan,), steps_for(plan, at, base.rows)
     span = max(1, int(HELD_BYTES / plan.row_bytes) // steps.size)
-    for start, stop in pairwise(turns_of(steps, first_read(plan, at, steps), span)):
+    begin = steps.start(first_read(plan, at, steps))
+    for start, stop in pairwise(turns_of(steps, begin, steps.rows, span)):
         order = base.gathered(start, stop)[choice(start, stop)]
         if not len(order):
             continue
