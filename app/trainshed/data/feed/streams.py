@@ -37,12 +37,6 @@ class Stream(Generic[Item]):
         self._error: BaseException | None = None
 
     @property
-    def num_queued(self) -> int:
-        """Return the items that wait, of all ranks."""
-        with self._changed:
-            return sum(len(queue) for queue in self._queues)
-
-    @property
     def everybody_left(self) -> bool:
         """Say whether no rank reads on."""
         return len(self._left) == len(self._queues)
