@@ -1,0 +1,113 @@
+"""A folder that is filled file by file, however much that comes to, and is whole or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainshed.records import durable
+from trainshed.records.storage import UNDERWAY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from trainshed.records.storage import Folder
+
+
+@dataclass(frozen=True)
+class Filling:
+    """What a folder is filled with.
+
+    Args:
+        aside: a folder of this context's own, for files that are being made.
+        add: takes a file away from there into the folder, where it has the same name.
+    """
+
+    aside: Path
+    add: Callable[[Path], None]
+
+
+def is_free(target: Folder) -> bool:
+    """Say whether a folder can be filled: it is not there, or empty."""
+    return target.parent.stat(target.name) is None and not target.names()
+
+
+@contextlib.contextmanager
+def fill(target: Folder) -> Iterator[Filling]:
+    """Fill a folder; nothing of it is left where the context ends by an error.
+
+    On a disk it has its name once it is whole. In a bucket an object says until then that it is
+    not, as a kill leaves it.
+
+    Raises:
+        FileExistsError: when it is there and not empty.
+    """
+    if not is_free(target):
+        raise _taken(target)
+    with _on_disk(target, target.path) if target.path else _in_bucket(target) as filling:
+        yield filling
+
+
+@contextlib.contextmanager
+def _on_disk(target: Folder, path: Path) -> Iterator[Filling]:
+    with target.parent.aside() as made:
+        files, aside = made / "files", made / "aside"
+        files.mkdir()
+        aside.mkdir()
+
+        def add(file: Path) -> None:
+            with file.open("rb+") as written:
+                durable.sync(written)
+            file.rename(files / file.name)
+
+        yield Filling(aside, add)
+        last = max((file.name for file in files.iterdir()), default="")
+        _make_room(path, target)
+        adopted = target.parent.adopt(files, target.name, last)
+        if not adopted.is_same(target):
+            adopted.remove(last)
+            raise _taken(target)
+
+
+def _make_room(path: Path, target: Folder) -> None:
+    """Take an empty folder out of the way: no other can have its name."""
+    try:
+        path.rmdir()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        if error.errno != errno.ENOTEMPTY:
+            raise
+        raise _taken(target) from error
+
+
+@contextlib.contextmanager
+def _in_bucket(target: Folder) -> Iterator[Filling]:
+    target.create(UNDERWAY, uuid.uuid4().bytes)
+    with contextlib.ExitStack() as undo, target.aside() as aside:
+        undo.callback(_forget, target)
+        if target.names() != [UNDERWAY]:  # somebody came to the end of it since it was looked at
+            undo.pop_all()
+            target.delete(UNDERWAY)
+            raise _taken(target)
+
+        def add(file: Path) -> None:
+            target.write(file.name, file.read_bytes())
+            file.unlink()
+
+        yield Filling(aside, add)
+        target.delete(UNDERWAY)
+        undo.pop_all()
+
+
+def _forget(target: Folder) -> None:
+    with contextlib.suppress(OSError):  # then it stays marked
+        target.remove(first=UNDERWAY)
+
+
+def _taken(target: Folder) -> FileExistsError:
+    return FileExistsError(errno.EEXIST, "it is there and not empty", str(target))
