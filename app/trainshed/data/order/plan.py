@@ -265,7 +265,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         source=source,
         use=_use(spec, field),
         columns=spec.read.columns,
-        transforms=_transforms(spec, field),
+        transforms=transforms_of(spec, field),
         augments=_augments(spec, field),
         loader=loader,
         cache=cache,
@@ -361,7 +361,8 @@ def _named_function(spec: DatasetSpec) -> str | None:
     return spec.read.use or spec.read.reader
 
 
-def _transforms(spec: DatasetSpec, field: str) -> tuple[Function, ...]:
+def transforms_of(spec: DatasetSpec, field: str) -> tuple[Function, ...]:
+    """Return the transforms of a dataset, in their order; field: the dataset's."""
     return tuple(
         Function(
             transform.use,

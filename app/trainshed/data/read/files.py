@@ -46,8 +46,22 @@ _FORMATS: Mapping[FormatName, Format] = {
     "binary": Binary(),
     "numpy": Npy(),
 }
+_SUFFIXES: Mapping[FormatName, tuple[str, ...]] = {
+    "parquet": (parquet.SUFFIX,),
+    **{name: form.suffixes for name, form in _FORMATS.items() if form.suffixes},
+}
 # By which the rows of all files are guessed where nothing tells them.
 DENSITIES = 4
+
+
+def formats_of(names: Iterable[str]) -> list[FormatName]:
+    """Return the formats that the endings of files tell, each once."""
+    ends = [name.lower() for name in names]
+    return [
+        form
+        for form, suffixes in _SUFFIXES.items()
+        if any(name.endswith(suffixes) for name in ends)
+    ]
 
 
 def open_source(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from trainshed.records.storage import UNDERWAY
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -30,16 +31,19 @@ def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list
         field: the spec's field to name in errors.
 
     Raises:
-        SpecError: when there is none.
+        SpecError: when there is none, or the folder is still being written.
     """
     file = at.parent.stat(at.name) if at.name else None
     if file:
         return [Found(str(at), file.name, file.bytes)]
-    endings = tuple(suffixes)
+    endings, tree = tuple(suffixes), at.tree()
+    if any(each.name == UNDERWAY for each in tree):
+        want = f"a folder that is whole: its {UNDERWAY} says that it is not written to its end"
+        raise SpecError([Problem(f"{field}.path", str(at), want)])
     found = [
         Found(f"{at}/{each.name}", each.name, each.bytes)
-        for each in at.tree()
-        if _is_data(each.name) and (not endings or each.name.lower().endswith(endings))
+        for each in tree
+        if is_data(each.name) and (not endings or each.name.lower().endswith(endings))
     ]
     if not found:
         which = " or ".join(f"*{ending}" for ending in endings) or "any"
@@ -52,6 +56,7 @@ def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list
     return found
 
 
-def _is_data(name: str) -> bool:
+def is_data(name: str) -> bool:
+    """Say whether a file below a dataset's folder has rows, by its name."""
     # Spark, Hive and Dask keep what is unfinished or not data under names with _ or a dot.
     return not any(part.startswith(("_", ".")) for part in name.split("/"))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 # moves, and large enough that reading it takes longer than finding it.
 FRAGMENT_BYTES = 16 * 2**20
 FOOTERS_AT_ONCE = 16
+SUFFIX = ".parquet"
 
 
 def open_source(  # noqa: PLR0913 - files, and how they are got at
@@ -60,7 +61,7 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
         SpecError: when the path, a file or a column is missing, a file is no parquet, or the files
             do not fit together.
     """
-    files = patience.read(lambda: files_of(at, "parquet", [".parquet"], field))
+    files = patience.read(lambda: files_of(at, "parquet", [SUFFIX], field))
     # In a bucket each is two answers to wait for, and nothing to do meanwhile.
     with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
         read = pool.map(lambda file: _footer(file.where, field, patience, opened), files)
