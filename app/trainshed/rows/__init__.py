@@ -1,0 +1,5 @@
+"""Rows of files as a person handles them: looked at, counted, written as parquet.
+
+Lives here: what SOURCE of a command means, values as text, counting, shuffling, writing. Never
+here: Ray, which would take longer to start than most of this; how files are read is `data/read`'s.
+"""

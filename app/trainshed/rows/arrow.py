@@ -1,0 +1,237 @@
+"""Columns of numpy arrays as Arrow tables that read back as the same arrays; the other way is
+`data/read/arrow`'s."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from trainshed.data.read.arrow import EXTENSION_METADATA, EXTENSION_NAME, RAY_RAGGED_TENSORS
+from trainshed.data.read.columns import num_rows
+from trainshed.data.read.errors import DataError
+from trainshed.rows.intricate import as_told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from trainshed.data.read.columns import Array, Columns
+
+# Parquet has no coarser times: what was in these comes back in milliseconds.
+_COARSE = ("datetime64[s]", "datetime64[m]", "datetime64[h]")
+
+
+def schema_of(tables: Sequence[Columns], source: pa.Schema | None) -> pa.Schema:
+    """Return columns and types that hold the rows of all tables.
+
+    Args:
+        tables: at least one; rows from several places.
+        source: of the files, where they have one.
+
+    Raises:
+        DataError: naming a column that no type of Arrow holds, or that some tables do not have.
+    """
+    for table in tables:
+        _check_names(table, tables[0])
+    return pa.schema([_field_of(name, tables, source) for name in tables[0]])
+
+
+def to_arrow(columns: Columns, schema: pa.Schema) -> pa.Table:
+    """Return columns as an Arrow table of a schema.
+
+    Raises:
+        DataError: naming a column whose values are of another type or shape.
+    """
+    _check_names(columns, schema.names)
+    arrays = [_fitted(field, columns[field.name]) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _field_of(name: str, tables: Sequence[Columns], source: pa.Schema | None) -> pa.Field:
+    arrays = [table[name] for table in tables]
+    told = source.field(name) if source and name in source.names else None
+    # What is missing of these, or empty, hides a type at any place.
+    if told is not None and all(as_told(array, told.type) is not None for array in arrays):
+        return pa.field(name, told.type)
+    return _shared(name, [_stored(name, array)[0] for array in arrays], told)
+
+
+def _check_names(columns: Columns, names: Iterable[str]) -> None:
+    if set(columns) != set(names):
+        raise DataError(
+            f"rows with the columns {', '.join(sorted(columns))} among others with "
+            f"{', '.join(sorted(names))}: all rows need the same"
+        )
+
+
+def _stored(name: str, array: Array) -> tuple[pa.Field, pa.Array]:
+    """Return values as Arrow has them by themselves, and their type."""
+    try:
+        if array.dtype == object and array.ndim == 1 and _are_tensors(array.tolist()):
+            return _ragged(name, array.tolist())
+        values = _values(array)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        rows = f"{array.dtype}{list(array.shape[1:]) if array.ndim > 1 else ''}"
+        raise DataError(
+            f"column {name}: {rows} is no type of parquet ({' '.join(str(error).split())}): turn "
+            "it into numbers, texts or bytes by a transform, or leave it out with --columns"
+        ) from error
+    return pa.field(name, values.type), values
+
+
+def _values(array: Array) -> pa.Array:
+    array = _plain(array)
+    if array.ndim == 1:
+        return pa.array(array, from_pandas=False)
+    if array.dtype.kind in "OUS":
+        return pa.array(array.tolist())
+    flat = pa.array(np.ascontiguousarray(array).reshape(-1))
+    size = int(np.prod(array.shape[1:]))
+    if array.shape[1:] == (0,):
+        return pa.array([[]] * len(array), pa.list_(flat.type))
+    kind = pa.fixed_shape_tensor(flat.type, array.shape[1:])
+    return pa.ExtensionArray.from_storage(kind, pa.FixedSizeListArray.from_arrays(flat, size))
+
+
+def _plain(array: Array) -> Array:
+    if str(array.dtype) in _COARSE:
+        return array.astype("datetime64[ms]")
+    return array.astype(array.dtype.newbyteorder("=")) if not array.dtype.isnative else array
+
+
+def _are_tensors(values: Sequence[object]) -> bool:
+    """Say whether rows are arrays of more than one axis, of different lengths."""
+    return bool(values) and all(
+        isinstance(value, np.ndarray) and value.ndim > 1 and value.dtype != object
+        for value in values
+    )
+
+
+def _ragged(name: str, rows: Sequence[Array]) -> tuple[pa.Field, pa.Array]:
+    """Return arrays of one type and different lengths as Ray Data stores them."""
+    if len({(row.dtype, row.ndim) for row in rows}) > 1:
+        raise ValueError("arrays of several types or numbers of axes")
+    flat = [_plain(row).reshape(-1) for row in rows]
+    inner = pa.array(flat[0]).type
+    data = pa.array(flat, pa.large_list(inner))
+    shape = pa.array([list(row.shape) for row in rows], pa.list_(pa.int64()))
+    field = _ragged_field(name, inner, rows[0].ndim)
+    return field, pa.StructArray.from_arrays([data, shape], fields=list(field.type))
+
+
+def _ragged_field(name: str, inner: pa.DataType, ndim: int) -> pa.Field:
+    kind = pa.struct([("data", pa.large_list(inner)), ("shape", pa.list_(pa.int64()))])
+    marks = {
+        EXTENSION_NAME: RAY_RAGGED_TENSORS.encode(),
+        EXTENSION_METADATA: json.dumps(ndim).encode(),
+    }
+    return pa.field(name, kind, metadata=marks)
+
+
+def _shared(name: str, found: Sequence[pa.Field], source: pa.Field | None) -> pa.Field:
+    """Return a type that holds the values of all places.
+
+    Lists that have one length at a place, and integers of which none is missing there, look like
+    arrays and like integers: what the files say of them holds.
+    """
+    known = [field for field in found if not pa.types.is_null(field.type)]
+    if not known:
+        return pa.field(name, pa.string())
+    are_alike = all(field.equals(known[0], check_metadata=True) for field in known)
+    inner = _of_vectors(known)
+    if inner and (_is_list_of(inner, source) or not are_alike):
+        return pa.field(name, pa.list_(inner))
+    if are_alike:
+        return known[0]
+    if source is not None and any(field.type == source.type for field in known):
+        # Numbers of which some are missing are floats at these places.
+        others = [field for field in known if field.type != source.type]
+        if pa.types.is_integer(source.type) and all(f.type == pa.float64() for f in others):
+            return pa.field(name, source.type)
+    tensors = {_of_tensors(field) for field in known}
+    if len(tensors) == 1 and (alike := tensors.pop()):
+        return _ragged_field(name, *alike)
+    unified = _unified([field.type for field in known])
+    if unified is None:
+        kinds = ", ".join(sorted({str(field.type) for field in known}))
+        raise DataError(f"column {name}: rows of several types ({kinds}): all need the same")
+    return pa.field(name, unified)
+
+
+def _is_list_of(inner: pa.DataType, source: pa.Field | None) -> bool:
+    """Say whether the files have lists of any length of such values."""
+    if source is None:
+        return False
+    kind = source.type
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return bool(is_list and kind.value_type == inner)
+
+
+def _of_vectors(fields: Sequence[pa.Field]) -> pa.DataType | None:
+    """Return what the values of all columns are, if each row is a list of them."""
+    inner = {_inner_of(field.type) for field in fields}
+    return inner.pop() if len(inner) == 1 else None
+
+
+def _inner_of(kind: pa.DataType) -> pa.DataType | None:
+    if isinstance(kind, pa.FixedShapeTensorType):
+        return kind.value_type if len(kind.shape) == 1 else None
+    return kind.value_type if pa.types.is_list(kind) else None
+
+
+def _of_tensors(field: pa.Field) -> tuple[pa.DataType, int] | None:
+    """Return the type of the values, and the number of axes, of a column of arrays."""
+    if isinstance(field.type, pa.FixedShapeTensorType):
+        return field.type.value_type, len(field.type.shape)
+    if (marks := _marks(field)) is not None:
+        return field.type.field("data").type.value_type, int(marks)
+    return None
+
+
+def _marks(field: pa.Field) -> bytes | None:
+    metadata: Mapping[bytes, bytes] = field.metadata or {}
+    return metadata.get(EXTENSION_METADATA)
+
+
+def _unified(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
+    """Return the type that holds values of all types; None where none does."""
+    schemas = [pa.schema([("x", kind)]) for kind in kinds]
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive").field("x").type
+    except pa.ArrowException:
+        return None
+
+
+def _fitted(field: pa.Field, array: Array) -> pa.Array:
+    told = None if _marks(field) else as_told(array, field.type)
+    return _adapted(field, array) if told is None else told
+
+
+def _adapted(field: pa.Field, array: Array) -> pa.Array:
+    found, values = _stored(field.name, array)
+    if found.type == field.type and _marks(found) == _marks(field):
+        return values
+    try:
+        if pa.types.is_null(found.type):
+            return pa.nulls(num_rows({field.name: array}), field.type)
+        if _marks(field) is not None and _of_tensors(found) == _of_tensors(field):
+            return _ragged(field.name, list(array))[1]
+        if pa.types.is_list(field.type) and _inner_of(found.type) == field.type.value_type:
+            offsets = np.arange(len(values) + 1, dtype=np.int32) * int(found.type.shape[0])
+            return pa.ListArray.from_arrays(pa.array(offsets), values.storage.flatten())
+        if pa.types.is_integer(field.type) and found.type == pa.float64():
+            return pa.array(array, field.type, from_pandas=True)
+        if _unified([field.type, found.type]) == field.type:
+            return values.cast(field.type)
+    except pa.ArrowException as error:
+        raise _misfit(field, found, f" ({' '.join(str(error).split())})") from error
+    raise _misfit(field, found, "")
+
+
+def _misfit(field: pa.Field, found: pa.Field, why: str) -> DataError:
+    return DataError(
+        f"column {field.name}: {found.type} among rows with {field.type}{why}: all rows of a "
+        "column need one type and, unless they are lists, one shape"
+    )

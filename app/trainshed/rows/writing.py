@@ -1,0 +1,230 @@
+"""Writes rows as parquet files that Trainshed, and anybody else, reads well."""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trainshed.data.read.columns import num_rows
+from trainshed.data.read.errors import DataError
+from trainshed.records.filling import fill, is_free
+from trainshed.rows.arrow import schema_of, to_arrow
+from trainshed.rows.reading import chunks, in_order, samples
+from trainshed.rows.shuffling import num_buckets, shuffled
+from trainshed_api.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from trainshed.data.order.files import Fragment
+    from trainshed.data.read.columns import Columns
+    from trainshed.data.read.source import Reading
+    from trainshed.records.filling import Filling
+    from trainshed.records.storage import Folder
+    from trainshed.rows.inputs import Input
+
+# A row group is what a task reads, and what the shuffle of blocks moves.
+GROUP_BYTES = 16 * 2**20
+# Decoded and transformed at once.
+CHUNK_BYTES = 4 * 2**20
+# A fragment that is larger as it is stored is never held whole.
+MOST_WHOLE_BYTES = 64 * 2**20
+# Of fragments that other processes have read before their turn.
+AHEAD_BYTES = 2**30
+# Encoded once each, where they come again and again: not numbers with digits behind the point, and
+# no bytes.
+_REPEATED = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_temporal)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How rows are to be written.
+
+    Args:
+        file_bytes: of a file, as it is stored; it may be more by a row group.
+        rows_per_file: the most; None for any number.
+        seed: of a shuffle of all rows; None for the order in which they are read.
+        processes: that read and transform.
+    """
+
+    file_bytes: int
+    rows_per_file: int | None = None
+    seed: int | None = None
+    processes: int = 1
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written."""
+
+    rows: int
+    files: int
+    bytes: int
+
+
+def write(given: Input, to: Folder, wish: Wish, told: Callable[[Fragment], None]) -> Written:
+    """Write all rows, after their transforms, into a folder that is not there yet, or empty.
+
+    Args:
+        given: the rows.
+        to: the folder.
+        wish: how.
+        told: called with each fragment that was read.
+
+    Raises:
+        SpecError: when the folder is not empty, or no place to write to.
+        DataError: when rows cannot be read, transformed or stored, or there are none.
+        WorldError: when a storage does not give or take them.
+    """
+    _check_writable(to)
+    if not is_free(to):
+        raise _taken(to)
+    looked = [after for _, after in samples(given) if num_rows(after)]
+    looked = looked or [_first(given)]
+    schema = schema_of(looked, given.source.schema)
+    row_bytes = _row_bytes(looked, schema)
+    how = given.reading(max(1, int(CHUNK_BYTES / row_bytes)))
+    try:
+        with fill(to) as filling:
+            tables = _tables(given, how, schema, row_bytes, wish, told)
+            if wish.seed is not None:
+                buckets = num_buckets(row_bytes * _likely_rows(given))
+                tables = shuffled(tables, wish.seed, buckets, filling.aside)
+            files = _Files(filling, schema, wish)
+            for table in tables:
+                files.take(table)
+            return files.end()
+    except FileExistsError as error:
+        raise _taken(to) from error
+
+
+def _check_writable(to: Folder) -> None:
+    if to.path is None:
+        return
+    there = next(each for each in to.path.parents if each.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        want = f"a folder below one that you may write to: {there} is none"
+        raise SpecError([Problem("--to", str(to), want)])
+
+
+def _taken(to: Folder) -> SpecError:
+    return SpecError([Problem("--to", str(to), "a new folder, or an empty one")])
+
+
+def _first(given: Input) -> Columns:
+    """Return the first rows that transforms leave, where they left none of those looked at."""
+    how = given.reading(1024)
+    for fragment in given.source.fragments:
+        for columns in chunks(how, fragment):
+            return columns
+    raise DataError(f"{given.field}: no rows, so that there is nothing to write")
+
+
+def _row_bytes(looked: Sequence[Columns], schema: pa.Schema) -> float:
+    size: int = sum(to_arrow(columns, schema).nbytes for columns in looked)
+    return max(1.0, size / sum(num_rows(columns) for columns in looked))
+
+
+def _likely_rows(given: Input) -> int:
+    source = given.source
+    return source.likely_rows if source.rows is None else source.rows
+
+
+def _tables(  # noqa: PLR0913, PLR0917 - what is read, and by whom
+    given: Input,
+    how: Reading,
+    schema: pa.Schema,
+    row_bytes: float,
+    wish: Wish,
+    told: Callable[[Fragment], None],
+) -> Iterator[pa.Table]:
+    """Yield all rows in their order."""
+    fragments = given.source.fragments
+    mean_bytes = row_bytes * _likely_rows(given) / len(fragments)
+    ahead = max(1, min(2 * wish.processes, int(AHEAD_BYTES / mean_bytes)))
+    call = functools.partial(_whole, how, schema)
+    for fragment, made in zip(
+        fragments, in_order(call, fragments, wish.processes, ahead), strict=True
+    ):
+        if made is None:
+            yield from (to_arrow(columns, schema) for columns in chunks(how, fragment))
+        else:
+            yield from made
+        told(fragment)
+
+
+def _whole(how: Reading, schema: pa.Schema, fragment: Fragment) -> list[pa.Table] | None:
+    """Return the rows of a fragment; None where they are not to be held."""
+    if fragment.num_bytes > MOST_WHOLE_BYTES:
+        return None
+    return [to_arrow(columns, schema) for columns in chunks(how, fragment)]
+
+
+class _Files:
+    """Cuts rows into files and row groups, and hands over each file that is whole."""
+
+    def __init__(self, filling: Filling, schema: pa.Schema, wish: Wish) -> None:
+        self._filling, self._schema, self._wish = filling, schema, wish
+        self._repeated = [
+            field.name for field in schema if any(fits(field.type) for fits in _REPEATED)
+        ]
+        self._group: list[pa.Table] = []
+        self._writer: pq.ParquetWriter | None = None
+        self._rows_of_file = self._rows = self._files = self._bytes = 0
+
+    def take(self, table: pa.Table) -> None:
+        """Take the next rows."""
+        while table.num_rows:
+            most = self._wish.rows_per_file or table.num_rows + self._rows_of_file
+            part = table.slice(0, min(self._rows_that_fit(table), most - self._rows_of_file))
+            table = table.slice(part.num_rows)
+            if self._group and self._group_bytes() + part.nbytes > GROUP_BYTES:
+                self._end_group()
+            self._group.append(part)
+            self._rows_of_file += part.num_rows
+            if self._rows_of_file == self._wish.rows_per_file:
+                self._end_file()
+
+    def end(self) -> Written:
+        """Hand over the last file and return what was written."""
+        self._end_file()
+        return Written(self._rows, self._files, self._bytes)
+
+    def _rows_that_fit(self, table: pa.Table) -> int:
+        return max(1, int(table.num_rows * GROUP_BYTES / max(1, table.nbytes)))
+
+    def _group_bytes(self) -> int:
+        return sum(table.nbytes for table in self._group)
+
+    def _end_group(self) -> None:
+        table = pa.concat_tables(self._group)
+        self._group = []
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(
+                self._file, self._schema, compression="zstd", use_dictionary=self._repeated
+            )
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        if self._file.stat().st_size >= self._wish.file_bytes:
+            self._end_file()
+
+    def _end_file(self) -> None:
+        if self._group:
+            self._end_group()
+        if self._writer is None:
+            return
+        self._writer.close()
+        self._writer = None
+        self._bytes += self._file.stat().st_size
+        self._filling.add(self._file)
+        self._rows, self._rows_of_file = self._rows + self._rows_of_file, 0
+        self._files += 1
+
+    @property
+    def _file(self) -> Path:
+        return self._filling.aside / f"part-{self._files:05}.parquet"
