@@ -1,0 +1,173 @@
+"""How many rows there are: in all, of each file, with each value of a column."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainshed.data.read.columns import num_rows
+from trainshed.data.read.errors import DataError
+from trainshed.rows.reading import chunks, in_order
+from trainshed_api.errors import Problem, SpecError, show_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from trainshed.data.order.files import Fragment
+    from trainshed.data.read.columns import Array
+    from trainshed.data.read.source import Reading
+    from trainshed.rows.inputs import Input
+
+    # Called with each fragment whose rows are known.
+    Told = Callable[[Fragment], None]
+
+# Of a column whose values are told apart.
+MOST_KINDS = 100
+CHUNK_ROWS = 4096
+AHEAD = 64
+# What is missing is NaN among numbers, else None.
+Kind = str | int | float | bool | None
+
+
+def count(given: Input, processes: int, told: Told) -> int:
+    """Return how many rows there are after the transforms.
+
+    Raises:
+        DataError: when rows cannot be read or transformed.
+        WorldError: when the storage does not give them.
+    """
+    return sum(rows for _, rows in _counts(given, given.source.fragments, processes, told))
+
+
+def count_by_file(given: Input, processes: int, told: Told) -> dict[str, int]:
+    """Return the rows of each file, by its name below SOURCE.
+
+    Raises:
+        SpecError: for a part of the rows of files that are not read one by one.
+        DataError: as `count` does.
+        WorldError: as `count` does.
+    """
+    found = dict.fromkeys((file.path for file in given.source.files), 0)
+    names = list(found)
+    if given.source.scan.selection.holdout and any(each.more for each in given.source.fragments):
+        want = "it without read.holdout, which draws for many files at once"
+        raise SpecError([Problem("--by-file", None, want)])
+    singles = [single for each in given.source.fragments for single in _singles(each)]
+    for fragment, rows in _counts(given, singles, processes, told):
+        found[names[fragment.file]] += rows
+    return found
+
+
+def count_by(given: Input, column: str, processes: int, told: Told) -> dict[Kind, int]:
+    """Return the rows with each value of a column, by value; labels by the names of their classes.
+
+    Raises:
+        SpecError: when there is no such column.
+        DataError: when a row has more than one value, there are more than 100 of them, or as
+            `count` does.
+        WorldError: as `count` does.
+    """
+    how = given.reading(CHUNK_ROWS)
+    if not given.transforms:
+        schema = how.scan.schema or given.source.schema
+        if schema is not None and column not in schema.names:
+            _refuse(column, schema.names)
+        how = replace(how, columns=(column,))
+    found: Counter[Kind] = Counter()
+    fragments = given.source.fragments
+    call = functools.partial(_kinds, how, column)
+    for fragment, kinds in zip(fragments, in_order(call, fragments, processes, AHEAD), strict=True):
+        found.update(kinds)
+        _check_few(found, column)
+        told(fragment)
+    classes = how.scan.classes
+    if column == "label" and classes and all(isinstance(kind, int) for kind in found):
+        return {classes[int(kind or 0)]: found[kind] for kind in sorted(found, key=_place)}
+    return {kind: found[kind] for kind in sorted(found, key=_place)}
+
+
+def _counts(
+    given: Input, fragments: Sequence[Fragment], processes: int, told: Told
+) -> Iterator[tuple[Fragment, int]]:
+    how = given.reading(CHUNK_ROWS)
+    schema = how.scan.schema
+    if not given.transforms:
+        if not how.scan.selection and all(fragment.rows is not None for fragment in fragments):
+            yield from ((fragment, fragment.rows or 0) for fragment in fragments)
+            return
+        if schema is not None and not how.columns:
+            how = replace(how, columns=(schema.names[0],))  # one tells as much as all
+    counted = in_order(functools.partial(_rows, how), fragments, processes, AHEAD)
+    for fragment, rows in zip(fragments, counted, strict=True):
+        told(fragment)
+        yield fragment, rows
+
+
+def _rows(how: Reading, fragment: Fragment) -> int:
+    if fragment.rows is not None and not (how.transforms or how.scan.selection):
+        return fragment.rows
+    return sum(num_rows(columns) for columns in chunks(how, fragment))
+
+
+def _kinds(how: Reading, column: str, fragment: Fragment) -> Counter[Kind]:
+    found: Counter[Kind] = Counter()
+    for columns in chunks(how, fragment):
+        if column not in columns:
+            _refuse(column, list(columns))
+        found.update(_plain(columns[column], column))
+        _check_few(found, column)
+    return found
+
+
+def _plain(array: Array, column: str) -> Iterator[Kind]:
+    """Yield the values of a column as what Python tells apart."""
+    values = array.tolist() if array.ndim == 1 else [array]
+    if array.dtype.kind in "mM":
+        values = [str(value) for value in array]
+    for value in values:
+        if isinstance(value, bytes):
+            yield value.decode(errors="replace")
+        elif value is None or isinstance(value, (str, int, float)):
+            yield None if value != value else value  # noqa: PLR0124 - NaN is not itself
+        else:
+            raise DataError(
+                f"--by {column}: rows hold {type(value).__name__}s there: name a column with one "
+                "number or text a row"
+            )
+
+
+def _check_few(found: Counter[Kind], column: str) -> None:
+    if len(found) > MOST_KINDS:
+        some = ", ".join(show_value(kind) for kind in list(found)[:3])
+        raise DataError(
+            f"--by {column}: more than {MOST_KINDS} values ({some}, ...): name a column with "
+            "fewer, such as labels"
+        )
+
+
+def _refuse(column: str, known: Sequence[str]) -> None:
+    raise SpecError([Problem("--by", show_value(column), f"one of {', '.join(known)}")])
+
+
+def _place(kind: Kind) -> tuple[bool, bool, float, str]:
+    """Return where a value comes: numbers by size, texts by letters, what is missing last."""
+    is_text = isinstance(kind, str)
+    number = 0.0 if is_text or kind is None else float(kind)
+    return kind is None, is_text, number, str(kind)
+
+
+def _singles(fragment: Fragment) -> list[Fragment]:
+    """Return a fragment of several files as one of each."""
+    paths = fragment.paths
+    if len(paths) == 1:
+        return [fragment]
+    rows = 1 if fragment.rows == len(paths) else None
+    size = fragment.num_bytes // len(paths)
+    return [
+        replace(
+            fragment, path=path, file=fragment.file + number, more=(), rows=rows, num_bytes=size
+        )
+        for number, path in enumerate(paths)
+    ]

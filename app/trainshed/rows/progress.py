@@ -1,0 +1,41 @@
+"""How far reading all fragments is, on the terminal of a person who waits for it."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from trainshed.data.order.files import Fragment
+
+
+@contextlib.contextmanager
+def bar(
+    doing: str, fragments: Sequence[Fragment], stream: TextIO
+) -> Iterator[Callable[[Fragment], None]]:
+    """Give what is to be called with each fragment, or a part of one, that was read.
+
+    Args:
+        doing: what it is read for.
+        fragments: all of them.
+        stream: gets nothing where it is no terminal.
+    """
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(file=stream)
+    with Progress(*columns, console=console, transient=True, disable=not stream.isatty()) as shown:
+        task = shown.add_task(doing, total=sum(fragment.num_bytes for fragment in fragments))
+
+        def told(fragment: Fragment) -> None:
+            shown.advance(task, fragment.num_bytes)
+
+        yield told

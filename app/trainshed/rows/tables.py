@@ -1,0 +1,88 @@
+"""Rows, columns and counts as a person sees them on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from trainshed.display.wording import MISSING, say_bytes, say_count, say_percent, say_plainly
+from trainshed.rows.values import say_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trainshed.rows.schema import Schema
+
+# With more a row is a block of lines.
+MOST_COLUMNS = 8
+MOST_CLASSES = 20
+
+
+def rows_table(rows: Sequence[Mapping[str, object]]) -> RenderableType:
+    """Return rows one below the other, or the values of each below each other where many."""
+    if len(rows[0]) > MOST_COLUMNS:
+        return _blocks(rows)
+    table = _table("")
+    for name in rows[0]:
+        table.add_column(Text(say_plainly(name)), overflow="ellipsis", no_wrap=True)
+    for number, row in enumerate(rows):
+        table.add_row(Text(str(number), "dim"), *(Text(say_value(each)) for each in row.values()))
+    return table
+
+
+def schema_table(schema: Schema) -> RenderableType:
+    """Return what is known of a given: its columns, then its files."""
+    table = _table("column", "stored", "read")
+    if schema.has_transforms:
+        table.add_column("after transforms")
+    for each in schema.columns:
+        kinds = [each.stored, each.read, *([each.after] if schema.has_transforms else [])]
+        table.add_row(Text(say_plainly(each.name)), *(Text(kind or MISSING) for kind in kinds))
+    about = "" if schema.rows is not None else "about "
+    cut = schema.fragments
+    lines = [
+        f"{schema.format}: {say_count(schema.files)} file{'s' * (schema.files != 1)}, "
+        f"{say_bytes(schema.bytes)}",
+        f"rows: {about}{say_count(schema.likely_rows)}",
+        f"fragments: {say_count(cut.count)}, {say_bytes(cut.least_bytes)} to "
+        f"{say_bytes(cut.most_bytes)}, median {say_bytes(cut.median_bytes)}",
+    ]
+    if schema.classes:
+        some = ", ".join(
+            f"{number} {say_plainly(name)}"
+            for number, name in enumerate(schema.classes[:MOST_CLASSES])
+        )
+        more = f", ... ({say_count(len(schema.classes))} in all)"
+        lines.append(f"labels: {some}{more * (len(schema.classes) > MOST_CLASSES)}")
+    return Group(table, Text("\n".join(lines)))
+
+
+def counts_table(title: str, counts: Sequence[tuple[object, int]]) -> RenderableType:
+    """Return rows by what they are counted by, and all of them."""
+    table, rows = _table(), sum(count for _, count in counts)
+    table.add_column(Text(say_plainly(title)))
+    table.add_column("rows", justify="right")
+    table.add_column("share", justify="right")
+    for kind, count in counts:
+        share = say_percent(100 * count / rows) if rows else MISSING
+        table.add_row(Text(say_value(kind)), say_count(count), share)
+    table.add_section()
+    table.add_row("all", say_count(rows), "")
+    return table
+
+
+def _blocks(rows: Sequence[Mapping[str, object]]) -> RenderableType:
+    table = _table("", "column", "value")
+    for number, row in enumerate(rows):
+        for place, (name, value) in enumerate(row.items()):
+            first = "" if place else str(number)
+            table.add_row(Text(first, "dim"), Text(say_plainly(name)), Text(say_value(value)))
+        table.add_section()
+    return table
+
+
+def _table(*names: str) -> Table:
+    return Table(*names, box=None, pad_edge=False, header_style="bold")

@@ -1,0 +1,98 @@
+"""Values as text: short ones for people, whole ones as JSON for programs. Pure."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainshed.data.read.columns import is_text
+from trainshed.display.wording import MISSING, say_bytes, say_plainly
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from trainshed.data.read.columns import Array
+
+# Of a text in a table, and of an array's values.
+MOST_CHARACTERS = 60
+MOST_VALUES = 4
+
+
+def say_value(value: object) -> str:
+    """Return a value on one short line: arrays by type, shape and first values, bytes by size."""
+    match value:
+        case None:
+            said = MISSING
+        case np.ndarray():
+            said = _say_array(value)
+        case bytes() | bytearray() | memoryview():
+            said = say_bytes(len(value))
+        case float() | np.floating():
+            said = f"{float(value):.6g}"
+        case Mapping():
+            said = f"{{{', '.join(f'{key}: {say_value(each)}' for key, each in value.items())}}}"
+        case list() | tuple():
+            more = ", ..." if len(value) > MOST_VALUES else ""
+            said = f"[{', '.join(say_value(each) for each in value[:MOST_VALUES])}{more}]"
+        case _:
+            said = str(value)
+    return _short(said)
+
+
+def say_type(array: Array) -> str:
+    """Return what rows of a column are: float32[28, 28], text, bytes, ..."""
+    if array.dtype == object and array.ndim == 1:
+        kinds = {_kind(value) for value in array.tolist() if value is not None}
+        return " or ".join(sorted(kinds)) or "nothing"
+    kind = "text" if is_text(array) else str(array.dtype)
+    return f"{kind}{list(array.shape[1:]) if array.ndim > 1 else ''}"
+
+
+def as_json(value: object) -> JsonValue:
+    """Return a value as JSON has it: arrays as lists, bytes in base64, times as ISO 8601 has them.
+
+    Numbers that are no numbers, and infinite ones, are null.
+    """
+    found: JsonValue = None
+    match value:
+        case np.ndarray() | list() | tuple():
+            found = [as_json(each) for each in value]
+        case bytes() | bytearray() | memoryview():
+            found = base64.b64encode(value).decode()
+        case Mapping():
+            found = {str(key): as_json(each) for key, each in value.items()}
+        case bool() | np.bool_():
+            found = bool(value)
+        case int() | np.integer():
+            found = int(value)
+        case float() | np.floating():
+            found = float(value) if math.isfinite(value) else None
+        case None:
+            pass
+        case _:
+            found = str(value)
+    return found
+
+
+def _say_array(array: Array) -> str:
+    some = " ".join(say_value(each) for each in array.reshape(-1)[:MOST_VALUES])
+    more = " ..." if array.size > MOST_VALUES else ""
+    kind = "" if array.dtype == object else str(array.dtype)
+    return f"{kind}{list(array.shape)} {some}{more}"
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        inner = "" if value.dtype == object else f"{value.dtype} "
+        return f"{inner}arrays with {value.ndim} axes" if value.ndim > 1 else f"{inner}lists"
+    names = {"str": "text", "dict": "objects", "list": "lists"}
+    return names.get(type(value).__name__, type(value).__name__)
+
+
+def _short(text: str) -> str:
+    text = say_plainly(text[: 2 * MOST_CHARACTERS])
+    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 3]}..."

@@ -1,0 +1,87 @@
+"""Rows are counted exactly: in all, of each file, with each value of a column."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.app.builders_rows import write_rows
+from tests.app.data.builders_formats import write_csv, write_pictures
+from tests.app.rows.builders import ignore, select
+from trainshed.data.read.errors import DataError
+from trainshed.rows.counting import count, count_by, count_by_file
+from trainshed_api.errors import SpecError
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Path:
+    """Two files of rows."""
+    write_csv(tmp_path / "csv" / "a.csv", 0, 600)
+    write_csv(tmp_path / "csv" / "b.csv.gz", 600, 401)
+    return tmp_path / "csv"
+
+
+def test_all_rows_are_counted(csv: Path, tmp_path: Path) -> None:
+    write_rows(tmp_path / "rows", 240)
+    assert count(select(csv, "csv"), 1, ignore) == 1001
+    assert count(select(tmp_path / "rows", "parquet"), 1, ignore) == 240
+
+
+def test_what_transforms_leave_is_counted(csv: Path) -> None:
+    assert count(select(csv, "csv", "keep_even"), 1, ignore) == 501
+    assert count(select(csv, "csv", "keep_none"), 1, ignore) == 0
+
+
+def test_other_processes_count_the_same(tmp_path: Path) -> None:
+    line = "x" * 1023 + "\n"
+    (tmp_path / "a.txt").write_text(line * 2**15 * 2)  # 64 MB, four fragments
+    assert count(select(tmp_path, "text"), 2, ignore) == 2**16
+
+
+def test_rows_of_each_file_are_counted(csv: Path, tmp_path: Path) -> None:
+    write_pictures(tmp_path / "pictures", {"cat": 2, "dog": 1})
+    assert count_by_file(select(csv, "csv"), 1, ignore) == {"a.csv": 600, "b.csv.gz": 401}
+    assert count_by_file(select(csv, "csv", "keep_even"), 1, ignore) == {
+        "a.csv": 300,
+        "b.csv.gz": 201,
+    }
+    assert count_by_file(select(tmp_path / "pictures", "images"), 1, ignore) == {
+        "cat/0000.png": 1,
+        "cat/0001.png": 1,
+        "dog/0000.png": 1,
+    }
+
+
+def test_values_are_counted(csv: Path) -> None:
+    counts = count_by(select(csv, "csv"), "name", 1, ignore)
+    assert sorted(counts.values()) == [250, 250, 250, 251]
+    assert list(counts) == sorted(counts, key=str)
+
+
+def test_labels_are_counted_by_the_names_of_their_classes(tmp_path: Path) -> None:
+    write_pictures(tmp_path, {"cat": 2, "ant": 1})
+    assert count_by(select(tmp_path, "images"), "label", 1, ignore) == {"ant": 1, "cat": 2}
+
+
+def test_what_is_missing_is_counted_too(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,\n,2\n1,\n")
+    assert count_by(select(tmp_path, "csv"), "x", 1, ignore) == {1: 2, None: 1}
+    assert count_by(select(tmp_path, "csv"), "y", 1, ignore) == {2: 1, None: 2}
+
+
+def test_a_column_that_is_not_there_is_said(csv: Path) -> None:
+    for chosen in (select(csv, "csv"), select(csv, "csv", "keep_even")):
+        with pytest.raises(SpecError) as refused:
+            count_by(chosen, "label", 1, ignore)
+        assert str(refused.value) == '--by: got "label", want one of id, x, name'
+
+
+def test_too_many_values_are_refused(csv: Path) -> None:
+    with pytest.raises(DataError, match=r"--by id: more than 100 values \(0, 1, 2, \.\.\.\)"):
+        count_by(select(csv, "csv"), "id", 1, ignore)
+
+
+def test_arrays_are_no_values(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((3, 2)))
+    with pytest.raises(DataError, match="--by data: rows hold ndarrays there"):
+        count_by(select(tmp_path, "numpy"), "data", 1, ignore)
