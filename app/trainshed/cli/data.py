@@ -1,13 +1,31 @@
-"""`trainshed data`: data sets to try things with."""
+"""`trainshed data`: look at rows, write them as parquet; data sets to try things with."""
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
 import click
+
+from trainshed.cli.rows import as_bytes, located, of_rows, with_processes
+from trainshed_api.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.console import RenderableType
+
+    from trainshed.records.storage import Folder
+    from trainshed.rows.inputs import Input
+
+FILE_BYTES = "128Mi"
 
 
 @click.group()
 def data() -> None:
-    """Write a data set to try things with."""
+    """Look at data, and write them as parquet; no Ray is started."""
 
 
 @data.command()
@@ -22,3 +40,147 @@ def digits(folder: str) -> None:
     except (ValueError, OSError) as error:
         raise click.BadParameter(str(error), param_hint="--to") from error
     click.echo(f"digits: {counts}")
+
+
+@data.command()
+@of_rows
+@click.option(
+    "--rows", type=click.IntRange(min=1), default=10, show_default=True, help="The most to show."
+)
+def show(given: Input, rows: int) -> None:
+    """Show the first rows of SOURCE: files at a path or an address.
+
+    With --dataset, SOURCE is a TrainingRun file, and its transforms come first; augmentation, which
+    is another in each epoch, is left out. Piped, it is one JSON object a row, with bytes in base64.
+    """
+    from trainshed.rows.reading import first_rows
+    from trainshed.rows.tables import rows_table
+    from trainshed.rows.values import as_json
+
+    found = first_rows(given, rows)
+    if not sys.stdout.isatty():
+        _print_lines(as_json(row) for row in found)
+    elif kept := list(found):
+        _print(rows_table(kept))
+    else:
+        click.echo("no rows")
+
+
+@data.command()
+@of_rows
+def schema(given: Input) -> None:
+    """Show columns, types, files and rows of SOURCE, and how it is cut into what tasks read.
+
+    Types are those of the first rows at eight places at most. Piped, it is one JSON object.
+    """
+    from trainshed.rows.schema import describe
+    from trainshed.rows.tables import schema_table
+
+    found = describe(given)
+    if sys.stdout.isatty():
+        _print(schema_table(found))
+    else:
+        _print_lines([found.model_dump(mode="json", by_alias=True)])
+
+
+@data.command()
+@of_rows
+@click.option("--by-file", is_flag=True, help="Count the rows of each file.")
+@click.option("--by", metavar="COLUMN", help="Count the rows with each value of a column.")
+@with_processes
+def count(given: Input, by_file: bool, by: str | None, processes: int) -> None:
+    """Count the rows of SOURCE: at once where files tell them, else by reading.
+
+    A dataset's transforms are run, as they may leave rows out; --raw counts what is read. Piped,
+    counts of files and values are one JSON object a line.
+    """
+    from trainshed.rows import counting
+    from trainshed.rows.progress import bar
+
+    if by_file and by:
+        raise SpecError([Problem("--by-file", None, "it without --by")])
+    rows, counts = 0, list[tuple[object, int]]()
+    with bar("counting", given.source.fragments, sys.stderr) as told:
+        if by_file:
+            counts += counting.count_by_file(given, processes, told).items()
+        elif by:
+            counts += counting.count_by(given, by, processes, told).items()
+        else:
+            rows = counting.count(given, processes, told)
+    if by_file or by:
+        _print_counts(by or "file", counts)
+    else:
+        click.echo(rows)
+
+
+def _print_counts(title: str, counts: Sequence[tuple[object, int]]) -> None:
+    from trainshed.rows.tables import counts_table
+
+    if sys.stdout.isatty():
+        _print(counts_table(title, counts))
+    else:
+        _print_lines({title: kind, "rows": rows} for kind, rows in counts)
+
+
+@data.command()
+@of_rows
+@click.option(
+    "--to",
+    required=True,
+    callback=located,
+    metavar="FOLDER",
+    help="A new folder, or an empty one: a path, or the address of a bucket.",
+)
+@click.option("--shuffle", "seed", type=click.IntRange(min=0), metavar="SEED", help="Mix all rows.")
+@click.option("--rows-per-file", type=click.IntRange(min=1), help="The most rows of a file.")
+@click.option(
+    "--file-bytes",
+    default=FILE_BYTES,
+    show_default=True,
+    callback=as_bytes,
+    help="From which size on the next file begins.",
+)
+@with_processes
+def write(  # noqa: PLR0913, PLR0917 - the options of a command
+    given: Input,
+    to: Folder,
+    seed: int | None,
+    rows_per_file: int | None,
+    file_bytes: int,
+    processes: int,
+) -> None:
+    """Write the rows of SOURCE as parquet files, after a dataset's transforms.
+
+    They keep their order, or are mixed by --shuffle, which needs room for all rows once more on the
+    disk of FOLDER, for a bucket on this machine's. Nothing is overwritten, and what is not whole is
+    not left there.
+    """
+    from trainshed.display.wording import say_bytes, say_count
+    from trainshed.rows.progress import bar
+    from trainshed.rows.writing import Wish, write
+
+    wish = Wish(file_bytes, rows_per_file, seed, processes)
+    with bar("writing", given.source.fragments, sys.stderr) as told:
+        done = write(given, to, wish, told)
+    click.echo(
+        f"{say_count(done.rows)} rows in {say_count(done.files)} file{'s' * (done.files != 1)}, "
+        f"{say_bytes(done.bytes)}: {to}"
+    )
+
+
+def _print(found: RenderableType) -> None:
+    from rich.console import Console
+
+    Console(file=sys.stdout).print(found)
+
+
+def _print_lines(found: Iterable[object]) -> None:
+    try:
+        for each in found:
+            click.echo(json.dumps(each))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # `| head -1`: the reader has left. Else Python flushes what is left at exit, and fails.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -1,0 +1,127 @@
+"""What commands about rows share: how SOURCE is named, and the words for reading and writing it."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trainshed_api.errors import Problem, SpecError, show_value
+from trainshed_api.formats import FORMATS
+from trainshed_api.quantity import parse_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from trainshed.records.storage import Folder
+    from trainshed_api.formats import FormatName
+
+CORES = len(os.sched_getaffinity(0))
+# A file that goes to a bucket is held whole.
+MOST_FILE_BYTES = "2Gi"
+
+
+def _split(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:  # noqa: ARG001 - a callback
+    names = tuple(name.strip() for name in value.split(",")) if value else ()
+    if "" in names:
+        raise click.BadParameter(f"{show_value(value)} has a column without a name")
+    return names
+
+
+def located(ctx: click.Context, param: click.Parameter, value: str) -> Folder:  # noqa: ARG001 - a callback
+    """Return the folder of an option."""
+    # At once: the code of a TrainingRun has another working directory.
+    from trainshed.plan.places import locate
+    from trainshed.records.disk import Disk
+
+    return locate(value, Disk(Path.cwd()), "--to")
+
+
+def as_bytes(ctx: click.Context, param: click.Parameter, value: str) -> int:  # noqa: ARG001 - a callback
+    """Return the bytes of an option."""
+    try:
+        size = parse_bytes(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    if not 1 <= size <= parse_bytes(MOST_FILE_BYTES):
+        raise click.BadParameter(f"{value} is none of 1 to {MOST_FILE_BYTES}")
+    return size
+
+
+def of_rows(command: Callable[..., None]) -> Callable[..., None]:
+    """Add SOURCE, and what says how it is read, to a command, which sees its rows."""
+
+    @functools.wraps(command)
+    def with_rows(  # noqa: PLR0913, PLR0917 - the options of a command
+        source: str,
+        dataset: str | None,
+        raw: bool,
+        form: FormatName | None,
+        options: tuple[str, ...],
+        columns: tuple[str, ...],
+        **others: object,
+    ) -> None:
+        from trainshed.rows.inputs import open_dataset, open_files
+
+        if dataset is None:
+            _check_files(source, form, raw=raw)
+            command(given=open_files(source, form, options, columns), **others)
+            return
+        _check_dataset({"--format": form, "--option": options, "--columns": columns})
+        command(given=open_dataset(Path(source), dataset, raw=raw), **others)
+
+    changed = click.option(
+        "--columns", metavar="A,B", callback=_split, help="Columns to read; all without it."
+    )(with_rows)
+    changed = click.option(
+        "--option",
+        "options",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="An option of the format, such as delimiter=';'; its value is YAML.",
+    )(changed)
+    changed = click.option(
+        "--format",
+        "form",
+        type=click.Choice(FORMATS),
+        metavar="FORMAT",
+        help="Of the files; without it their endings tell.",
+    )(changed)
+    changed = click.option("--raw", is_flag=True, help="Leave the dataset's transforms out.")(
+        changed
+    )
+    changed = click.option(
+        "--dataset", metavar="NAME", help="SOURCE is a TrainingRun file, and this dataset is meant."
+    )(changed)
+    return click.argument("source")(changed)
+
+
+def _check_files(source: str, form: FormatName | None, *, raw: bool) -> None:
+    if raw:
+        want = "it only with --dataset: files have no transforms"
+        raise SpecError([Problem("--raw", None, want)])
+    if form is None and source.endswith((".yaml", ".yml")):
+        want = "missing; want the dataset that is meant of a TrainingRun file"
+        raise SpecError([Problem("--dataset", None, want)])
+
+
+def _check_dataset(given: Mapping[str, object]) -> None:
+    want = "it without --dataset: the file says how that is read"
+    if problems := [
+        Problem(name, show_value(value), want) for name, value in given.items() if value
+    ]:
+        raise SpecError(problems)
+
+
+def with_processes(command: Callable[..., None]) -> Callable[..., None]:
+    """Add --processes to a command."""
+    return click.option(
+        "--processes",
+        type=click.IntRange(min=1),
+        default=CORES,
+        show_default="one a core",
+        help="That read and transform.",
+    )(command)

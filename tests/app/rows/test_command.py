@@ -1,0 +1,387 @@
+"""`trainshed data show | schema | count | write`: what is typed, what is said, without Ray."""
+
+import contextlib
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from pydantic import JsonValue
+
+from tests.app.cli_here import trainshed_here
+from tests.app.data.builders_formats import write_csv, write_json, write_pictures, write_text
+from tests.app.ray_run import PROGRAM, import_path, write_run
+from tests.app.rows.builders import read_back
+from trainshed.cli.main import cli
+from trainshed.records.storage import Folder
+from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED
+
+ROWS = 100
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with files of rows and a TrainingRun, where the commands are typed."""
+    write_csv(tmp_path / "csv" / "a.csv", 0, ROWS)
+    write_csv(tmp_path / "semicolons" / "a.csv", 0, ROWS)
+    file = tmp_path / "semicolons" / "a.csv"
+    file.write_text(file.read_text().replace(",", ";"))
+    write_text(tmp_path / "both" / "a.txt", 0, 3)
+    write_json(tmp_path / "both" / "b.jsonl", 0, 3)
+    write_pictures(tmp_path / "pictures", {"cat": 2, "dog": 1})
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "rows.xyz").write_text("rows")
+    (tmp_path / "delta" / "_delta_log").mkdir(parents=True)
+    (tmp_path / "delta" / "_delta_log" / "0.json").write_text("{}")
+    (tmp_path / "empty").mkdir()
+    train: JsonValue = {
+        "read": {"format": "csv", "path": "csv", "columns": ["id"]},
+        "transforms": [{"use": "tests.app.rows.functions:keep_even"}],
+    }
+    failing: JsonValue = {
+        "read": {"format": "csv", "path": "csv"},
+        "transforms": [{"use": "tests.app.rows.functions:raise_at_once"}],
+    }
+    datasets: JsonValue = {
+        "train": train,
+        "failing": failing,
+        "made": {"read": {"use": "tests.app.rows.functions:keep_even"}},
+        "both": {"read": {"mix": {"train": 1, "failing": 1}}},
+    }
+    write_run(tmp_path, "run", data={"datasets": datasets})
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delenv("TRAINSHED_HOME", raising=False)
+    return tmp_path
+
+
+def said(*words: str) -> str:
+    """Return what a command prints where it is piped."""
+    done = CliRunner().invoke(cli, ["data", *words], catch_exceptions=False)
+    assert done.exit_code == EXIT_SUCCEEDED, done.output
+    return done.output
+
+
+def lines(*words: str) -> list[dict[str, JsonValue]]:
+    return [json.loads(line) for line in said(*words).splitlines()]
+
+
+@pytest.mark.usefixtures("folder")
+def test_piped_a_row_is_a_line_of_json() -> None:
+    want = {"id": 1, "x": 0.125, "name": "two, with a comma"}
+    assert lines("show", "csv", "--rows", "2")[1] == want
+    assert lines("show", "csv/a.csv", "--columns", "x, id", "--rows", "1") == [{"x": 0.0, "id": 0}]
+    assert len(lines("show", "csv")) == 10
+
+
+@pytest.mark.usefixtures("folder")
+def test_options_of_the_format_are_yaml() -> None:
+    shown = lines("show", "semicolons", "--option", "delimiter=;", "--rows", "1")
+    assert shown[0]["id"] == 0
+    words = ("--option", "delimiter=;", "--option", "types.id=float32")
+    columns = lines("schema", "semicolons", *words)[0]["columns"]
+    assert isinstance(columns, list)
+    assert columns[0] == {"name": "id", "stored": "float", "read": "float32", "after": "float32"}
+
+
+@pytest.mark.usefixtures("folder")
+def test_of_a_run_the_transforms_hold_unless_raw() -> None:
+    shown = lines("show", "run.yaml", "--dataset", "train", "--rows", "3")
+    assert shown == [{"id": 0}, {"id": 2}, {"id": 4}]
+    assert said("count", "run.yaml", "--dataset", "train") == "50\n"
+    assert said("count", "run.yaml", "--dataset", "train", "--raw") == "100\n"
+
+
+def test_of_a_run_the_condition_and_the_part_hold(folder: Path) -> None:
+    def dataset(keep: str) -> JsonValue:
+        held: JsonValue = {"share": 0.3, "keep": keep}
+        read: JsonValue = {
+            "format": "csv",
+            "path": "csv",
+            "columns": ["x"],
+            "where": "id >= 40",
+            "holdout": held,
+        }
+        return {"read": read}
+
+    datasets: JsonValue = {"train": dataset("rest"), "valid": dataset("held")}
+    write_run(folder, "parts", data={"datasets": datasets})
+
+    shown = [
+        [row["x"] for row in lines("show", "parts.yaml", "--dataset", name, "--rows", "99")]
+        for name in ("train", "valid")
+    ]
+    assert sorted([*shown[0], *shown[1]], key=str) == sorted(
+        [n / 8 for n in range(40, 100)], key=str
+    )
+    for name, rows in zip(("train", "valid"), shown, strict=True):
+        assert said("count", "parts.yaml", "--dataset", name) == f"{len(rows)}\n"
+        said("write", "parts.yaml", "--dataset", name, "--to", name)
+        assert read_back(folder / name)["x"].tolist() == rows
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_schema_tells_columns_files_rows_and_fragments() -> None:
+    found = lines("schema", "pictures")[0]
+    assert (found["format"], found["files"], found["rows"]) == ("images", 3, 3)
+    assert found["classes"] == ["cat", "dog"]
+    assert found["columns"] == [
+        {"name": "image", "stored": "binary", "read": "bytes", "after": "bytes"},
+        {"name": "label", "stored": "int64", "read": "int64", "after": "int64"},
+    ]
+    assert found["fragments"] == {
+        "count": 1,
+        "leastBytes": found["bytes"],
+        "medianBytes": found["bytes"],
+        "mostBytes": found["bytes"],
+    }
+    guessed = lines("schema", "csv")[0]
+    assert guessed["rows"] is None
+    assert guessed["likelyRows"] == pytest.approx(ROWS, rel=0.05)
+
+
+@pytest.mark.usefixtures("folder")
+def test_counts_are_lines_of_json() -> None:
+    assert said("count", "csv") == "100\n"
+    assert lines("count", "csv", "--by-file") == [{"file": "a.csv", "rows": 100}]
+    counted = lines("count", "pictures", "--by", "label")
+    assert counted == [{"label": "cat", "rows": 2}, {"label": "dog", "rows": 1}]
+
+
+def test_what_is_written_is_told_and_there(folder: Path) -> None:
+    told = said("write", "run.yaml", "--dataset", "train", "--to", "to/new", "--shuffle", "1")
+    size = (folder / "to" / "new" / "part-00000.parquet").stat().st_size
+    assert told == f"50 rows in 1 file, {size} B: {folder}/to/new\n"
+    assert sorted(read_back(folder / "to" / "new")["id"]) == list(range(0, ROWS, 2))
+
+
+@pytest.mark.s3
+@pytest.mark.usefixtures("folder")
+def test_a_bucket_is_read_and_written_by_its_address(in_bucket: Folder) -> None:
+    there = in_bucket / "new"
+    assert said("write", "csv", "--to", str(there)).endswith(f": {there}\n")
+    assert lines("count", str(there), "--by-file") == [{"file": "part-00000.parquet", "rows": ROWS}]
+    assert lines("show", f"{there}/part-00000.parquet", "--rows", "1")[0]["id"] == 0
+
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "no such path": (
+        "show nowhere",
+        "error: SOURCE: got {folder}/nowhere, want a file, or a folder with files",
+    ),
+    "an empty folder": (
+        "show empty",
+        "error: SOURCE: got {folder}/empty, want a file, or a folder with files",
+    ),
+    "an address of no bucket": ("show ftp://x/y", "error: SOURCE: got ftp://x/y, want a path"),
+    "files of two formats": (
+        "count both",
+        "error: SOURCE: got {folder}/both, want files of one format, or --format with one of "
+        "json, text",
+    ),
+    "endings that tell nothing": (
+        "count odd",
+        "error: SOURCE: got {folder}/odd, want files whose endings tell their format, or --format: "
+        "rows.xyz tells none",
+    ),
+    "a Delta table": (
+        "count delta",
+        "error: SOURCE: got {folder}/delta, want --format delta for the rows of this table",
+    ),
+    "no such format": ("show csv --format cvs", "Invalid value for '--format'"),
+    "no such option": (
+        "show csv --option separator=;",
+        "error: --option separator: unknown option; format csv has delimiter, header, names",
+    ),
+    "a wrong option": (
+        "show csv --option delimiter=;;",
+        'error: --option delimiter: got ";;", want string should have at most 1 character',
+    ),
+    "an option without a value": (
+        "show csv --option delimiter",
+        'error: --option: got "delimiter", want name=value',
+    ),
+    "no such column": ("show csv --columns id,y", "error: --columns: got y, want one of id, x, na"),
+    "no name of a column": ("show csv --columns id,", "Invalid value for '--columns': \"id,\" has"),
+    "raw files": (
+        "show csv --raw",
+        "error: --raw: it only with --dataset: files have no transforms",
+    ),
+    "no dataset": (
+        "show run.yaml",
+        "error: --dataset: missing; want the dataset that is meant of a TrainingRun file",
+    ),
+    "no such dataset": (
+        "show run.yaml --dataset valid",
+        'error: --dataset: got "valid", want one of: train, failing, made, both',
+    ),
+    "how a dataset is read, twice": (
+        "show run.yaml --dataset train --columns x --format csv",
+        'error: --format: got "csv", want it without --dataset: the file says how that is read\n'
+        'error: --columns: got ["x"], want it without --dataset',
+    ),
+    "a function's dataset": (
+        "show run.yaml --dataset made",
+        'error: spec.data.datasets.made.read: got "tests.app.rows.functions:keep_even", want '
+        "format and path: what a function returns is there only in a run",
+    ),
+    "a mix": (
+        "show run.yaml --dataset both",
+        "error: spec.data.datasets.both.read.mix: got a mix, want one with files of its own: "
+        "--dataset with one of train, failing",
+    ),
+    "counts by two": ("count csv --by-file --by id", "error: --by-file: it without --by"),
+    "nowhere to write": ("write csv", "Missing option '--to'"),
+    "an address of no bucket to write to": (
+        "write csv --to ftp://x/y",
+        "error: --to: got ftp://x/y, want a path, file://, or a bucket's address",
+    ),
+    "a folder with something": (
+        "write csv --to both",
+        "error: --to: got {folder}/both, want a new folder, or an empty one",
+    ),
+    "a file": (
+        "write csv --to run.yaml",
+        "error: --to: got {folder}/run.yaml, want a new folder, or an empty one",
+    ),
+    "a folder below a file": (
+        "write csv --to run.yaml/new",
+        "error: --to: got {folder}/run.yaml/new, want a folder below one that you may write to: "
+        "{folder}/run.yaml is none",
+    ),
+    "a size that is none": ("write csv --to new --file-bytes 1X", 'got "1X", want a Kubernetes'),
+    "a size that is too large": (
+        "write csv --to new --file-bytes 1T",
+        "1T is none of 1 to 2Gi",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_wrong_is_said(case: str, folder: Path) -> None:
+    words, want = REFUSED[case]
+    before = sorted(folder.rglob("*"))
+
+    done = trainshed_here("data", *words.split())
+
+    assert (done.code, done.stdout) == (EXIT_INVALID, "")
+    assert want.format(folder=folder) in done.stderr
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("command", ["show", "schema", "count", "write --to new"])
+def test_a_transform_that_fails_is_told_with_its_own_lines(command: str) -> None:
+    words = [*command.split(), "run.yaml", "--dataset", "failing"]
+
+    done = trainshed_here("data", *words)
+
+    assert (done.code, done.stdout) == (EXIT_INVALID, "")
+    assert 'raise ValueError("at once")' in done.stderr
+    assert done.stderr.splitlines()[-1] == (
+        "error: spec.data.datasets.failing.transforms[0].use: "
+        "tests.app.rows.functions:raise_at_once raised ValueError: at once"
+    )
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_folder_that_is_being_written_is_no_data(folder: Path) -> None:
+    (folder / "csv" / ".writing").touch()
+    done = trainshed_here("data", "count", "csv")
+    assert done.code == EXIT_INVALID
+    assert "want a folder that is whole: its .writing says that it is not" in done.stderr
+
+
+IS_RAY_IMPORTED = (
+    """
+import atexit, sys
+atexit.register(lambda: print("imported:", *{"ray", "torch"} & {*sys.modules}, file=sys.stderr))
+"""
+    + PROGRAM
+)
+
+
+def alone(folder: Path, *words: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
+    """Start `trainshed data WORDS` as a process of its own, which tells what it has imported."""
+    return subprocess.Popen(
+        [sys.executable, "-c", IS_RAY_IMPORTED, "data", *words],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": import_path(), "COLUMNS": "100", "TERM": "xterm"},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("command", ["show", "schema", "count", "write --to new"])
+def test_no_ray_is_imported(command: str, folder: Path) -> None:
+    process = alone(folder, *command.split(), "run.yaml", "--dataset", "train")
+    _, stderr = process.communicate()
+    assert (process.returncode, stderr.strip()) == (EXIT_SUCCEEDED, "imported:")
+
+
+def test_a_reader_that_leaves_early_is_no_error(folder: Path) -> None:
+    process = alone(folder, "show", "csv", "--rows", "100")
+    assert process.stdout is not None
+    process.stdout.close()
+    _, stderr = process.communicate()
+    assert (process.returncode, stderr.strip()) == (EXIT_SUCCEEDED, "imported:")
+
+
+def on_a_terminal(folder: Path, *words: str) -> str:
+    """Return what a person sees, without colours."""
+    here, there = pty.openpty()
+    process = alone(folder, *words, stdout=there)
+    process.communicate()
+    os.close(there)
+    seen = b""
+    with contextlib.suppress(OSError):  # how Linux says that nobody writes any more
+        while block := os.read(here, 2**16):
+            seen += block
+    os.close(here)
+    return re.sub(r"\x1b\[[0-9;]*m", "", seen.decode()).replace("\r\n", "\n")
+
+
+def test_a_person_sees_tables_that_the_terminal_does_not_obey(folder: Path) -> None:
+    rows = [
+        {"id": 1, "text": "\x1b]0;mine\x07", "list": [1, 2]},
+        {"id": 2, "text": "[b]", "list": [3]},
+    ]
+    (folder / "odd.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    shown = [line.split() for line in on_a_terminal(folder, "show", "odd.jsonl").splitlines()]
+
+    assert shown == [
+        ["id", "text", "list"],
+        ["0", "1", "\ufffd]0;mine\ufffd", "int64[2]", "1", "2"],
+        ["1", "2", "[b]", "int64[1]", "3"],
+    ]
+
+
+def test_a_person_sees_wide_rows_as_blocks(folder: Path) -> None:
+    (folder / "wide.jsonl").write_text(json.dumps({f"c{number}": number for number in range(9)}))
+    shown = on_a_terminal(folder, "show", "wide.jsonl").splitlines()
+    assert [line.split() for line in shown[:3]] == [
+        ["column", "value"],
+        ["0", "c0", "0"],
+        ["c1", "1"],
+    ]
+
+
+def test_a_person_sees_schema_and_counts(folder: Path) -> None:
+    schema = on_a_terminal(folder, "schema", "run.yaml", "--dataset", "train").splitlines()
+    assert schema[0].split() == ["column", "stored", "read", "after", "transforms"]
+    assert schema[1].split() == ["id", "int64", "int64", "int64"]
+    assert schema[3].startswith("rows: about 1")
+    counted = on_a_terminal(folder, "count", "pictures", "--by", "label").splitlines()
+    assert [line.split() for line in counted] == [
+        ["label", "rows", "share"],
+        ["cat", "2", "67", "%"],
+        ["dog", "1", "33", "%"],
+        ["all", "3"],
+    ]
