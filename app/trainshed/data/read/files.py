@@ -18,6 +18,7 @@ from trainshed.data.read.formats.csv import Csv
 from trainshed.data.read.formats.json import Json
 from trainshed.data.read.formats.npy import Npy
 from trainshed.data.read.formats.text import Text
+from trainshed.data.read.formats.tfrecords import Tfrecords
 from trainshed.data.read.formats.whole_files import Binary, Images
 from trainshed.data.read.listing import files_of
 from trainshed.data.read.opening import ACCESS
@@ -45,6 +46,7 @@ _FORMATS: Mapping[FormatName, Format] = {
     "images": Images(),
     "binary": Binary(),
     "numpy": Npy(),
+    "tfrecords": Tfrecords(),
 }
 _SUFFIXES: Mapping[FormatName, tuple[str, ...]] = {
     "parquet": (parquet.SUFFIX,),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainshed.records.storage import UNDERWAY
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainshed.records.storage import Folder
+
+# What TensorFlow's tools put behind the ending of one file of several.
+_OF_SEVERAL = re.compile(r"-\d+-of-\d+$")
 
 
 class Found(NamedTuple):
@@ -43,7 +47,7 @@ def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list
     found = [
         Found(f"{at}/{each.name}", each.name, each.bytes)
         for each in tree
-        if is_data(each.name) and (not endings or each.name.lower().endswith(endings))
+        if is_data(each.name) and (not endings or _ending_of(each.name).endswith(endings))
     ]
     if not found:
         which = " or ".join(f"*{ending}" for ending in endings) or "any"
@@ -54,6 +58,10 @@ def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list
         )
         raise SpecError([Problem(f"{field}.path", str(at), want)])
     return found
+
+
+def _ending_of(name: str) -> str:
+    return _OF_SEVERAL.sub("", name.lower())
 
 
 def is_data(name: str) -> bool:

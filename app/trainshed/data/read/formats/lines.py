@@ -57,12 +57,22 @@ class Head(NamedTuple):
 def head_of(path: str, opened: Opener) -> Head:
     """Return the first lines of a file; all of it where it has one line."""
     with opened(path) as raw:
-        stream = _unpacked(path, raw)  # which closes the file once nobody has it
+        stream = unpacked(path, raw)  # which closes the file once nobody has it
         start = bytes(stream.read(HEAD_BYTES))
         stored = raw.tell() if is_packed(path) else len(start)
     end = start.rfind(b"\n") + 1
     whole = start[:end] if end and len(start) == HEAD_BYTES else start
     return Head(whole, max(1, round(stored * len(whole) / max(1, len(start)))))
+
+
+def stored_share(path: str, opened: Opener) -> float:
+    """Return how many bytes are stored for each that a file holds, by its beginning."""
+    if not is_packed(path):
+        return 1.0
+    with opened(path) as raw:
+        stream = unpacked(path, raw)  # which closes the file once nobody has it
+        start = stream.read(HEAD_BYTES)
+        return float(raw.tell()) / max(1, len(start))
 
 
 def line_blocks(fragment: Fragment, opened: Opener) -> Iterator[tuple[int, bytes]]:
@@ -72,7 +82,7 @@ def line_blocks(fragment: Fragment, opened: Opener) -> Iterator[tuple[int, bytes
     """
     with opened(fragment.path) as raw:
         if fragment.span is None:
-            yield from _whole_lines(_unpacked(fragment.path, raw), 0, None)
+            yield from _whole_lines(unpacked(fragment.path, raw), 0, None)
             return
         begin = _line_at(raw, fragment.span[0])
         end = _line_at(raw, fragment.span[1])
@@ -80,7 +90,8 @@ def line_blocks(fragment: Fragment, opened: Opener) -> Iterator[tuple[int, bytes
         yield from _whole_lines(raw, begin, end)
 
 
-def _unpacked(path: str, raw: pa.NativeFile) -> pa.NativeFile:
+def unpacked(path: str, raw: pa.NativeFile) -> pa.NativeFile:
+    """Return what a file holds once it is unpacked; the file itself where it is not packed."""
     ending = next((ending for ending in _PACKED if path.lower().endswith(ending)), None)
     return pa.CompressedInputStream(raw, _PACKED[ending]) if ending else raw
 

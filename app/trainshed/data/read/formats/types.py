@@ -1,4 +1,4 @@
-"""Columns and types that all text files of a dataset share: as their first lines tell, or the file.
+"""Columns and types that all files of a dataset share: as their first rows tell, or the spec.
 
 Every task reads by them: by its own lines alone one would find integers where another finds none.
 """
@@ -31,6 +31,12 @@ _ARROW: dict[ColumnType, pa.DataType] = {
 }
 
 
+def some_files(files: Sequence[Found]) -> list[Found]:
+    """Return a few files from the first to the last, by which the columns of all are told."""
+    places = sorted({round(place) for place in np.linspace(0, len(files) - 1, LOOKED_AT)})
+    return [files[place] for place in places]
+
+
 def shared_schema(
     files: Sequence[Found],
     told: Callable[[str], pa.Schema],
@@ -48,9 +54,8 @@ def shared_schema(
     Raises:
         SpecError: when files differ, or a type is of no column.
     """
-    places = sorted({round(place) for place in np.linspace(0, len(files) - 1, LOOKED_AT)})
-    first = files[places[0]]
-    schemas = [(files[place].where, told(files[place].where)) for place in places]
+    first = files[0]
+    schemas = [(file.where, told(file.where)) for file in some_files(files)]
     for where, schema in schemas[1:]:
         if sorted(schema.names) != sorted(schemas[0][1].names):
             want = f"the columns of {first.where}: {', '.join(schemas[0][1].names)}"

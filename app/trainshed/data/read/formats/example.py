@@ -1,0 +1,121 @@
+"""TensorFlow's `tf.train.Example`, read without TensorFlow. Pure."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
+    from numpy.typing import NDArray
+
+Kind = Literal["bytes", "float", "int64"]
+
+_DTYPES: dict[Kind, type[np.generic]] = {
+    "bytes": np.object_,
+    "float": np.float32,
+    "int64": np.int64,
+}
+
+
+class Feature(NamedTuple):
+    """The values of a name: float32 or int64, shape (values,), or bytes, one each."""
+
+    kind: Kind
+    values: NDArray[np.generic]
+
+
+class _List(Protocol):
+    value: Sequence[object]
+
+
+class _Feature(Protocol):
+    def WhichOneof(self, name: str) -> str | None:  # noqa: N802 - protobuf's own name
+        """Return the list that is set."""
+
+
+class _Features(Protocol):
+    feature: Mapping[str, _Feature]
+
+
+class _Example(Protocol):
+    features: _Features
+
+
+def read_example(data: bytes, names: Collection[str] = ()) -> dict[str, Feature]:
+    """Return the features of an Example by name, without those that have no list.
+
+    Args:
+        data: the message.
+        names: of the features that are wanted; empty for all.
+
+    Raises:
+        ValueError: when it is no such message.
+    """
+    from google.protobuf.message import DecodeError
+
+    try:
+        example = _parser()(data)
+    except DecodeError as error:
+        raise ValueError(str(error)) from error
+    found: dict[str, Feature] = {}
+    for name, feature in example.features.feature.items():
+        wanted = not names or name in names
+        if wanted and (field := feature.WhichOneof("kind")):
+            kind = _KINDS[field]
+            values: _List = getattr(feature, field)
+            found[name] = Feature(kind, np.array(values.value, dtype=_DTYPES[kind]))
+    return found
+
+
+# https://github.com/tensorflow/tensorflow/blob/v2.20.0/tensorflow/core/example/feature.proto
+_KINDS: dict[str, Kind] = {"bytes_list": "bytes", "float_list": "float", "int64_list": "int64"}
+
+
+def _add(message: DescriptorProto, name: str, number: int, of: str) -> FieldDescriptorProto:
+    """Add a field that is a message of another type."""
+    from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
+
+    kind, label = Field.TYPE_MESSAGE, Field.LABEL_OPTIONAL
+    field: FieldDescriptorProto = message.field.add(
+        name=name, number=number, type=kind, type_name=f".trainshed.{of}", label=label
+    )
+    return field
+
+
+@cache
+def _parser() -> Callable[[bytes], _Example]:
+    """Return what makes an Example of bytes.
+
+    In a pool and a package of our own: in protobuf's, TensorFlow's must be the only ones.
+    """
+    from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message_factory import GetMessageClass
+
+    file = FileDescriptorProto(name="trainshed/example.proto", package="trainshed", syntax="proto3")
+    types = {"bytes": Field.TYPE_BYTES, "float": Field.TYPE_FLOAT, "int64": Field.TYPE_INT64}
+    for field, kind in _KINDS.items():
+        values = file.message_type.add(name=field)
+        values.field.add(name="value", number=1, type=types[kind], label=Field.LABEL_REPEATED)
+    feature = file.message_type.add(name="Feature")
+    feature.oneof_decl.add(name="kind")
+    for number, field in enumerate(_KINDS, start=1):
+        _add(feature, field, number, field).oneof_index = 0
+    features = file.message_type.add(name="Features")
+    _add(features, "feature", 1, "Features.FeatureEntry").label = Field.LABEL_REPEATED
+    entry = features.nested_type.add(name="FeatureEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=Field.TYPE_STRING, label=Field.LABEL_OPTIONAL)
+    _add(entry, "value", 2, "Feature")
+    _add(file.message_type.add(name="Example"), "features", 1, "Features")
+    pool = DescriptorPool()
+    pool.Add(file)
+    found = GetMessageClass(pool.FindMessageTypeByName("trainshed.Example"))
+    parser: Callable[[bytes], _Example] = found.FromString
+    return parser

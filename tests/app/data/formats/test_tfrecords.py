@@ -1,0 +1,206 @@
+"""Records of TensorFlow come back as they were written, or say where they are broken."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import JsonValue
+
+from tests.app.data.builders_formats import open_files, read_all
+from tests.app.data.builders_records import (
+    Value,
+    encode_example,
+    frame_records,
+    write_records,
+)
+from trainshed.data.read.errors import DataError
+from trainshed_api.errors import SpecError
+
+ROWS: list[dict[str, Value]] = [
+    {
+        "id": number - 5,
+        "x": number / 8,
+        "name": f"n\u00e4{number}",
+        "shape": [number, 2**62 + number, -(2**62)],
+        "vector": [number / 2, -1.5],
+        "words": ["a"] * (number % 3 + 1),
+        "tokens": list(range(number % 4)),
+    }
+    for number in range(40)
+]
+
+
+@pytest.mark.parametrize("name", ["a.tfrecord", "a.tfrecord.gz", "a.tfrecord-00000-of-00001"])
+@pytest.mark.parametrize("packed", [True, False], ids=["packed", "a field each"])
+def test_features_come_back_as_columns(tmp_path: Path, name: str, *, packed: bool) -> None:
+    write_records(tmp_path / name, ROWS, packed=packed)
+    source = open_files(tmp_path, "tfrecords")
+
+    found = read_all(source)
+
+    assert found["id"].dtype == np.int64
+    assert found["id"].tolist() == [row["id"] for row in ROWS]
+    assert found["x"].dtype == np.float32
+    assert found["x"].tolist() == [row["x"] for row in ROWS]
+    assert [name.decode() for name in found["name"]] == [row["name"] for row in ROWS]
+    assert found["shape"].tolist() == [row["shape"] for row in ROWS]
+    assert found["vector"].shape == (40, 2)
+    assert found["vector"].tolist() == [row["vector"] for row in ROWS]
+    assert [values.tolist() for values in found["tokens"]] == [row["tokens"] for row in ROWS]
+    assert [len(values) for values in found["words"]] == [1, 2, 3] * 13 + [1]
+    assert found["words"][1].tolist() == [b"a", b"a"]
+    assert source.rows is None
+    assert source.likely_rows == pytest.approx(40, rel=0.1)
+
+
+def test_only_the_columns_that_are_asked_for_are_read(tmp_path: Path) -> None:
+    write_records(tmp_path / "a.tfrecord", ROWS)
+
+    found = read_all(open_files(tmp_path, "tfrecords", columns=["x"]), ["x"])
+
+    assert list(found) == ["x"]
+
+
+def test_a_column_of_lists_that_happen_to_be_alike_may_be_named_one_of_any_length(
+    tmp_path: Path,
+) -> None:
+    first: list[dict[str, Value]] = [{"tokens": [1, 2]}] * 40
+    last: list[dict[str, Value]] = [{"tokens": [3]}]
+    write_records(tmp_path / "a.tfrecord", [*first, *last])
+
+    with pytest.raises(
+        DataError,
+        match=r"a.tfrecord: record at byte \d+: column tokens: it has 1 int64 values where "
+        r"others have 2 int64 values; options.lengths may say",
+    ):
+        read_all(open_files(tmp_path, "tfrecords"))
+
+    found = read_all(open_files(tmp_path, "tfrecords", lengths={"tokens": 0}))
+    assert found["tokens"][0].tolist() == [1, 2]
+    assert found["tokens"][-1].tolist() == [3]
+
+
+def test_missing_values_are_as_numpy_has_them(tmp_path: Path) -> None:
+    rows: list[dict[str, Value]] = [{"x": 0.5, "name": "one", "tokens": [1, 2, 3]}] * 40
+    write_records(tmp_path / "a.tfrecord", [*rows, {}])
+
+    found = read_all(open_files(tmp_path, "tfrecords", lengths={"tokens": 0}))
+
+    assert np.isnan(found["x"][-1])
+    assert found["name"][-1] is None
+    assert found["tokens"][-1].tolist() == []
+
+
+def test_a_whole_number_that_is_missing_is_said(tmp_path: Path) -> None:
+    write_records(tmp_path / "a.tfrecord", [*([{"id": 1}] * 40), {}])
+
+    with pytest.raises(DataError, match="column id: it has no values where others have 1 int64"):
+        read_all(open_files(tmp_path, "tfrecords"))
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What became of the bytes of a file, and what is said of it."""
+
+    place: int
+    put: bytes | None
+    want: str
+
+
+DAMAGES: dict[str, Damage] = {
+    "a length": Damage(1, b"\xff", r"record at byte \d+: its length does not fit its checksum"),
+    "a value": Damage(20, b"\xff", r"record at byte \d+: its 17 bytes do not fit their checksum"),
+    "an end in a record": Damage(20, None, r"record at byte \d+: the file ends in its 17 bytes"),
+    "an end in a length": Damage(3, None, r"record at byte \d+: the file ends in its length"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damage_says_where(tmp_path: Path, damage: Damage) -> None:
+    path = tmp_path / "a.tfrecord"
+    write_records(path, [{"x": 0.5}] * 100)
+    record_bytes = path.stat().st_size // 100
+    source = open_files(tmp_path, "tfrecords")
+    with path.open("r+b") as file:
+        file.seek(90 * record_bytes + damage.place)
+        if damage.put is None:
+            file.truncate()
+        else:
+            file.write(damage.put)
+
+    with pytest.raises(DataError, match=rf"a\.tfrecord: {damage.want}") as caught:
+        read_all(source)
+
+    assert f"byte {90 * record_bytes}:" in str(caught.value)
+
+
+def test_a_record_that_is_no_example_says_where(tmp_path: Path) -> None:
+    good = encode_example({"x": 0.5})
+    frame_records(tmp_path / "a.tfrecord", [*[good] * 40, b"\x0a\xff"])
+
+    with pytest.raises(DataError, match=r"byte \d+: no tf\.train\.Example"):
+        read_all(open_files(tmp_path, "tfrecords"))
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """Rows of two files, and what is said of them."""
+
+    first: dict[str, Value]
+    second: dict[str, Value]
+    options: dict[str, JsonValue]
+    want: str
+
+
+MISTAKES: dict[str, Mistake] = {
+    "types that differ": Mistake(
+        {"x": 1}, {"x": 0.5}, {}, "got float beside int64, want values of one type in column x"
+    ),
+    "a length of no column": Mistake(
+        {"x": 1}, {"x": 1}, {"lengths": {"y": 0}}, "options.lengths: got y, want one of x"
+    ),
+    "no features": Mistake({}, {}, {}, "Examples with a feature"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+def test_what_is_wrong_is_said_before_the_run(tmp_path: Path, mistake: Mistake) -> None:
+    write_records(tmp_path / "a.tfrecord", [mistake.first])
+    write_records(tmp_path / "b.tfrecord", [mistake.second])
+
+    with pytest.raises(SpecError, match=mistake.want):
+        open_files(tmp_path, "tfrecords", columns=(), **mistake.options)
+
+
+def test_other_bytes_are_no_records(tmp_path: Path) -> None:
+    (tmp_path / "a.tfrecord").write_text("id,x\n1,2\n")
+
+    with pytest.raises(
+        SpecError, match=r"a.tfrecord, want records of TensorFlow \(.*the file ends"
+    ):
+        open_files(tmp_path, "tfrecords")
+
+
+@pytest.mark.tensorflow
+def test_what_tensorflow_writes_is_read(tmp_path: Path) -> None:
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+    import tensorflow as tf
+
+    train = tf.train
+    with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord.gz"), "GZIP") as writer:
+        for number in range(50):
+            features = {
+                "id": train.Feature(int64_list=train.Int64List(value=[-number])),
+                "x": train.Feature(float_list=train.FloatList(value=[number / 8, 0.25])),
+                "name": train.Feature(bytes_list=train.BytesList(value=[b"%d" % number])),
+            }
+            example = train.Example(features=train.Features(feature=features))
+            writer.write(example.SerializeToString())
+
+    found = read_all(open_files(tmp_path, "tfrecords"))
+
+    assert found["id"].tolist() == [-number for number in range(50)]
+    assert found["x"].tolist() == [[number / 8, 0.25] for number in range(50)]
+    assert found["name"].tolist() == [b"%d" % number for number in range(50)]
