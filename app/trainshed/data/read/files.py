@@ -17,6 +17,7 @@ from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.csv import Csv
 from trainshed.data.read.formats.json import Json
 from trainshed.data.read.formats.npy import Npy
+from trainshed.data.read.formats.packages import check_package
 from trainshed.data.read.formats.text import Text
 from trainshed.data.read.formats.tfrecords import Tfrecords
 from trainshed.data.read.formats.whole_files import Binary, Images
@@ -82,10 +83,11 @@ def open_source(
 
     Raises:
         WorldError: when the storage does not give what has to be looked at.
-        SpecError: when the path, a file or a column is missing, a file is not of the format, or the
-            files do not fit together.
+        SpecError: when the path, a file, a column or the format's package is missing, a file is not
+            of the format, or the files do not fit together.
     """
     assert read.format
+    check_package(read.format, field)
     selection = selection_of(read)
     if read.format == "parquet":
         patience, opened, where = access.patience, access.opened, selection.where
