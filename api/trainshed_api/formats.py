@@ -103,7 +103,7 @@ class WebdatasetOptions(SpecModel):
 
     decode: Boolean = Field(
         default=True,
-        description="Whether numbers (cls, id), texts (txt) and JSON are read; bytes stay bytes.",
+        description="Whether numbers (cls, id), texts (txt), json and npy are decoded.",
     )
 
 

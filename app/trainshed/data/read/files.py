@@ -20,6 +20,7 @@ from trainshed.data.read.formats.npy import Npy
 from trainshed.data.read.formats.packages import check_package
 from trainshed.data.read.formats.text import Text
 from trainshed.data.read.formats.tfrecords import Tfrecords
+from trainshed.data.read.formats.webdataset import Webdataset
 from trainshed.data.read.formats.whole_files import Binary, Images
 from trainshed.data.read.listing import files_of
 from trainshed.data.read.opening import ACCESS
@@ -48,6 +49,7 @@ _FORMATS: Mapping[FormatName, Format] = {
     "binary": Binary(),
     "numpy": Npy(),
     "tfrecords": Tfrecords(),
+    "webdataset": Webdataset(),
 }
 _SUFFIXES: Mapping[FormatName, tuple[str, ...]] = {
     "parquet": (parquet.SUFFIX,),

@@ -77,7 +77,7 @@ def test_a_column_of_lists_that_happen_to_be_alike_may_be_named_one_of_any_lengt
     ):
         read_all(open_files(tmp_path, "tfrecords"))
 
-    found = read_all(open_files(tmp_path, "tfrecords", lengths={"tokens": 0}))
+    found = read_all(open_files(tmp_path, "tfrecords", {"lengths": {"tokens": 0}}))
     assert found["tokens"][0].tolist() == [1, 2]
     assert found["tokens"][-1].tolist() == [3]
 
@@ -86,7 +86,7 @@ def test_missing_values_are_as_numpy_has_them(tmp_path: Path) -> None:
     rows: list[dict[str, Value]] = [{"x": 0.5, "name": "one", "tokens": [1, 2, 3]}] * 40
     write_records(tmp_path / "a.tfrecord", [*rows, {}])
 
-    found = read_all(open_files(tmp_path, "tfrecords", lengths={"tokens": 0}))
+    found = read_all(open_files(tmp_path, "tfrecords", {"lengths": {"tokens": 0}}))
 
     assert np.isnan(found["x"][-1])
     assert found["name"][-1] is None
@@ -171,7 +171,7 @@ def test_what_is_wrong_is_said_before_the_run(tmp_path: Path, mistake: Mistake) 
     write_records(tmp_path / "b.tfrecord", [mistake.second])
 
     with pytest.raises(SpecError, match=mistake.want):
-        open_files(tmp_path, "tfrecords", columns=(), **mistake.options)
+        open_files(tmp_path, "tfrecords", mistake.options)
 
 
 def test_other_bytes_are_no_records(tmp_path: Path) -> None:

@@ -150,6 +150,4 @@ def read_files(
 
 def as_objects(values: Sequence[object]) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
     """Return values of any length as a column, shape (values,)."""
-    found = np.empty(len(values), dtype=object)
-    found[:] = values
-    return found
+    return np.fromiter(values, dtype=object, count=len(values))

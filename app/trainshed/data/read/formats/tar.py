@@ -1,0 +1,109 @@
+"""The members of a tar file, one after the other, and whether it is whole.
+
+tarfile takes a header that is broken for the end of the file, and so would lose the rest silently.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from trainshed.data.read.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_BLOCK = tarfile.BLOCKSIZE
+_FILES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
+# Members that say what the next one's header has no room for.
+_LONG_NAME, _LONG_LINK = tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK
+_RECORDS, _RECORDS_FOR_ALL = tarfile.XHDTYPE, tarfile.XGLTYPE
+_WITH_CONTENT = (*_FILES, _LONG_NAME, _LONG_LINK, _RECORDS, _RECORDS_FOR_ALL)
+
+
+class Stream(Protocol):
+    """What is read from its beginning to its end."""
+
+    def read(self, nbytes: int, /) -> bytes:
+        """Return so many of the next bytes, fewer only where it ends."""
+
+
+class Member(NamedTuple):
+    """A file in a tar file, and where its header begins."""
+
+    name: str
+    content: bytes
+    place: int
+
+
+def members(stream: Stream, path: str) -> Iterator[Member]:
+    """Yield the files of a tar file in their order; folders and links are passed over.
+
+    Args:
+        stream: of the unpacked file.
+        path: of the file, for errors.
+
+    Raises:
+        DataError: naming file and place for a header that is none, a member that is cut off, and a
+            file without the empty block that ends it.
+    """
+    place, name, size = 0, "", None
+    while True:
+        begin = place
+        header = _exactly(stream, _BLOCK, f"{path}: tar from byte {begin}")
+        place += _BLOCK
+        if not any(header):
+            return
+        info = _header(header, f"{path}: tar from byte {begin}")
+        where = f"{path}: member {name or info.name} from byte {begin}"
+        if info.type not in _WITH_CONTENT:
+            if info.type == tarfile.GNUTYPE_SPARSE:
+                raise DataError(f"{where}: files with holes are not read")
+            name, size = "", None
+            continue
+        length = info.size if size is None or info.type not in _FILES else size
+        content = _exactly(stream, length, where)
+        padding = -length % _BLOCK
+        _exactly(stream, padding, where)
+        place += length + padding
+        if info.type == _LONG_NAME:
+            name = _text(content.partition(b"\0")[0])
+        elif info.type == _RECORDS:
+            records = _records(content, where)
+            name = records.get("path", name)
+            size = int(records["size"]) if "size" in records else size
+        elif info.type in _FILES:
+            yield Member(name or info.name, content, begin)
+            name, size = "", None
+
+
+def _header(block: bytes, where: str) -> tarfile.TarInfo:
+    try:
+        return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+    except tarfile.HeaderError as error:
+        raise DataError(f"{where}: no header of a member: {error}") from error
+
+
+def _exactly(stream: Stream, size: int, where: str) -> bytes:
+    found = stream.read(size) if size else b""
+    if len(found) < size:
+        raise DataError(f"{where}: the file ends {size - len(found)} bytes early")
+    return found
+
+
+def _records(content: bytes, where: str) -> dict[str, str]:
+    """Return what stands in lines of `length key=value`, whose length counts all of them."""
+    found, place = {}, 0
+    while place < len(content):
+        length, space, _ = content[place:].partition(b" ")
+        if not (space and length.isdigit() and int(length) > len(length)):
+            raise DataError(f"{where}: no records of a header")
+        line = content[place + len(length) + 1 : place + int(length) - 1]
+        key, _, value = line.partition(b"=")
+        found[_text(key)] = _text(value)
+        place += int(length)
+    return found
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")

@@ -1,0 +1,253 @@
+"""Tar files of samples: members of one name, up to its first dot, are a row."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from typing_extensions import override
+
+from trainshed.data.order.files import Fragment
+from trainshed.data.read.errors import DataError
+from trainshed.data.read.formats.format import Format
+from trainshed.data.read.formats.lines import HEAD_BYTES, stored_share, unpacked, with_packed
+from trainshed.data.read.formats.tar import members
+from trainshed.data.read.formats.types import some_files
+from trainshed.data.read.formats.whole_files import as_objects
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.formats import WebdatasetOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from trainshed.data.order.files import Scan
+    from trainshed.data.read.columns import Array, Columns
+    from trainshed.data.read.formats.tar import Member
+    from trainshed.data.read.listing import Found
+    from trainshed.data.read.rereading import Opener
+
+KEY = "__key__"
+# By which the columns of a file are told.
+HEAD_SAMPLES = 32
+BUFFER_BYTES = 2**20
+# By the last part of an ending, as the tools that write such files decode them; never a pickle,
+# which may run anything.
+NUMBERS = ("cls", "cls2", "id", "index", "inx")
+TEXTS = ("txt", "text", "transcript")
+# What those tools keep of themselves.
+_META = re.compile(r"__[^/]*__(/|$)")
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """The members of a name, by their endings in small letters."""
+
+    path: str
+    key: str
+    members: dict[str, Member]
+
+    def where(self, ending: str) -> str:
+        """Return where a member lies, for errors."""
+        member = self.members[ending]
+        return f"{self.path}: member {member.name} from byte {member.place}"
+
+
+class Webdataset(Format):
+    """Samples, in the column `__key__` and one for each ending."""
+
+    suffixes = with_packed(".tar")
+
+    @override
+    def open(
+        self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
+    ) -> tuple[Scan, list[Fragment]]:
+        found: list[_Sample] = []
+        try:
+            for file in some_files(files):
+                found += _head(file.where, opened)[0]
+            schema = _schema(found, _options(scan))
+        except DataError as error:
+            where, _, told = str(error).partition(": ")
+            want = f"tar files of samples ({told})"
+            raise SpecError([Problem(f"{field}.path", where, want)]) from error
+        if not found:
+            want = "members whose name has a dot: key.ending"
+            raise SpecError([Problem(f"{field}.path", files[0].where, want)])
+        # Where a member begins only the ones before it tell: a file is read by one task.
+        fragments = [Fragment(file.where, n, (), None, file.bytes) for n, file in enumerate(files)]
+        return replace(scan, schema=schema), fragments
+
+    @override
+    def tables(
+        self,
+        fragment: Fragment,
+        scan: Scan,
+        columns: Sequence[str],
+        chunk_rows: int,
+        opened: Opener,
+    ) -> Iterator[Columns]:
+        assert scan.schema
+        wanted = [scan.schema.field(name) for name in columns or scan.schema.names]
+        options, known = _options(scan), frozenset(scan.schema.names)
+        with opened(fragment.path) as raw:
+            rows: list[_Sample] = []
+            for sample in _samples(unpacked(fragment.path, raw), fragment.path):
+                if not columns:
+                    _check_known(sample, known)
+                rows.append(sample)
+                if len(rows) == chunk_rows:
+                    yield _columns(rows, wanted, options)
+                    rows = []
+            if rows:
+                yield _columns(rows, wanted, options)
+
+    @override
+    def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
+        samples, end = _head(fragment.path, opened)
+        return len(samples) / max(1.0, end * stored_share(fragment.path, opened))
+
+
+def _options(scan: Scan) -> WebdatasetOptions:
+    assert isinstance(scan.options, WebdatasetOptions)
+    return scan.options
+
+
+def _samples(stream: pa.NativeFile, path: str) -> Iterator[_Sample]:
+    """Yield the samples of a tar file in their order.
+
+    Raises:
+        DataError: naming file and member where it is not whole, and where members of a sample do
+            not lie together.
+    """
+    sample, done = _Sample(path, "", {}), set()
+    for member in members(pa.BufferedInputStream(stream, BUFFER_BYTES), path):
+        folder, slash, name = member.name.rpartition("/")
+        stem, dot, ending = name.partition(".")
+        if not (stem and dot) or _META.match(member.name):
+            continue
+        key, ending = f"{folder}{slash}{stem}", ending.lower()
+        if key != sample.key:
+            if sample.members:
+                yield sample
+            done.add(sample.key)
+            sample = _Sample(path, key, {})
+        where = f"{path}: member {member.name} from byte {member.place}"
+        if key in done:
+            raise DataError(
+                f"{where}: other samples lie between it and the first of {key}: members of one "
+                "name must lie together, as tar --sort=name packs them"
+            )
+        if ending in sample.members:
+            raise DataError(f"{where}: it is there twice")
+        sample.members[ending] = member
+    if sample.members:
+        yield sample
+
+
+def _head(path: str, opened: Opener) -> tuple[list[_Sample], int]:
+    """Return the first samples of a file, and where they end in the unpacked file."""
+    found, end = [], 0
+    with opened(path) as raw:
+        for sample in _samples(unpacked(path, raw), path):
+            found.append(sample)
+            end = max(each.place + len(each.content) for each in sample.members.values())
+            if len(found) == HEAD_SAMPLES or end >= HEAD_BYTES:
+                break
+    return found, end
+
+
+def _schema(samples: Sequence[_Sample], options: WebdatasetOptions) -> pa.Schema:
+    """Return the columns by the first samples of some files."""
+    kinds: dict[str, set[pa.DataType]] = {}
+    for sample in samples:
+        for ending in sample.members:
+            value = _value(sample, ending, options)
+            kinds.setdefault(ending, set()).add(_type_of(value, ending))
+    fields = [
+        # Arrays of several shapes are a column of objects.
+        pa.field(ending, seen.pop() if len(seen) == 1 else pa.list_(pa.null()))
+        for ending, seen in kinds.items()
+    ]
+    return pa.schema([pa.field(KEY, pa.string()), *fields])
+
+
+def _type_of(value: object, ending: str) -> pa.DataType:
+    if isinstance(value, np.ndarray):
+        kind = pa.from_numpy_dtype(value.dtype)
+        return pa.fixed_shape_tensor(kind, value.shape) if value.ndim else kind
+    if isinstance(value, int) and _kind(ending) in NUMBERS:
+        return pa.int64()
+    # What JSON holds is not known to Arrow: it stays a column of objects, as texts are.
+    return pa.binary() if isinstance(value, bytes) else pa.string()
+
+
+def _kind(ending: str) -> str:
+    return ending.rpartition(".")[2]
+
+
+def _value(sample: _Sample, ending: str, options: WebdatasetOptions) -> object:
+    """Return what a member holds.
+
+    Raises:
+        DataError: naming file and member when it cannot be decoded.
+    """
+    content, kind = sample.members[ending].content, _kind(ending)
+    if not options.decode:
+        return content
+    try:
+        if kind in NUMBERS:
+            return int(content)
+        if kind in TEXTS:
+            return content.decode()
+        if kind == "json":
+            return json.loads(content)
+        if kind == "npy":
+            return np.load(io.BytesIO(content), allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        want = f"it is no {kind}: {' '.join(str(error).split())}"
+        raise DataError(
+            f"{sample.where(ending)}: {want}; options.decode: false leaves it"
+        ) from error
+    return content
+
+
+def _columns(
+    rows: Sequence[_Sample], wanted: Sequence[pa.Field], options: WebdatasetOptions
+) -> Columns:
+    return {column.name: _column(rows, column, options) for column in wanted}
+
+
+def _column(rows: Sequence[_Sample], column: pa.Field, options: WebdatasetOptions) -> Array:
+    """Return a column, shape (rows, ...) where all its values have one type and shape."""
+    ending = column.name
+    if ending == KEY:
+        return as_objects([sample.key for sample in rows])
+    is_tensor = isinstance(column.type, pa.FixedShapeTensorType)
+    is_fixed = is_tensor or pa.types.is_primitive(column.type)
+    values = []
+    for sample in rows:
+        value = _value(sample, ending, options) if ending in sample.members else None
+        if is_fixed and value is None:
+            raise DataError(f"{sample.path}: sample {sample.key} has no .{ending}, as others have")
+        if is_fixed and _type_of(value, ending) != column.type:
+            got = f"{_type_of(value, ending)} where others have {column.type}"
+            raise DataError(f"{sample.where(ending)}: {got}")
+        values.append(value)
+    if is_fixed:
+        dtype = (column.type.value_type if is_tensor else column.type).to_pandas_dtype()
+        return np.asarray(values, dtype=dtype)
+    return as_objects(values)
+
+
+def _check_known(sample: _Sample, known: frozenset[str]) -> None:
+    for ending in sample.members:
+        if ending not in known:
+            raise DataError(
+                f"{sample.where(ending)}: the first samples have no .{ending}; name the columns "
+                f"that are wanted in read.columns"
+            )

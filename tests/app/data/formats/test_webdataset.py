@@ -1,0 +1,203 @@
+"""Samples come back as they were packed, or the file and member that stand in the way are named."""
+
+import io
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.app.data.builders_formats import open_files, read_all
+from tests.app.data.builders_tar import npy_of, samples_of, write_tar
+from trainshed.data.read.errors import DataError
+from trainshed.data.read.formats.tar import members
+from trainshed_api.errors import SpecError
+
+
+@pytest.mark.parametrize("ending", [".tar", ".tar.gz"])
+def test_members_of_a_name_are_a_row(tmp_path: Path, ending: str) -> None:
+    write_tar(tmp_path / f"a{ending}", samples_of(0, 25))
+    write_tar(tmp_path / f"b{ending}", samples_of(25, 15))
+    source = open_files(tmp_path, "webdataset")
+
+    found = read_all(source)
+
+    assert list(found) == ["__key__", "jpg", "cls", "txt", "json", "npy"]
+    assert found["__key__"].tolist() == [f"{number:05}" for number in range(40)]
+    assert found["jpg"].tolist() == [b"picture %d" % number for number in range(40)]
+    assert found["cls"].dtype == np.int64
+    assert found["cls"].tolist() == [number % 10 for number in range(40)]
+    assert found["txt"].tolist() == [f"n\u00e4{number}" for number in range(40)]
+    assert found["json"].tolist() == [{"id": number} for number in range(40)]
+    assert found["npy"].shape == (40, 2, 3)
+    assert found["npy"][7].tolist() == [[7.0] * 3] * 2
+    assert source.rows is None
+    assert source.likely_rows == pytest.approx(40, rel=0.2)
+
+
+def test_members_stay_as_they_are_where_somebody_says_so(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar", samples_of(0, 3))
+
+    found = read_all(open_files(tmp_path, "webdataset", {"decode": False}))
+
+    assert found["cls"].tolist() == [b"0\n", b"1\n", b"2\n"]
+    assert found["json"].tolist() == [b'{"id": %d}' % number for number in range(3)]
+
+
+def test_only_the_columns_that_are_asked_for_are_read(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar", samples_of(0, 3))
+
+    found = read_all(open_files(tmp_path, "webdataset", columns=["cls"]), ["cls"])
+
+    assert list(found) == ["cls"]
+
+
+def test_names_are_cut_at_the_first_dot_behind_their_folder(tmp_path: Path) -> None:
+    write_tar(
+        tmp_path / "a.tar",
+        {"v1.0/a.left.PNG": b"l", "v1.0/a.right.png": b"r", "v1.0/.hidden": b"", "plain": b""},
+    )
+
+    found = read_all(open_files(tmp_path, "webdataset"))
+
+    assert {name: column.tolist() for name, column in found.items()} == {
+        "__key__": ["v1.0/a"],
+        "left.png": [b"l"],
+        "right.png": [b"r"],
+    }
+
+
+def test_what_a_sample_lacks_is_none(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar", {"a.jpg": b"a", "a.txt": b"text", "b.jpg": b"b"})
+
+    assert read_all(open_files(tmp_path, "webdataset"))["txt"].tolist() == ["text", None]
+
+
+def test_lists_in_json_stay_lists(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar", {"a.json": b"[1, 2]", "b.json": b"[3, 4]"})
+
+    assert read_all(open_files(tmp_path, "webdataset"))["json"].tolist() == [[1, 2], [3, 4]]
+
+
+def test_arrays_of_several_shapes_stay_arrays(tmp_path: Path) -> None:
+    shapes = [(1, 2), (2, 2)]
+    arrays = [np.zeros(shape, dtype=np.float32) for shape in shapes]
+    write_tar(tmp_path / "a.tar", {f"{n}.npy": npy_of(array) for n, array in enumerate(arrays)})
+
+    found = read_all(open_files(tmp_path, "webdataset"))["npy"]
+
+    assert [array.shape for array in found] == shapes
+
+
+@dataclass(frozen=True)
+class Broken:
+    """Members behind fifty good samples, and what is said of them."""
+
+    files: dict[str, bytes]
+    want: str
+
+
+BROKEN: dict[str, Broken] = {
+    "a member that comes later": Broken(
+        {"x.jpg": b"", "x.cls": b"1", "y.jpg": b"", "y.cls": b"1", "x.txt": b""},
+        r"member x\.txt from byte \d+: other samples lie between it and the first of x",
+    ),
+    "a number that is none": Broken(
+        {"x.cls": b"cat"}, r"member x\.cls from byte \d+: it is no cls: .*options.decode: false"
+    ),
+    "a number that is missing": Broken({"x.jpg": b""}, r"sample x has no \.cls"),
+    "an ending that nothing else has": Broken(
+        {"x.cls": b"1", "x.depth": b""}, r"member x\.depth from byte \d+: the first samples have no"
+    ),
+    "an array that is a pickle": Broken(
+        {"x.cls": b"1", "x.npy": b"\x80\x04]\x94."}, r"member x\.npy from byte \d+: it is no npy"
+    ),
+    "an array of another shape": Broken(
+        {"x.cls": b"1", "x.npy": npy_of(np.zeros(4, dtype=np.float32))},
+        r"member x\.npy from byte \d+: .*\[4\].* where others have .*\[2,3\]",
+    ),
+    "an ending that is there twice": Broken(
+        {"x.cls": b"1", "x.CLS": b"1"}, r"member x\.CLS from byte \d+: it is there twice"
+    ),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+def test_a_member_that_does_not_fit_is_named(tmp_path: Path, broken: Broken) -> None:
+    write_tar(tmp_path / "a.tar", {**samples_of(0, 50), **broken.files})
+    source = open_files(tmp_path, "webdataset")
+
+    with pytest.raises(DataError, match=rf"a\.tar: {broken.want}"):
+        read_all(source)
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What became of a tar file of 50 samples, and what is said of it."""
+
+    cut: int | None
+    put: bytes
+    want: str
+
+
+HEADER = 512 * 2 * 240  # of a member in the middle: each has a header and a block
+DAMAGES: dict[str, Damage] = {
+    "a header": Damage(None, b"\xff" * 100, r"tar from byte \d+: no header of a member"),
+    "an end in a member": Damage(HEADER + 512 + 3, b"", r"member .* from byte \d+: the file ends"),
+    "an end between members": Damage(HEADER, b"", r"tar from byte \d+: the file ends 512 bytes"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_broken_file_says_where(tmp_path: Path, damage: Damage) -> None:
+    path = tmp_path / "a.tar"
+    write_tar(path, samples_of(0, 50))
+    source = open_files(tmp_path, "webdataset")
+    content = bytearray(path.read_bytes())
+    content[HEADER : HEADER + len(damage.put)] = damage.put
+    path.write_bytes(content[: damage.cut])
+
+    with pytest.raises(DataError, match=rf"a\.tar: {damage.want}"):
+        read_all(source)
+
+
+def test_other_bytes_are_no_tar(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes(b"no tar" * 200)
+
+    with pytest.raises(SpecError, match=r"a\.tar, want tar files of samples \(.*no header"):
+        open_files(tmp_path, "webdataset")
+
+
+def test_files_without_samples_are_refused(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar", {"README": b""})
+
+    with pytest.raises(SpecError, match=r"a\.tar, want members whose name has a dot"):
+        open_files(tmp_path, "webdataset")
+
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0/"), min_size=1, max_size=150)
+
+
+@given(
+    files=st.dictionaries(NAMES, st.binary(max_size=1500), max_size=5),
+    form=st.sampled_from([tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]),
+)
+@settings(max_examples=100, deadline=None)
+def test_members_are_those_that_tarfile_wrote(files: dict[str, bytes], form: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.tar")
+        try:
+            write_tar(path, files, form)
+        except ValueError:  # a name that is too long for the format
+            return
+        with tarfile.open(path) as tar:
+            want = [member.name for member in tar.getmembers()]
+
+        found = list(members(io.BytesIO(path.read_bytes()), "a.tar"))
+
+    assert [member.name for member in found] == want
+    assert [member.content for member in found] == list(files.values())
