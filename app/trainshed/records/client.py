@@ -88,6 +88,17 @@ def client_of(root: str, *, is_patient: bool = False) -> ObjectStore:
     return from_url(root, client_options=options, retry_config=retry)
 
 
+def options_of(root: str) -> dict[str, str]:
+    """Return what other clients made of the same library are told, to go the way of this one.
+
+    root: `s3://bucket`, and what follows. Credentials they take from the environment as well.
+    """
+    scheme, _, place = root.partition("://")
+    found = {"allow_http": "true", "connect_timeout": "5s", "timeout": "60s"}
+    endpoint = _virtual_hosted(place.partition("/")[0]) if scheme == "s3" else None
+    return {**found, "aws_endpoint": endpoint} if endpoint else found
+
+
 def _virtual_hosted(bucket: str) -> str | None:
     """Return the endpoint with the bucket in its host; None where the client finds it by itself."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL")

@@ -42,6 +42,7 @@ class Fragment:
         num_bytes: their size when decoded, by the file's footer; else as they are stored.
         span: bytes [start, stop) of the file, whose rows are those that begin there; None for all.
         more: further files, where these are so small that several are read at once.
+        constants: columns of which all its rows have one value, which the files need not hold.
     """
 
     path: str
@@ -51,6 +52,7 @@ class Fragment:
     num_bytes: int
     span: tuple[int, int] | None = None
     more: tuple[str, ...] = ()
+    constants: tuple[tuple[str, object], ...] = ()
 
     @property
     def paths(self) -> tuple[str, ...]:

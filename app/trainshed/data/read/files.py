@@ -15,6 +15,8 @@ from trainshed.data.read import parquet
 from trainshed.data.read.columns import cut_rows
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.csv import Csv
+from trainshed.data.read.formats.delta import Delta
+from trainshed.data.read.formats.format import Opened
 from trainshed.data.read.formats.json import Json
 from trainshed.data.read.formats.npy import Npy
 from trainshed.data.read.formats.packages import check_package
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
     from trainshed.data.order.files import Fragment
     from trainshed.data.read.columns import Columns
-    from trainshed.data.read.formats.format import Format
+    from trainshed.data.read.formats.format import Format, Reader, Table
     from trainshed.data.read.opening import Access
     from trainshed.data.read.rereading import Opener
     from trainshed.records.storage import Folder
@@ -51,6 +53,7 @@ _FORMATS: Mapping[FormatName, Format] = {
     "tfrecords": Tfrecords(),
     "webdataset": Webdataset(),
 }
+_TABLES: Mapping[FormatName, Table] = {"delta": Delta()}
 _SUFFIXES: Mapping[FormatName, tuple[str, ...]] = {
     "parquet": (parquet.SUFFIX,),
     **{name: form.suffixes for name, form in _FORMATS.items() if form.suffixes},
@@ -75,10 +78,10 @@ def open_source(
     field: str,
     access: Access = ACCESS,
 ) -> Source:
-    """Look at a file or at all files of a folder, and cut them into what tasks read.
+    """Look at a file, all files of a folder or those of a table, and cut them into what tasks read.
 
     Args:
-        at: a file or a folder.
+        at: a file or a folder; of no meaning for a table that a catalog knows.
         read: the spec's `read`, with a format.
         field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
         access: to the storage.
@@ -95,27 +98,37 @@ def open_source(
         patience, opened, where = access.patience, access.opened, selection.where
         found = parquet.open_source(at, read.columns, field, patience, opened, where=where)
         return _selected(found, selection, field)
-    form, patience = _FORMATS[read.format], access.patience
-    options = options_of(read.format, read.options)
+    begun = Scan(read.format, options_of(read.format, read.options), root=str(at))
     try:
-        files = patience.read(lambda: files_of(at, str(read.format), form.suffixes, field))
-        begun = Scan(read.format, options, root=str(at))
-        scan, fragments = patience.read(lambda: form.open(files, begun, field, access.opened))
-        density = patience.read(lambda: _density(form, scan, fragments, access.opened))
+        opened = access.patience.read(lambda: _open(at, read, begun, field, access))
+        density = access.patience.read(lambda: _density(opened, access.opened))
     except OSError as error:
         if is_passing(error):
             raise WorldError(f"{field}.path: {error}", "storage") from error
         raise SpecError([Problem(f"{field}.path", str(at), str(error))]) from error
+    scan, files, fragments = opened
     _check_columns(scan.schema, read.columns, f"{field}.columns")
     if not fragments:
-        raise SpecError([Problem(f"{field}.path", str(at), "files with at least one row")])
-    described = tuple(File(path=file.name, bytes=file.bytes) for file in files)
-    digest = hashlib.sha256("".join(f"{f.path} {f.bytes}\n" for f in described).encode())
-    likely = int(density * sum(fragment.num_bytes for fragment in fragments))
-    found = Source(
-        tuple(fragments), described, scan.schema, digest.hexdigest(), scan, max(1, likely)
-    )
+        raise SpecError([Problem(f"{field}.path", read.path, "files with at least one row")])
+    lines = (f"{file.path} {file.bytes} {file.rows} {file.groups}\n" for file in files)
+    digest = hashlib.sha256("".join(lines).encode()).hexdigest()
+    likely = max(1, int(density * sum(fragment.num_bytes for fragment in fragments)))
+    found = Source(tuple(fragments), tuple(files), scan.schema, digest, scan, likely)
     return _selected(found, selection, field)
+
+
+def _open(at: Folder, read: ReadSpec, scan: Scan, field: str, access: Access) -> Opened:
+    """Return how the files of a folder or a table are read, before a row of them is read."""
+    if table := _TABLES.get(scan.format):
+        return table.open(at, read, scan, field, access)
+    form = _FORMATS[scan.format]
+    files = files_of(at, str(scan.format), form.suffixes, field)
+    scan, fragments = form.open(files, scan, field, access.opened)
+    return Opened(scan, [File(path=file.name, bytes=file.bytes) for file in files], fragments)
+
+
+def _reader(scan: Scan) -> Reader:
+    return _TABLES.get(scan.format) or _FORMATS[scan.format]
 
 
 def selection_of(read: ReadSpec) -> Selection:
@@ -146,13 +159,14 @@ def _selected(source: Source, selection: Selection, field: str) -> Source:
     return replace(source, scan=scan, likely_rows=max(1, round(rows * selection.share)))
 
 
-def _density(form: Format, scan: Scan, fragments: Sequence[Fragment], opened: Opener) -> float:
+def _density(source: Opened, opened: Opener) -> float:
     """Return about how many rows a stored byte has; 0 where each fragment knows its rows."""
-    uncounted = [fragment for fragment in fragments if fragment.rows is None]
+    uncounted = [fragment for fragment in source.fragments if fragment.rows is None]
     if not uncounted:
         return 0.0
+    reader = _reader(source.scan)
     places = sorted({round(place) for place in np.linspace(0, len(uncounted) - 1, DENSITIES)})
-    seen = [form.density(uncounted[place], scan, opened) for place in places]
+    seen = [reader.density(uncounted[place], source.scan, opened) for place in places]
     return sum(seen) / len(seen)
 
 
@@ -181,10 +195,10 @@ def read_fragment(
             fragment, columns, chunk_rows, access.patience, access.opened
         )
         return
-    form, done, pauses = _FORMATS[scan.format], 0, iter(access.patience.pauses)
+    reader, done, pauses = _reader(scan), 0, iter(access.patience.pauses)
     while True:
         try:
-            tables = form.tables(fragment, scan, columns, chunk_rows, access.opened)
+            tables = reader.tables(fragment, scan, columns, chunk_rows, access.opened)
             for table in islice(tables, done, None):
                 yield table
                 done += 1

@@ -62,10 +62,7 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
             do not fit together.
     """
     files = patience.read(lambda: files_of(at, "parquet", [SUFFIX], field))
-    # In a bucket each is two answers to wait for, and nothing to do meanwhile.
-    with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
-        read = pool.map(lambda file: _footer(file.where, field, patience, opened), files)
-        footers = list(zip(files, read, strict=True))
+    footers = list(zip(files, read_footers(files, field, patience, opened), strict=True))
     schemas = [(file.where, footer.schema.to_arrow_schema()) for file, footer in footers]
     for file, schema in schemas:
         for column in columns:
@@ -78,12 +75,12 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
     described: list[File] = []
     fragments: list[Fragment] = []
     for number, (found, footer) in enumerate(footers):
-        described.append(_file(found, footer))
+        described.append(describe(found, footer))
         name = found.name.rpartition("/")[2]
         digest.update(f"{name} {found.bytes} {footer.num_rows}\n".encode())
         fragments.extend(
             fragment
-            for fragment in _fragments(found.where, number, footer)
+            for fragment in cut(found.where, number, footer)
             if where is None or _may_meet(where, fragment, footer)
         )
     if not fragments:
@@ -153,15 +150,45 @@ def read_sample(
 def _chunks(
     fragment: Fragment, columns: Sequence[str], chunk_rows: int, opened: Opener
 ) -> Iterator[Columns]:
-    groups, wanted = list(fragment.row_groups), list(columns) or None
+    wanted = list(columns) or None
+    for table in arrow_tables(fragment, wanted, chunk_rows, opened):
+        yield from_arrow(table)
+
+
+def arrow_tables(
+    fragment: Fragment, columns: Sequence[str] | None, chunk_rows: int, opened: Opener
+) -> Iterator[pa.Table]:
+    """Yield the rows of row groups in tables of `chunk_rows` rows; the last may be smaller.
+
+    Args:
+        fragment: with row groups.
+        columns: to read, of those that the file has; None for all.
+        chunk_rows: most rows of a table.
+        opened: opens a file.
+    """
+    groups = list(fragment.row_groups)
     with opened(fragment.path) as raw, pq.ParquetFile(raw) as file:
         if (fragment.rows or 0) <= chunk_rows:
-            yield from_arrow(file.read_row_groups(groups, columns=wanted, use_threads=False))
+            yield file.read_row_groups(groups, columns=columns, use_threads=False)
             return
         for batch in file.iter_batches(
-            chunk_rows, row_groups=groups, columns=wanted, use_threads=False
+            chunk_rows, row_groups=groups, columns=columns, use_threads=False
         ):
-            yield from_arrow(pa.Table.from_batches([batch]))
+            yield pa.Table.from_batches([batch])
+
+
+def read_footers(
+    files: Sequence[Found], field: str, patience: Patience, opened: Opener
+) -> list[pq.FileMetaData]:
+    """Return the footers of files, in their order.
+
+    Raises:
+        WorldError: when the storage does not give one.
+        SpecError: naming a file that is no parquet.
+    """
+    # In a bucket each is two answers to wait for, and nothing to do meanwhile.
+    with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+        return list(pool.map(lambda file: _footer(file.where, field, patience, opened), files))
 
 
 def _footer(file: str, field: str, patience: Patience, opened: Opener) -> pq.FileMetaData:
@@ -177,7 +204,8 @@ def _footer(file: str, field: str, patience: Patience, opened: Opener) -> pq.Fil
         raise SpecError([Problem(f"{field}.path", file, f"a parquet file ({error})")]) from error
 
 
-def _file(file: Found, footer: pq.FileMetaData) -> File:
+def describe(file: Found, footer: pq.FileMetaData) -> File:
+    """Return what tells a file from another one, by its footer."""
     groups = 0
     for number in range(footer.num_row_groups):
         info = footer.row_group(number)
@@ -210,7 +238,8 @@ def _may_meet(where: Condition, fragment: Fragment, footer: pq.FileMetaData) -> 
     return any(may_meet(where, group, names) for group in groups)
 
 
-def _fragments(path: str, number: int, footer: pq.FileMetaData) -> list[Fragment]:
+def cut(path: str, number: int, footer: pq.FileMetaData) -> list[Fragment]:
+    """Return what is read of a file on its own; number: of the file among all."""
     fragments: list[Fragment] = []
     for group in range(footer.num_row_groups):
         info = footer.row_group(group)

@@ -1,41 +1,24 @@
-"""What every format of files can do."""
+"""What every format can do: to read what tasks read, and before that to say what these are."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from trainshed.data.order.files import Fragment, Scan
+    from trainshed.data.order.files import File, Fragment, Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
+    from trainshed.data.read.opening import Access
     from trainshed.data.read.rereading import Opener
+    from trainshed.records.storage import Folder
+    from trainshed_api.rows import ReadSpec
 
 
-class Format(ABC):
-    """How files are cut into what tasks read, and read."""
-
-    # How its files end, in small letters; none for any file.
-    suffixes: tuple[str, ...] = ()
-
-    @abstractmethod
-    def open(
-        self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
-    ) -> tuple[Scan, list[Fragment]]:
-        """Return how the files are read and what each task reads of them, before a row is read.
-
-        Args:
-            files: at least one, in the order of their names.
-            scan: with the options and where the files lie.
-            field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
-            opened: opens a file.
-
-        Raises:
-            SpecError: for files that do not fit the options, or each other.
-            OSError: when the storage does not give what has to be looked at.
-        """
+class Reader(ABC):
+    """How what tasks read is read."""
 
     @abstractmethod
     def tables(
@@ -68,4 +51,56 @@ class Format(ABC):
         """Return about how many rows a stored byte has, by the beginning of a fragment.
 
         It is asked only where a fragment does not know its rows.
+        """
+
+
+class Format(Reader):
+    """Files that are found by their names, and how they are cut into what tasks read."""
+
+    # How its files end, in small letters; none for any file.
+    suffixes: tuple[str, ...] = ()
+
+    @abstractmethod
+    def open(
+        self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
+    ) -> tuple[Scan, list[Fragment]]:
+        """Return how the files are read and what each task reads of them, before a row is read.
+
+        Args:
+            files: at least one, in the order of their names.
+            scan: with the options and where the files lie.
+            field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
+            opened: opens a file.
+
+        Raises:
+            SpecError: for files that do not fit the options, or each other.
+            OSError: when the storage does not give what has to be looked at.
+        """
+
+
+class Opened(NamedTuple):
+    """A version of a table: how it is read, its files, and what each task reads of them."""
+
+    scan: Scan
+    files: list[File]
+    fragments: list[Fragment]
+
+
+class Table(Reader):
+    """Files of which a table's own log tells which belong to a version of it."""
+
+    @abstractmethod
+    def open(self, at: Folder, read: ReadSpec, scan: Scan, field: str, access: Access) -> Opened:
+        """Return what is read of the table, in its newest version or the one that is asked for.
+
+        Args:
+            at: where it lies.
+            read: the spec's `read`.
+            scan: with the options and where the table lies.
+            field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
+            access: to the storage.
+
+        Raises:
+            SpecError: when there is no such table or version, or one that is not read.
+            OSError: when the storage does not give what has to be looked at.
         """

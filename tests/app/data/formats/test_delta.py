@@ -1,0 +1,179 @@
+"""A Delta table is read as it was in one version, by what its log says."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pydantic import JsonValue
+
+from hack.cluster.ports import LOOPBACK, pick_ports
+from tests.app.data.builders_formats import FIELD, open_files, read_all
+from tests.app.data.builders_tables import delete_in_delta, table_rows, write_delta
+from trainshed.data.read.files import open_source
+from trainshed.data.read.opening import Access
+from trainshed.faults import WorldError
+from trainshed.patience import Patience
+from trainshed.records.bucket import Bucket
+from trainshed_api.errors import SpecError
+from trainshed_api.rows import ReadSpec
+
+
+def test_rows_come_back_with_the_partitions_as_columns(tmp_path: Path) -> None:
+    write_delta(tmp_path, table_rows(0, 30), partitions=["part"])
+    write_delta(tmp_path, table_rows(30, 10))
+    source = open_files(tmp_path, "delta")
+
+    found = read_all(source)
+
+    assert source.rows == 40
+    assert source.schema is not None
+    assert list(found) == source.schema.names == ["id", "x", "part"]
+    assert sorted(found["id"].tolist()) == list(range(40))
+    assert found["id"].dtype == np.int64
+    assert (found["x"] == found["id"] / 8).all()
+    assert found["part"].tolist() == [f"p {number % 3}" for number in found["id"]]
+
+
+def test_the_order_is_the_same_whenever_it_is_opened(tmp_path: Path) -> None:
+    for first in range(0, 40, 10):
+        write_delta(tmp_path, table_rows(first, 10), partitions=["part"])
+
+    first, second = open_files(tmp_path, "delta"), open_files(tmp_path, "delta")
+
+    assert first.fingerprint == second.fingerprint
+    assert first.fragments == second.fragments
+    assert read_all(first)["id"].tolist() == read_all(second)["id"].tolist()
+
+
+def test_only_the_columns_that_are_asked_for_are_read(tmp_path: Path) -> None:
+    write_delta(tmp_path, table_rows(0, 6), partitions=["part"])
+    source = open_files(tmp_path, "delta")
+
+    assert list(read_all(source, ["x"])) == ["x"]
+    assert read_all(source, ["part"])["part"].tolist() == ["p 0"] * 2 + ["p 1"] * 2 + ["p 2"] * 2
+
+
+def test_a_version_is_kept_while_others_are_written(tmp_path: Path) -> None:
+    write_delta(tmp_path, table_rows(0, 10))
+    source = open_files(tmp_path, "delta")
+    write_delta(tmp_path, table_rows(100, 5), overwrite=True)
+
+    assert read_all(source)["id"].tolist() == list(range(10))
+
+    newest = open_files(tmp_path, "delta")
+    assert read_all(newest)["id"].tolist() == list(range(100, 105))
+    assert newest.fingerprint != source.fingerprint
+    assert newest.files != source.files
+    again = open_files(tmp_path, "delta", {"version": 0})
+    assert again == source
+
+
+def test_rows_from_before_a_column_was_added_have_no_value_there(tmp_path: Path) -> None:
+    write_delta(tmp_path, table_rows(0, 5))
+    rows = table_rows(5, 5)
+    write_delta(tmp_path, rows.append_column("y", pa.array([1] * 5, pa.int64())))
+
+    found = read_all(open_files(tmp_path, "delta"))
+
+    assert sorted(found["id"][np.isnan(found["y"])].tolist()) == list(range(5))
+
+
+def test_partitions_have_the_types_of_the_table(tmp_path: Path) -> None:
+    rows = pa.table({"x": [0.5, 1.5, 2.5], "year": pa.array([2024, None, 2025], pa.int32())})
+    write_delta(tmp_path, rows, partitions=["year"])
+
+    found = read_all(open_files(tmp_path, "delta"))
+
+    years = dict(zip(found["x"].tolist(), found["year"].tolist(), strict=True))
+    assert (years[0.5], years[2.5]) == (2024, 2025)
+    assert years[1.5] is None or np.isnan(years[1.5])
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A table that is not read, and what is said of it."""
+
+    write: Callable[[Path], None]
+    options: dict[str, JsonValue]
+    want: str
+
+
+def write_one(folder: Path) -> None:
+    write_delta(folder, table_rows(0, 5))
+
+
+def write_mapped(folder: Path) -> None:
+    write_delta(folder, table_rows(0, 5), configuration={"delta.columnMapping.mode": "name"})
+
+
+def write_deleted(folder: Path) -> None:
+    vectors: dict[str, str | None] = {"delta.enableDeletionVectors": "true"}
+    write_delta(folder, table_rows(0, 5), configuration=vectors)
+    delete_in_delta(folder, [1, 3])
+
+
+def write_columns(folder: Path) -> None:
+    (folder / "a.parquet").write_bytes(b"")
+
+
+MISTAKES: dict[str, Mistake] = {
+    "no table": Mistake(write_columns, {}, "want a folder with the log of a Delta table"),
+    "no such version": Mistake(
+        write_one, {"version": 7}, r"options\.version: got 7, want a version that .* still has"
+    ),
+    "columns that have other names in files": Mistake(
+        write_mapped, {}, "with mode name, want a Delta table without column mapping"
+    ),
+    "rows that were deleted": Mistake(
+        write_deleted, {}, "with 1 files that have deletion vectors, want none: write those files"
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+def test_what_is_not_read_is_refused(tmp_path: Path, mistake: Mistake) -> None:
+    mistake.write(tmp_path)
+
+    with pytest.raises(SpecError, match=mistake.want):
+        open_files(tmp_path, "delta", mistake.options)
+
+
+def test_a_table_whose_rows_could_be_marked_is_read_where_none_is(tmp_path: Path) -> None:
+    write_delta(tmp_path, table_rows(0, 5), configuration={"delta.enableDeletionVectors": "true"})
+
+    assert read_all(open_files(tmp_path, "delta"))["id"].tolist() == list(range(5))
+
+
+@pytest.mark.s3
+def test_a_table_in_a_bucket_is_read(in_bucket: Bucket) -> None:
+    at = in_bucket / "rows"
+    write_delta(str(at), table_rows(0, 12), partitions=["part"])
+    read = ReadSpec.model_validate({"format": "delta", "path": str(at)})
+
+    source = open_source(at, read, FIELD)
+
+    assert source.rows == 12
+    assert sorted(read_all(source)["id"].tolist()) == list(range(12))
+
+
+@pytest.mark.s3
+def test_a_bucket_without_a_table_is_refused(in_bucket: Bucket) -> None:
+    read = ReadSpec.model_validate({"format": "delta", "path": str(in_bucket)})
+
+    with pytest.raises(SpecError, match="want a folder with the log of a Delta table"):
+        open_source(in_bucket, read, FIELD)
+
+
+@pytest.mark.s3
+def test_a_bucket_that_does_not_answer_is_no_mistake(
+    in_bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [port] = pick_ports(1)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{LOOPBACK}:{port}")
+    read = ReadSpec.model_validate({"format": "delta", "path": str(in_bucket)})
+
+    with pytest.raises(WorldError, match=r"read\.path: .*Connection refused"):
+        open_source(in_bucket, read, FIELD, Access(Patience(pauses=())))
