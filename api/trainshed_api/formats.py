@@ -137,7 +137,8 @@ class IcebergOptions(SpecModel):
     """Of Iceberg tables; `path` is the table's identifier, namespace.table."""
 
     catalog: dict[str, str] = Field(
-        default_factory=dict, description="Properties of the catalog, such as `uri` and `type`."
+        default_factory=dict,
+        description="Properties of the catalog as pyiceberg has them: `name`, `type`, `uri`.",
     )
     snapshot: Integer | None = Field(
         default=None, description="Which snapshot; without it the newest, which is then kept."

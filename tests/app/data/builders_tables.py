@@ -1,4 +1,4 @@
-"""The only place where tables of Delta are born in these tests, as deltalake writes them."""
+"""The only place where tables of Delta and Iceberg are born in these tests."""
 
 import base64
 import json
@@ -7,8 +7,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import write_deltalake
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestWriter,
+    ManifestWriterV2,
+)
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.update.snapshot import _FastAppendFiles
+from pyiceberg.typedef import Record
 from pyroaring import BitMap
+from typing_extensions import override
 
 _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
@@ -64,3 +80,72 @@ def delete_in_delta(folder: Path, rows: Sequence[int]) -> None:
     removed = {"path": added["path"], "deletionTimestamp": 1, "dataChange": True}
     actions = [{"remove": removed}, {"add": {**added, "deletionVector": marked}}]
     (log / f"{1:020}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+
+def catalog_in(folder: Path) -> dict[str, str]:
+    """Return the properties of a catalog that a folder holds, in SQLite."""
+    return {
+        "name": "tests",
+        "type": "sql",
+        "uri": f"sqlite:///{folder}/catalog.db",
+        "warehouse": f"file://{folder}",
+    }
+
+
+def open_catalog(properties: Mapping[str, str]) -> Catalog:
+    """Return a catalog that knows the namespace `shop`."""
+    catalog = load_catalog(**properties)
+    catalog.create_namespace_if_not_exists("shop")
+    return catalog
+
+
+def write_iceberg(folder: Path, rows: pa.Table, *, overwrite: bool = False) -> None:
+    """Write rows as the next snapshot of the table `shop.rows`, behind those that it has."""
+    with open_catalog(catalog_in(folder)) as catalog:
+        table = catalog.create_table_if_not_exists("shop.rows", schema=rows.schema)
+        with table.update_schema() as update:
+            update.union_by_name(rows.schema)
+        (table.overwrite if overwrite else table.append)(rows)
+
+
+def delete_in_iceberg(table: Table, path: str, rows: Sequence[int]) -> None:
+    """Mark rows of a file as deleted, as engines do that merge on reading."""
+    where = f"{table.location()}/data/deletes.parquet"
+    marks = pa.table({"file_path": [path] * len(rows), "pos": pa.array(rows, pa.int64())})
+    fields = zip(marks.schema, ("2147483546", "2147483545"), strict=True)
+    numbered = [field.with_metadata({"PARQUET:field_id": number}) for field, number in fields]
+    local = Path(where.removeprefix("file://"))
+    pq.write_table(marks.cast(pa.schema(numbered)), local)
+    found = DataFile.from_args(
+        content=DataFileContent.POSITION_DELETES,
+        file_path=where,
+        file_format=FileFormat.PARQUET,
+        partition=Record(),
+        record_count=len(rows),
+        file_size_in_bytes=local.stat().st_size,
+    )
+    found.spec_id = 0
+    with table.transaction() as transaction:
+        deletes = _Deletes(Operation.APPEND, transaction, table.io)
+        deletes.append_data_file(found)
+        deletes.commit()
+
+
+class _Deletes(_FastAppendFiles):
+    """What pyiceberg itself does not write."""
+
+    @override
+    def new_manifest_writer(self, spec: PartitionSpec) -> ManifestWriter:
+        output = self.new_manifest_output()
+        return _DeleteManifest(spec, self.schema(), output, self.snapshot_id, "gzip")
+
+
+class _DeleteManifest(ManifestWriterV2):
+    @override
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+    @property
+    @override
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}

@@ -103,7 +103,7 @@ class Scan:
         options: what the TrainingRun says of them.
         schema: columns and types of all files, where these do not have their own.
         classes: names of the folders that number the labels, in their order.
-        root: where the files lie.
+        root: where the files lie; of Iceberg the table's metadata.
         selection: which of their rows are read.
     """
 

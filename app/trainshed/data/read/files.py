@@ -16,7 +16,8 @@ from trainshed.data.read.columns import cut_rows
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.csv import Csv
 from trainshed.data.read.formats.delta import Delta
-from trainshed.data.read.formats.format import Opened
+from trainshed.data.read.formats.format import Contents
+from trainshed.data.read.formats.iceberg import Iceberg
 from trainshed.data.read.formats.json import Json
 from trainshed.data.read.formats.npy import Npy
 from trainshed.data.read.formats.packages import check_package
@@ -53,7 +54,7 @@ _FORMATS: Mapping[FormatName, Format] = {
     "tfrecords": Tfrecords(),
     "webdataset": Webdataset(),
 }
-_TABLES: Mapping[FormatName, Table] = {"delta": Delta()}
+_TABLES: Mapping[FormatName, Table] = {"delta": Delta(), "iceberg": Iceberg()}
 _SUFFIXES: Mapping[FormatName, tuple[str, ...]] = {
     "parquet": (parquet.SUFFIX,),
     **{name: form.suffixes for name, form in _FORMATS.items() if form.suffixes},
@@ -100,13 +101,13 @@ def open_source(
         return _selected(found, selection, field)
     begun = Scan(read.format, options_of(read.format, read.options), root=str(at))
     try:
-        opened = access.patience.read(lambda: _open(at, read, begun, field, access))
-        density = access.patience.read(lambda: _density(opened, access.opened))
+        contents = access.patience.read(lambda: _open(at, read, begun, field, access))
+        density = access.patience.read(lambda: _density(contents, access.opened))
     except OSError as error:
         if is_passing(error):
             raise WorldError(f"{field}.path: {error}", "storage") from error
         raise SpecError([Problem(f"{field}.path", str(at), str(error))]) from error
-    scan, files, fragments = opened
+    scan, files, fragments = contents
     _check_columns(scan.schema, read.columns, f"{field}.columns")
     if not fragments:
         raise SpecError([Problem(f"{field}.path", read.path, "files with at least one row")])
@@ -117,14 +118,14 @@ def open_source(
     return _selected(found, selection, field)
 
 
-def _open(at: Folder, read: ReadSpec, scan: Scan, field: str, access: Access) -> Opened:
+def _open(at: Folder, read: ReadSpec, scan: Scan, field: str, access: Access) -> Contents:
     """Return how the files of a folder or a table are read, before a row of them is read."""
     if table := _TABLES.get(scan.format):
         return table.open(at, read, scan, field, access)
     form = _FORMATS[scan.format]
     files = files_of(at, str(scan.format), form.suffixes, field)
     scan, fragments = form.open(files, scan, field, access.opened)
-    return Opened(scan, [File(path=file.name, bytes=file.bytes) for file in files], fragments)
+    return Contents(scan, [File(path=file.name, bytes=file.bytes) for file in files], fragments)
 
 
 def _reader(scan: Scan) -> Reader:
@@ -159,7 +160,7 @@ def _selected(source: Source, selection: Selection, field: str) -> Source:
     return replace(source, scan=scan, likely_rows=max(1, round(rows * selection.share)))
 
 
-def _density(source: Opened, opened: Opener) -> float:
+def _density(source: Contents, opened: Opener) -> float:
     """Return about how many rows a stored byte has; 0 where each fragment knows its rows."""
     uncounted = [fragment for fragment in source.fragments if fragment.rows is None]
     if not uncounted:

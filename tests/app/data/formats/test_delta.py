@@ -33,7 +33,7 @@ def test_rows_come_back_with_the_partitions_as_columns(tmp_path: Path) -> None:
     assert list(found) == source.schema.names == ["id", "x", "part"]
     assert sorted(found["id"].tolist()) == list(range(40))
     assert found["id"].dtype == np.int64
-    assert (found["x"] == found["id"] / 8).all()
+    assert found["x"].tolist() == [number / 8 for number in found["id"].tolist()]
     assert found["part"].tolist() == [f"p {number % 3}" for number in found["id"]]
 
 
@@ -41,11 +41,11 @@ def test_the_order_is_the_same_whenever_it_is_opened(tmp_path: Path) -> None:
     for first in range(0, 40, 10):
         write_delta(tmp_path, table_rows(first, 10), partitions=["part"])
 
-    first, second = open_files(tmp_path, "delta"), open_files(tmp_path, "delta")
+    source, again = open_files(tmp_path, "delta"), open_files(tmp_path, "delta")
 
-    assert first.fingerprint == second.fingerprint
-    assert first.fragments == second.fragments
-    assert read_all(first)["id"].tolist() == read_all(second)["id"].tolist()
+    assert source.fingerprint == again.fingerprint
+    assert source.fragments == again.fragments
+    assert read_all(source)["id"].tolist() == read_all(again)["id"].tolist()
 
 
 def test_only_the_columns_that_are_asked_for_are_read(tmp_path: Path) -> None:

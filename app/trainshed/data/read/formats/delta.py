@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from typing_extensions import override
 
-from trainshed.data.read.formats.format import Opened, Table
+from trainshed.data.read.formats.format import Contents, Table
 from trainshed.data.read.formats.row_groups import read_row_groups
 from trainshed.data.read.listing import Found
 from trainshed.data.read.parquet import cut, describe, read_footers
@@ -38,7 +38,7 @@ class Delta(Table):
     """The files that a version of a table has, with its partitions as columns."""
 
     @override
-    def open(self, at: Folder, read: ReadSpec, scan: Scan, field: str, access: Access) -> Opened:
+    def open(self, at: Folder, read: ReadSpec, scan: Scan, field: str, access: Access) -> Contents:
         table = _table(scan, field)
         _check_readable(table, scan, field)
         options = _options(scan).model_copy(update={"version": table.version()})
@@ -56,7 +56,7 @@ class Delta(Table):
                 replace(fragment, constants=constants)
                 for fragment in cut(file.where, number, footer)
             ]
-        return Opened(replace(scan, options=options, schema=schema), described, fragments)
+        return Contents(replace(scan, options=options, schema=schema), described, fragments)
 
     @override
     def tables(

@@ -78,8 +78,8 @@ class Format(Reader):
         """
 
 
-class Opened(NamedTuple):
-    """A version of a table: how it is read, its files, and what each task reads of them."""
+class Contents(NamedTuple):
+    """What a dataset has: how it is read, its files, and what each task reads of them."""
 
     scan: Scan
     files: list[File]
@@ -90,7 +90,7 @@ class Table(Reader):
     """Files of which a table's own log tells which belong to a version of it."""
 
     @abstractmethod
-    def open(self, at: Folder, read: ReadSpec, scan: Scan, field: str, access: Access) -> Opened:
+    def open(self, at: Folder, read: ReadSpec, scan: Scan, field: str, access: Access) -> Contents:
         """Return what is read of the table, in its newest version or the one that is asked for.
 
         Args:

@@ -1,0 +1,169 @@
+"""An Iceberg table is read as it was in one snapshot, by what its catalog and its metadata say."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyiceberg.table import Table
+
+from hack.cluster.ports import LOOPBACK, pick_ports
+from tests.app.data.builders_formats import FIELD, read_all
+from tests.app.data.builders_tables import (
+    catalog_in,
+    delete_in_iceberg,
+    open_catalog,
+    table_rows,
+    write_iceberg,
+)
+from tests.s3 import S3Server
+from trainshed.data.order.files import Source
+from trainshed.data.read.files import open_source
+from trainshed.data.read.opening import Access
+from trainshed.faults import WorldError
+from trainshed.patience import Patience
+from trainshed.records.bucket import Bucket
+from trainshed.records.disk import Disk
+from trainshed_api.errors import SpecError
+from trainshed_api.rows import ReadSpec
+
+IMPATIENT = Access(Patience(pauses=()))
+
+
+def open_table(
+    catalog: Mapping[str, str], name: str = "shop.rows", snapshot: int | None = None
+) -> Source:
+    told = {"catalog": dict(catalog), "snapshot": snapshot}
+    read = ReadSpec.model_validate({"format": "iceberg", "path": name, "options": told})
+    return open_source(Disk(Path("/nowhere") / name), read, FIELD, IMPATIENT)
+
+
+def table_of(folder: Path) -> Table:
+    return open_catalog(catalog_in(folder)).load_table("shop.rows")
+
+
+def test_rows_come_back_and_are_told(tmp_path: Path) -> None:
+    write_iceberg(tmp_path, table_rows(0, 30))
+    write_iceberg(tmp_path, table_rows(30, 10))
+    source = open_table(catalog_in(tmp_path))
+
+    found = read_all(source)
+
+    assert source.rows == 40
+    assert list(found) == ["id", "x", "part"]
+    assert sorted(found["id"].tolist()) == list(range(40))
+    assert found["id"].dtype == np.int64
+    assert found["x"].tolist() == [number / 8 for number in found["id"].tolist()]
+    assert found["part"].tolist() == [f"p {number % 3}" for number in found["id"].tolist()]
+    assert list(read_all(source, ["part"])) == ["part"]
+
+
+def test_a_snapshot_is_kept_while_others_are_written(tmp_path: Path) -> None:
+    write_iceberg(tmp_path, table_rows(0, 10))
+    source = open_table(catalog_in(tmp_path))
+    write_iceberg(tmp_path, table_rows(100, 5), overwrite=True)
+
+    assert read_all(source)["id"].tolist() == list(range(10))
+
+    newest = open_table(catalog_in(tmp_path))
+    assert read_all(newest)["id"].tolist() == list(range(100, 105))
+    assert newest.fingerprint != source.fingerprint
+    assert newest.files != source.files
+    first = table_of(tmp_path).metadata.snapshots[0].snapshot_id
+    again = open_table(catalog_in(tmp_path), snapshot=first)
+    assert again.fingerprint == source.fingerprint
+    assert read_all(again)["id"].tolist() == list(range(10))
+
+
+def test_rows_that_were_deleted_are_left_out(tmp_path: Path) -> None:
+    write_iceberg(tmp_path, table_rows(0, 10))
+    whole = open_table(catalog_in(tmp_path))
+    table = table_of(tmp_path)
+    [task] = table.scan().plan_files()
+    delete_in_iceberg(table, task.file.file_path, [1, 3])
+
+    source = open_table(catalog_in(tmp_path))
+
+    assert source.rows is None
+    assert source.likely_rows == pytest.approx(10, rel=0.3)
+    found = read_all(source, chunk_rows=3)
+    assert found["id"].tolist() == [0, 2, 4, 5, 6, 7, 8, 9]
+    assert found["part"].tolist() == [f"p {number % 3}" for number in found["id"].tolist()]
+    assert list(read_all(source, ["x"])) == ["x"]
+    assert source.fingerprint != whole.fingerprint
+    assert read_all(whole)["id"].tolist() == list(range(10))
+
+
+def test_a_column_that_was_renamed_or_added_is_read_from_older_files(tmp_path: Path) -> None:
+    write_iceberg(tmp_path, table_rows(0, 4))
+    with table_of(tmp_path).update_schema() as update:
+        update.rename_column("x", "value")
+    more = table_rows(4, 2).rename_columns(["id", "value", "part"])
+    write_iceberg(tmp_path, more.append_column("y", pa.array([1.5, 2.5])))
+
+    source = open_table(catalog_in(tmp_path))
+
+    found = read_all(source)
+    assert source.rows == 6
+    assert list(found) == ["id", "value", "part", "y"]
+    rows = sorted(zip(*(found[name].tolist() for name in ("id", "value", "y")), strict=True))
+    assert [row[1] for row in rows] == [number / 8 for number in range(6)]
+    assert [row[2] for row in rows if not np.isnan(row[2])] == [1.5, 2.5]
+
+
+def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    write_iceberg(tmp_path, table_rows(0, 4))
+
+    with pytest.raises(SpecError, match=r"read\.path: got shop\.nothing, want a table of the cat"):
+        open_table(catalog_in(tmp_path), "shop.nothing")
+
+
+def test_a_snapshot_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    write_iceberg(tmp_path, table_rows(0, 4))
+
+    with pytest.raises(SpecError, match=r"options\.snapshot: got 7, want a snapshot that shop\.ro"):
+        open_table(catalog_in(tmp_path), snapshot=7)
+
+
+def test_a_table_without_rows_is_refused(tmp_path: Path) -> None:
+    with open_catalog(catalog_in(tmp_path)) as catalog:
+        catalog.create_table("shop.rows", schema=table_rows(0, 1).schema)
+
+    with pytest.raises(SpecError, match="want a table with at least one row"):
+        open_table(catalog_in(tmp_path))
+
+
+def test_a_catalog_that_is_none_is_refused() -> None:
+    with pytest.raises(SpecError, match=r"options\.catalog: a catalog that knows shop\.rows \(URI"):
+        open_table({"foo": "bar"})
+
+
+def test_a_catalog_that_does_not_answer_is_no_mistake() -> None:
+    [port] = pick_ports(1)
+
+    with pytest.raises(WorldError, match=r"read\.path: .*Connection refused"):
+        open_table({"type": "rest", "uri": f"http://{LOOPBACK}:{port}"})
+
+
+@pytest.mark.s3
+def test_a_table_in_a_bucket_is_read(in_bucket: Bucket, s3: S3Server, tmp_path: Path) -> None:
+    environment = s3.environment
+    properties = {
+        "type": "sql",
+        "uri": f"sqlite:///{tmp_path}/catalog.db",
+        "warehouse": str(in_bucket),
+    }
+    writing = {
+        "s3.endpoint": environment["AWS_ENDPOINT_URL"],
+        "s3.access-key-id": environment["AWS_ACCESS_KEY_ID"],
+        "s3.secret-access-key": environment["AWS_SECRET_ACCESS_KEY"],
+        "s3.region": environment["AWS_REGION"],
+    }
+    with open_catalog({**properties, **writing}) as catalog:
+        catalog.create_table("shop.rows", schema=table_rows(0, 1).schema).append(table_rows(0, 9))
+
+    source = open_table(properties)
+
+    assert source.rows == 9
+    assert read_all(source)["id"].tolist() == list(range(9))
