@@ -1,4 +1,4 @@
-"""The only place where tables of Delta and Iceberg are born in these tests."""
+"""The only place where tables of Delta, Iceberg and Lance are born in these tests."""
 
 import base64
 import json
@@ -6,6 +6,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import lance
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import write_deltalake
@@ -82,6 +83,17 @@ def delete_in_delta(folder: Path, rows: Sequence[int]) -> None:
     (log / f"{1:020}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
 
 
+def write_lance(where: Path | str, rows: pa.Table, *, overwrite: bool = False) -> None:
+    """Write rows as the next version of a Lance table, in fragments of 100, behind those it has."""
+    lance.write_dataset(
+        rows,
+        str(where),
+        mode="overwrite" if overwrite else "append",
+        max_rows_per_file=100,
+        storage_options={"allow_http": "true"},
+    )
+
+
 def catalog_in(folder: Path) -> dict[str, str]:
     """Return the properties of a catalog that a folder holds, in SQLite."""
     return {
@@ -137,7 +149,7 @@ class _Deletes(_FastAppendFiles):
     @override
     def new_manifest_writer(self, spec: PartitionSpec) -> ManifestWriter:
         output = self.new_manifest_output()
-        return _DeleteManifest(spec, self.schema(), output, self.snapshot_id, "gzip")
+        return _DeleteManifest(spec, self.schema(), output, self.snapshot_id, "deflate")
 
 
 class _DeleteManifest(ManifestWriterV2):

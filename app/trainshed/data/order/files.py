@@ -37,11 +37,12 @@ class Fragment:
     Args:
         path: the file.
         file: its position in the sorted list of files.
-        row_groups: which of its row groups, where it has some.
+        row_groups: which of its row groups, where it has some; of Lance the fragment's number.
         rows: how many rows they hold; None where only reading them tells.
         num_bytes: their size when decoded, by the file's footer; else as they are stored.
         span: bytes [start, stop) of the file, whose rows are those that begin there; None for all.
         more: further files, where these are so small that several are read at once.
+        skip: rows that come before these.
         constants: columns of which all its rows have one value, which the files need not hold.
     """
 
@@ -52,6 +53,7 @@ class Fragment:
     num_bytes: int
     span: tuple[int, int] | None = None
     more: tuple[str, ...] = ()
+    skip: int = 0
     constants: tuple[tuple[str, object], ...] = ()
 
     @property

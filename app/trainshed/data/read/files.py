@@ -19,6 +19,7 @@ from trainshed.data.read.formats.delta import Delta
 from trainshed.data.read.formats.format import Contents
 from trainshed.data.read.formats.iceberg import Iceberg
 from trainshed.data.read.formats.json import Json
+from trainshed.data.read.formats.lance import Lance
 from trainshed.data.read.formats.npy import Npy
 from trainshed.data.read.formats.packages import check_package
 from trainshed.data.read.formats.text import Text
@@ -54,7 +55,11 @@ _FORMATS: Mapping[FormatName, Format] = {
     "tfrecords": Tfrecords(),
     "webdataset": Webdataset(),
 }
-_TABLES: Mapping[FormatName, Table] = {"delta": Delta(), "iceberg": Iceberg()}
+_TABLES: Mapping[FormatName, Table] = {
+    "delta": Delta(),
+    "iceberg": Iceberg(),
+    "lance": Lance(),
+}
 _SUFFIXES: Mapping[FormatName, tuple[str, ...]] = {
     "parquet": (parquet.SUFFIX,),
     **{name: form.suffixes for name, form in _FORMATS.items() if form.suffixes},

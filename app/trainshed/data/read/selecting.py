@@ -84,7 +84,7 @@ def _key(scan: Scan, fragment: Fragment) -> int:
     """Return the first row's number by which a part is drawn: it hangs on no other file."""
     name = scan.name_of(fragment.path)
     begin = fragment.span[0] if fragment.span else (*fragment.row_groups, 0)[0]
-    return zlib.crc32(f"{name} {begin}".encode()) << 31
+    return (zlib.crc32(f"{name} {begin}".encode()) << 31) + fragment.skip
 
 
 def _of_part(

@@ -1,0 +1,159 @@
+"""Lance tables: fragments of a version, cut at rows, whose numbers its manifest tells."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import re
+import zlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from typing_extensions import override
+
+from trainshed.data.order.files import File, Fragment
+from trainshed.data.read.arrow import from_arrow
+from trainshed.data.read.formats.format import Contents, Table
+from trainshed.records.addresses import is_address
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.formats import LanceOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lance import LanceDataset
+    from lance.fragment import LanceFragment
+
+    from trainshed.data.order.files import Scan
+    from trainshed.data.read.columns import Columns
+    from trainshed.data.read.opening import Access
+    from trainshed.data.read.rereading import Opener
+    from trainshed.records.storage import Folder
+    from trainshed_api.rows import ReadSpec
+
+# Of a fragment that one task reads.
+FRAGMENT_BYTES = 16 * 2**20
+# Lance itself would hold 2 GiB that are read before somebody wants them.
+_AHEAD_BYTES, _BATCHES_AHEAD = 64 * 2**20, 2
+# How the client below it says that a bucket did not answer; by its type it is a ValueError.
+_OF_BUCKET = re.compile(r"Generic \w+ error")
+_GONE = "Not found:"
+
+
+class Lance(Table):
+    """The fragments that a version of a table has, without the rows that were deleted."""
+
+    @override
+    def open(self, at: Folder, read: ReadSpec, scan: Scan, field: str, access: Access) -> Contents:
+        wanted = _options(scan).version
+        try:
+            table = _open(scan.root, wanted)
+        except ValueError as error:
+            _raise_if_storage(error, scan.root)
+            said = " ".join(str(error).split())
+            if wanted is None:
+                want = f"a folder with a Lance table ({said})"
+                raise SpecError([Problem(f"{field}.path", scan.root, want)]) from error
+            want = f"a version that {scan.root} still has ({said})"
+            problem = Problem(f"{field}.options.version", str(wanted), want)
+            raise SpecError([problem]) from error
+        options = _options(scan).model_copy(update={"version": table.version})
+        scan = replace(scan, options=options, schema=table.schema)
+        files: list[File] = []
+        fragments: list[Fragment] = []
+        for number, found in enumerate(table.get_fragments()):
+            file = _file(found)
+            files.append(file)
+            fragments += _cut(f"{scan.root}/{file.path}", number, found, file.bytes)
+        return Contents(scan, files, fragments)
+
+    @override
+    def tables(
+        self,
+        fragment: Fragment,
+        scan: Scan,
+        columns: Sequence[str],
+        chunk_rows: int,
+        opened: Opener,
+    ) -> Iterator[Columns]:
+        [number], version = fragment.row_groups, _options(scan).version
+        assert version is not None
+        try:
+            found = _kept(scan.root, version).get_fragment(number)
+            assert found
+            for batch in found.to_batches(
+                columns=list(columns) or None,
+                batch_size=chunk_rows,
+                strict_batch_size=True,
+                offset=fragment.skip,
+                limit=fragment.rows,
+                batch_readahead=_BATCHES_AHEAD,
+                io_buffer_size=_AHEAD_BYTES,
+            ):
+                yield from_arrow(pa.Table.from_batches([batch]))
+        except (ValueError, OSError) as error:
+            _raise_if_storage(error, fragment.path)
+            raise
+
+    @override
+    def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
+        return (fragment.rows or 0) / max(1, fragment.num_bytes)
+
+
+def _options(scan: Scan) -> LanceOptions:
+    assert isinstance(scan.options, LanceOptions)
+    return scan.options
+
+
+@functools.lru_cache(maxsize=4)
+def _kept(root: str, version: int) -> LanceDataset:
+    """Return a version of a table, whose manifest is read once in a process."""
+    return _open(root, version)
+
+
+def _open(root: str, version: int | None) -> LanceDataset:
+    """Return a version of a table, the newest for None.
+
+    Raises:
+        ValueError: whatever is wrong.
+    """
+    import lance
+
+    told = None
+    if is_address(root):
+        from trainshed.records.client import options_of
+
+        told = options_of(root)
+    return lance.dataset(root, version=version, storage_options=told)
+
+
+def _raise_if_storage(error: Exception, where: str) -> None:
+    said = " ".join(str(error).split())
+    if _OF_BUCKET.search(said):
+        raise OSError(errno.EREMOTEIO, said, where) from error
+    if _GONE in said and isinstance(error, pa.ArrowException):
+        raise FileNotFoundError(errno.ENOENT, said, where) from error
+
+
+def _file(found: LanceFragment) -> File:
+    """Return what tells a fragment from others: rows may be deleted and columns added."""
+    parts = found.metadata.files
+    changes = f"{[part.path for part in parts]} {found.deletion_file()}"
+    return File(
+        path=f"data/{parts[0].path}",
+        bytes=sum(part.file_size_bytes or 0 for part in parts),
+        rows=found.count_rows(),
+        groups=zlib.crc32(changes.encode()),
+    )
+
+
+def _cut(path: str, number: int, found: LanceFragment, size: int) -> Iterator[Fragment]:
+    rows = found.count_rows()
+    row_bytes = size / max(1, found.physical_rows)
+    step = max(1, round(FRAGMENT_BYTES / row_bytes)) if row_bytes else max(1, rows)
+    for first in range(0, rows, step):
+        count = min(step, rows - first)
+        num_bytes = max(1, round(count * row_bytes))
+        groups = (found.fragment_id,)
+        yield Fragment(path, number, groups, count, num_bytes, skip=first)

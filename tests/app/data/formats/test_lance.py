@@ -1,0 +1,133 @@
+"""A Lance table is read as it was in one version, fragment by fragment."""
+
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hack.cluster.ports import LOOPBACK, pick_ports
+from tests.app.data.builders_formats import FIELD, open_files, read_all
+from tests.app.data.builders_tables import table_rows, write_lance
+from trainshed.data.read.errors import DataError
+from trainshed.data.read.files import open_source, read_fragment
+from trainshed.data.read.opening import Access
+from trainshed.faults import WorldError
+from trainshed.patience import Patience
+from trainshed.records.bucket import Bucket
+from trainshed_api.errors import SpecError
+from trainshed_api.rows import ReadSpec
+
+IMPATIENT = Access(Patience(pauses=()))
+
+
+def test_rows_come_back_and_are_told(tmp_path: Path) -> None:
+    vectors = pa.FixedSizeListArray.from_arrays(np.arange(750, dtype=np.float32), 3)
+    write_lance(tmp_path / "rows", table_rows(0, 250).append_column("vector", vectors))
+    source = open_files(tmp_path / "rows", "lance")
+
+    found = read_all(source)
+
+    assert source.rows == 250
+    assert [fragment.rows for fragment in source.fragments] == [100, 100, 50]
+    assert list(found) == ["id", "x", "part", "vector"]
+    assert found["id"].tolist() == list(range(250))
+    assert found["part"].tolist() == [f"p {number % 3}" for number in range(250)]
+    assert found["vector"].tolist() == np.arange(750).reshape(-1, 3).tolist()
+    assert list(read_all(source, ["x"])) == ["x"]
+
+
+def test_a_large_fragment_is_cut_at_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainshed.data.read.formats.lance.FRAGMENT_BYTES", 1000)
+    write_lance(tmp_path / "rows", table_rows(0, 250))
+    lance.dataset(tmp_path / "rows").delete("id % 10 = 3")
+
+    source = open_files(tmp_path / "rows", "lance")
+
+    assert len(source.fragments) > 6
+    assert source.rows == 225
+    assert read_all(source)["id"].tolist() == [n for n in range(250) if n % 10 != 3]
+
+
+def test_a_version_is_kept_while_others_are_written(tmp_path: Path) -> None:
+    write_lance(tmp_path / "rows", table_rows(0, 10))
+    source = open_files(tmp_path / "rows", "lance")
+    write_lance(tmp_path / "rows", table_rows(100, 5), overwrite=True)
+
+    assert read_all(source)["id"].tolist() == list(range(10))
+
+    newest = open_files(tmp_path / "rows", "lance")
+    assert read_all(newest)["id"].tolist() == list(range(100, 105))
+    assert newest.fingerprint != source.fingerprint
+    assert newest.files != source.files
+    assert open_files(tmp_path / "rows", "lance", {"version": 1}) == source
+
+
+def test_versions_that_differ_in_deleted_rows_alone_are_told_apart(tmp_path: Path) -> None:
+    prints = set()
+    for deleted in (3, 4):
+        folder = tmp_path / "rows"
+        if not folder.exists():
+            write_lance(folder, table_rows(0, 10))
+        lance.dataset(folder).delete(f"id = {deleted}")
+        prints.add(open_files(folder, "lance").fingerprint)
+        lance.dataset(folder, version=1).restore()  # type: ignore[no-untyped-call]
+
+    assert len(prints) == 2
+
+
+def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"read\.path: got .*, want a folder with a Lance table"):
+        open_files(tmp_path, "lance")
+
+
+def test_a_version_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    write_lance(tmp_path / "rows", table_rows(0, 10))
+
+    with pytest.raises(SpecError, match=r"options\.version: got 7, want a version that .* still"):
+        open_files(tmp_path / "rows", "lance", {"version": 7})
+
+
+def test_a_damaged_file_is_the_users(tmp_path: Path) -> None:
+    write_lance(tmp_path / "rows", table_rows(0, 100))
+    source = open_files(tmp_path / "rows", "lance")
+    [file] = (tmp_path / "rows" / "data").iterdir()
+    file.write_bytes(b"\xff" * file.stat().st_size)
+
+    with pytest.raises(DataError, match=file.name):
+        read_all(source)
+
+
+def test_a_file_that_is_gone_is_the_worlds(tmp_path: Path) -> None:
+    write_lance(tmp_path / "rows", table_rows(0, 100))
+    source = open_files(tmp_path / "rows", "lance")
+    [file] = (tmp_path / "rows" / "data").iterdir()
+    file.unlink()
+
+    with pytest.raises(WorldError, match="cannot be read"):
+        list(read_fragment(source.scan, source.fragments[0], (), 10, IMPATIENT))
+
+
+@pytest.mark.s3
+def test_a_table_in_a_bucket_is_read(in_bucket: Bucket) -> None:
+    at = in_bucket / "rows"
+    write_lance(str(at), table_rows(0, 120))
+    read = ReadSpec.model_validate({"format": "lance", "path": str(at)})
+
+    source = open_source(at, read, FIELD)
+
+    assert source.rows == 120
+    assert read_all(source)["id"].tolist() == list(range(120))
+
+
+@pytest.mark.s3
+def test_a_bucket_that_does_not_answer_is_no_mistake(
+    in_bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [port] = pick_ports(1)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{LOOPBACK}:{port}")
+    read = ReadSpec.model_validate({"format": "lance", "path": str(in_bucket)})
+
+    with pytest.raises(WorldError, match=r"read\.path: .*Generic S3 error"):
+        open_source(in_bucket, read, FIELD, IMPATIENT)
