@@ -37,6 +37,8 @@ FORMATS: tuple[FormatName, ...] = get_args(FormatName)
 # Of a column of a text file: how its values are written says the rest.
 ColumnType = Literal["bool", "int32", "int64", "float32", "float64", "string"]
 OneCharacter = Annotated[str, Field(min_length=1, max_length=1)]
+# Of a recording, in seconds.
+Length = Annotated[float, Field(ge=0.001, le=86_400)]
 
 
 class NoOptions(SpecModel):
@@ -114,8 +116,12 @@ class AudioOptions(SpecModel):
         default="none",
         description="folder: the column `label` numbers the folders right below `path`, by name.",
     )
-    seconds: Count | None = Field(
+    seconds: Length | None = Field(
         default=None, description="Cut or fill with silence to so many; else as long as each is."
+    )
+    rate: Count | None = Field(
+        default=None,
+        description="Frames a second that each must have, with `seconds`; else the first one's.",
     )
 
 
@@ -123,6 +129,10 @@ class VideoOptions(SpecModel):
     """Of films, a frame a row, in the columns `frame`, `number` and `path`."""
 
     every: Count = Field(default=1, description="Take each so-manieth frame.")
+    size: tuple[Count, Count] | None = Field(
+        default=None,
+        description="Height and width in pixels to scale to; else films must be of one size.",
+    )
 
 
 class DeltaOptions(SpecModel):

@@ -14,6 +14,7 @@ from trainshed.data.order.files import File, Holdout, Scan, Selection, Source
 from trainshed.data.read import parquet
 from trainshed.data.read.columns import cut_rows
 from trainshed.data.read.errors import DataError
+from trainshed.data.read.formats.audio import Audio
 from trainshed.data.read.formats.csv import Csv
 from trainshed.data.read.formats.delta import Delta
 from trainshed.data.read.formats.format import Contents
@@ -54,6 +55,7 @@ _FORMATS: Mapping[FormatName, Format] = {
     "numpy": Npy(),
     "tfrecords": Tfrecords(),
     "webdataset": Webdataset(),
+    "audio": Audio(),
 }
 _TABLES: Mapping[FormatName, Table] = {
     "delta": Delta(),

@@ -91,12 +91,15 @@ class Images(Binary):
         return replace(scan, schema=schema, classes=folders_of(files, field)), fragments
 
 
-def group_files(files: Sequence[Found]) -> list[Fragment]:
-    """Return neighbouring files in groups, a task each: by their sizes alone."""
+def group_files(files: Sequence[Found], most: int = TASK_BYTES) -> list[Fragment]:
+    """Return neighbouring files in groups, a task each: by their sizes alone.
+
+    most: bytes of a group, where it has more than one file.
+    """
     fragments: list[Fragment] = []
     first, size = 0, 0
     for number, file in enumerate(files):
-        if number > first and (size + file.bytes > TASK_BYTES or number - first >= TASK_FILES):
+        if number > first and (size + file.bytes > most or number - first >= TASK_FILES):
             fragments.append(_group(files[first:number], first, size))
             first, size = number, 0
         size += file.bytes

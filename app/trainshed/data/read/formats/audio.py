@@ -1,0 +1,149 @@
+"""Recordings, a file each, as libsndfile decodes them."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from typing_extensions import override
+
+from trainshed.data.read.errors import DataError
+from trainshed.data.read.formats.format import Format
+from trainshed.data.read.formats.whole_files import (
+    as_objects,
+    folders_of,
+    group_files,
+    labels_of,
+    read_files,
+)
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.formats import AudioOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from trainshed.data.order.files import Fragment, Scan
+    from trainshed.data.read.columns import Array, Columns
+    from trainshed.data.read.listing import Found
+    from trainshed.data.read.rereading import Opener
+
+# Of files that are read by one task: decoded they are some ten times as large.
+TASK_BYTES = 2 * 2**20
+
+
+class _Recording(NamedTuple):
+    """What a file holds: samples of shape (frames,) or (frames, channels), frames a second."""
+
+    samples: NDArray[np.float32]
+    rate: int
+
+
+class Audio(Format):
+    """Recordings, in the columns `audio`, `rate`, `label` and, if asked for, `path`."""
+
+    suffixes = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".aif", ".aiff")
+
+    @override
+    def open(
+        self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
+    ) -> tuple[Scan, list[Fragment]]:
+        kind, options = pa.list_(pa.float32()), _options(scan)
+        if seconds := options.seconds:
+            first = _first(files[0].where, field, opened)
+            rate = options.rate or first.rate
+            options = options.model_copy(update={"rate": rate})
+            shape = (max(1, round(seconds * rate)), *first.samples.shape[1:])
+            kind = pa.fixed_shape_tensor(pa.float32(), shape)
+        fields = [("audio", kind), ("rate", pa.int64()), ("path", pa.string())]
+        classes: tuple[str, ...] = ()
+        if options.labels == "folder":
+            classes = folders_of(files, field)
+            fields.append(("label", pa.int64()))
+        scan = replace(scan, options=options, schema=pa.schema(fields), classes=classes)
+        return scan, group_files(files, TASK_BYTES)
+
+    @override
+    def tables(
+        self,
+        fragment: Fragment,
+        scan: Scan,
+        columns: Sequence[str],
+        chunk_rows: int,
+        opened: Opener,
+    ) -> Iterator[Columns]:
+        names = columns or ("audio", "rate", *(["label"] if scan.classes else []))
+        for paths, contents in read_files(fragment, chunk_rows, opened):
+            found: dict[str, Array] = {}
+            if {"audio", "rate"} & {*names}:
+                files = zip(paths, contents, strict=True)
+                recordings = [_decode(path, content) for path, content in files]
+                found["audio"] = _samples(paths, recordings, scan)
+                found["rate"] = np.asarray([each.rate for each in recordings], dtype=np.int64)
+            if "path" in names:
+                found["path"] = as_objects([scan.name_of(path) for path in paths])
+            if "label" in names:
+                found["label"] = labels_of(paths, scan)
+            yield {name: found[name] for name in names}
+
+    @override
+    def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
+        return len(fragment.paths) / max(1, fragment.num_bytes)
+
+
+def _options(scan: Scan) -> AudioOptions:
+    assert isinstance(scan.options, AudioOptions)
+    return scan.options
+
+
+def _first(path: str, field: str, opened: Opener) -> _Recording:
+    with opened(path) as raw:
+        content = bytes(raw.read())
+    try:
+        return _decode(path, content)
+    except DataError as error:
+        want = f"recordings ({error})"
+        raise SpecError([Problem(f"{field}.path", path, want)]) from error
+
+
+def _decode(path: str, content: bytes) -> _Recording:
+    """Return what a file holds.
+
+    Raises:
+        DataError: naming it when it is no recording.
+    """
+    import soundfile
+
+    try:
+        samples, rate = soundfile.read(io.BytesIO(content), dtype="float32")
+    except soundfile.LibsndfileError as error:
+        raise DataError(f"{path}: no recording that is known: {error.error_string}") from error
+    return _Recording(samples, int(rate))
+
+
+def _samples(paths: Sequence[str], recordings: Sequence[_Recording], scan: Scan) -> Array:
+    """Return recordings of one length as one array, else each as its own."""
+    assert scan.schema
+    kind, rate = scan.schema.field("audio").type, _options(scan).rate
+    if not isinstance(kind, pa.FixedShapeTensorType):
+        return as_objects([each.samples for each in recordings])
+    frames, *channels = kind.shape
+    found = np.zeros((len(recordings), *kind.shape), dtype=np.float32)
+    for row, (path, each) in enumerate(zip(paths, recordings, strict=True)):
+        if (each.rate, *each.samples.shape[1:]) != (rate, *channels):
+            got = _say(each.rate, each.samples.shape[1:])
+            raise DataError(
+                f"{path}: {got} where others have {_say(rate or 0, channels)}: options.seconds "
+                "wants one rate and as many channels in all files"
+            )
+        taken = each.samples[:frames]
+        found[row, : len(taken)] = taken
+    return found
+
+
+def _say(rate: int, channels: Sequence[int]) -> str:
+    return f"{rate} frames a second and {(*channels, 1)[0]} channels"
