@@ -25,6 +25,7 @@ from trainshed.data.read.formats.npy import Npy
 from trainshed.data.read.formats.packages import check_package
 from trainshed.data.read.formats.text import Text
 from trainshed.data.read.formats.tfrecords import Tfrecords
+from trainshed.data.read.formats.video import Video
 from trainshed.data.read.formats.webdataset import Webdataset
 from trainshed.data.read.formats.whole_files import Binary, Images
 from trainshed.data.read.listing import files_of
@@ -56,6 +57,7 @@ _FORMATS: Mapping[FormatName, Format] = {
     "tfrecords": Tfrecords(),
     "webdataset": Webdataset(),
     "audio": Audio(),
+    "video": Video(),
 }
 _TABLES: Mapping[FormatName, Table] = {
     "delta": Delta(),

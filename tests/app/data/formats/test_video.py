@@ -1,0 +1,108 @@
+"""The frames of films are rows."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.app.data.builders_formats import open_files, read_all
+from tests.app.data.builders_media import write_film
+from trainshed.data.read.errors import DataError
+from trainshed.data.read.files import read_fragment
+from trainshed.data.read.opening import Access, open_file
+from trainshed.patience import Patience
+from trainshed_api.errors import SpecError
+
+CODECS = {"mp4": "mpeg4", "avi": "mpeg4", "mkv": "libx264", "webm": "libvpx-vp9"}
+
+
+@pytest.mark.parametrize("ending", CODECS)
+def test_a_frame_is_a_row(tmp_path: Path, ending: str) -> None:
+    write_film(tmp_path / f"a.{ending}", 20, codec=CODECS[ending])
+    write_film(tmp_path / "below" / f"b.{ending}", 10, codec=CODECS[ending])
+    source = open_files(tmp_path, "video")
+
+    found = read_all(source)
+
+    assert list(found) == ["frame", "number", "path"]
+    assert found["frame"].shape == (30, 48, 64, 3)
+    assert found["frame"].dtype == np.uint8
+    numbers = [*range(20), *range(10)]
+    assert found["number"].tolist() == numbers
+    assert found["frame"].mean(axis=(1, 2, 3)).tolist() == pytest.approx(
+        [5 * number for number in numbers], abs=4
+    )
+    assert found["path"].tolist() == [f"a.{ending}"] * 20 + [f"below/b.{ending}"] * 10
+    assert source.rows is None
+    assert source.likely_rows == pytest.approx(30, rel=0.4)
+
+
+def test_some_frames_may_be_taken(tmp_path: Path) -> None:
+    write_film(tmp_path / "a.mp4", 20)
+    source = open_files(tmp_path, "video", {"every": 8})
+
+    assert read_all(source, ["number"])["number"].tolist() == [0, 8, 16]
+    assert source.likely_rows == pytest.approx(2.5, abs=1)
+
+
+def test_films_of_several_sizes_are_scaled_or_refused(tmp_path: Path) -> None:
+    write_film(tmp_path / "a.mp4", 3)
+    write_film(tmp_path / "b.mp4", 3, height=32, width=32)
+
+    with pytest.raises(SpecError, match=r"got frames of 32 x 32 in .*b\.mp4, want frames of 48 x"):
+        open_files(tmp_path, "video")
+
+    found = read_all(open_files(tmp_path, "video", {"size": [24, 32]}))
+    assert found["frame"].shape == (6, 24, 32, 3)
+
+
+def test_a_film_of_another_size_is_named_when_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainshed.data.read.formats.types.LOOKED_AT", 2)
+    for name in ("a", "c"):
+        write_film(tmp_path / f"{name}.mp4", 3)
+    write_film(tmp_path / "b.mp4", 3, height=32)
+
+    with pytest.raises(DataError, match=r"b\.mp4: frame 0: frames of 32 x 64 where others have"):
+        read_all(open_files(tmp_path, "video"))
+
+
+def test_what_is_no_film_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.mp4").write_bytes(b"no film" * 100)
+
+    with pytest.raises(SpecError, match=r"got .*a\.mp4, want films \(Invalid data"):
+        open_files(tmp_path, "video")
+
+
+def test_a_film_without_frames_is_named(tmp_path: Path) -> None:
+    write_film(tmp_path / "a.mkv", 20, codec="libx264")
+    source = open_files(tmp_path, "video")
+    content = (tmp_path / "a.mkv").read_bytes()
+    (tmp_path / "a.mkv").write_bytes(content[:800])
+
+    with pytest.raises(DataError, match=r"a\.mkv: it has no frames"):
+        read_all(source)
+
+
+def test_a_read_that_fails_is_made_again(tmp_path: Path) -> None:
+    write_film(tmp_path / "a.mp4", 20)
+    source = open_files(tmp_path, "video")
+    tries = 0
+
+    class Fails(pa.PythonFile):  # type: ignore[misc]  # pyarrow has no types
+        def read(self, *_: int) -> bytes:
+            raise ConnectionResetError(104, "Connection reset by peer")
+
+    def opened(where: str) -> pa.NativeFile:
+        nonlocal tries
+        tries += 1
+        return Fails(open_file(where)) if tries == 1 else open_file(where)
+
+    access = Access(Patience(pauses=(0,), rest=lambda _: None), opened)
+
+    tables = list(read_fragment(source.scan, source.fragments[0], ["number"], 100, access))
+
+    assert tables[0]["number"].tolist() == list(range(20))
+    assert tries == 2
