@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from trainshed_api.formats import FormatName
     from trainshed_api.rows import ReadSpec
 
-_FORMATS: Mapping[FormatName, Format] = {
+FILES: Mapping[FormatName, Format] = {
     "csv": Csv(),
     "json": Json(),
     "text": Text(),
@@ -59,14 +59,14 @@ _FORMATS: Mapping[FormatName, Format] = {
     "audio": Audio(),
     "video": Video(),
 }
-_TABLES: Mapping[FormatName, Table] = {
+TABLES: Mapping[FormatName, Table] = {
     "delta": Delta(),
     "iceberg": Iceberg(),
     "lance": Lance(),
 }
 _SUFFIXES: Mapping[FormatName, tuple[str, ...]] = {
     "parquet": (parquet.SUFFIX,),
-    **{name: form.suffixes for name, form in _FORMATS.items() if form.suffixes},
+    **{name: form.suffixes for name, form in FILES.items() if form.suffixes},
 }
 # By which the rows of all files are guessed where nothing tells them.
 DENSITIES = 4
@@ -129,16 +129,16 @@ def open_source(
 
 def _open(at: Folder, read: ReadSpec, scan: Scan, field: str, access: Access) -> Contents:
     """Return how the files of a folder or a table are read, before a row of them is read."""
-    if table := _TABLES.get(scan.format):
+    if table := TABLES.get(scan.format):
         return table.open(at, read, scan, field, access)
-    form = _FORMATS[scan.format]
+    form = FILES[scan.format]
     files = files_of(at, str(scan.format), form.suffixes, field)
     scan, fragments = form.open(files, scan, field, access.opened)
     return Contents(scan, [File(path=file.name, bytes=file.bytes) for file in files], fragments)
 
 
 def _reader(scan: Scan) -> Reader:
-    return _TABLES.get(scan.format) or _FORMATS[scan.format]
+    return TABLES.get(scan.format) or FILES[scan.format]
 
 
 def selection_of(read: ReadSpec) -> Selection:
