@@ -1,5 +1,7 @@
 """A Lance table is read as it was in one version, fragment by fragment."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import lance
@@ -107,6 +109,26 @@ def test_a_file_that_is_gone_is_the_worlds(tmp_path: Path) -> None:
 
     with pytest.raises(WorldError, match="cannot be read"):
         list(read_fragment(source.scan, source.fragments[0], (), 10, IMPATIENT))
+
+
+def test_a_run_that_reads_it_starts_programs_without_a_word(tmp_path: Path) -> None:
+    write_lance(tmp_path / "rows", table_rows(0, 10))
+    read = f"{{'format': 'lance', 'path': {str(tmp_path / 'rows')!r}}}"
+    program = f"""
+import subprocess
+from trainshed.data.read.files import open_source
+from trainshed.records.disk import Disk
+from trainshed_api.rows import ReadSpec
+read = ReadSpec.model_validate({read})
+open_source(Disk(read.path), read, "read")
+subprocess.run(["true"], preexec_fn=lambda: None)
+"""
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert done.stderr == ""
 
 
 @pytest.mark.s3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import functools
 import re
+import warnings
 import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -39,6 +40,7 @@ _AHEAD_BYTES, _BATCHES_AHEAD = 64 * 2**20, 2
 # How the client below it says that a bucket did not answer; by its type it is a ValueError.
 _OF_BUCKET = re.compile(r"Generic \w+ error")
 _GONE = "Not found:"
+_OF_FORKS = "lance is not fork-safe"
 
 
 class Lance(Table):
@@ -120,6 +122,8 @@ def _open(root: str, version: int | None) -> LanceDataset:
     """
     import lance
 
+    # It says so of every fork; those of Ray become other programs at once.
+    warnings.filterwarnings("ignore", message=_OF_FORKS)
     told = None
     if is_address(root):
         from trainshed.records.client import options_of
