@@ -85,8 +85,9 @@ def open_files(
     try:
         options = _options(given)
         options_of(form, options)
+        path = text if form == "iceberg" else str(at)  # of which it is a name
         read = ReadSpec.model_validate(
-            {"format": form, "path": str(at), "columns": list(columns), "options": options}
+            {"format": form, "path": path, "columns": list(columns), "options": options}
         )
         source = open_source(at, read, SOURCE)
     except (SpecError, RuleError) as error:

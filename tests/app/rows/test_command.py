@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from tests.app.cli_here import trainshed_here
 from tests.app.data.builders_formats import write_csv, write_json, write_pictures, write_text
+from tests.app.data.builders_tables import catalog_in, table_rows, write_iceberg
 from tests.app.ray_run import PROGRAM, import_path, write_run
 from tests.app.rows.builders import read_back
 from trainshed.cli.main import cli
@@ -95,6 +96,17 @@ def test_of_a_run_the_transforms_hold_unless_raw() -> None:
     assert shown == [{"id": 0}, {"id": 2}, {"id": 4}]
     assert said("count", "run.yaml", "--dataset", "train") == "50\n"
     assert said("count", "run.yaml", "--dataset", "train", "--raw") == "100\n"
+
+
+def test_a_table_of_a_catalog_is_meant_by_its_name(folder: Path) -> None:
+    write_iceberg(folder, table_rows(0, 5))
+    told = [
+        word
+        for name, value in catalog_in(folder).items()
+        for word in ("--option", f"catalog.{name}={value}")
+    ]
+
+    assert said("count", "shop.rows", "--format", "iceberg", *told) == "5\n"
 
 
 def test_of_a_run_the_condition_and_the_part_hold(folder: Path) -> None:

@@ -28,7 +28,7 @@ from trainshed.data.read.formats.tfrecords import Tfrecords
 from trainshed.data.read.formats.video import Video
 from trainshed.data.read.formats.webdataset import Webdataset
 from trainshed.data.read.formats.whole_files import Binary, Images
-from trainshed.data.read.listing import files_of
+from trainshed.data.read.listing import ending_of, files_of
 from trainshed.data.read.opening import ACCESS
 from trainshed.faults import WorldError, is_passing
 from trainshed_api.errors import Problem, SpecError
@@ -74,7 +74,7 @@ DENSITIES = 4
 
 def formats_of(names: Iterable[str]) -> list[FormatName]:
     """Return the formats that the endings of files tell, each once."""
-    ends = [name.lower() for name in names]
+    ends = [ending_of(name) for name in names]
     return [
         form
         for form, suffixes in _SUFFIXES.items()

@@ -47,7 +47,7 @@ def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list
     found = [
         Found(f"{at}/{each.name}", each.name, each.bytes)
         for each in tree
-        if is_data(each.name) and (not endings or _ending_of(each.name).endswith(endings))
+        if is_data(each.name) and (not endings or ending_of(each.name).endswith(endings))
     ]
     if not found:
         which = " or ".join(f"*{ending}" for ending in endings) or "any"
@@ -60,7 +60,8 @@ def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list
     return found
 
 
-def _ending_of(name: str) -> str:
+def ending_of(name: str) -> str:
+    """Return a name in small letters up to the end that tells its format."""
     return _OF_SEVERAL.sub("", name.lower())
 
 
