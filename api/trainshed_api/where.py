@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from trainshed_api.errors import Problem, RuleError
@@ -29,6 +29,12 @@ _SIGNS: dict[type[ast.cmpop], Sign] = {
 }
 _TURNED: dict[Sign, Sign] = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _WANT = 'comparisons such as label < 5 and split == "train"'
+# What is asked of rows goes down a tree in libraries that end the process where it is too deep.
+MOST_CHARACTERS = 4096
+MOST_DEPTH = 50
+# Of what is wrong, so much is shown.
+_SHOWN = 80
+_INT64 = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -73,18 +79,20 @@ class Not:
 Condition = Compared | Among | Missing | Both | Not
 
 
-@cache
+@lru_cache(maxsize=64)
 def parse_where(text: str) -> Condition:
     """Return a condition.
 
     Raises:
-        RuleError: for what is none; names the part of it.
+        RuleError: for what is none, or is too long or too deep; names the part of it.
     """
+    if len(text) > MOST_CHARACTERS:
+        raise _wrong(text, f"of at most {MOST_CHARACTERS} characters")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _wrong(text, f"({error})") from None
-    return _condition(tree)
+    return _condition(tree, MOST_DEPTH)
 
 
 def columns_of(condition: Condition) -> Iterator[str]:
@@ -98,19 +106,23 @@ def columns_of(condition: Condition) -> Iterator[str]:
         yield condition.column
 
 
-def _condition(tree: ast.expr) -> Condition:
+def _condition(tree: ast.expr, depth: int) -> Condition:
+    """Return the condition of a tree that may be so deep."""
+    if not depth:
+        raise RuleError([Problem("where", None, f"{_WANT}, at most {MOST_DEPTH} in each other")])
     match tree:
         case ast.BoolOp(op=op, values=values):
-            return Both(tuple(map(_condition, values)), isinstance(op, ast.And))
+            parts = tuple(_condition(value, depth - 1) for value in values)
+            return Both(parts, isinstance(op, ast.And))
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return Not(_condition(operand))
+            return Not(_condition(operand, depth - 1))
         case ast.Compare(left=left, ops=signs, comparators=others):
             sides = [left, *others]
-            parts = tuple(
+            compared = tuple(
                 _compared(one, sign, other)
                 for one, sign, other in zip(sides, signs, others, strict=False)
             )
-            return parts[0] if len(parts) == 1 else Both(parts, all=True)
+            return compared[0] if len(compared) == 1 else Both(compared, all=True)
     raise _wrong(ast.unparse(tree))
 
 
@@ -125,7 +137,7 @@ def _compared(left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Condition:
         return Missing(name) if isinstance(sign, ast.Is) else Not(Missing(name))
     if isinstance(sign, ast.In | ast.NotIn) and isinstance(right, ast.List | ast.Tuple):
         values = tuple(value for each in right.elts if (value := _value(each)) is not None)
-        if len(values) == len(right.elts):
+        if len(values) == len(right.elts) and _are_alike(values):
             return Among(name, values) if isinstance(sign, ast.In) else Not(Among(name, values))
     value = _value(right)
     if value is None or type(sign) not in _SIGNS:
@@ -143,12 +155,23 @@ def _column(tree: ast.expr) -> str | None:
 
 
 def _value(tree: ast.expr) -> Value | None:
+    """Return a value that a column may have; no column has integers of more than 64 bits."""
     match tree:
-        case ast.Constant(value=bool() | int() | float() | str() as value):
+        case ast.Constant(value=bool() | float() | str() as value):
             return value
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+        case ast.Constant(value=int(value)) if value < _INT64:
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=float(value))):
+            return -value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(value))) if value <= _INT64:
             return -value
     return None
+
+
+def _are_alike(values: tuple[Value, ...]) -> bool:
+    """Say whether there are values, and a column may have each of them."""
+    kinds = {"number" if type(value) in (int, float) else type(value) for value in values}
+    return len(kinds) == 1
 
 
 def _is_none(tree: ast.expr) -> bool:
@@ -156,4 +179,5 @@ def _is_none(tree: ast.expr) -> bool:
 
 
 def _wrong(part: str, why: str = "") -> RuleError:
-    return RuleError([Problem("where", f"`{part}`", f"{_WANT} {why}".rstrip())])
+    shown = part if len(part) <= _SHOWN else f"{part[:_SHOWN]}..."
+    return RuleError([Problem("where", f"`{shown}`", f"{_WANT} {why}".rstrip())])
