@@ -1,11 +1,15 @@
 """Parts of a dataset: cut anywhere and read one after the other, they give the same rows."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
-from tests.app.data.builders_plan import make_plan, write_rows
+from tests.app.data.builders_formats import write_csv
+from tests.app.data.builders_plan import FUNCTIONS, make_plan, write_rows
 from trainshed.data.order.permutation import Piece
 from trainshed.data.read.source import (
     FragmentReader,
@@ -14,6 +18,7 @@ from trainshed.data.read.source import (
     cut_parts,
     parts,
     read_parts,
+    read_whole,
     reading,
 )
 
@@ -66,3 +71,26 @@ def test_a_reader_may_be_asked_for_parts_in_any_order(
     assert rows_of(how, asked, FragmentReader()) == [
         part.first + row for part in asked for row in range(part.start, part.stop)
     ]
+
+
+def test_no_function_is_asked_to_take_no_rows(tmp_path: Path) -> None:
+    """In chunks of 4 rows, of some of which none is left: numpy.stack raised on these."""
+    write_rows(tmp_path, [[27]])
+    transforms: JsonValue = [{"use": f"{FUNCTIONS}:{name}"} for name in ("odd_rows", "stacked")]
+    read: dict[str, JsonValue] = {"where": "id in (7, 8, 20, 25)"}
+    plan = make_plan(tmp_path, row_bytes=2**21, cache="none", read=read, transforms=transforms)
+    assert plan.source
+
+    found = read_whole(reading(plan), plan.source.fragments[0])
+
+    assert found["id"].tolist() == [7, 25]
+    assert found["id"].dtype == np.int64
+
+
+def test_a_fragment_without_a_row_has_none(tmp_path: Path) -> None:
+    write_csv(tmp_path / "a.csv", 0, 3)
+    write_csv(tmp_path / "b.csv", 3, 0)
+    plan = make_plan(tmp_path, read={"format": "csv"})
+    assert plan.source
+
+    assert read_whole(reading(plan), plan.source.fragments[1]) == {}

@@ -42,10 +42,14 @@ def _load(use: str, field: str) -> _Loaded:
 def transform(columns: Columns, functions: Sequence[Function]) -> Columns:
     """Return the columns after all transforms, in their order.
 
+    No function is given no rows: what comes back where none is left has the columns before it.
+
     Raises:
         DataError: when a function raises, or returns something that is no table.
     """
     for function in functions:
+        if not num_rows(columns):
+            break
         apply = _by_row if function.kind == "rows" else _by_batch
         columns = apply(writable(columns), function)
     return columns

@@ -117,8 +117,9 @@ def as_kept(how: Reading) -> Reading:
 
 
 def read_whole(how: Reading, fragment: Fragment) -> Columns:
-    """Return a fragment's rows after the transforms, which may change their number."""
-    return join(list(_chunks(how, fragment, how.chunk_rows, transformed=True)))
+    """Return a fragment's rows after the transforms; no column where none is left."""
+    chunks = list(_chunks(how, fragment, how.chunk_rows, transformed=True))
+    return join(chunks) if chunks else {}
 
 
 def read_rows(how: Reading, fragment: Fragment, first: int) -> Iterator[Table]:
@@ -161,8 +162,9 @@ class FragmentReader:
         Raises:
             DataError: when the fragment has fewer rows than it had.
         """
-        # Of a fragment's first few rows no whole chunk is decoded.
-        rows = how.chunk_rows if how.changes_rows else min(how.chunk_rows, part.stop)
+        # Of a fragment's first few rows no whole chunk is decoded; which these are the file tells.
+        told = not (how.changes_rows or how.scan.selection)
+        rows = min(how.chunk_rows, part.stop) if told else how.chunk_rows
         wanted = (part.fragment, how.columns, rows)
         if self._open != wanted or part.start < self._begin:
             self._open, self._begin = wanted, 0
@@ -192,7 +194,12 @@ def _chunks(
     chunks = read_fragment(how.scan, fragment, columns_to_read(how.scan, how.columns), chunk_rows)
     if how.scan.selection:
         chunks = selected(chunks, how.scan, fragment, how.columns)
-    return (transform(chunk, how.transforms) for chunk in chunks) if transformed else chunks
+    for chunk in chunks:
+        # A function need not know what to make of no rows, and what it makes has other types.
+        if num_rows(chunk):
+            given = transform(chunk, how.transforms) if transformed else chunk
+            if num_rows(given):
+                yield given
 
 
 def read_parts(
