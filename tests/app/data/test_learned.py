@@ -155,3 +155,29 @@ def test_too_few_rows_for_a_step_say_so_when_they_have_come(folder: Path) -> Non
 
     with pytest.raises(DataError, match="41 rows of an epoch after the transforms are too few"):
         list(feed.batches(make_pass(batch_size=100)))
+
+
+def test_rows_that_no_sample_showed_to_be_left_out_are_left_out_in_each_pass(folder: Path) -> None:
+    """All rows of the sample stayed; the first pass counted fewer than the second one found."""
+    plan = make_plan(
+        folder,
+        keeps_rows=True,
+        may_learn=True,
+        cache="none",
+        read={"where": "id >= 0"},
+        transforms=ODD,
+    )
+    feed, _ = learning(plan, 0)
+    first = [step[0] for step in given(feed, make_pass(num_ranks=1, batch_size=BATCH))]
+
+    again = [step[0] for step in given(feed, make_pass(epoch=1, num_ranks=1, batch_size=BATCH))]
+
+    assert again == first
+
+
+def test_each_worker_sees_all_rows_of_a_pass_that_counts_them(folder: Path) -> None:
+    plan = replace(planned(folder, "blocks and a buffer", "keep"), split=False)
+    for rank in (0, 1, 2):
+        at = make_pass(num_ranks=3, batch_size=BATCH)
+
+        assert list(given(learning(plan, rank)[0], at)) == known_ahead(plan, at, rank)

@@ -146,6 +146,16 @@ class DatasetPlan:
         return self.source is not None and self.source.rows is not None and not self.changes_rows
 
     @property
+    def is_found_after(self) -> bool:
+        """Say whether rows are found after the transforms, which may leave out some of them.
+
+        A few rows were looked at: that all of these stayed says nothing of the others. Where rows
+        are counted anyway it is for nothing, but for workers that read each what all have.
+        """
+        counts = self.loader == "ray-data" and not self.is_told
+        return self.changes_rows or (counts and bool(self.transforms))
+
+    @property
     def is_learned(self) -> bool:
         """Say whether the first pass over the rows counts them; it takes steps as they come."""
         streams = self.loader == "ray-data" and self.cache == "none"

@@ -35,7 +35,7 @@ class Reading:
         augments: in their order.
         chunk_rows: most rows that are decoded and transformed at once.
         scan: how the files are read.
-        changes_rows: whether transforms leave rows out, or make more of them.
+        changes_rows: whether transforms may leave rows out, or make more of them.
         seed: the run's seed.
         epoch: 0-based; None for rows without augmentation.
     """
@@ -85,7 +85,7 @@ def reading(plan: DatasetPlan, seed: int = 0, epoch: int | None = None) -> Readi
         plan.augments,
         plan.block_rows,
         scan,
-        plan.changes_rows,
+        plan.is_found_after,
         seed,
         epoch,
     )
@@ -250,7 +250,7 @@ def _transformed(how: Reading, chunk: Columns, fragment: Fragment) -> Columns:
     if num_rows(columns) != num_rows(chunk):
         raise DataError(
             f"{how.field}.transforms: {num_rows(columns)} rows came back for {num_rows(chunk)} of "
-            f"{fragment.path}, where all rows that were looked at before stayed: set steps: known, "
-            "which counts them, or cache: objects"
+            f"{fragment.path}, where all rows that were looked at before stayed: leave them out by "
+            "read.where, or set cache: objects or disk, which count what is left"
         )
     return columns
