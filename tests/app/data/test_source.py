@@ -1,12 +1,12 @@
 """Parts of a dataset: cut anywhere and read one after the other, they give the same rows."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import JsonValue
 
 from tests.app.data.builders_formats import write_csv
 from tests.app.data.builders_plan import FUNCTIONS, make_plan, write_rows
@@ -21,6 +21,9 @@ from trainshed.data.read.source import (
     read_whole,
     reading,
 )
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 SIZES = (16, 39, 26)
 
