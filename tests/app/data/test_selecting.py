@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import JsonValue
 
-from tests.app.data.builders_formats import FIELD, write_csv
+from tests.app.data.builders_formats import FIELD, write_csv, write_pictures
 from trainshed.data.order.files import Source
 from trainshed.data.order.plan import plan_dataset
 from trainshed.data.order.size import Measured, Room
@@ -113,6 +113,29 @@ def test_another_file_changes_the_part_of_no_row(folder: Path, tmp_path: Path) -
     after = opened(tmp_path, holdout={"share": 0.5, "keep": "held"})[1]["id"].tolist()
 
     assert after[-len(before) :] == before
+
+
+def test_another_picture_changes_the_part_of_none(tmp_path: Path) -> None:
+    """Pictures are read many at once; each was drawn by its place among those read with it."""
+    write_pictures(tmp_path, {"cats": 40, "dogs": 40})
+    read: dict[str, JsonValue] = {"columns": ["path"], "holdout": {"share": 0.5, "keep": "held"}}
+    before = opened(tmp_path, "images", **read)[1]["path"].tolist()
+    write_pictures(tmp_path, {"cats": 45})
+
+    after = opened(tmp_path, "images", **read)[1]["path"].tolist()
+
+    new = {f"cats/{number:04}.png" for number in range(40, 45)}
+    assert [name for name in after if name not in new] == before
+    assert 20 < len(before) < 60
+
+
+def test_pictures_are_chosen_by_names_that_nobody_reads(tmp_path: Path) -> None:
+    write_pictures(tmp_path, {"cats": 2, "dogs": 2})
+
+    _, found = opened(tmp_path, "images", where='path == "dogs/0001.png"')
+
+    assert sorted(found) == ["image", "label"]
+    assert found["label"].tolist() == [1]
 
 
 def test_another_seed_holds_other_rows_out(folder: Path) -> None:

@@ -61,6 +61,12 @@ class Fragment:
         """Return all of its files."""
         return (self.path, *self.more)
 
+    @property
+    def is_a_row_a_file(self) -> bool:
+        """Say whether each of its files is a row."""
+        is_whole = self.span is None and not self.row_groups
+        return is_whole and self.rows == len(self.paths)
+
 
 @dataclass(frozen=True)
 class Holdout:
@@ -107,6 +113,7 @@ class Scan:
         classes: names of the folders that number the labels, in their order.
         root: where the files lie; of Iceberg the table's metadata.
         selection: which of their rows are read.
+        unasked: columns of the schema that are given only to who names them.
     """
 
     format: FormatName = "parquet"
@@ -115,6 +122,7 @@ class Scan:
     classes: tuple[str, ...] = ()
     root: str = ""
     selection: Selection = Selection()
+    unasked: frozenset[str] = frozenset()
 
     def name_of(self, path: str) -> str:
         """Return a file's name below the dataset's folder, or its own where that is the dataset."""

@@ -34,8 +34,9 @@ _PLACE = "__place__"
 def columns_to_read(scan: Scan, columns: Sequence[str]) -> tuple[str, ...]:
     """Return the columns that are read to choose rows and give `columns` of them; empty for all."""
     where = scan.selection.where
+    columns = _wanted(scan, columns)
     if where is None or not columns:
-        return tuple(columns)
+        return columns
     return (*columns, *(name for name in dict.fromkeys(columns_of(where)) if name not in columns))
 
 
@@ -54,12 +55,12 @@ def selected(
         DataError: when a condition cannot be asked of a column.
     """
     where, holdout = scan.selection.where, scan.selection.holdout
-    key, place = _key(scan, fragment), 0
+    columns, place = _wanted(scan, columns), 0
     for table in tables:
         rows = num_rows(table)
         kept = np.ones(rows, dtype=np.bool_)
         if holdout is not None:
-            kept &= _of_part(holdout, key + np.arange(place, place + rows, dtype=np.int64))
+            kept &= _of_part(holdout, _numbers(scan, fragment, place, rows))
         if where is not None:
             kept &= _meeting(table, where, fragment)
         place += rows
@@ -80,11 +81,31 @@ def may_meet(condition: Condition, group: pq.RowGroupMetaData, names: Sequence[s
     return True
 
 
-def _key(scan: Scan, fragment: Fragment) -> int:
-    """Return the first row's number by which a part is drawn: it hangs on no other file."""
-    name = scan.name_of(fragment.path)
+def _wanted(scan: Scan, columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that are wanted; none for all that are given without being asked for."""
+    where = scan.selection.where
+    if columns or where is None or not scan.schema or scan.unasked.isdisjoint(columns_of(where)):
+        return tuple(columns)
+    return tuple(name for name in scan.schema.names if name not in scan.unasked)
+
+
+def _numbers(
+    scan: Scan, fragment: Fragment, place: int, rows: int
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return the numbers by which a part is drawn, of rows from a place of a fragment on.
+
+    They hang on no other file: which files are read together does, where each of them is a row.
+    """
+    if fragment.is_a_row_a_file:
+        keys = [_key(scan, path, 0) for path in fragment.paths[place : place + rows]]
+        return np.asarray(keys, dtype=np.int64)
     begin = fragment.span[0] if fragment.span else (*fragment.row_groups, 0)[0]
-    return (zlib.crc32(f"{name} {begin}".encode()) << 31) + fragment.skip
+    first = _key(scan, fragment.path, begin) + fragment.skip + place
+    return np.arange(first, first + rows, dtype=np.int64)
+
+
+def _key(scan: Scan, path: str, begin: int) -> int:
+    return zlib.crc32(f"{scan.name_of(path)} {begin}".encode()) << 31
 
 
 def _of_part(

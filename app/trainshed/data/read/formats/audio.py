@@ -13,6 +13,7 @@ from typing_extensions import override
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.format import Format
 from trainshed.data.read.formats.whole_files import (
+    UNASKED,
     as_objects,
     folders_of,
     group_files,
@@ -64,7 +65,8 @@ class Audio(Format):
         if options.labels == "folder":
             classes = folders_of(files, field)
             fields.append(("label", pa.int64()))
-        scan = replace(scan, options=options, schema=pa.schema(fields), classes=classes)
+        schema = pa.schema(fields)
+        scan = replace(scan, options=options, schema=schema, classes=classes, unasked=UNASKED)
         return scan, group_files(files, TASK_BYTES)
 
     @override

@@ -30,6 +30,8 @@ TASK_BYTES = 16 * 2**20
 TASK_FILES = 1024
 # Of a bucket, in flight at once.
 FILES_AT_ONCE = 16
+# Columns that are given only to who names them.
+UNASKED = frozenset({"path"})
 
 
 class Binary(Format):
@@ -82,7 +84,8 @@ class Images(Binary):
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
     ) -> tuple[Scan, list[Fragment]]:
-        scan, fragments = super().open(files, scan, field, opened)
+        found, fragments = super().open(files, scan, field, opened)
+        scan = replace(found, unasked=UNASKED)
         assert scan.schema
         assert isinstance(scan.options, ImagesOptions)
         if scan.options.labels == "none":
