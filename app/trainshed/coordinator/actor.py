@@ -123,6 +123,11 @@ class Coordinator:
         assert self._feeder
         self._feeder.learn(name, fragment, rows)
 
+    def learn_all(self, name: str, counts: Indices) -> None:
+        """Take in how many rows all fragments of a dataset have."""
+        assert self._feeder
+        self._feeder.learn_all(name, counts)
+
     def take(self, at: Pass, rank: int) -> Slice | None:
         """Return the rank's next slice of a pass; waits for it."""
         assert self._feeder

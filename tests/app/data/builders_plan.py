@@ -167,6 +167,10 @@ class UncountedMemory:
         """Take in the rows of a fragment."""
         self.told[fragment] = rows
 
+    def learn_all(self, counts: Indices) -> None:
+        """Take in the rows of all fragments."""
+        self.told[:] = counts
+
     def arrivals(self, at: Pass) -> Iterator[tuple[int, Columns]]:
         """Yield all rows of a pass."""
         plan, order = self._plan, order_of_fragments(self._plan, at)

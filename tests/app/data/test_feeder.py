@@ -25,6 +25,7 @@ from trainshed.data.feed.batches import Blocks, Feed
 from trainshed.data.feed.blocks import FedBlocks
 from trainshed.data.feed.datasets import to_block
 from trainshed.data.feed.feeder import Feeder, Limits
+from trainshed.data.feed.streams import StreamClosedError
 from trainshed.data.order.plan import DatasetPlan
 from trainshed.data.order.schedule import Pass
 from trainshed.data.read.errors import DataError
@@ -233,6 +234,16 @@ def test_who_goes_on_in_the_first_pass_after_a_loss_gets_the_same_rows(
     assert after == [steps[1:] for steps in whole]
     ray.get([reader.leave.remote() for reader in readers])
     ray.kill(feeder)
+
+
+def test_no_pass_is_begun_for_workers_that_are_gone(folder: Path) -> None:
+    """A late word of theirs began one, which held the data's CPUs until somebody read another."""
+    plan = make_uncounted(folder, "train")
+    feeder = Feeder({plan.name: plan}, Limits(2), print)
+    feeder.leave_before(2)
+
+    with pytest.raises(StreamClosedError):
+        feeder.take(make_pass(group=1), 0)
 
 
 @pytest.mark.parametrize(

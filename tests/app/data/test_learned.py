@@ -134,6 +134,22 @@ def test_the_second_pass_is_dealt_out(folder: Path) -> None:
     assert list(given(feed, at)) == known_ahead(plan, at, 0)
 
 
+class Unheard(UncountedMemory):
+    """The feeder, before it hears what rank 0 said while it read."""
+
+    def learn(self, fragment: int, rows: int) -> None:
+        """Hear nothing yet."""
+
+
+def test_who_is_through_first_finds_the_next_pass_counted(folder: Path) -> None:
+    """Rank 1 asked for it before rank 0's word of the last rows came: it was not dealt out."""
+    plan = planned(folder)
+    blocks = Unheard(plan, nothing_known(plan))
+    list(Feed(plan, MemoryBlocks(plan, 1), 1, uncounted=blocks).batches(make_pass()))
+
+    assert blocks.known(make_pass(epoch=1)).are_all
+
+
 def test_nobody_knows_the_steps_of_the_first_pass(folder: Path) -> None:
     feed, _ = learning(planned(folder), 0)
 

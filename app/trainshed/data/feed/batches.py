@@ -78,6 +78,10 @@ class UncountedBlocks(Protocol):
         """Tell how many rows a fragment has."""
         ...
 
+    def learn_all(self, counts: Indices) -> None:
+        """Tell how many rows all fragments have, shape (fragments,), before it returns."""
+        ...
+
     def arrivals(self, at: Pass) -> Iterator[tuple[int, Columns]]:
         """Yield (fragment, columns) of all rows of a pass, of all ranks, augmented."""
         ...
@@ -219,7 +223,8 @@ class Feed:
         assert self._uncounted
         # What comes from Ray's object store is for reading alone.
         self._learning = self._uncounted.known(at).counts.copy()
-        lesson = Lesson(self.plan, at, self._learning, self._uncounted.learn)
+        tell, tell_all = self._uncounted.learn, self._uncounted.learn_all
+        lesson = Lesson(self.plan, at, self._learning, tell, tell_all)
         tables = lesson.tables(self._uncounted.arrivals(at))
         return steps_as_they_come(self.plan, at, self._rank, lesson.begin, tables)
 

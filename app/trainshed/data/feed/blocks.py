@@ -74,6 +74,8 @@ class FedBlocks:
         self._remote_known: Callable[[Pass], ray.ObjectRef[Known]] = coordinator.known.remote
         self._remote_learn: Callable[[str, int, int], ray.ObjectRef[None]]
         self._remote_learn = coordinator.learn.remote
+        self._remote_learn_all: Callable[[str, Indices], ray.ObjectRef[None]]
+        self._remote_learn_all = coordinator.learn_all.remote
         self._cached: dict[str, CachedBlocks] = {}
 
     def counts(self) -> Sequence[Indices]:
@@ -93,6 +95,10 @@ class FedBlocks:
         """Tell how many rows a fragment has; all ranks see the same, so one of them tells."""
         if self._rank == 0:
             self._remote_learn(self._plan.name, fragment, rows)
+
+    def learn_all(self, counts: Indices) -> None:
+        """Tell the rows of all fragments, and wait until that is known."""
+        _answer(self._remote_learn_all(self._plan.name, counts))
 
     def arrivals(self, at: Pass) -> Iterator[tuple[int, Columns]]:
         """Yield (fragment, columns) of all rows of a pass that nobody has counted."""

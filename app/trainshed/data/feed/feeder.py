@@ -87,6 +87,8 @@ class Feeder:
         self._learned = {plan.name: Learned(plan) for plan in plans.values() if plan.is_learned}
         # A pass stays here a while after its end: a late word of it must not begin it anew.
         self._streams: dict[Pass, Stream[Slice]] = {}
+        # The newest worker group: of those before it nobody may ever read a pass.
+        self._group = 0
         self._lock = threading.Lock()
         execution.configure(limits.cpus, dict(limits.node_labels))
 
@@ -122,9 +124,14 @@ class Feeder:
 
     def learn(self, name: str, fragment: int, rows: int) -> None:
         """Take in how many rows a fragment has."""
-        waited = self._learned[name].take({fragment: rows})
-        # Of workers that are gone nobody would read it.
-        if waited and not any(waited.group < other.group for other in list(self._streams)):
+        self._take_in(name, {fragment: rows})
+
+    def learn_all(self, name: str, counts: Indices) -> None:
+        """Take in how many rows all fragments have."""
+        self._take_in(name, dict(enumerate(counts.tolist())))
+
+    def _take_in(self, name: str, counts: Mapping[int, int]) -> None:
+        if waited := self._learned[name].take(counts):
             self._open(waited)
 
     def take(self, at: Pass, rank: int) -> Slice | None:
@@ -141,9 +148,13 @@ class Feeder:
     def leave_before(self, group: int) -> None:
         """Give up the passes of earlier worker groups: nobody may ever read them up."""
         with self._lock:
-            for at, stream in self._streams.items():
-                if at.group < group:
-                    stream.close()
+            self._leave_before(group)
+
+    def _leave_before(self, group: int) -> None:
+        self._group = max(self._group, group)
+        for at, stream in self._streams.items():
+            if at.group < self._group:
+                stream.close()
 
     def open(self, at: Pass) -> None:
         """Begin a pass before its first slice is asked for."""
@@ -152,13 +163,14 @@ class Feeder:
     def _open(self, at: Pass) -> Stream[Slice]:
         with self._lock:
             if at not in self._streams:
-                for other, stream in self._streams.items():
-                    if other.is_superseded_by(at):
-                        stream.close()
+                self._leave_before(at.group)
                 self._streams[at] = Stream(at.num_ranks, QUEUE_SLICES)
-                threading.Thread(
-                    target=self._run, args=(at,), name=f"stream-{at.dataset}", daemon=True
-                ).start()
+                if at.group < self._group:
+                    self._streams[at].close()
+                else:
+                    threading.Thread(
+                        target=self._run, args=(at,), name=f"stream-{at.dataset}", daemon=True
+                    ).start()
             return self._streams[at]
 
     def _leave_earlier(self, at: Pass, rank: int) -> None:

@@ -17,6 +17,7 @@ from trainshed.data.order.learning import (
     UNKNOWN,
     begin_of,
     endless_steps,
+    is_complete,
     order_of_fragments,
 )
 from trainshed.data.order.schedule import first_read, steps_for, windows_of
@@ -58,16 +59,23 @@ class Lesson:
         at: the pass.
         counts: (fragments,) what is known of them; it grows here.
         tell: called with a fragment and its rows as soon as they are known.
+        tell_all: called with those of all fragments at the end; returns when that is known.
     """
 
     def __init__(
-        self, plan: DatasetPlan, at: Pass, counts: Indices, tell: Callable[[int, int], None]
+        self,
+        plan: DatasetPlan,
+        at: Pass,
+        counts: Indices,
+        tell: Callable[[int, int], None],
+        tell_all: Callable[[Indices], None],
     ) -> None:
         self._plan = plan
         self._order = order_of_fragments(plan, at)
         self._next, self.begin = begin_of(plan, at, self._order, counts)
         self._counts = counts
         self._tell = tell
+        self._tell_all = tell_all
 
     def tables(self, coming: Iterator[tuple[int, Columns]]) -> Iterator[Table]:
         """Yield the tables with the ids of their rows.
@@ -89,6 +97,10 @@ class Lesson:
         while self._next < len(self._order):
             self._end(rows)
             rows = 0
+        # By every rank: the first one that is through asks for the next pass, which all of them
+        # would take as uncounted where another one's word of the last rows were still on its way.
+        if is_complete(self._counts):
+            self._tell_all(self._counts)
 
     def _end(self, rows: int) -> None:
         fragment = int(self._order[self._next])

@@ -74,10 +74,6 @@ class Pass:
         mine = (self.epoch, self.first_step, self.again)
         return same and mine < (other.epoch, other.first_step, other.again)
 
-    def is_superseded_by(self, other: Pass) -> bool:
-        """Say whether a later worker group's pass makes this one useless."""
-        return self.group < other.group
-
 
 @dataclass(frozen=True)
 class Delivery:
