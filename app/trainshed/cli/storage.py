@@ -16,7 +16,8 @@ def storage() -> None:
 def gc(where: str, delete: bool) -> None:
     """List what runs that were killed left below STORAGE, a path or the address of a bucket.
 
-    Half-written checkpoints, and those beyond checkpoint.keep. Nothing of a run that is under way
+    Half-written checkpoints, those beyond checkpoint.keep, and rows of cache: disk that no attempt
+    goes on with. Nothing of a run that is under way
     or that was written within the last hour is listed, and nothing is deleted without --delete.
     """
     from trainshed.display.wording import say_bytes, say_plainly

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from trainshed.checkpoint import files as checkpoint
 from trainshed.coordinator.hub import Reported
 from trainshed.driver import resume
+from trainshed.driver.kept_rows import delete_rows
 from trainshed.faults import WorldError
 from trainshed.patience import READS
 from trainshed.records.folder import REPORT, RESULT
+from trainshed_api.names import SUCCEEDED
 from trainshed_api.progress import Finished, Seconds
 from trainshed_api.records import CheckpointRecord, ResultRecord
 
@@ -60,6 +62,8 @@ def write_ending(
         finished = finished.model_copy(update={"report": None})
     if not superseded:
         driver.sweep()
+        if result.outcome == SUCCEEDED and (problem := delete_rows(folder)):
+            driver.warn(problem)
     driver.close(finished)
 
 

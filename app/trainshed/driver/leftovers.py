@@ -7,15 +7,16 @@ takes only what no attempt of any run could want.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from trainshed.checkpoint.files import MANIFEST, half_written
 from trainshed.driver import resume
+from trainshed.driver.kept_rows import unneeded_rows
 from trainshed.driver.sweep import superfluous
-from trainshed.records.folder import ATTEMPTS, RunFolder
+from trainshed.records.folder import ATTEMPTS, ROWS, ROWS_LIST, RunFolder
 from trainshed_api.v1alpha1 import TrainingRunSpec
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 QUIET_SECONDS = 3600.0
 UNFINISHED = "was not written, or not deleted, to its end"
 SUPERFLUOUS = "is more than checkpoint.keep"
+ROWS_KEPT = "has rows that nobody goes on with"
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,17 @@ class Leftover:
         folder: that one.
         bytes: what is in it.
         why: it may go.
+        first: the file without which the others mean nothing.
     """
 
     folder: Folder
     bytes: int
     why: str
+    first: str = MANIFEST
 
     def delete(self) -> None:
         """Delete it."""
-        self.folder.remove(first=MANIFEST)
+        self.folder.remove(first=self.first)
 
 
 def leftovers(storage: Folder, age_seconds: float = QUIET_SECONDS) -> Iterator[Leftover]:
@@ -67,6 +71,8 @@ def _of_run(run: RunFolder, spec: TrainingRunSpec) -> Iterator[Leftover]:
     numbers = run.attempts()
     if not numbers or _runs(run):
         return
+    for folder in unneeded_rows(run):
+        yield replace(_leftover(folder, ROWS_KEPT), first=ROWS_LIST)
     for folder in half_written([run.checkpoints(number) for number in numbers]):
         yield _leftover(folder, UNFINISHED)
     wanted = spec.checkpoint
@@ -92,7 +98,7 @@ def _has_links(run: RunFolder) -> bool:
     """Say whether a way below the run leads elsewhere, where others may have put what is theirs."""
     ways = [run.at, run.at / ATTEMPTS]
     for number in run.attempts():
-        ways += [run.attempt(number), run.checkpoints(number)]
+        ways += [run.attempt(number), run.checkpoints(number), run.attempt(number) / ROWS]
     return any(way.path is not None and way.path.is_symlink() for way in ways)
 
 

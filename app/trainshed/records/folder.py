@@ -34,6 +34,8 @@ METRICS = "metrics.jsonl"
 LOG = "driver.log"
 # Rows that a run keeps on its storage for the next epoch.
 ROWS = "rows"
+# Of a dataset; it is there only when all of its files are.
+ROWS_LIST = "kept.json"
 # Ray Train's own folder below an attempt's, where checkpoints lie.
 RAY_FOLDER = "ray"
 # The heartbeat is written this often. Two that a bucket does not answer take ten seconds each to

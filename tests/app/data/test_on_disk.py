@@ -14,12 +14,13 @@ from tests.app.ray_head import start_here
 from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.datasets import from_block
 from trainshed.data.feed.feeder import Feeder, Limits
-from trainshed.data.feed.on_disk import LIST, Shelf
+from trainshed.data.feed.on_disk import Shelf
 from trainshed.data.feed.readers import find_reader
 from trainshed.data.order.plan import DatasetPlan, Kept
 from trainshed.data.order.schedule import Pass
 from trainshed.data.read.errors import DataError
 from trainshed.records.disk import Disk
+from trainshed.records.folder import ROWS_LIST
 from trainshed_api.errors import SpecError
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
@@ -113,7 +114,7 @@ def test_one_that_begins_anew_does(folder: Path, tmp_path: Path) -> None:
     for attempt in ("1", "2"):
         Here(plan, Shelf(Disk(tmp_path / attempt))).counts()
 
-    assert (tmp_path / "2" / "train" / LIST).exists()
+    assert (tmp_path / "2" / "train" / ROWS_LIST).exists()
 
 
 def test_rows_of_other_columns_are_made_again(folder: Path, tmp_path: Path) -> None:
@@ -122,7 +123,7 @@ def test_rows_of_other_columns_are_made_again(folder: Path, tmp_path: Path) -> N
 
     Here(other, Shelf(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),))).counts()
 
-    assert (tmp_path / "2" / "train" / LIST).exists()
+    assert (tmp_path / "2" / "train" / ROWS_LIST).exists()
 
 
 def test_rows_of_a_database_are_read_once_and_kept(database: Path, tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from tests.app.builders_checkpoint import hold, make_manifest
 from tests.app.cli_here import trainshed_here
 from trainshed.checkpoint import files as checkpoint
 from trainshed.driver import leftovers as found
-from trainshed.driver.leftovers import SUPERFLUOUS, UNFINISHED, leftovers
+from trainshed.driver.kept_rows import delete_rows
+from trainshed.driver.leftovers import ROWS_KEPT, SUPERFLUOUS, UNFINISHED, leftovers
 from trainshed.records.disk import Disk
-from trainshed.records.folder import RECORD, RunFolder
+from trainshed.records.folder import RECORD, ROWS, ROWS_LIST, RunFolder
 from trainshed.records.storage import UNDERWAY, Folder
 from trainshed_api.records import MachineRecord, RunRecord
 
@@ -118,3 +119,39 @@ def test_the_command_shows_before_it_deletes(
         each.name for each in checkpoint.candidates([run.checkpoints(1), run.checkpoints(2)])
     ] == ["checkpoint_000000040_epoch0001", "checkpoint_000000030_epoch0001"]
     assert "nothing is left over" in trainshed_here("storage", "gc", str(place)).stdout
+
+
+def keep_rows(run: RunFolder, number: int) -> Folder:
+    """Leave what `cache: disk` of an attempt leaves."""
+    rows = run.attempt(number) / ROWS / "train"
+    (rows / "part-1").write("rows.parquet", b"rows")
+    rows.write(ROWS_LIST, b"{}")
+    return rows
+
+
+def test_rows_of_a_run_that_may_go_on_are_kept(place: Folder) -> None:
+    run = make_run(place, {1: [10]})
+    keep_rows(run, 1)
+
+    assert list(leftovers(place, 0)) == []
+
+
+def test_rows_that_no_attempt_goes_on_with_are_listed_and_deleted(place: Folder) -> None:
+    """There is no checkpoint: the next attempt makes them anew."""
+    run = make_run(place, {1: []})
+    rows = keep_rows(run, 1)
+
+    (listed,) = leftovers(place, 0)
+    listed.delete()
+
+    assert (str(listed.folder), listed.why) == (str(rows), ROWS_KEPT)
+    assert rows.tree() == []
+
+
+def test_a_run_that_has_succeeded_leaves_no_rows(place: Folder) -> None:
+    run = make_run(place, {1: [10], 2: [20]})
+    rows = [keep_rows(run, 1), keep_rows(run, 2)]
+
+    assert delete_rows(run) is None
+
+    assert [folder.tree() for folder in rows] == [[], []]

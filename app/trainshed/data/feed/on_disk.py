@@ -18,6 +18,7 @@ import numpy as np
 from trainshed.data.feed import datasets
 from trainshed.data.feed.cache import CachedBlocks
 from trainshed.data.order.files import Fragment
+from trainshed.records.folder import ROWS_LIST
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from trainshed.records.storage import Folder
 
 logger = logging.getLogger(__name__)
-
-# It is there only when all files are.
-LIST = "kept.json"
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ def kept_on(shelf: Shelf, plan: DatasetPlan) -> CachedBlocks:
             return _as_blocks(folder / plan.name, found)
     folder, started = shelf.folder / plan.name, time.perf_counter()
     made = KeptFiles(identity=identity, files=_made(plan, folder))
-    folder.write(LIST, made.to_line().encode())
+    folder.write(ROWS_LIST, made.to_line().encode())
     rows, seconds = sum(file.rows for file in made.files), time.perf_counter() - started
     logger.info("%s: %d rows kept in %s in %.2f s", plan.name, rows, folder, seconds)
     return _as_blocks(folder, made)
@@ -107,7 +105,7 @@ def _identity(plan: DatasetPlan) -> str:
 
 def _found(folder: Folder, identity: str) -> KeptFiles | None:
     try:
-        found = KeptFiles.model_validate_json(folder.read(LIST))
+        found = KeptFiles.model_validate_json(folder.read(ROWS_LIST))
     except FileNotFoundError:
         return None
     return found if found.identity == identity else None

@@ -1,0 +1,49 @@
+"""Rows that runs keep on their storage (`cache: disk`): those that nobody goes on with may go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from trainshed.driver import resume
+from trainshed.records.folder import RESULT, ROWS, ROWS_LIST
+from trainshed_api.names import SUCCEEDED
+from trainshed_api.records import ResultRecord
+
+if TYPE_CHECKING:
+    from trainshed.records.folder import RunFolder
+    from trainshed.records.storage import Folder
+
+
+def kept_rows(run: RunFolder) -> list[Folder]:
+    """Return the rows of each dataset that each attempt of a run kept."""
+    parents = (run.attempt(number) / ROWS for number in run.attempts())
+    return [parent / name for parent in parents for name in parent.names()]
+
+
+def unneeded_rows(run: RunFolder) -> list[Folder]:
+    """Return those that no attempt goes on with: the run is over, or has nothing to go on from."""
+    going_on = resume.ancestors(run, "latest", None)
+    if _succeeded(run) or not any(run.checkpoints(number).names() for number in going_on):
+        return kept_rows(run)
+    anew = [run.attempt(number) / ROWS for number in run.attempts() if number < going_on[0]]
+    return [parent / name for parent in anew for name in parent.names()]
+
+
+def delete_rows(run: RunFolder) -> str | None:
+    """Delete all rows that a run kept; return why some are still there."""
+    try:
+        for folder in kept_rows(run):
+            folder.remove(first=ROWS_LIST)
+    except OSError as error:
+        return f"rows that are no longer needed could not be deleted from {run.at}: {error}"
+    return None
+
+
+def _succeeded(run: RunFolder) -> bool:
+    try:
+        result = ResultRecord.model_validate_json(run.at.read(RESULT))
+    except (OSError, ValidationError):
+        return False
+    return result.outcome == SUCCEEDED and result.attempt == run.attempts()[-1]
