@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Of a shuffle in a buffer: one window is handed out while the next one comes in.
 WINDOWS = 2
+# By which rows at most become smaller as parquet, for all that is known of them.
+PACKED = 4
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,10 @@ class Kept:
 def kept_of(plan: DatasetPlan, num_workers: int, batch_size: int) -> Kept | None:
     """Return what is kept of a dataset; None where only running its function tells its size."""
     size, mode = plan.size, plan.shuffle.mode
-    # The size of a mix is that of an epoch.
-    rows = plan.epoch_rows if plan.parts else plan.rows
+    # The size of a mix is that of an epoch; how many rows a transform leaves nobody can guess.
+    rows = (plan.rows_per_epoch if plan.parts else None) or plan.likely_rows
+    if plan.changes_rows:
+        rows = None
     if size is None or rows is None:
         return None
     nothing = size.part(0.0)
@@ -98,6 +102,35 @@ def check_memory(
             f"{megabytes(room.object_store)} in all: what does not fit is spilled to disk"
         )
     return notes
+
+
+def check_disk(plans: Iterable[DatasetPlan], free: int, where: str) -> list[str]:
+    """Return which rows that are kept on the run's storage may not fit, in a line.
+
+    Args:
+        plans: of all datasets.
+        free: bytes of the storage.
+        where: it is.
+
+    Raises:
+        SpecError: when they cannot fit, however well parquet packs them.
+    """
+    kept = [(plan, plan.size) for plan in plans if plan.cache == "disk" and plan.size]
+    if not kept:
+        return []
+    size, there = _sum(each for _, each in kept), f"{where} has {megabytes(free)} left"
+    if size.least > PACKED * free:
+        plan, _ = max(kept, key=lambda each: each[1].likely)
+        want = f"objects or none, or more room: {size.say()} of rows are kept, and {there}"
+        raise SpecError([Problem(f"{plan.field}.cache", "disk", want)])
+    if size.most <= free:
+        return []
+    names = ", ".join(plan.name for plan, _ in kept)
+    which = f"dataset{'s' if len(kept) > 1 else ''} {names}"
+    return [
+        f"{which}: {size.say()} of rows are kept as parquet, which may be smaller, and {there}: "
+        "without room no checkpoint is written either"
+    ]
 
 
 def _check_pinned(all_kept: Sequence[Kept], room: Room) -> list[str]:

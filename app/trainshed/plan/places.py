@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,6 +102,18 @@ def check_storage(folder: Folder) -> None:
         raise SpecError([Problem("spec.storage", str(folder), want)])
 
 
+def num_free(folder: Folder) -> int | None:
+    """Return the bytes that are free where a folder is or will be; None in a bucket."""
+    return shutil.disk_usage(_there(folder.path)).free if folder.path else None
+
+
+def _there(path: Path) -> Path:
+    """Return what is there of a path."""
+    while not path.exists():
+        path = path.parent
+    return path
+
+
 def _fences(folder: Folder) -> bool:
     """Say whether a file that is there is not made again."""
     probe = f".probe-{uuid.uuid4().hex}"
@@ -115,9 +128,7 @@ def _fences(folder: Folder) -> bool:
 
 
 def _check_writable(path: Path) -> None:
-    there = path
-    while not there.exists():
-        there = there.parent
+    there = _there(path)
     if not there.is_dir():
         raise SpecError([Problem("spec.storage", str(there), "a folder; this is a file")])
     if not os.access(there, os.W_OK | os.X_OK):

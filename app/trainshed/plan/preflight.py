@@ -22,9 +22,9 @@ from trainshed.plan.capacity import check_capacity, memory_room
 from trainshed.plan.executable import find_command
 from trainshed.plan.framework import check_framework
 from trainshed.plan.machine import Machine, check_fits, machine_room, this_machine
-from trainshed.plan.memory import check_memory
-from trainshed.plan.places import check_environment, check_storage, locate
-from trainshed.records.folder import RunFolder
+from trainshed.plan.memory import check_disk, check_memory
+from trainshed.plan.places import check_environment, check_storage, locate, num_free
+from trainshed.records.folder import ROWS, RunFolder
 from trainshed.records.identity import folder_of
 from trainshed_api.data import LOCAL_BUFFER
 from trainshed_api.errors import Problem, SpecError
@@ -134,10 +134,21 @@ def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepa
     folder = RunFolder(folder_of(run.metadata.name, place.identity, storage))
     check_environment(folder.at, spec.env)
     check_storage(folder.at)
+    notes += _disk_notes(plans, folder)
     wanted = spec.checkpoint.resume
     is_path = wanted not in ("latest", "never")
     named = locate(wanted, home, "spec.checkpoint.resume") if is_path else None
     return Prepared(run, spec_hash(spec), machine, plans, folder, command, notes, named)
+
+
+def _disk_notes(plans: Mapping[str, DatasetPlan], folder: RunFolder) -> Sequence[str]:
+    """Return what of the rows that are to be kept may not fit; what an attempt kept is there."""
+    free = num_free(folder.at)
+    kept = {
+        name for number in folder.attempts() for name in (folder.attempt(number) / ROWS).names()
+    }
+    coming = [plan for name, plan in plans.items() if name not in kept]
+    return check_disk(coming, free, str(folder.at)) if free is not None else []
 
 
 def _plans(spec: TrainingRunSpec, home: Folder, room: Room) -> dict[str, DatasetPlan]:

@@ -1,5 +1,6 @@
 """What a run keeps of its datasets is held against the memory of each node."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from tests.app.data.builders_plan import FUNCTIONS, write_rows
 from tests.builders import make_data, make_run
 from trainshed.plan.capacity import Cluster, Node
 from trainshed.plan.explanation import explain_lines
+from trainshed.plan.memory import check_disk
 from trainshed.plan.preflight import Place, Prepared, prepare
 from trainshed.records.disk import Disk
 from trainshed_api.errors import SpecError
@@ -39,7 +41,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def prepared(home: Path, nodes: Sequence[Node], **data: JsonValue) -> Prepared:
     """Return a run on a cluster; `data` has the fields of its dataset, `path` and `loader`."""
     loader = data.pop("loader", "ray-data")
-    read: JsonValue = {"format": "parquet", "path": data.pop("path", "rows")}
+    read: dict[str, JsonValue] = {"format": "parquet", "path": data.pop("path", "rows")}
+    read |= {name: data.pop(name) for name in ("where",) if name in data}
     run = make_run(
         train="tests.app.processes:children",
         workers={"count": 2, "group": "gpu"},
@@ -92,6 +95,9 @@ CASES: dict[str, Case] = {
     ),
     "workers that load on one node what its store does not hold": Case(
         {"cache": "workers"}, [LARGE, SMALL_GPU], "workers", [PINNED]
+    ),
+    "workers that keep rows of which only reading tells how many": Case(
+        {"cache": "workers", "where": "id >= 0"}, [SMALL, GPU], "workers", [SPILLED]
     ),
     "a small window of a local shuffle": Case(
         {"shuffle": LOCAL, "cache": "none"}, [LARGE, make_node("gpu", 2, memory=2)], "none"
@@ -233,6 +239,33 @@ def test_the_explanation_says_what_is_kept_where_and_what_may_not_fit(home: Path
     assert f"note: {PINNED}" in lines
 
 
+# ----------------------------------------------------------- rows on the run's storage
+
+KEPT_ON_DISK = {
+    "all of it": (3 * MIB, None),
+    "some of it": (2 * MIB, "about 2.9 MB of rows are kept as parquet, .* has 2.0 MB left"),
+}
+
+
+@pytest.mark.parametrize(("free", "want"), KEPT_ON_DISK.values(), ids=KEPT_ON_DISK)
+def test_rows_on_the_storage_are_held_against_its_room(
+    home: Path, free: int, want: str | None
+) -> None:
+    plans = prepared(home, [LARGE, GPU], cache="disk").plans.values()
+
+    notes = check_disk(plans, free, "/runs")
+
+    assert [bool(re.search(want, note)) for note in notes] == [True] if want else notes == []
+
+
+def test_rows_that_no_packing_makes_fit_are_refused(home: Path) -> None:
+    plans = prepared(home, [LARGE, GPU], cache="disk").plans.values()
+
+    want = "train.cache: got disk, want objects or none, .*: about 2.9 MB .* 0.5 MB left"
+    with pytest.raises(SpecError, match=want):
+        check_disk(plans, MIB // 2, "/runs")
+
+
 # ------------------------------------------------------------------- how large rows are
 
 
@@ -255,7 +288,7 @@ def test_a_filter_that_drops_rows_further_on_is_found_before_the_start(home: Pat
 
     assert run.plans["train"].changes_rows
     assert run.plans["train"].rows is None
-    assert "rows are counted before the first step" in "\n".join(explain_lines(run))
+    assert "the first epoch counts the rows as they come" in "\n".join(explain_lines(run))
 
 
 def test_a_function_that_fails_further_on_is_found_before_the_start(home: Path) -> None:
