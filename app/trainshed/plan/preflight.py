@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from trainshed.data.feed import readers
-from trainshed.data.order.plan import DatasetPlan, plan_dataset, plan_mix
+from trainshed.data.order.plan import ROW_BYTES, DatasetPlan, plan_dataset, plan_mix
 from trainshed.data.order.size import Measured, Room
 from trainshed.data.read.apply import augment, transform
 from trainshed.data.read.columns import Columns, is_text, nbytes, num_rows, say_columns
@@ -200,7 +200,8 @@ def _plan(  # noqa: PLR0913 - a dataset, and what it is for
     count, processes = spec.workers.count, spec.data.loader_processes
     draft = plan_dataset(name, dataset, loader, source, guess, room, count, processes=processes)
     takes_text = FRAMEWORKS[spec.framework].takes_text
-    measured, sample = None, None
+    measured: Measured | None = None
+    sample: Columns | None = None
     if source:
         measured, sample = _measure(draft, source, spec.seed, takes_text)
     plan = plan_dataset(
@@ -220,16 +221,25 @@ def _plan(  # noqa: PLR0913 - a dataset, and what it is for
 
 def _measure(
     draft: DatasetPlan, source: Source, seed: int, takes_text: bool
-) -> tuple[Measured, Columns]:
-    """Run a few rows through all functions: what fails here would fail later, on every worker."""
-    first, *others = _sample_places(source)
-    columns, keeps_rows, row_bytes = _transformed(draft, first, SAMPLE_ROWS)
-    seen = [_transformed(draft, fragment, PLACE_ROWS) for fragment in others]
+) -> tuple[Measured, Columns | None]:
+    """Run a few rows through all functions: what fails here would fail later, on every worker.
+
+    Fragments may have no row, or none that is chosen: where no place has one there is no sample.
+    """
+    places = _sample_places(source)
+    looked = [
+        (fragment, *_transformed(draft, fragment, PLACE_ROWS if place else SAMPLE_ROWS))
+        for place, fragment in enumerate(places)
+    ]
+    keeps_rows = all(keeps for _, _, keeps, _ in looked)
+    looked = [each for each in looked if num_rows(each[1])]
+    if not looked:
+        return Measured(ROW_BYTES, keeps_rows), None
+    first, columns, _, row_bytes = looked[0]
     rows = np.arange(num_rows(columns), dtype=np.int64)
     columns = _sampled(draft, first, lambda: augment(columns, draft.augments, rows, seed, 0))
     _check_columns(draft, columns, takes_text)
-    elsewhere = tuple(bytes_ for kept, _, bytes_ in seen if num_rows(kept))
-    keeps_rows = keeps_rows and all(keeps for _, keeps, _ in seen)
+    elsewhere = tuple(bytes_ for *_, bytes_ in looked[1:])
     return Measured(row_bytes, keeps_rows, elsewhere), columns
 
 

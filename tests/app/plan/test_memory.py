@@ -291,6 +291,24 @@ def test_a_filter_that_drops_rows_further_on_is_found_before_the_start(home: Pat
     assert "the first epoch counts the rows as they come" in "\n".join(explain_lines(run))
 
 
+def test_functions_are_tried_on_rows_that_are_chosen(home: Path) -> None:
+    """The first row was given to them, too, though nobody is to read it."""
+    broken: JsonValue = [{"use": f"{FUNCTIONS}:broken", "options": {"at": 0}}]
+
+    run = prepared(home, [LARGE, GPU], path="narrow", transforms=broken, where="id >= 40")
+
+    assert run.plans["train"].size
+
+
+def test_rows_of_which_no_sample_shows_one_are_no_fault(home: Path) -> None:
+    read: dict[str, JsonValue] = {"path": "narrow", "where": "not id >= 0"}
+    augment: JsonValue = [{"use": f"{FUNCTIONS}:noise"}]
+
+    run = prepared(home, [LARGE, GPU], **read, augment=augment, cache="none")
+
+    assert run.plans["train"].is_learned
+
+
 def test_a_function_that_fails_further_on_is_found_before_the_start(home: Path) -> None:
     broken: JsonValue = [{"use": f"{FUNCTIONS}:broken", "options": {"at": 900}}]
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from trainshed.data.order.files import File, Holdout, Scan, Selection, Source
 from trainshed.data.read import parquet
-from trainshed.data.read.columns import cut_rows
+from trainshed.data.read.columns import cut_rows, join, num_rows
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.audio import Audio
 from trainshed.data.read.formats.csv import Csv
@@ -30,6 +30,7 @@ from trainshed.data.read.formats.webdataset import Webdataset
 from trainshed.data.read.formats.whole_files import Binary, Images
 from trainshed.data.read.listing import ending_of, files_of
 from trainshed.data.read.opening import ACCESS
+from trainshed.data.read.selecting import columns_to_read, selected
 from trainshed.faults import WorldError, is_passing
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import options_of
@@ -70,6 +71,8 @@ _SUFFIXES: Mapping[FormatName, tuple[str, ...]] = {
 }
 # By which the rows of all files are guessed where nothing tells them.
 DENSITIES = 4
+# Of a fragment, for a sample of rows that are chosen: so many times as many rows are looked at.
+MOST_LOOKS = 64
 
 
 def formats_of(names: Iterable[str]) -> list[FormatName]:
@@ -235,12 +238,21 @@ def read_sample(
     rows: int,
     access: Access = ACCESS,
 ) -> Columns:
-    """Return at most so many of the first rows of a fragment; none where it has none.
+    """Return at most so many of the first rows of a fragment; no column where there is none.
+
+    Of those that are chosen, where some are: after a while of rows that are not nobody looks on.
 
     Raises:
         DataError: naming the file when they cannot be decoded.
         WorldError: naming it when the storage does not give them.
     """
+    if scan.selection:
+        read = read_fragment(scan, fragment, columns_to_read(scan, columns), rows, access)
+        chosen = selected(islice(read, MOST_LOOKS), scan, fragment, columns)
+        found: list[Columns] = []
+        while sum(map(num_rows, found)) < rows and (table := next(chosen, None)) is not None:
+            found += [table] if num_rows(table) else []
+        return cut_rows(join(found), 0, rows) if found else {}
     if scan.format == "parquet":
         return parquet.read_sample(fragment, columns, rows, access.patience, access.opened)
     first = next(read_fragment(scan, fragment, columns, rows, access), {})
