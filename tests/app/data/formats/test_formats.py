@@ -251,3 +251,29 @@ def test_files_of_one_type_and_of_a_wider_one_share_the_wider(tmp_path: Path) ->
     (tmp_path / "b.csv").write_text("x\n0.5\n")
 
     assert read_all(open_files(tmp_path, "csv"))["x"].tolist() == [1.0, 0.5]
+
+
+def test_numbers_in_another_order_of_bytes_are_read(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.arange(4, dtype=">f4"))
+
+    found = read_all(open_files(tmp_path, "numpy"))["data"]
+
+    assert (found.tolist(), found.dtype) == ([0, 1, 2, 3], np.dtype("float32"))
+
+
+@pytest.mark.parametrize("kind", ["complex128", "U3", "M8[s]", "i4,f8"])
+def test_values_that_are_no_numbers_are_refused(tmp_path: Path, kind: str) -> None:
+    np.save(tmp_path / "a.npy", np.zeros(4, dtype=kind))
+
+    with pytest.raises(SpecError, match=r"a.npy, want an array of numbers with rows.*values of"):
+        open_files(tmp_path, "numpy")
+
+
+def test_an_array_that_is_cut_off_says_how_many_rows_are_missing(tmp_path: Path) -> None:
+    """In the middle of a value."""
+    write_npy(tmp_path / "a.npy", 0, 4)
+    source = open_files(tmp_path, "numpy")
+    (tmp_path / "a.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:-3])
+
+    with pytest.raises(DataError, match=r"a.npy: it ends 4 rows early"):
+        read_all(source)

@@ -89,9 +89,12 @@ class Npy(Format):
             left = fragment.rows or 0
             while left:
                 rows = min(chunk_rows, left)
-                values = np.frombuffer(raw.read(rows * head.row_bytes), dtype=head.dtype)
-                if values.nbytes < rows * head.row_bytes:
+                stored = raw.read(rows * head.row_bytes)
+                if len(stored) < rows * head.row_bytes:
                     raise DataError(f"{fragment.path}: it ends {left} rows early")
+                values = np.frombuffer(stored, dtype=head.dtype)
+                # Of another machine's order of bytes torch makes no tensor.
+                values = values.astype(head.dtype.newbyteorder("="), copy=False)
                 yield {COLUMN: values.reshape(rows, *head.shape[1:])}
                 left -= rows
 
@@ -126,6 +129,8 @@ def _read_head(raw: pa.NativeFile) -> _Head:
     shape, is_fortran, dtype = read(raw)
     if not shape or dtype.hasobject:
         raise ValueError("no rows" if not shape else "objects, which are not read")
+    if dtype.kind not in "biuf":
+        raise ValueError(f"values of {dtype}")
     if is_fortran and len(shape) > 1:
         raise ValueError("columns lie before rows: save numpy.ascontiguousarray of it")
     return _Head(shape, dtype, raw.tell())
