@@ -179,6 +179,19 @@ def test_rows_that_transforms_leave_out_by_now_are_refused_where_they_come_as_th
         keep_order({"train": odd}, was, mid_epoch=True)
 
 
+def test_counts_of_fragments_that_were_cut_otherwise_are_refused(tmp_path: Path) -> None:
+    """As an earlier release may have cut them; counts would be taken for those of others."""
+    plan = make_plan(write_rows(tmp_path, GROUPS), read={"where": "id >= 0"}, cache="none")
+    before = described(plan, [16, -1])
+
+    with pytest.raises(SpecError, match=r"train.read: got 3 fragments, want 2 fragments, as when"):
+        keep_order({"train": plan}, before, mid_epoch=True)
+
+    going_on, notes = keep_order({"train": plan}, before, mid_epoch=False)
+    assert going_on["train"].kept is None
+    assert "3 fragments, where the checkpoint had 2" in notes[0]
+
+
 def test_a_function_s_rows_that_nobody_counted_are_not_described() -> None:
     plan = make_plan(None, read={"use": f"{FUNCTIONS}:odd_rows"})
     assert describe(plan, None) is None

@@ -183,6 +183,10 @@ def _other_files(plan: DatasetPlan, old: Described) -> Difference | None:
 def _other_rows(plan: DatasetPlan, old: Described) -> Difference | None:
     """Return that rows were counted and are told by the files now, or the other way round."""
     was_told = old.counts is None
+    if old.counts is not None and plan.source and not plan.is_filled:
+        now, before = len(plan.source.fragments), len(old.counts)
+        if now != before:  # another release may cut them so
+            return Difference(f"{plan.field}.read", f"{now} fragments", f"{before} fragments")
     if plan.is_filled or was_told == plan.is_told:
         return None
     got = f"{plan.rows} rows after them" if plan.is_told else "rows that only reading tells"
