@@ -302,7 +302,8 @@ def function_dataset(plan: DatasetPlan) -> Dataset:
     assert plan.use
     make, options = find(plan.use.use, plan.use.field), dict(plan.use.options)
     if plan.use.use.startswith(f"{readers.MODULE}:"):
-        options = readers.with_functions(make, options, plan.use.field)
+        field = readers.options_field(plan.use.field)
+        options = readers.with_functions(make, options, field)
     made = make(**options)
     if not isinstance(made, Dataset):
         raise DataError(

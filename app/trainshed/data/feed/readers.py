@@ -34,15 +34,19 @@ def find_reader(use: str, options: Mapping[str, object], field: str) -> Callable
     if not callable(reader):
         known = ", ".join(each for each in dir(ray.data) if each.startswith(("read_", "from_")))
         raise SpecError([Problem(field, name, f"one of {known}")])
-    options_field = field.removesuffix("reader") + "options"
     try:
         inspect.signature(reader).bind(**options)
     except TypeError as error:
         taken = ", ".join(inspect.signature(reader).parameters)
         want = f"keyword arguments of ray.data.{name}, which are {taken} ({error})"
-        raise SpecError([Problem(options_field, None, want)]) from error
-    with_functions(reader, options, options_field)
+        raise SpecError([Problem(options_field(field), None, want)]) from error
+    with_functions(reader, options, options_field(field))
     return reader  # type: ignore[no-any-return]  # callable() narrows to Callable[..., Any]
+
+
+def options_field(field: str) -> str:
+    """Return the field of a reader's arguments by that of its name."""
+    return field.removesuffix("reader") + "options"
 
 
 def with_functions(
