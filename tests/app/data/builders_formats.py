@@ -15,9 +15,10 @@ import numpy as np
 from PIL import Image
 from pydantic import JsonValue
 
+from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.order.files import Source
 from trainshed.data.read.columns import Columns, join
-from trainshed.data.read.files import open_source, read_fragment
+from trainshed.data.read.files import open_source, read_fragment, read_records
 from trainshed.records.disk import Disk
 from trainshed_api.rows import ReadSpec
 
@@ -81,11 +82,13 @@ def open_files(
     form: str,
     options: Mapping[str, JsonValue] = MappingProxyType({}),
     columns: Sequence[str] = (),
+    *,
+    skips_bad: bool = False,
 ) -> Source:
     """Return what is known of the files of a folder."""
     read: JsonValue = {"format": form, "path": str(folder), "options": dict(options)}
     spec = ReadSpec.model_validate(read).model_copy(update={"columns": tuple(columns)})
-    return open_source(Disk(folder), spec, FIELD)
+    return open_source(Disk(folder), spec, FIELD, skips_bad=skips_bad)
 
 
 def read_all(source: Source, columns: Sequence[str] = (), chunk_rows: int = 7) -> Columns:
@@ -97,3 +100,17 @@ def read_all(source: Source, columns: Sequence[str] = (), chunk_rows: int = 7) -
             for table in read_fragment(source.scan, fragment, columns, chunk_rows)
         ]
     )
+
+
+def read_good(
+    source: Source, columns: Sequence[str] = (), chunk_rows: int = 7
+) -> tuple[Columns, list[BadRecord]]:
+    """Return the good rows of a dataset, and its bad records."""
+    found = [
+        each
+        for fragment in source.fragments
+        for each in read_records(source.scan, fragment, columns, chunk_rows)
+    ]
+    good = [each for each in found if not isinstance(each, BadRecord)]
+    assert all(len(array) <= chunk_rows for table in good for array in table.values())
+    return join(good) if good else {}, [each for each in found if isinstance(each, BadRecord)]

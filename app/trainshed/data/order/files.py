@@ -114,6 +114,7 @@ class Scan:
         root: where the files lie; of Iceberg the table's metadata.
         selection: which of their rows are read.
         unasked: columns of the schema that are given only to who names them.
+        skips_bad: whether records that cannot be used are left out; else the first ends the run.
     """
 
     format: FormatName = "parquet"
@@ -123,6 +124,7 @@ class Scan:
     root: str = ""
     selection: Selection = Selection()
     unasked: frozenset[str] = frozenset()
+    skips_bad: bool = False
 
     def name_of(self, path: str) -> str:
         """Return a file's name below the dataset's folder, or its own where that is the dataset."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.order.files import File, Holdout, Scan, Selection, Source
 from trainshed.data.read import parquet
 from trainshed.data.read.columns import cut_rows, join, num_rows
@@ -90,6 +91,8 @@ def open_source(
     read: ReadSpec,
     field: str,
     access: Access = ACCESS,
+    *,
+    skips_bad: bool = False,
 ) -> Source:
     """Look at a file, all files of a folder or those of a table, and cut them into what tasks read.
 
@@ -98,6 +101,7 @@ def open_source(
         read: the spec's `read`, with a format.
         field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
         access: to the storage.
+        skips_bad: whether records that cannot be used are left out; else the first ends the run.
 
     Raises:
         WorldError: when the storage does not give what has to be looked at.
@@ -110,8 +114,10 @@ def open_source(
     if read.format == "parquet":
         patience, opened, where = access.patience, access.opened, selection.where
         found = parquet.open_source(at, read.columns, field, patience, opened, where=where)
+        found = replace(found, scan=replace(found.scan, skips_bad=skips_bad))
         return _selected(found, selection, field)
-    begun = Scan(read.format, options_of(read.format, read.options), root=str(at))
+    options = options_of(read.format, read.options)
+    begun = Scan(read.format, options, root=str(at), skips_bad=skips_bad)
     try:
         contents = access.patience.read(lambda: _open(at, read, begun, field, access))
         density = access.patience.read(lambda: _density(contents, access.opened))
@@ -200,7 +206,33 @@ def read_fragment(
         access: to the storage.
 
     Raises:
-        DataError: naming the file, and where in it, when it cannot be decoded.
+        DataError: naming the file, and where in it, for the first record that cannot be decoded.
+        WorldError: naming it when the storage does not give it.
+    """
+    for found in read_records(scan, fragment, columns, chunk_rows, access):
+        if isinstance(found, BadRecord):
+            raise DataError(found.say())
+        yield found
+
+
+def read_records(
+    scan: Scan,
+    fragment: Fragment,
+    columns: Sequence[str],
+    chunk_rows: int,
+    access: Access = ACCESS,
+) -> Iterator[Columns | BadRecord]:
+    """Yield the same, and between the rows before and after it a record that cannot be decoded.
+
+    Args:
+        scan: how its files are read.
+        fragment: to read.
+        columns: to read; empty for all.
+        chunk_rows: most rows of a table.
+        access: to the storage.
+
+    Raises:
+        DataError: naming the file, and where in it, when nothing after that can be read either.
         WorldError: naming it when the storage does not give it.
     """
     if scan.format == "parquet":
@@ -212,8 +244,8 @@ def read_fragment(
     while True:
         try:
             tables = reader.tables(fragment, scan, columns, chunk_rows, access.opened)
-            for table in islice(tables, done, None):
-                yield table
+            for found in islice(tables, done, None):
+                yield found
                 done += 1
         except (OSError, pa.ArrowException) as error:
             # It was there when the run was planned.
@@ -229,6 +261,19 @@ def read_fragment(
             access.patience.rest(pause)
         else:
             return
+
+
+def place_of(scan: Scan, fragment: Fragment, row: int) -> tuple[str, str]:
+    """Return the file of a row, and where in it.
+
+    Args:
+        scan: how its files are read.
+        fragment: that holds it.
+        row: counted from 0 at the fragment's beginning, with the bad records before it.
+    """
+    if scan.format == "parquet":
+        return fragment.path, f"row {row} of row groups {list(fragment.row_groups)}"
+    return _reader(scan).place(fragment, row)
 
 
 def read_sample(

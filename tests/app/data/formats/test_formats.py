@@ -223,7 +223,7 @@ def test_a_value_of_another_type_says_where_and_what_to_do(tmp_path: Path) -> No
     (tmp_path / "a.csv").write_text(f"x\n{first}0.5\n")
     source = open_files(tmp_path, "csv")
 
-    with pytest.raises(DataError, match=r"a\.csv: lines from byte .*options.types may name"):
+    with pytest.raises(DataError, match=r"a\.csv: byte 1988892: .*'0.5'; options.types may"):
         read_all(source, chunk_rows=10**6)
 
     declared = open_files(tmp_path, "csv", {"types": {"x": "float32"}})
@@ -233,7 +233,7 @@ def test_a_value_of_another_type_says_where_and_what_to_do(tmp_path: Path) -> No
 def test_a_line_that_is_no_text_says_where(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"good\n\xff\n")
 
-    with pytest.raises(DataError, match=r"a\.txt: bytes from 0: no UTF-8"):
+    with pytest.raises(DataError, match=r"a\.txt: byte 5: no UTF-8"):
         read_all(open_files(tmp_path, "text"))
 
 

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
 from typing_extensions import override
 
+from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.read.arrow import from_arrow
-from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.format import Format
-from trainshed.data.read.formats.lines import (
-    BLOCK_BYTES,
-    cut_files,
-    head_of,
-    is_packed,
-    line_blocks,
-    with_packed,
-)
+from trainshed.data.read.formats.lines import cut_files, head_of, line_blocks, with_packed
+from trainshed.data.read.formats.salvage import cut_lines, num_lines, parsed
 from trainshed.data.read.formats.types import shared_schema
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import CsvOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from trainshed.data.order.files import Fragment, Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
     from trainshed.data.read.rereading import Opener
+
+
+# More than that is no record: a quote was not closed.
+MOST_RECORD_BYTES = 16 * 2**20
 
 
 class Csv(Format):
@@ -46,7 +45,7 @@ class Csv(Format):
 
         def told(path: str) -> pa.Schema:
             try:
-                return _head(path, options, opened).schema
+                return _head(path, scan, opened)
             except pa.ArrowException as error:
                 got, want = f"{path}", f"comma-separated values ({error})"
                 raise SpecError([Problem(f"{field}.path", got, want)]) from error
@@ -62,36 +61,19 @@ class Csv(Format):
         columns: Sequence[str],
         chunk_rows: int,
         opened: Opener,
-    ) -> Iterator[Columns]:
-        for where, table in self._parsed(fragment, scan, columns, opened):
-            try:
-                for start in range(0, table.num_rows, chunk_rows):
-                    yield from_arrow(table.slice(start, chunk_rows))
-            except pa.ArrowException as error:
-                raise DataError(f"{where}: {error}") from error
+    ) -> Iterator[Columns | BadRecord]:
+        for found in _parsed(fragment, scan, columns, opened):
+            if isinstance(found, BadRecord):
+                yield found
+                continue
+            for start in range(0, found.num_rows, chunk_rows):
+                yield from_arrow(found.slice(start, chunk_rows))
 
     @override
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
         options = _options(scan)
         head = head_of(fragment.path, opened)
         return (head.lines.count(b"\n") - options.header) / head.stored
-
-    def _parsed(
-        self, fragment: Fragment, scan: Scan, columns: Sequence[str], opened: Opener
-    ) -> Iterator[tuple[str, pa.Table]]:
-        options = _options(scan)
-        if options.multiline:
-            yield from _whole(fragment, scan, columns, opened)
-            return
-        skips = options.header and not (fragment.span and fragment.span[0])
-        for place, block in line_blocks(fragment, opened):
-            where = f"{fragment.path}: lines from byte {place}"
-            try:
-                table = _parse(block, scan, columns, skips=skips)
-            except pa.ArrowException as error:
-                raise DataError(f"{where}: {_told(error)}") from error
-            skips = False
-            yield where, table
 
 
 def _options(scan: Scan) -> CsvOptions:
@@ -103,8 +85,9 @@ def _parsing(options: CsvOptions) -> pacsv.ParseOptions:
     return pacsv.ParseOptions(delimiter=options.delimiter, newlines_in_values=options.multiline)
 
 
-def _head(path: str, options: CsvOptions, opened: Opener) -> pa.Table:
-    head = head_of(path, opened).lines
+def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema:
+    """Return the columns of a file's first rows; bad ones are passed over where they may be."""
+    options, head = _options(scan), head_of(path, opened).lines
     names = list(options.names)
     reading = pacsv.ReadOptions(
         use_threads=False,
@@ -113,51 +96,129 @@ def _head(path: str, options: CsvOptions, opened: Opener) -> pa.Table:
         skip_rows=int(bool(names) and options.header),
         autogenerate_column_names=not names and not options.header,
     )
-    return pacsv.read_csv(pa.BufferReader(head), reading, _parsing(options))
-
-
-def _parse(block: bytes, scan: Scan, columns: Sequence[str], *, skips: bool) -> pa.Table:
-    reading, converting = _as_declared(scan, columns, skips=skips, block_bytes=len(block))
-    parsing = _parsing(_options(scan))
-    if skips and block.count(b"\n") <= 1 and not block.rstrip(b"\r\n").count(b"\n"):
-        assert scan.schema
-        return scan.schema.empty_table()  # a header alone
-    return pacsv.read_csv(pa.BufferReader(block), reading, parsing, converting)
-
-
-def _as_declared(
-    scan: Scan, columns: Sequence[str], *, skips: bool, block_bytes: int
-) -> tuple[pacsv.ReadOptions, pacsv.ConvertOptions]:
-    assert scan.schema
-    reading = pacsv.ReadOptions(
-        use_threads=False,
-        block_size=max(1, block_bytes),
-        column_names=scan.schema.names,
-        skip_rows=int(skips),
+    parsing = _parsing(options)
+    if not scan.skips_bad:
+        return pacsv.read_csv(pa.BufferReader(head), reading, parsing).schema
+    parsing.invalid_row_handler = _pass_over
+    schema = pacsv.read_csv(pa.BufferReader(head), reading, parsing).schema
+    # What is no UTF-8 is bad, and does not make bytes of all texts.
+    return pa.schema(
+        [
+            (each.name, pa.string() if pa.types.is_binary(each.type) else each.type)
+            for each in schema
+        ]
     )
+
+
+def _pass_over(_: pacsv.InvalidRow) -> str:
+    return "skip"
+
+
+def _parsed(
+    fragment: Fragment, scan: Scan, columns: Sequence[str], opened: Opener
+) -> Iterator[pa.Table | BadRecord]:
+    options = _options(scan)
+    blocks = line_blocks(fragment, opened)
+    if options.multiline:
+        blocks = _record_blocks(blocks)
+    parse = partial(_parse, scan=scan, columns=columns)
+    cut = cut_records if options.multiline else cut_lines
+    skips = options.header and not (fragment.span and fragment.span[0])
+    for place, block in blocks:
+        begin = _header_end(block, options) if skips else 0
+        skips = False
+        for found in parsed(fragment.path, place + begin, block[begin:], parse, cut):
+            yield _told(found) if isinstance(found, BadRecord) else found
+
+
+def _told(bad: BadRecord) -> BadRecord:
+    if "conversion error" not in bad.reason:
+        return bad
+    hint = "options.types may name a type that holds all values of a column"
+    return replace(bad, reason=f"{bad.reason}; {hint}")
+
+
+def _header_end(block: bytes, options: CsvOptions) -> int:
+    if options.multiline:
+        return len(cut_records(block)[0])
+    return block.find(b"\n") + 1 or len(block)
+
+
+def _parse(block: bytes, *, scan: Scan, columns: Sequence[str]) -> pa.Table:
+    """Return the rows of whole lines.
+
+    Raises:
+        pyarrow.ArrowException: for values that are too few, or not of their type.
+        ValueError: for a quote that is not closed: all up to the next one were one value.
+    """
+    options, schema = _options(scan), scan.schema
+    assert schema
+    if not block.strip():
+        return schema.empty_table().select(list(columns) or schema.names)
     converting = pacsv.ConvertOptions(
-        column_types={each.name: each.type for each in scan.schema},
+        column_types={each.name: each.type for each in schema},
         include_columns=list(columns) or None,
         quoted_strings_can_be_null=False,
     )
-    return reading, converting
+    table = _read(block, scan, converting)
+    if not options.multiline and table.num_rows < num_lines(block):
+        raise ValueError("a value with a line end, or a quote that is not closed; see multiline")
+    last = block if options.multiline else block[block.rstrip(b"\r\n").rfind(b"\n") + 1 :]
+    if last.count(b'"') % 2 and _is_open(last, scan):
+        raise ValueError("a quote is not closed")
+    return table
 
 
-def _whole(
-    fragment: Fragment, scan: Scan, columns: Sequence[str], opened: Opener
-) -> Iterator[tuple[str, pa.Table]]:
-    """Yield tables of a file whose lines are no rows; each has the next values of it."""
-    skips = _options(scan).header
-    reading, converting = _as_declared(scan, columns, skips=skips, block_bytes=BLOCK_BYTES)
-    with opened(fragment.path) as raw:
-        stream = pa.CompressedInputStream(raw, "detect") if is_packed(fragment.path) else raw
-        try:
-            reader = pacsv.open_csv(stream, reading, _parsing(_options(scan)), converting)
-            for batch in reader:
-                yield fragment.path, pa.Table.from_batches([batch])
-        except pa.ArrowException as error:
-            raise DataError(f"{fragment.path}: {_told(error)}") from error
+def _read(text: bytes, scan: Scan, converting: pacsv.ConvertOptions) -> pa.Table:
+    assert scan.schema
+    names = scan.schema.names
+    reading = pacsv.ReadOptions(use_threads=False, block_size=len(text), column_names=names)
+    return pacsv.read_csv(pa.BufferReader(text), reading, _parsing(_options(scan)), converting)
 
 
-def _told(error: pa.ArrowException) -> str:
-    return f"{error}; options.types may name a type that holds all values of a column"
+def _is_open(text: bytes, scan: Scan) -> bool:
+    """Say whether a quote is open at the end of a text: what follows is no row of its own then."""
+    assert scan.schema
+    names = scan.schema.names
+    as_it_is = pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.binary()))
+    ended = text if text.endswith(b"\n") else text + b"\n"
+    one_more = ended + _options(scan).delimiter.join("0" for _ in names).encode()
+    there, then = (_read(each, scan, as_it_is).num_rows for each in (ended, one_more))
+    return bool(then == there)
+
+
+def _record_blocks(blocks: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Yield blocks that end where a record does."""
+    begin, held = 0, b""
+    for place, block in blocks:
+        begin, held = begin if held else place, held + block
+        end = _records_end(held) or (len(held) if len(held) > MOST_RECORD_BYTES else 0)
+        if end:
+            yield begin, held[:end]
+            begin, held = begin + end, held[end:]
+    if held:
+        yield begin, held
+
+
+def _records_end(block: bytes) -> int:
+    """Return behind which line no quote is open; 0 for none."""
+    end, quotes = len(block), block.count(b'"')
+    while quotes % 2:
+        begin = block.rfind(b"\n", 0, end - 1) + 1
+        quotes -= block.count(b'"', begin, end)
+        end = begin
+    return end
+
+
+def cut_records(block: bytes) -> list[bytes]:
+    """Return the records of a block: lines, up to where no quote is open."""
+    records: list[bytes] = []
+    held: list[bytes] = []
+    quotes = 0
+    for line in cut_lines(block):
+        held.append(line)
+        quotes += line.count(b'"')
+        if not quotes % 2:
+            records.append(b"".join(held))
+            held = []
+    return [*records, b"".join(held)] if held else records

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from trainshed.data.order.bad_records import BadRecord
     from trainshed.data.order.files import File, Fragment, Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
@@ -28,11 +29,13 @@ class Reader(ABC):
         columns: Sequence[str],
         chunk_rows: int,
         opened: Opener,
-    ) -> Iterator[Columns]:
+    ) -> Iterator[Columns | BadRecord]:
         """Yield the rows of a fragment in their order, in tables of at most `chunk_rows` rows.
 
-        The same ones every time: where a read fails it is made again, and what was yielded before
-        is passed over.
+        A record that cannot be decoded is yielded as a BadRecord between the rows before and after
+        it: whether it is left out or ends the run is not the format's to say. All are the same
+        every time, for any `chunk_rows`: where a read fails it is made again, and what was yielded
+        before is passed over.
 
         Args:
             fragment: to read.
@@ -42,9 +45,21 @@ class Reader(ABC):
             opened: opens a file.
 
         Raises:
-            DataError: naming the file, and where in it, for what cannot be decoded.
+            DataError: naming the file, and where in it, when nothing after that can be read either.
             OSError: when the storage does not give it.
         """
+
+    def place(self, fragment: Fragment, row: int) -> tuple[str, str]:
+        """Return the file of a row, and where in it.
+
+        Args:
+            fragment: that holds it.
+            row: counted from 0 at the fragment's beginning, with the bad records before it.
+        """
+        if fragment.row_groups:
+            return fragment.path, f"row {row} of row groups {list(fragment.row_groups)}"
+        begin = f" from byte {fragment.span[0]} on" if fragment.span else ""
+        return fragment.path, f"row {row}{begin}"
 
     @abstractmethod
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:

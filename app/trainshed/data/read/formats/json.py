@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.json as pajson
 from typing_extensions import override
 
+from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.read.arrow import from_arrow
-from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.format import Format
 from trainshed.data.read.formats.lines import cut_files, head_of, line_blocks, with_packed
-from trainshed.data.read.formats.types import shared_schema
+from trainshed.data.read.formats.salvage import (
+    UNPARSED,
+    cut_lines,
+    num_lines,
+    parsed,
+    salvage,
+    shared,
+)
+from trainshed.data.read.formats.types import declared, shared_schema
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import JsonOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from trainshed.data.order.files import Fragment, Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
     from trainshed.data.read.rereading import Opener
+
+
+_BOM = b"\xef\xbb\xbf"
+# A line that begins with something else than an object.
+_NO_OBJECT = re.compile(rb"^[ \t\r]*[^ \t\r\n{]", re.MULTILINE)
 
 
 class Json(Format):
@@ -40,8 +55,8 @@ class Json(Format):
 
         def told(path: str) -> pa.Schema:
             try:
-                return _head(path, options, opened).schema
-            except (pa.ArrowException, ValueError) as error:
+                return _head(path, scan, opened)
+            except UNPARSED as error:
                 form = "an object on each line" if options.lines else "a list of objects"
                 want = f"{form}; see options.lines ({error})"
                 raise SpecError([Problem(f"{field}.path", path, want)]) from error
@@ -57,23 +72,24 @@ class Json(Format):
         columns: Sequence[str],
         chunk_rows: int,
         opened: Opener,
-    ) -> Iterator[Columns]:
-        for where, table in _parsed(fragment, scan, columns, opened):
-            wanted = table.select(list(columns)) if columns else table
-            try:
-                for start in range(0, wanted.num_rows, chunk_rows):
-                    yield from_arrow(wanted.slice(start, chunk_rows))
-            except pa.ArrowException as error:
-                raise DataError(f"{where}: {error}") from error
+    ) -> Iterator[Columns | BadRecord]:
+        for found in _parsed(fragment, scan, columns, opened):
+            if isinstance(found, BadRecord):
+                yield found
+                continue
+            wanted = found.select(list(columns)) if columns else found
+            for start in range(0, wanted.num_rows, chunk_rows):
+                yield from_arrow(wanted.slice(start, chunk_rows))
 
     @override
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
-        options = _options(scan)
-        if not options.lines:
-            rows = int(_head(fragment.path, options, opened).num_rows)
-            return rows / max(1, fragment.num_bytes)
-        head = head_of(fragment.path, opened)
-        return head.lines.count(b"\n") / head.stored
+        if _options(scan).lines:
+            head = head_of(fragment.path, opened)
+            return head.lines.count(b"\n") / head.stored
+        try:
+            return len(_listed(fragment.path, opened)) / max(1, fragment.num_bytes)
+        except ValueError:  # it is bad, as who reads it is told
+            return 0.0
 
 
 def _options(scan: Scan) -> JsonOptions:
@@ -81,48 +97,114 @@ def _options(scan: Scan) -> JsonOptions:
     return scan.options
 
 
-def _head(path: str, options: JsonOptions, opened: Opener) -> pa.Table:
-    if not options.lines:
-        return _listed(path, None, opened)
-    return _of_lines(head_of(path, opened).lines, None, ignores=False)
+def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
+    """Return the columns of a file's first rows; bad ones are passed over where they may be."""
+    options = _options(scan)
+    schema = declared(options.types)
+    if options.lines:
+        lines, parse = head_of(path, opened).lines, partial(_of_lines, schema=schema, extra="infer")
+        if not scan.skips_bad:
+            return parse(lines).schema
+        return shared(parsed(path, 0, lines, parse, cut_lines))
+    try:
+        rows = _listed(path, opened)
+    except ValueError:
+        if scan.skips_bad:
+            return None
+        raise
+    untold = [_without_values(row, options.types) for row in rows]
+    if not scan.skips_bad:
+        return _tabulated(untold, None).schema
+    found = salvage(untold, partial(_tabulated, schema=None))
+    return shared(each for each in found if not isinstance(each, tuple))
+
+
+def _without_values(row: object, types: Mapping[str, str]) -> object:
+    """Return a row whose values tell no type where the TrainingRun does."""
+    if not isinstance(row, dict):
+        return row
+    return {name: None if name in types else value for name, value in row.items()}
 
 
 def _parsed(
     fragment: Fragment, scan: Scan, columns: Sequence[str], opened: Opener
-) -> Iterator[tuple[str, pa.Table]]:
+) -> Iterator[pa.Table | BadRecord]:
     assert scan.schema
     schema = pa.schema([scan.schema.field(name) for name in columns]) if columns else scan.schema
+    path = fragment.path
     if not _options(scan).lines:
-        try:
-            yield fragment.path, _listed(fragment.path, schema, opened)
-        except (pa.ArrowException, ValueError) as error:
-            raise DataError(f"{fragment.path}: {error}") from error
+        yield from _parsed_list(path, schema, opened)
         return
+    parse = partial(_of_lines, schema=schema, extra="ignore" if columns else "error")
     for place, block in line_blocks(fragment, opened):
-        where = f"{fragment.path}: lines from byte {place}"
-        if not block.strip():
-            continue
-        try:
-            table = _of_lines(block, schema, ignores=bool(columns))
-        except pa.ArrowException as error:
-            raise DataError(f"{where}: {error}; options.types names types of columns") from error
-        yield where, table
+        for found in parsed(path, place, block, parse, cut_lines):
+            yield _told(found) if isinstance(found, BadRecord) else found
 
 
-def _of_lines(block: bytes, schema: pa.Schema | None, *, ignores: bool) -> pa.Table:
-    """Return the rows of lines; ignores: passes over columns that are not asked for."""
-    parsing = pajson.ParseOptions(
-        explicit_schema=schema,
-        unexpected_field_behavior="ignore" if ignores else "infer" if schema is None else "error",
-    )
+def _told(bad: BadRecord) -> BadRecord:
+    return replace(bad, reason=f"{bad.reason}; options.types names types of columns")
+
+
+def _of_lines(block: bytes, *, schema: pa.Schema | None, extra: str) -> pa.Table:
+    """Return the rows of lines.
+
+    Args:
+        block: whole lines.
+        schema: of the columns; None for those that the lines tell.
+        extra: what becomes of columns that are not in it: error, ignore or infer.
+
+    Raises:
+        pyarrow.ArrowException: for what is no JSON, or not of the schema.
+        ValueError: for lines that are no object each. Arrow takes some of these, and one that is
+            `null` alone ends the process.
+    """
+    block = block.removeprefix(_BOM)
+    lines = num_lines(block)
+    if not lines and schema is not None:
+        return schema.empty_table()
+    if block.startswith(b"{") + block.count(b"\n{") < lines and _NO_OBJECT.search(block):
+        raise ValueError("want an object on each line")
+    parsing = pajson.ParseOptions(explicit_schema=schema, unexpected_field_behavior=extra)
     # A block more than the text, or it would be cut in the middle of an object.
     reading = pajson.ReadOptions(use_threads=False, block_size=len(block) + 1)
-    return pajson.read_json(pa.BufferReader(block), reading, parsing)
+    table = pajson.read_json(pa.BufferReader(block), reading, parsing)
+    if table.num_rows != lines:
+        raise ValueError("want one object on each line, and all of it")
+    table.validate(full=True)  # that texts are UTF-8: Arrow's parser does not look
+    return table
 
 
-def _listed(path: str, schema: pa.Schema | None, opened: Opener) -> pa.Table:
+def _parsed_list(
+    path: str, schema: pa.Schema | None, opened: Opener
+) -> Iterator[pa.Table | BadRecord]:
+    try:
+        rows = _listed(path, opened)
+    except ValueError as error:
+        yield BadRecord(path, "the file", str(error))
+        return
+    for found in salvage(rows, partial(_tabulated, schema=schema)):
+        if isinstance(found, tuple):
+            at, reason = found
+            yield _told(BadRecord(path, f"row {at}", reason))
+        else:
+            yield found
+
+
+def _listed(path: str, opened: Opener) -> list[object]:
+    """Return what is in a file's list.
+
+    Raises:
+        ValueError: for a file that holds something else.
+    """
     with opened(path) as raw:
         rows = json.loads(raw.read())
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+    if not isinstance(rows, list):
         raise ValueError("want one list of objects")
+    return rows
+
+
+def _tabulated(rows: Sequence[object], schema: pa.Schema | None) -> pa.Table:
+    for row in rows:
+        if not isinstance(row, dict):
+            raise ValueError(f"want an object, not a {type(row).__name__}")
     return pa.Table.from_pylist(rows, schema=schema)

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from typing_extensions import override
 
+from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.order.files import Fragment
-from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.format import Format
 from trainshed_api.errors import Problem, SpecError
 
@@ -81,7 +81,7 @@ class Npy(Format):
         columns: Sequence[str],
         chunk_rows: int,
         opened: Opener,
-    ) -> Iterator[Columns]:
+    ) -> Iterator[Columns | BadRecord]:
         assert fragment.span
         with opened(fragment.path) as raw:
             head = _read_head(raw)
@@ -89,14 +89,19 @@ class Npy(Format):
             left = fragment.rows or 0
             while left:
                 rows = min(chunk_rows, left)
-                stored = raw.read(rows * head.row_bytes)
-                if len(stored) < rows * head.row_bytes:
-                    raise DataError(f"{fragment.path}: it ends {left} rows early")
-                values = np.frombuffer(stored, dtype=head.dtype)
-                # Of another machine's order of bytes torch makes no tensor.
-                values = values.astype(head.dtype.newbyteorder("="), copy=False)
-                yield {COLUMN: values.reshape(rows, *head.shape[1:])}
-                left -= rows
+                content = raw.read(rows * head.row_bytes)
+                whole = len(content) // head.row_bytes if head.row_bytes else rows
+                if whole:
+                    content = content[: whole * head.row_bytes]
+                    values = np.frombuffer(content, dtype=head.dtype)
+                    # Of another machine's order of bytes torch makes no tensor.
+                    values = values.astype(head.dtype.newbyteorder("="), copy=False)
+                    yield {COLUMN: values.reshape(whole, *head.shape[1:])}
+                left -= whole
+                if whole < rows:
+                    place = f"row {(fragment.rows or 0) - left} from byte {fragment.span[0]} on"
+                    yield BadRecord(fragment.path, place, f"the file ends {left} rows early", left)
+                    return
 
     @override
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:

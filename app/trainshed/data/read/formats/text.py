@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 from typing_extensions import override
 
-from trainshed.data.read.errors import DataError
+from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.read.formats.format import Format
 from trainshed.data.read.formats.lines import cut_files, head_of, line_blocks, with_packed
+from trainshed.data.read.formats.salvage import cut_lines
 from trainshed_api.formats import TextOptions
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from trainshed.data.read.rereading import Opener
 
 COLUMN = "text"
+Lines = np.ndarray[tuple[int], np.dtype[np.object_]]
 
 
 class Text(Format):
@@ -44,11 +46,14 @@ class Text(Format):
         columns: Sequence[str],
         chunk_rows: int,
         opened: Opener,
-    ) -> Iterator[Columns]:
+    ) -> Iterator[Columns | BadRecord]:
         for place, block in line_blocks(fragment, opened):
-            lines = _lines(block, scan, f"{fragment.path}: bytes from {place}")
-            for start in range(0, len(lines), chunk_rows):
-                yield {COLUMN: lines[start : start + chunk_rows]}
+            for lines in _lines(fragment.path, place, block, scan):
+                if isinstance(lines, BadRecord):
+                    yield lines
+                    continue
+                for start in range(0, len(lines), chunk_rows):
+                    yield {COLUMN: lines[start : start + chunk_rows]}
 
     @override
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
@@ -56,15 +61,34 @@ class Text(Format):
         return head.lines.count(b"\n") / head.stored
 
 
-def _lines(block: bytes, scan: Scan, where: str) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
+def _lines(path: str, place: int, block: bytes, scan: Scan) -> Iterator[Lines | BadRecord]:
+    """Yield the lines of a block in columns of any length, and those between that are no text."""
     assert isinstance(scan.options, TextOptions)
+    keeps_empty = scan.options.empty_lines
     try:
-        text = block.decode()
-    except UnicodeDecodeError as error:
-        raise DataError(f"{where}: no UTF-8: {error}") from error
+        yield _column(block.decode(), keeps_empty=keeps_empty)
+    except UnicodeDecodeError:
+        pass
+    else:
+        return
+    good: list[str] = []
+    for line in cut_lines(block):
+        try:
+            good.append(line.decode())
+        except UnicodeDecodeError as error:
+            if good:
+                yield _column("".join(good), keeps_empty=keeps_empty)
+                good = []
+            yield BadRecord(path, f"byte {place}", f"no UTF-8: {error}")
+        place += len(line)
+    if good:
+        yield _column("".join(good), keeps_empty=keeps_empty)
+
+
+def _column(text: str, *, keeps_empty: bool) -> Lines:
     # splitlines knows more ends of lines than files have.
     lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
-    kept = lines if scan.options.empty_lines else [line for line in lines if line]
+    kept = lines if keeps_empty else [line for line in lines if line]
     found = np.empty(len(kept), dtype=object)
     found[:] = kept
     return found

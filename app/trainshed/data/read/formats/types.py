@@ -39,7 +39,7 @@ def some_files(files: Sequence[Found]) -> list[Found]:
 
 def shared_schema(
     files: Sequence[Found],
-    told: Callable[[str], pa.Schema],
+    told: Callable[[str], pa.Schema | None],
     types: Mapping[str, ColumnType],
     field: str,
 ) -> pa.Schema:
@@ -47,18 +47,22 @@ def shared_schema(
 
     Args:
         files: at least one.
-        told: returns the columns of a file by its first lines.
+        told: returns the columns of a file by its first lines; None where no line is good.
         types: those that the TrainingRun says.
         field: the spec's field to name in errors.
 
     Raises:
-        SpecError: when files differ, or a type is of no column.
+        SpecError: when files differ, a type is of no column, or none has a good line.
     """
-    first = files[0]
-    schemas = [(file.where, told(file.where)) for file in some_files(files)]
+    seen = ((file.where, told(file.where)) for file in some_files(files))
+    schemas = [(where, schema) for where, schema in seen if schema is not None]
+    if not schemas:
+        want = "a record that can be used among the first of some file"
+        raise SpecError([Problem(f"{field}.path", files[0].where, want)])
+    first = schemas[0][0]
     for where, schema in schemas[1:]:
         if sorted(schema.names) != sorted(schemas[0][1].names):
-            want = f"the columns of {first.where}: {', '.join(schemas[0][1].names)}"
+            want = f"the columns of {first}: {', '.join(schemas[0][1].names)}"
             raise SpecError(
                 [Problem(f"{field}.path", f"{', '.join(schema.names)} in {where}", want)]
             )
@@ -68,7 +72,7 @@ def shared_schema(
         want = f"types for the columns that differ between files ({error})"
         raise SpecError([Problem(f"{field}.options.types", None, want)]) from error
     if unknown := [name for name in types if name not in shared.names]:
-        want = f"one of {', '.join(shared.names)} ({first.where})"
+        want = f"one of {', '.join(shared.names)} ({first})"
         raise SpecError([Problem(f"{field}.options.types", name, want) for name in unknown])
     return pa.schema(
         [
@@ -78,6 +82,11 @@ def shared_schema(
             for each in shared
         ]
     )
+
+
+def declared(types: Mapping[str, ColumnType]) -> pa.Schema | None:
+    """Return the columns whose types the TrainingRun says; None where it says none."""
+    return pa.schema([(name, _ARROW[kind]) for name, kind in types.items()]) if types else None
 
 
 def _kept(found: pa.DataType) -> pa.DataType:

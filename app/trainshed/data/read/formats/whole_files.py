@@ -69,6 +69,10 @@ class Binary(Format):
             yield found
 
     @override
+    def place(self, fragment: Fragment, row: int) -> tuple[str, str]:
+        return fragment.paths[row], "the file"
+
+    @override
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
         return len(fragment.paths) / max(1, fragment.num_bytes)
 
