@@ -82,8 +82,6 @@ class FeedSpec(SpecModel):
 class DatasetSpec(SpecModel):
     """One named dataset, from its files to the batches of the training function."""
 
-    model_config = ConfigDict(json_schema_extra={"planned": ["onBadRecord"]})
-
     read: ReadSpec = Field(
         description="Where the rows come from.", json_schema_extra=annotate("app", "never")
     )
@@ -91,6 +89,18 @@ class DatasetSpec(SpecModel):
         default=(),
         description="Functions over the rows, in this order, the same in every epoch.",
         json_schema_extra=annotate("app", "never"),
+    )
+    on_bad_record: Literal["fail", "skip"] = Field(
+        default="fail",
+        description="What becomes of a record that cannot be decoded, or on which a function of "
+        "`transforms` raises. fail: the first ends the run. skip: it is left out, in each epoch, "
+        "and counted and told. What `augment` raises ends the run: it acts anew in each epoch.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    bad_record_limit: Count = Field(
+        default=1000,
+        description="Most rows that may be left out with onBadRecord skip; one more ends the run.",
+        json_schema_extra=annotate("app", "suspended"),
     )
     cache: Literal["auto", "none", "objects", "workers", "disk"] = Field(
         default="auto",
@@ -150,6 +160,8 @@ class DatasetSpec(SpecModel):
         want = "it left out: set it of the datasets that are mixed"
         given = {"transforms": self.transforms, "augment": self.augment}
         problems = [Problem(name, f"{len(value)}", want) for name, value in given.items() if value]
+        if self.on_bad_record != "fail":
+            problems.append(Problem("onBadRecord", f'"{self.on_bad_record}"', want))
         if self.cache != "auto":
             problems.append(Problem("cache", f'"{self.cache}"', want))
         if self.shuffle.mode not in ("none", "local"):
@@ -157,6 +169,13 @@ class DatasetSpec(SpecModel):
             problems.append(Problem("shuffle.mode", f'"{self.shuffle.mode}"', want))
         if problems:
             raise RuleError(problems)
+        return self
+
+    @model_validator(mode="after")
+    def _bad_records_are_of_files(self) -> Self:
+        if self.on_bad_record == "skip" and self.read.format is None:
+            want = "fail without read.format: what a function returns has no file and place to tell"
+            raise RuleError([Problem("onBadRecord", '"skip"', want)])
         return self
 
     @model_validator(mode="after")

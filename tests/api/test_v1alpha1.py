@@ -77,6 +77,8 @@ def test_defaults_make_a_whole_run() -> None:
                 "train": {
                     "read": {"format": "parquet", "path": "rows", "columns": [], "options": {}},
                     "transforms": [],
+                    "onBadRecord": "fail",
+                    "badRecordLimit": 1000,
                     "cache": "auto",
                     "shuffle": {"mode": "none", "bufferSize": 10000},
                     "augment": [],

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from trainshed.data.read.apply import augment, transform
 from trainshed.data.read.columns import Columns, is_text, nbytes, num_rows, say_columns
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import open_source, read_sample
+from trainshed.data.read.source import first_rows, reading
 from trainshed.faults import WorldError
 from trainshed.functions import check_config, find, find_training_function
 from trainshed.plan.capacity import check_capacity, memory_room
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from trainshed.coordinator.client import Client
+    from trainshed.data.order.bad_records import Told
     from trainshed.data.order.files import Fragment, Source
     from trainshed.plan.capacity import Cluster
     from trainshed.records.identity import Identity
@@ -45,6 +47,8 @@ SAMPLE_ROWS = 32
 # Rows differ along a dataset: as many places are looked at, at all but the first with fewer rows.
 SAMPLE_PLACES = 8
 PLACE_ROWS = 8
+# One after the other at a place, at which nothing more is looked at.
+MOST_BAD = 100
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,8 @@ def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepa
     beside = beside or home.path or Path.cwd()
     command = find_command(spec.entrypoint, beside) if spec.entrypoint else ()
     room = memory_room(spec, place.cluster) if place.cluster else machine_room(spec, machine)
-    plans = _plans(spec, home, room)
+    plans, told = _plans(spec, home, room)
+    notes += told
     if here or place.cluster:  # else nobody knows the machines yet
         notes += check_memory(plans.values(), room, spec.workers.count, spec.batch_size)
     _check_batch(spec, plans)
@@ -151,8 +156,18 @@ def _disk_notes(plans: Mapping[str, DatasetPlan], folder: RunFolder) -> Sequence
     return check_disk(coming, free, str(folder.at)) if free is not None else []
 
 
-def _plans(spec: TrainingRunSpec, home: Folder, room: Room) -> dict[str, DatasetPlan]:
-    """Return the plans of all datasets, in the order of the spec."""
+class _Looked(NamedTuple):
+    """A dataset's plan, its first rows where there are files, and which rows are bad already."""
+
+    plan: DatasetPlan
+    sample: Columns | None
+    notes: Sequence[str]
+
+
+def _plans(
+    spec: TrainingRunSpec, home: Folder, room: Room
+) -> tuple[dict[str, DatasetPlan], list[str]]:
+    """Return the plans of all datasets, in the order of the spec, and what is to be known."""
     datasets, loader = spec.data.datasets, spec.data.loader
     mixed = {part for dataset in datasets.values() for part in dataset.read.mix or ()}
     found = {
@@ -160,13 +175,14 @@ def _plans(spec: TrainingRunSpec, home: Folder, room: Room) -> dict[str, Dataset
         for name, dataset in datasets.items()
         if dataset.read.mix is None
     }
-    plans = {name: plan for name, (plan, _) in found.items()}
+    plans = {name: looked.plan for name, looked in found.items()}
     for name, dataset in datasets.items():
         if dataset.read.mix is not None:
-            samples = {part: found[part][1] for part in dataset.read.mix}
+            samples = {part: found[part].sample for part in dataset.read.mix}
             plans[name] = plan_mix(name, dataset, loader, plans)
             _check_alike(plans[name], samples)
-    return {name: plans[name] for name in datasets}
+    notes = [note for looked in found.values() for note in looked.notes]
+    return {name: plans[name] for name in datasets}, notes
 
 
 def _plan(  # noqa: PLR0913 - a dataset, and what it is for
@@ -177,13 +193,14 @@ def _plan(  # noqa: PLR0913 - a dataset, and what it is for
     room: Room,
     *,
     is_mixed: bool,
-) -> tuple[DatasetPlan, Columns | None]:
-    """Return the plan of a dataset, and its first rows where there are files."""
+) -> _Looked:
+    """Look at a dataset's first rows, and plan it by them."""
     field = f"spec.data.datasets.{name}"
     source = None
     if dataset.read.path is not None:
         path = locate(dataset.read.path, home, f"{field}.read.path")
-        source = open_source(path, dataset.read, f"{field}.read")
+        skips_bad = dataset.on_bad_record == "skip"
+        source = open_source(path, dataset.read, f"{field}.read", skips_bad=skips_bad)
     elif dataset.read.reader is not None:
         use = f"{readers.MODULE}:{dataset.read.reader}"
         readers.find_reader(use, dataset.read.options, f"{field}.read.reader")
@@ -202,8 +219,9 @@ def _plan(  # noqa: PLR0913 - a dataset, and what it is for
     takes_text = FRAMEWORKS[spec.framework].takes_text
     measured: Measured | None = None
     sample: Columns | None = None
+    told: list[Told] = []
     if source:
-        measured, sample = _measure(draft, source, spec.seed, takes_text)
+        measured, sample = _measure(draft, source, spec.seed, takes_text, told)
     plan = plan_dataset(
         name,
         dataset,
@@ -216,23 +234,27 @@ def _plan(  # noqa: PLR0913 - a dataset, and what it is for
         is_mixed=is_mixed,
         may_learn=FRAMEWORKS[spec.framework].may_learn_rows,
     )
-    return plan, sample
+    return _Looked(plan, sample, tuple(_bad_notes(field, told)))
 
 
 def _measure(
-    draft: DatasetPlan, source: Source, seed: int, takes_text: bool
+    draft: DatasetPlan, source: Source, seed: int, takes_text: bool, told: list[Told]
 ) -> tuple[Measured, Columns | None]:
     """Run a few rows through all functions: what fails here would fail later, on every worker.
 
     Fragments may have no row, or none that is chosen: where no place has one there is no sample.
+    told: grows by what is bad among them and may be left out.
     """
     places = _sample_places(source)
     looked = [
-        (fragment, *_transformed(draft, fragment, PLACE_ROWS if place else SAMPLE_ROWS))
+        (fragment, *_transformed(draft, fragment, PLACE_ROWS if place else SAMPLE_ROWS, told))
         for place, fragment in enumerate(places)
     ]
     keeps_rows = all(keeps for _, _, keeps, _ in looked)
     looked = [each for each in looked if num_rows(each[1])]
+    if told and not looked:
+        want = f"rows that can be used: none of {len(places)} places has one"
+        raise SpecError([Problem(draft.field, told[0].first[0].say(), want)])
     if not looked:
         return Measured(ROW_BYTES, keeps_rows), None
     first, columns, _, row_bytes = looked[0]
@@ -265,14 +287,47 @@ def _sample_places(source: Source) -> list[Fragment]:
     return [source.fragments[place] for place in places]
 
 
-def _transformed(draft: DatasetPlan, fragment: Fragment, rows: int) -> tuple[Columns, bool, float]:
+def _transformed(
+    draft: DatasetPlan, fragment: Fragment, rows: int, told: list[Told]
+) -> tuple[Columns, bool, float]:
     """Return the first rows of a fragment, whether all of them are there, and the size of one."""
     assert draft.source
     scan = draft.source.scan
+    if scan.skips_bad:
+        columns = _sampled(draft, fragment, lambda: _good_rows(draft, fragment, rows, told))
+        return columns, False, nbytes(columns) / max(num_rows(columns), 1)
     read = _sampled(draft, fragment, lambda: read_sample(scan, fragment, draft.columns, rows))
     columns = _sampled(draft, fragment, lambda: transform(read, draft.transforms))
     kept = num_rows(columns)
     return columns, kept == num_rows(read), nbytes(columns) / max(kept, 1)
+
+
+class _NothingGoodError(Exception):
+    """So many rows are bad, one after the other."""
+
+
+def _good_rows(draft: DatasetPlan, fragment: Fragment, rows: int, told: list[Told]) -> Columns:
+    """Return first rows of a fragment that are good; told: what of them is not."""
+    last: list[Told] = []
+
+    def tell(known: Told) -> None:
+        last[:] = [known]
+        if known.rows >= MOST_BAD:
+            raise _NothingGoodError
+
+    try:
+        return first_rows(replace(reading(draft), tell=tell), fragment, rows)
+    except _NothingGoodError:
+        return {}
+    finally:
+        told += last
+
+
+def _bad_notes(field: str, told: Sequence[Told]) -> Iterator[str]:
+    """Yield what is bad among the rows that were looked at, in one note."""
+    if told:
+        rows, first = sum(each.rows for each in told), told[0].first[0].say()
+        yield f"{field}: {rows} of the rows that were looked at are bad and left out: {first}"
 
 
 def _sampled(draft: DatasetPlan, fragment: Fragment, make: Callable[[], Columns]) -> Columns:

@@ -91,7 +91,8 @@ def make_plan(
     read = {**({"format": "parquet", "path": str(folder)} if folder else {}), **(read or {})}
     spec = DatasetSpec.model_validate({"read": read, **fields})
     field = "spec.data.datasets.train.read"
-    source = open_source(Disk(folder), spec.read, field) if folder else None
+    skips_bad = spec.on_bad_record == "skip"
+    source = open_source(Disk(folder), spec.read, field, skips_bad=skips_bad) if folder else None
     measured = Measured(row_bytes, keeps_rows) if source else None
     return plan_dataset(
         "train",

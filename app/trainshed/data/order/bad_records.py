@@ -6,10 +6,15 @@ what is told of it is the beginning of one list, and of two that are told the lo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
+# Of a dataset, told with file, place and reason.
+FIRST = 20
 # A reason may hold the record itself.
 _MOST_REASON = 300
+# In an error that is one line.
+_SAID = 3
 
 
 @dataclass(frozen=True)
@@ -34,3 +39,78 @@ class BadRecord:
         if len(reason) > _MOST_REASON:
             reason = f"{reason[:_MOST_REASON]}..."
         return f"{self.path}: {self.place}: {reason}"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What somebody who reads a fragment knows of its bad records: the beginning of their list.
+
+    Args:
+        field: of the dataset.
+        fragment: its file, and where in that it begins.
+        rows: that are left out, so far.
+        first: of the records; no more than FIRST.
+    """
+
+    field: str
+    fragment: tuple[str, int]
+    rows: int = 0
+    first: tuple[BadRecord, ...] = ()
+
+    def after(self, more: Iterable[BadRecord]) -> Told:
+        """Return the same with what comes next."""
+        found = tuple(more)
+        rows = self.rows + sum(record.rows for record in found)
+        return replace(self, rows=rows, first=(*self.first, *found)[:FIRST])
+
+
+Tell = Callable[[Told], None]
+
+
+class Ledger:
+    """The bad records of one dataset, as all who read it tell of them.
+
+    Args:
+        field: of the dataset.
+        limit: most rows that may be left out.
+        likely_rows: about how many rows the dataset has.
+    """
+
+    def __init__(self, field: str, limit: int, likely_rows: int | None) -> None:
+        self._field = field
+        self._limit = limit
+        self._likely_rows = likely_rows
+        self._rows: dict[tuple[str, int], int] = {}
+        self._first: dict[tuple[str, str], BadRecord] = {}
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows are left out, each counted once."""
+        return sum(self._rows.values())
+
+    @property
+    def first(self) -> tuple[BadRecord, ...]:
+        """Return the records that were told of first, no more than FIRST."""
+        return tuple(self._first.values())
+
+    def take(self, told: Told) -> bool:
+        """Take in what is known of a fragment; say whether it is more than was known."""
+        if told.rows <= self._rows.get(told.fragment, 0):
+            return False
+        self._rows[told.fragment] = told.rows
+        for record in told.first:
+            if len(self._first) < FIRST:
+                self._first.setdefault((record.path, record.place), record)
+        return True
+
+    @property
+    def excess(self) -> str | None:
+        """Return what is wrong where more rows are left out than may be."""
+        if self.rows <= self._limit:
+            return None
+        of = f" of about {self._likely_rows}" if self._likely_rows else ""
+        said = "; ".join(record.say() for record in self.first[:_SAID])
+        return (
+            f"{self._field}: {self.rows} rows{of} cannot be used, more than its badRecordLimit of "
+            f"{self._limit}: mend them or take them away, or allow more. The first: {said}"
+        )

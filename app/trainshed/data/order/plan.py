@@ -6,7 +6,7 @@ Pure: sizes and samples are measured elsewhere (preflight) and come in as argume
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -21,6 +21,7 @@ from trainshed_api.errors import Problem, SpecError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from trainshed.data.order.bad_records import Tell
     from trainshed.data.order.files import Source
     from trainshed.data.order.permutation import Indices
     from trainshed.data.order.size import Measured, Room
@@ -79,9 +80,11 @@ class DatasetPlan:
         parts: the datasets that it mixes; none where it has rows of its own.
         weights: of each of them.
         rows_per_epoch: where an epoch is not once all rows.
-        changes_rows: whether transforms leave rows out, or make more of them.
+        changes_rows: whether transforms leave rows out, or make more of them, or bad rows are.
         steps: whether somebody needs the steps of an epoch before the first one.
         may_learn: whether who trains can do without them.
+        bad_record_limit: most rows that are left out as bad; None where the first ends the run.
+        tell: called with what is bad; whoever reads sets it.
     """
 
     name: str
@@ -106,6 +109,8 @@ class DatasetPlan:
     changes_rows: bool = False
     steps: Literal["learned", "known"] = "learned"
     may_learn: bool = False
+    bad_record_limit: int | None = None
+    tell: Tell | None = None
 
     @property
     def field(self) -> str:
@@ -230,6 +235,11 @@ def main_dataset(plans: Mapping[str, DatasetPlan]) -> str | None:
     return "train" if "train" in plans else first
 
 
+def telling(plan: DatasetPlan, tell: Tell) -> DatasetPlan:
+    """Return the plan of a dataset, and of what it mixes, whose readers tell of what is bad."""
+    return replace(plan, tell=tell, parts=tuple(telling(part, tell) for part in plan.parts))
+
+
 def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from five sides
     name: str,
     spec: DatasetSpec,
@@ -261,6 +271,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         SpecError: when the cache that is asked for cannot serve this dataset.
     """
     field = f"spec.data.datasets.{name}"
+    skips_bad = spec.on_bad_record == "skip"
     rows = (source.likely_rows if source.rows is None else source.rows) if source else None
     num_bytes = int(measured.row_bytes * rows) if rows and measured else None
     size = measured.size(rows) if rows and measured else None
@@ -287,9 +298,10 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         size=size,
         processes=processes,
         rows_per_epoch=spec.rows_per_epoch,
-        changes_rows=bool(measured and not measured.keeps_rows),
+        changes_rows=skips_bad or bool(measured and not measured.keeps_rows),
         steps=spec.steps,
         may_learn=may_learn and not is_mixed,
+        bad_record_limit=spec.bad_record_limit if skips_bad else None,
     )
 
 

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainshed.data.order.randomness import RowRandom
-from trainshed.data.read.columns import Array, Columns, cut_rows, join, num_rows, writable
+from trainshed.data.read.columns import (
+    Array,
+    Columns,
+    cut_rows,
+    join,
+    num_rows,
+    take_rows,
+    writable,
+)
 from trainshed.data.read.errors import DataError, FunctionError
 from trainshed.faults import RULES, WorldError, classify
 from trainshed.functions import find
@@ -53,6 +61,45 @@ def transform(columns: Columns, functions: Sequence[Function]) -> Columns:
         apply = _by_row if function.kind == "rows" else _by_batch
         columns = apply(writable(columns), function)
     return columns
+
+
+def transform_good(
+    columns: Columns, functions: Sequence[Function]
+) -> tuple[Columns, dict[int, str]]:
+    """Return the rows on which no transform raises, and what it raised on each other one.
+
+    A row is bad when a transform raises on it alone: whatever it came with, it is left out. The
+    others are given to the transforms together, as they would have been. No column at all comes
+    back where no row does.
+
+    Raises:
+        DataError: when a function returns something that is no table, or raises on rows together
+            and on none of them alone.
+    """
+    held = _unchangeable(columns)  # or a function that raises had changed some of it already
+    try:
+        return transform(held, functions), {}
+    except FunctionError as error:
+        together = error
+    bad = {}
+    for row in range(num_rows(held)):
+        try:
+            transform(cut_rows(held, row, row + 1), functions)
+        except FunctionError as error:
+            bad[row] = str(error)
+    if not bad:
+        why = "no row of these raises alone, so none is left out"
+        raise FunctionError(f"{together}: {why}", together.trace) from together
+    good = np.asarray([row for row in range(num_rows(held)) if row not in bad], dtype=np.int64)
+    return (transform(take_rows(held, good), functions) if len(good) else {}), bad
+
+
+def _unchangeable(columns: Columns) -> Columns:
+    """Return views that nobody can write to: who would is given a copy."""
+    views = {name: array.view() for name, array in columns.items()}
+    for view in views.values():
+        view.flags.writeable = False
+    return views
 
 
 def augment(

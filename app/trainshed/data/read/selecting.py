@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import zlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,23 +13,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from trainshed.data.order.bad_records import BadRecord
+from trainshed.data.order.permutation import Indices
 from trainshed.data.order.randomness import RowRandom
-from trainshed.data.read.columns import num_rows, take_rows
+from trainshed.data.read.columns import Columns, num_rows, take_rows
 from trainshed.data.read.errors import DataError
 from trainshed_api.where import Among, Both, Compared, Missing, columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow.parquet as pq
 
     from trainshed.data.order.files import Fragment, Holdout, Scan
-    from trainshed.data.read.columns import Columns
     from trainshed_api.where import Condition, Value
 
 # As a file's own row groups have it, a number has a type; what is compared with it need not.
 _NUMBERS = (bool, int, float)
 _PLACE = "__place__"
+# A table, and the numbers of its rows in their fragment, shape (rows,).
+Numbered = tuple[Columns, Indices]
 
 
 def columns_to_read(scan: Scan, columns: Sequence[str]) -> tuple[str, ...]:
@@ -41,7 +45,7 @@ def columns_to_read(scan: Scan, columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def selected(
-    tables: Iterator[Columns], scan: Scan, fragment: Fragment, columns: Sequence[str]
+    tables: Iterable[Columns], scan: Scan, fragment: Fragment, columns: Sequence[str]
 ) -> Iterator[Columns]:
     """Yield what is left of the tables of a fragment, which begin at its first row.
 
@@ -54,18 +58,48 @@ def selected(
     Raises:
         DataError: when a condition cannot be asked of a column.
     """
+    for found in numbered(tables, scan, fragment, columns):
+        assert not isinstance(found, BadRecord)
+        yield found[0]
+
+
+def numbered(
+    found: Iterable[Columns | BadRecord], scan: Scan, fragment: Fragment, columns: Sequence[str]
+) -> Iterator[Numbered | BadRecord]:
+    """Yield the same with the numbers of the rows, and bad records of the part between them.
+
+    Rows are numbered as they lie in the files, bad ones too: whether one is held out must not hang
+    on what others there are.
+
+    Args:
+        found: its rows, and its bad records between them.
+        scan: with the selection.
+        fragment: that is read.
+        columns: that are wanted; empty for all.
+
+    Raises:
+        DataError: when a condition cannot be asked of a column.
+    """
     where, holdout = scan.selection.where, scan.selection.holdout
     columns, place = _wanted(scan, columns), 0
-    for table in tables:
-        rows = num_rows(table)
+    for each in found:
+        rows = each.rows if isinstance(each, BadRecord) else num_rows(each)
+        numbers = np.arange(place, place + rows, dtype=np.int64)
         kept = np.ones(rows, dtype=np.bool_)
         if holdout is not None:
             kept &= _of_part(holdout, _numbers(scan, fragment, place, rows))
-        if where is not None:
-            kept &= _meeting(table, where, fragment)
         place += rows
-        wanted = {name: table[name] for name in columns} if columns else table
-        yield wanted if kept.all() else take_rows(wanted, np.flatnonzero(kept))
+        if isinstance(each, BadRecord):  # whether it meets a condition nobody knows
+            if kept.any():
+                yield replace(each, rows=int(kept.sum()))
+            continue
+        if where is not None:
+            kept &= _meeting(each, where, fragment)
+        wanted = {name: each[name] for name in columns} if columns else each
+        if kept.all():
+            yield wanted, numbers
+        else:
+            yield take_rows(wanted, np.flatnonzero(kept)), numbers[kept]
 
 
 def may_meet(condition: Condition, group: pq.RowGroupMetaData, names: Sequence[str]) -> bool:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trainshed.data.order.bad_records import Tell, Told
 from trainshed.data.order.files import Scan
 from trainshed.data.order.permutation import Indices, Piece
 from trainshed.data.read.apply import augment, transform
 from trainshed.data.read.columns import Columns, cut_rows, join, num_rows, take_rows
 from trainshed.data.read.errors import DataError
-from trainshed.data.read.files import read_fragment
-from trainshed.data.read.selecting import columns_to_read, selected
+from trainshed.data.read.files import place_of, read_fragment, read_records
+from trainshed.data.read.good_rows import good_rows
+from trainshed.data.read.selecting import columns_to_read, numbered, selected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -38,6 +41,7 @@ class Reading:
         changes_rows: whether transforms may leave rows out, or make more of them.
         seed: the run's seed.
         epoch: 0-based; None for rows without augmentation.
+        tell: called with what is bad, where that is left out.
     """
 
     field: str
@@ -49,6 +53,7 @@ class Reading:
     changes_rows: bool = False
     seed: int = 0
     epoch: int | None = None
+    tell: Tell | None = None
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,7 @@ def reading(plan: DatasetPlan, seed: int = 0, epoch: int | None = None) -> Readi
         plan.is_found_after,
         seed,
         epoch,
+        plan.tell,
     )
 
 
@@ -130,6 +136,12 @@ def read_rows(how: Reading, fragment: Fragment, first: int) -> Iterator[Table]:
         first += len(ids)
 
 
+def first_rows(how: Reading, fragment: Fragment, rows: int) -> Columns:
+    """Return some of a fragment's first rows after the transforms, of so many that are read."""
+    chunks = _chunks(how, fragment, min(rows, how.chunk_rows), transformed=True)
+    return next(chunks, {})
+
+
 def count_rows(how: Reading, fragment: Fragment) -> int:
     """Return how many rows a fragment has after the transforms; one chunk of them is held."""
     chunks = _chunks(how, fragment, how.chunk_rows, transformed=how.changes_rows)
@@ -165,7 +177,7 @@ class FragmentReader:
         # Of a fragment's first few rows no whole chunk is decoded; which these are the file tells.
         told = not (how.changes_rows or how.scan.selection)
         rows = min(how.chunk_rows, part.stop) if told else how.chunk_rows
-        wanted = (part.fragment, how.columns, rows)
+        wanted = (how.field, part.fragment, how.columns, rows)
         if self._open != wanted or part.start < self._begin:
             self._open, self._begin = wanted, 0
             self._chunks = _chunks(how, part.fragment, rows, transformed=how.changes_rows)
@@ -191,7 +203,12 @@ class FragmentReader:
 def _chunks(
     how: Reading, fragment: Fragment, chunk_rows: int, *, transformed: bool
 ) -> Iterator[Columns]:
-    chunks = read_fragment(how.scan, fragment, columns_to_read(how.scan, how.columns), chunk_rows)
+    wanted = columns_to_read(how.scan, how.columns)
+    if how.scan.skips_bad:
+        assert transformed
+        yield from _good_chunks(how, fragment, chunk_rows, wanted)
+        return
+    chunks = read_fragment(how.scan, fragment, wanted, chunk_rows)
     if how.scan.selection:
         chunks = selected(chunks, how.scan, fragment, how.columns)
     for chunk in chunks:
@@ -200,6 +217,19 @@ def _chunks(
             given = transform(chunk, how.transforms) if transformed else chunk
             if num_rows(given):
                 yield given
+
+
+def _good_chunks(
+    how: Reading, fragment: Fragment, chunk_rows: int, wanted: Sequence[str]
+) -> Iterator[Columns]:
+    assert how.tell
+    records = read_records(how.scan, fragment, wanted, chunk_rows)
+    found = numbered(records, how.scan, fragment, how.columns)
+    begin = fragment.span[0] if fragment.span else (*fragment.row_groups, 0)[0]
+    told = Told(how.field, (fragment.path, begin))
+    yield from good_rows(
+        found, how.transforms, partial(place_of, how.scan, fragment), told, how.tell
+    )
 
 
 def read_parts(
