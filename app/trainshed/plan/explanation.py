@@ -71,6 +71,8 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str
         yield "shuffle   files, other in each epoch"
     for function in plan.transforms:
         yield f"transform {function.use} ({function.kind})"
+    if plan.bad_record_limit is not None:
+        yield f"leave out rows that cannot be used, {plan.bad_record_limit} at most"
     size = f", {plan.size.say()} in all" if plan.size else ""
     yield f"cache     {plan.cache}: {plan.reason}{size}"
     yield from _memory(plan, num_workers, batch_size)

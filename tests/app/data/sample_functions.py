@@ -1,12 +1,15 @@
 """Functions that the TrainingRuns of these tests name."""
 
+import io
 import os
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import ray.data
 from numpy.typing import NDArray
+from PIL import Image
 from ray.data import Dataset
 
 from trainshed.data.order.randomness import RowRandom
@@ -111,3 +114,37 @@ def without_the_last(batch: Batch) -> Batch:
 def stacked(batch: Batch) -> Batch:
     """Return the ids row by row: numpy makes no stack of no rows."""
     return {"id": np.stack([np.asarray(value) for value in batch["id"]])}
+
+
+def picky(batch: Batch, *, bad: Sequence[int] = ()) -> Batch:
+    """Raise where a row has an id that is bad."""
+    for row in batch["id"]:
+        if int(row) in bad:
+            raise ValueError(f"row {int(row)} is bad")
+    return batch
+
+
+def picky_in_place(batch: Batch, *, bad: Sequence[int] = ()) -> Batch:
+    """Add to x before it raises where a row has an id that is bad."""
+    batch["x"] += 1
+    return picky(batch, bad=bad)
+
+
+def numbered_calls(batch: Batch) -> dict[str, object]:
+    """Return for each row with how many it came."""
+    rows = len(batch["id"])
+    return {"rows": np.full(rows, rows)}
+
+
+def only_alone(batch: Batch) -> Batch:
+    """Raise for more than one row."""
+    if len(batch["id"]) > 1:
+        raise ValueError("too many rows")
+    return batch
+
+
+def opened(row: dict[str, object]) -> dict[str, object]:
+    """Return the pixels of a row's picture."""
+    content = row["image"]
+    assert isinstance(content, bytes)
+    return {"x": np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))}

@@ -211,7 +211,7 @@ def read_fragment(
     """
     for found in read_records(scan, fragment, columns, chunk_rows, access):
         if isinstance(found, BadRecord):
-            raise DataError(found.say())
+            raise DataError(f"{found.say()}; onBadRecord: skip leaves such records out")
         yield found
 
 

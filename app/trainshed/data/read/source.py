@@ -137,9 +137,13 @@ def read_rows(how: Reading, fragment: Fragment, first: int) -> Iterator[Table]:
 
 
 def first_rows(how: Reading, fragment: Fragment, rows: int) -> Columns:
-    """Return some of a fragment's first rows after the transforms, of so many that are read."""
-    chunks = _chunks(how, fragment, min(rows, how.chunk_rows), transformed=True)
-    return next(chunks, {})
+    """Return at least so many of a fragment's first rows after the transforms, if it has them."""
+    held: list[Columns] = []
+    for chunk in _chunks(how, fragment, min(rows, how.chunk_rows), transformed=True):
+        held.append(chunk)
+        if sum(map(num_rows, held)) >= rows:
+            break
+    return join(held) if held else {}
 
 
 def count_rows(how: Reading, fragment: Fragment) -> int:

@@ -14,7 +14,7 @@ from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.read.arrow import from_arrow
 from trainshed.data.read.formats.format import Format
 from trainshed.data.read.formats.lines import cut_files, head_of, line_blocks, with_packed
-from trainshed.data.read.formats.salvage import cut_lines, num_lines, parsed
+from trainshed.data.read.formats.salvage import Block, cut_lines, num_lines, parsed
 from trainshed.data.read.formats.types import shared_schema
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import CsvOptions
@@ -127,7 +127,8 @@ def _parsed(
     for place, block in blocks:
         begin = _header_end(block, options) if skips else 0
         skips = False
-        for found in parsed(fragment.path, place + begin, block[begin:], parse, cut):
+        records = Block(fragment.path, place + begin, block[begin:])
+        for found in parsed(records, parse, cut, skips_bad=scan.skips_bad):
             yield _told(found) if isinstance(found, BadRecord) else found
 
 

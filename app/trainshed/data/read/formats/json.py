@@ -18,6 +18,7 @@ from trainshed.data.read.formats.format import Format
 from trainshed.data.read.formats.lines import cut_files, head_of, line_blocks, with_packed
 from trainshed.data.read.formats.salvage import (
     UNPARSED,
+    Block,
     cut_lines,
     num_lines,
     parsed,
@@ -105,7 +106,7 @@ def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
         lines, parse = head_of(path, opened).lines, partial(_of_lines, schema=schema, extra="infer")
         if not scan.skips_bad:
             return parse(lines).schema
-        return shared(parsed(path, 0, lines, parse, cut_lines))
+        return shared(parsed(Block(path, 0, lines), parse, cut_lines, skips_bad=True))
     try:
         rows = _listed(path, opened)
     except ValueError:
@@ -137,7 +138,8 @@ def _parsed(
         return
     parse = partial(_of_lines, schema=schema, extra="ignore" if columns else "error")
     for place, block in line_blocks(fragment, opened):
-        for found in parsed(path, place, block, parse, cut_lines):
+        records = Block(path, place, block)
+        for found in parsed(records, parse, cut_lines, skips_bad=scan.skips_bad):
             yield _told(found) if isinstance(found, BadRecord) else found
 
 

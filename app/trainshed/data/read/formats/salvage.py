@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
@@ -52,36 +53,51 @@ def _salvaged(
     yield from _salvaged(items, middle, stop, parse)
 
 
-def parsed(
-    path: str,
-    place: int,
-    block: bytes,
-    parse: Callable[[bytes], pa.Table],
-    cut: Callable[[bytes], Sequence[bytes]],
-) -> Iterator[pa.Table | BadRecord]:
-    """Yield the rows of a block of records, and each record that is bad.
+@dataclass(frozen=True)
+class Block:
+    """Some whole records of a file.
 
     Args:
         path: of the file.
-        place: of the block in it, in bytes.
-        block: some whole records.
+        place: of the first record in it, in bytes.
+        records: one behind the other.
+    """
+
+    path: str
+    place: int
+    records: bytes
+
+
+def parsed(
+    block: Block,
+    parse: Callable[[bytes], pa.Table],
+    cut: Callable[[bytes], Sequence[bytes]],
+    *,
+    skips_bad: bool,
+) -> Iterator[pa.Table | BadRecord]:
+    """Yield the rows of a block, and each record that is bad.
+
+    Args:
+        block: of records.
         parse: as `salvage` wants it, of records one behind the other.
         cut: returns the records of a block, all of its bytes; asked only where one is bad.
+        skips_bad: whether bad ones are left out; else the first ends the run, and comes before
+            the rows around it: the sooner the better.
     """
     try:
-        table = parse(block)
+        table = parse(block.records)
     except UNPARSED:
         pass
     else:
         yield table
         return
-    records = cut(block)
-    places = list(accumulate(map(len, records), initial=place))
+    records = cut(block.records)
+    places = list(accumulate(map(len, records), initial=block.place))
     for found in salvage(records, lambda some: parse(b"".join(some))):
         if isinstance(found, tuple):
             at, reason = found
-            yield BadRecord(path, f"byte {places[at]}", reason)
-        else:
+            yield BadRecord(block.path, f"byte {places[at]}", reason)
+        elif skips_bad:
             yield found
 
 

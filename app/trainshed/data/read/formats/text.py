@@ -76,7 +76,7 @@ def _lines(path: str, place: int, block: bytes, scan: Scan) -> Iterator[Lines | 
         try:
             good.append(line.decode())
         except UnicodeDecodeError as error:
-            if good:
+            if good and scan.skips_bad:  # else this ends the run: the sooner the better
                 yield _column("".join(good), keeps_empty=keeps_empty)
                 good = []
             yield BadRecord(path, f"byte {place}", f"no UTF-8: {error}")

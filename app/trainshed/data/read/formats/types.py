@@ -55,7 +55,7 @@ def shared_schema(
         SpecError: when files differ, a type is of no column, or none has a good line.
     """
     seen = ((file.where, told(file.where)) for file in some_files(files))
-    schemas = [(where, schema) for where, schema in seen if schema is not None]
+    schemas = [(where, _as_said(schema, types)) for where, schema in seen if schema is not None]
     if not schemas:
         want = "a record that can be used among the first of some file"
         raise SpecError([Problem(f"{field}.path", files[0].where, want)])
@@ -74,19 +74,22 @@ def shared_schema(
     if unknown := [name for name in types if name not in shared.names]:
         want = f"one of {', '.join(shared.names)} ({first})"
         raise SpecError([Problem(f"{field}.options.types", name, want) for name in unknown])
-    return pa.schema(
-        [
-            pa.field(
-                each.name, _ARROW[types[each.name]] if each.name in types else _kept(each.type)
-            )
-            for each in shared
-        ]
-    )
+    return pa.schema([pa.field(each.name, _kept(each.type)) for each in shared])
 
 
 def declared(types: Mapping[str, ColumnType]) -> pa.Schema | None:
     """Return the columns whose types the TrainingRun says; None where it says none."""
     return pa.schema([(name, _ARROW[kind]) for name, kind in types.items()]) if types else None
+
+
+def _as_said(schema: pa.Schema, types: Mapping[str, ColumnType]) -> pa.Schema:
+    """Return columns with the types that the TrainingRun says, whatever a file's lines tell."""
+    return pa.schema(
+        [
+            (each.name, _ARROW[types[each.name]] if each.name in types else each.type)
+            for each in schema
+        ]
+    )
 
 
 def _kept(found: pa.DataType) -> pa.DataType:

@@ -1,0 +1,269 @@
+"""What is left out as bad: the same rows whoever reads them and however, and counted once."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from tests.app.data.builders_formats import write_pictures
+from tests.app.data.builders_plan import FUNCTIONS, make_plan, write_rows
+from trainshed.data.order.bad_records import FIRST, BadRecord, Ledger, Told
+from trainshed.data.order.files import Fragment
+from trainshed.data.order.function import Function
+from trainshed.data.order.permutation import Piece
+from trainshed.data.order.plan import DatasetPlan, telling
+from trainshed.data.read.apply import transform_good
+from trainshed.data.read.columns import Columns
+from trainshed.data.read.errors import DataError, FunctionError
+from trainshed.data.read.source import (
+    FragmentReader,
+    Part,
+    Reading,
+    count_rows,
+    cut_parts,
+    parts,
+    read_parts,
+    read_rows,
+    read_whole,
+    reading,
+)
+from trainshed_api.data import DatasetSpec
+
+ROWS = 40
+FIELD = "spec.data.datasets.train"
+
+
+def picky(*bad: int, use: str = "picky") -> Function:
+    return Function(f"{FUNCTIONS}:{use}", "field", options=(("bad", list(bad)),))
+
+
+def table(rows: int = 6) -> Columns:
+    return {"id": np.arange(rows), "x": np.arange(rows) / 2}
+
+
+def make_csv_plan(
+    folder: Path,
+    lines: Sequence[str],
+    *,
+    transforms: JsonValue = None,
+    holdout: JsonValue = None,
+) -> DatasetPlan:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "a.csv").write_text("id\n" + "".join(f"{line}\n" for line in lines))
+    read: dict[str, JsonValue] = {"format": "csv", "options": {"types": {"id": "int64"}}}
+    if holdout:
+        read["holdout"] = holdout
+    return make_plan(folder, read=read, onBadRecord="skip", transforms=transforms or [])
+
+
+def read_with(plan: DatasetPlan, chunk_rows: int = 1000) -> tuple[Reading, list[Told]]:
+    told: list[Told] = []
+    return replace(reading(telling(plan, told.append)), chunk_rows=chunk_rows), told
+
+
+def fragment_of(plan: DatasetPlan) -> Fragment:
+    assert plan.source
+    (fragment,) = plan.source.fragments
+    return fragment
+
+
+@pytest.mark.parametrize("use", ["picky", "picky_in_place"])
+def test_rows_that_a_transform_raises_on_are_left_out_and_no_other(use: str) -> None:
+    columns = table()
+
+    good, bad = transform_good(columns, [picky(1, 4, use=use), picky(5, use=use)])
+
+    assert good["id"].tolist() == [0, 2, 3]
+    assert sorted(bad) == [1, 4, 5]
+    assert "raised ValueError: row 4 is bad" in bad[4]
+    assert good["x"].tolist() == ([0.0, 1.0, 1.5] if use == "picky" else [2.0, 3.0, 3.5])
+    assert columns["x"].tolist() == (np.arange(6) / 2).tolist()
+
+
+def test_a_good_table_is_given_to_the_transforms_once_and_whole() -> None:
+    function = Function(f"{FUNCTIONS}:numbered_calls", "field", options=())
+
+    good, bad = transform_good(table(), [function])
+
+    assert not bad
+    assert good["rows"].tolist() == [6] * 6
+
+
+def test_nothing_is_left_of_rows_that_are_all_bad() -> None:
+    good, bad = transform_good(table(2), [picky(0, 1)])
+
+    assert (good, sorted(bad)) == ({}, [0, 1])
+
+
+def test_what_is_raised_for_rows_together_alone_is_no_row_s_fault() -> None:
+    function = Function(f"{FUNCTIONS}:only_alone", "field", options=())
+
+    with pytest.raises(FunctionError, match="no row of these raises alone"):
+        transform_good(table(), [function])
+
+
+def test_a_function_that_returns_no_table_ends_the_run_all_the_same() -> None:
+    with pytest.raises(DataError, match="want a dict of columns"):
+        transform_good(table(), [Function(f"{FUNCTIONS}:no_table", "field", options=())])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    broken=st.sets(st.integers(0, ROWS)),
+    raising=st.sets(st.integers(0, ROWS - 1)),
+    chunk_rows=st.integers(1, ROWS + 1),
+    part_rows=st.integers(1, ROWS),
+)
+def test_good_rows_come_once_and_in_order_wherever_bad_ones_are(
+    tmp_path_factory: pytest.TempPathFactory,
+    broken: set[int],
+    raising: set[int],
+    chunk_rows: int,
+    part_rows: int,
+) -> None:
+    lines = []
+    for row in range(ROWS):
+        lines += ["q"] * (row in broken) + [str(row)]
+    lines += ["q"] * (ROWS in broken)
+    want = [row for row in range(ROWS) if row not in raising]
+    transforms: JsonValue = [{"use": f"{FUNCTIONS}:picky", "options": {"bad": [*sorted(raising)]}}]
+    plan = make_csv_plan(tmp_path_factory.mktemp("rows"), lines, transforms=transforms)
+    how, told = read_with(plan, chunk_rows=chunk_rows)
+    fragment, num_bad = fragment_of(plan), len(broken) + len(raising)
+
+    assert read_whole(how, fragment).get("id", np.empty(0)).tolist() == want
+    assert max((each.rows for each in told), default=0) == num_bad
+    assert count_rows(how, fragment) == len(want)
+    ids = [int(row) for _, ids in read_rows(how, fragment, 100) for row in ids]
+    assert ids == list(range(100, 100 + len(want)))
+    if want:
+        reader, found = FragmentReader(), []
+        for part in cut_parts([Part(fragment, 0, 0, len(want), 0)], part_rows):
+            for columns, _ in read_parts(how, [part], reader=reader):
+                found += columns["id"].tolist()
+        assert found == want
+    ledger = Ledger(FIELD, 1000, ROWS)
+    for each in told:
+        ledger.take(each)
+    assert ledger.rows == num_bad
+    assert len(ledger.first) == min(FIRST, num_bad)
+
+
+def test_a_bad_row_is_named_by_its_place_in_the_file(tmp_path: Path) -> None:
+    transforms: JsonValue = [{"use": f"{FUNCTIONS}:picky", "options": {"bad": [2]}}]
+    plan = make_csv_plan(tmp_path, ["0", "q", "1", "2"], transforms=transforms)
+    how, told = read_with(plan)
+
+    assert read_whole(how, fragment_of(plan))["id"].tolist() == [0, 1]
+    (known,) = told
+    assert [record.place for record in known.first] == ["byte 5", "row 3"]
+    assert known.rows == 2
+
+
+def test_a_bad_picture_is_named_by_its_file(tmp_path: Path) -> None:
+    write_pictures(tmp_path, {"cat": 3})
+    broken = tmp_path / "cat" / "0001.png"
+    broken.write_bytes(broken.read_bytes()[:40])
+    transforms: JsonValue = [{"use": f"{FUNCTIONS}:opened", "kind": "rows"}]
+    plan = make_plan(tmp_path, read={"format": "images"}, onBadRecord="skip", transforms=transforms)
+    how, told = read_with(plan)
+
+    assert len(read_whole(how, fragment_of(plan))["x"]) == 2
+    (record,) = told[-1].first
+    assert (record.path, record.place) == (str(broken), "the file")
+
+
+def test_whether_rows_are_held_out_hangs_on_no_bad_one(tmp_path: Path) -> None:
+    lines = [line for row in range(60) for line in [*(["q"] * (row % 7 == 0)), str(row)]]
+
+    def ids(keep: str) -> tuple[list[int], int]:
+        holdout: JsonValue = {"share": 0.3, "keep": keep}
+        plan = make_csv_plan(tmp_path, lines, holdout=holdout)
+        how, told = read_with(plan)
+        return read_whole(how, fragment_of(plan))["id"].tolist(), told[-1].rows if told else 0
+
+    (rest, bad), (held, others) = ids("rest"), ids("held")
+
+    assert sorted([*rest, *held]) == list(range(60))
+    assert bad + others == len(lines) - 60
+    assert bad
+    assert others
+
+
+def test_rows_of_a_dataset_that_leaves_bad_ones_out_are_not_told(tmp_path: Path) -> None:
+    folder = write_rows(tmp_path / "rows", ([8],))
+
+    assert make_plan(folder).is_told
+    assert not make_plan(folder, onBadRecord="skip").is_told
+
+
+def test_two_datasets_of_one_file_share_a_reader_and_no_rows(tmp_path: Path) -> None:
+    folder = write_rows(tmp_path / "rows", ([8],))
+    kinds: dict[str, JsonValue] = {"odd": "odd_rows", "all": "picky"}
+    reader, found = FragmentReader(), {}
+    for name, use in kinds.items():
+        transforms: JsonValue = [{"use": f"{FUNCTIONS}:{use}"}]
+        plan = make_plan(folder, keeps_rows=False, transforms=transforms)
+        how = replace(reading(replace(plan, name=name)), chunk_rows=2)
+        (part,) = parts(plan, [Piece(0, 0, 1)]) if name == "odd" else parts(plan, [Piece(0, 1, 8)])
+        tables = read_parts(how, [part], reader=reader)
+        found[name] = [int(row) for columns, _ in tables for row in columns["id"]]
+
+    assert found == {"odd": [1], "all": [1, 2, 3, 4, 5, 6, 7]}
+
+
+def record(number: int, rows: int = 1) -> BadRecord:
+    return BadRecord("a.csv", f"byte {number}", "it is broken", rows)
+
+
+def test_what_is_told_again_counts_once() -> None:
+    ledger = Ledger(FIELD, 10, 100)
+    first = Told(FIELD, ("a.csv", 0)).after([record(0), record(1)])
+    other = Told(FIELD, ("a.csv", 50)).after([record(50, rows=3)])
+
+    grown = [ledger.take(each) for each in (first, other, first, other, Told(FIELD, ("a", 0)))]
+
+    assert grown == [True, True, False, False, False]
+    assert ledger.rows == 5
+    assert ledger.take(first.after([record(2)]))
+    assert ledger.rows == 6
+    assert [each.place for each in ledger.first] == ["byte 0", "byte 1", "byte 50", "byte 2"]
+    assert ledger.excess is None
+
+
+def test_one_row_more_than_may_be_is_said_with_the_first() -> None:
+    ledger = Ledger(FIELD, 4, 100)
+    told = Told(FIELD, ("a.csv", 0)).after(record(number) for number in range(30))
+
+    ledger.take(told)
+
+    assert len(ledger.first) == FIRST
+    assert ledger.excess == (
+        "spec.data.datasets.train: 30 rows of about 100 cannot be used, more than its "
+        "badRecordLimit of 4: mend them or take them away, or allow more. The first: "
+        "a.csv: byte 0: it is broken; a.csv: byte 1: it is broken; a.csv: byte 2: it is broken"
+    )
+
+
+def test_a_reason_is_one_line_and_not_the_whole_record() -> None:
+    said = BadRecord("a.csv", "byte 0", "x\n" * 1000).say()
+
+    assert len(said) < 400
+    assert "\n" not in said
+
+
+REFUSED: dict[str, dict[str, JsonValue]] = {
+    "a function's rows": {"read": {"use": "my_module:make"}},
+    "rows of a mix": {"read": {"mix": {"a": 1.0}}},
+}
+
+
+@pytest.mark.parametrize("fields", REFUSED.values(), ids=REFUSED)
+def test_rows_without_a_place_are_not_left_out(fields: dict[str, JsonValue]) -> None:
+    with pytest.raises(ValueError, match="onBadRecord"):
+        DatasetSpec.model_validate({"onBadRecord": "skip", **fields})
