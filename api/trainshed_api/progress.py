@@ -165,6 +165,19 @@ class WarningEvent(Event):
     message: str
 
 
+class BadRecords(Event):
+    """Rows of a dataset that are left out as they cannot be used.
+
+    `rows` are all that are known now, each counted once; `first` are some of them that no event
+    has told before, with file, place and reason.
+    """
+
+    event: Literal["badRecords"] = "badRecords"
+    dataset: Text
+    rows: Count
+    first: tuple[Text, ...] = ()
+
+
 class Stopping(Event):
     """The run was asked to stop and has `grace_seconds` for a checkpoint."""
 
@@ -194,6 +207,7 @@ AnyEvent = Annotated[
     | WorkersLost
     | WorkersReady
     | WarningEvent
+    | BadRecords
     | Stopping
     | Finished,
     Field(discriminator="event"),

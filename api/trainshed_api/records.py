@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pydantic import AwareDatetime, Field, JsonValue
 
 from trainshed_api.names import Outcome
-from trainshed_api.progress import Count, Measurement, Record, Seconds, Text
+from trainshed_api.progress import BadRecords, Count, Measurement, Record, Seconds, Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+# Of a dataset's rows that are left out, told with file, place and reason.
+MOST_TOLD = 20
 
 
 class GitState(Record):
@@ -46,6 +54,38 @@ class CheckpointRecord(Record):
     step: Count | None = None
 
 
+class BadRecordsRecord(Record):
+    """Rows of a dataset that were left out, and the first of them with file, place and reason."""
+
+    rows: Count
+    first: tuple[Text, ...] = ()
+
+    def after(self, event: BadRecords) -> BadRecordsRecord:
+        """Return what is known after an event of the same dataset."""
+        return BadRecordsRecord(rows=event.rows, first=(*self.first, *event.first)[:MOST_TOLD])
+
+
+def bad_records_of(events: Iterable[Record]) -> dict[str, BadRecordsRecord]:
+    """Return what the events of one attempt tell, by dataset."""
+    known: dict[str, BadRecordsRecord] = {}
+    for event in events:
+        if isinstance(event, BadRecords):
+            known[event.dataset] = known.get(event.dataset, BadRecordsRecord(rows=0)).after(event)
+    return known
+
+
+def most_bad_records(
+    attempts: Iterable[Mapping[str, BadRecordsRecord]],
+) -> dict[str, BadRecordsRecord]:
+    """Return by dataset what the attempt tells that met most: one that goes on may read less."""
+    most: dict[str, BadRecordsRecord] = {}
+    for known in attempts:
+        for name, bad in known.items():
+            if name not in most or bad.rows > most[name].rows:
+                most[name] = bad
+    return most
+
+
 class RunRecord(Record):
     """run.json: what ran, from which spec, code and data."""
 
@@ -79,3 +119,4 @@ class ResultRecord(Record):
     message: str = ""
     finished_at: AwareDatetime
     report: str | None = None
+    bad_records: dict[str, BadRecordsRecord] = Field(default_factory=dict)

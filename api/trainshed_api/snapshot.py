@@ -20,6 +20,7 @@ from trainshed_api.names import (
 )
 from trainshed_api.progress import (
     AnyEvent,
+    BadRecords,
     CheckpointSaved,
     Count,
     Evaluated,
@@ -38,11 +39,14 @@ from trainshed_api.progress import (
     WorkersLost,
     WorkersReady,
 )
-from trainshed_api.records import CheckpointRecord
+from trainshed_api.records import BadRecordsRecord, CheckpointRecord
 
 MAX_MESSAGE, MAX_TRACEBACK, MAX_WARNINGS = 2_000, 16_000, 10
 _MAX_METRICS, _MAX_NAME = 100, 256
 _MAX_HOSTS = 500
+# Of a dataset's rows that are left out, told in a status.
+MAX_BAD, MAX_REASON = 5, 500
+_MAX_DATASETS = 20
 
 
 def _first_metrics(metrics: dict[str, float | None]) -> dict[str, float | None]:
@@ -54,10 +58,20 @@ def _with_first_metrics(progress: Progress) -> Progress:
     return progress.model_copy(update={"metrics": _first_metrics(progress.metrics)})
 
 
+def _few_bad(known: dict[str, BadRecordsRecord]) -> dict[str, BadRecordsRecord]:
+    return {
+        name[:_MAX_NAME]: BadRecordsRecord(
+            rows=bad.rows, first=tuple(text[:MAX_REASON] for text in bad.first[:MAX_BAD])
+        )
+        for name, bad in list(known.items())[:_MAX_DATASETS]
+    }
+
+
 Message = Annotated[str, AfterValidator(lambda text: text[:MAX_MESSAGE])]
 Traceback = Annotated[str, AfterValidator(lambda text: text[-MAX_TRACEBACK:])]
 Warnings = Annotated[tuple[Message, ...], AfterValidator(lambda texts: texts[-MAX_WARNINGS:])]
 Hosts = Annotated[tuple[Text, ...], AfterValidator(lambda names: names[:_MAX_HOSTS])]
+Bad = Annotated[dict[str, BadRecordsRecord], AfterValidator(_few_bad)]
 Metrics = Annotated[dict[str, Measurement], AfterValidator(_first_metrics)]
 Steps = Annotated[Progress, AfterValidator(_with_first_metrics)]
 
@@ -69,7 +83,8 @@ class Snapshot(Record):
     state: Ended comes with outcome, and Failed with cause. exit_code: what the driver will end
     with. host: of the driver; hosts: of the workers, in a cluster the names of their Pods.
     restarting: workers were lost, and the next ones have done nothing yet. progress: of the
-    steps; metrics: the last value of each that was evaluated or reported. wall_seconds: since the
+    steps; metrics: the last value of each that was evaluated or reported. bad_records: by dataset,
+    what is left out. wall_seconds: since the
     driver's process began; seconds: where they went.
     """
 
@@ -89,6 +104,7 @@ class Snapshot(Record):
     metrics: Metrics = Field(default_factory=dict)
     checkpoint: CheckpointRecord | None = None
     warnings: Warnings = ()
+    bad_records: Bad = Field(default_factory=dict)
     stop_reason: Text | None = None
     outcome: Outcome | None = None
     cause: FailureCause | None = None
@@ -132,6 +148,10 @@ class Snapshot(Record):
                 changes = {"restarting": self.restarting and self.progress is not None}
             case WarningEvent():
                 changes = {"warnings": self._warned(event.message)}
+            case BadRecords():
+                before = self.bad_records.get(event.dataset, BadRecordsRecord(rows=0))
+                known = {**self.bad_records, event.dataset: before.after(event)}
+                changes = {"bad_records": _few_bad(known)}
             case Stopping():
                 changes = {"state": "Stopping", "stop_reason": event.reason}
             case Finished():
@@ -160,6 +180,7 @@ class Snapshot(Record):
             "metrics": {},
             "warnings": (),
             "hosts": (),
+            "bad_records": {},
         }
         return self.model_copy(update=short).to_line()
 

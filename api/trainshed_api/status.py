@@ -204,6 +204,13 @@ class ResultStatus(StatusModel):
     metrics: dict[str, str] = Field(default_factory=dict, description="Last value of each metric.")
 
 
+class BadRecordsStatus(StatusModel):
+    """Rows of a dataset that are left out as they cannot be used (onBadRecord: skip)."""
+
+    rows: int = Field(description="How many.")
+    first: tuple[str, ...] = Field(default=(), description="File, place and reason of the first.")
+
+
 class TrainingRunStatus(StatusModel):
     """How the run does."""
 
@@ -226,6 +233,9 @@ class TrainingRunStatus(StatusModel):
     time: RunTime = Field(default_factory=RunTime, description="Where the time went, in seconds.")
     checkpoint: CheckpointStatus | None = Field(
         default=None, description="The last complete checkpoint."
+    )
+    bad_records: dict[str, BadRecordsStatus] = Field(
+        default_factory=dict, description="Rows that are left out as bad, by dataset."
     )
     queue: QueueStatus | None = Field(default=None, description="Place in the queue.")
     result: ResultStatus | None = Field(default=None, description="What came out.")

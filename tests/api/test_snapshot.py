@@ -14,6 +14,7 @@ from trainshed_api.names import EXIT_INVALID, MAX_SNAPSHOT_BYTES, SNAPSHOT_LINE
 from trainshed_api.progress import (
     MAX_TEXT,
     AnyEvent,
+    BadRecords,
     Progress,
     Stopping,
     WarningEvent,
@@ -21,7 +22,7 @@ from trainshed_api.progress import (
     WorkersReady,
     parse_event,
 )
-from trainshed_api.records import CheckpointRecord
+from trainshed_api.records import BadRecordsRecord, CheckpointRecord
 from trainshed_api.snapshot import (
     MAX_MESSAGE,
     MAX_TRACEBACK,
@@ -110,6 +111,19 @@ def test_only_the_last_warnings_are_kept() -> None:
     known = after(*[warning(str(number)) for number in range(MAX_WARNINGS + 3)])
 
     assert (known.warnings[0], len(known.warnings)) == ("3", MAX_WARNINGS)
+
+
+def test_rows_that_are_left_out_are_counted_and_the_first_of_them_named() -> None:
+    first = tuple(f"a.csv: byte {number}: it is broken" for number in range(7))
+    known = after(
+        BadRecords(time=1.0, dataset="train", rows=4, first=first[:4]),
+        BadRecords(time=2.0, dataset="valid", rows=1, first=("b.csv: byte 0: " + "x" * 5000,)),
+        BadRecords(time=3.0, dataset="train", rows=70, first=first[4:]),
+    )
+
+    assert known.bad_records["train"] == BadRecordsRecord(rows=70, first=first[:5])
+    assert len(known.bad_records["valid"].first[0]) == 500
+    assert Snapshot.model_validate_json(known.to_payload()) == known
 
 
 def test_a_run_that_is_refused_is_invalid() -> None:

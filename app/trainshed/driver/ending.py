@@ -15,7 +15,13 @@ from trainshed.patience import READS
 from trainshed.records.folder import REPORT, RESULT
 from trainshed_api.names import SUCCEEDED
 from trainshed_api.progress import Finished, Seconds
-from trainshed_api.records import CheckpointRecord, ResultRecord
+from trainshed_api.records import (
+    BadRecordsRecord,
+    CheckpointRecord,
+    ResultRecord,
+    bad_records_of,
+    most_bad_records,
+)
 
 if TYPE_CHECKING:
     from trainshed.driver.verdict import Verdict
@@ -108,7 +114,30 @@ def _result(
         message=verdict.message,
         finished_at=datetime.now(UTC),
         report=str(prepared.folder.at / REPORT),
+        bad_records=_bad_records(prepared, attempt.number, driver),
     )
+
+
+def _bad_records(prepared: Prepared, number: int, driver: Driver) -> dict[str, BadRecordsRecord]:
+    """Return what was left out of datasets, by what this attempt and those before it met."""
+    from trainshed.report.read import read_events
+
+    if all(plan.bad_record_limit is None for plan in prepared.plans.values()):
+        return {}
+    met = [bad_records_of(driver.bad_records)]
+    folder = prepared.folder
+    try:
+        for earlier in resume.ancestors(folder, prepared.spec.checkpoint.resume, number):
+            met.append(bad_records_of(read_events(folder.attempt(earlier))))
+    except (OSError, WorldError) as error:
+        driver.warn(f"what earlier attempts left out is not known: {error}")
+    known = most_bad_records(met)
+    for name, bad in known.items():
+        driver.warn(
+            f"spec.data.datasets.{name}: {bad.rows} rows in all could not be used and were left "
+            f"out; {folder.at / RESULT} names the first of them"
+        )
+    return known
 
 
 def _best(prepared: Prepared, number: int, driver: Driver) -> CheckpointRecord | None:

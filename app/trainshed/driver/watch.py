@@ -14,7 +14,14 @@ from trainshed.driver.verdict import Verdict
 from trainshed.patience import READS
 from trainshed.records.folder import METRICS
 from trainshed_api.names import APPLICATION, FAILED, STOPPED, SUCCEEDED
-from trainshed_api.progress import AnyEvent, CheckpointSaved, Event, Stopping, WarningEvent
+from trainshed_api.progress import (
+    AnyEvent,
+    BadRecords,
+    CheckpointSaved,
+    Event,
+    Stopping,
+    WarningEvent,
+)
 
 if TYPE_CHECKING:
     from trainshed.coordinator.actor import View
@@ -69,6 +76,7 @@ class Driver:
         self.written: set[str] = set()
         # How far the run came as far as events tell: all that is known when it does not say itself.
         self.told = Reported()
+        self.bad_records: list[BadRecords] = []
 
     def show(self, event: AnyEvent) -> None:
         """Show an event and keep it."""
@@ -133,6 +141,8 @@ class Driver:
             self._pusher.place(self.view.hosts)
         for event in self.view.events:
             self.told = self.told.then(told_by(event))
+            if isinstance(event, BadRecords):
+                self.bad_records.append(event)
             self.show(_known(event))
         if any(isinstance(event, CheckpointSaved) for event in self.view.events):
             self._sweeper.begin()

@@ -21,6 +21,7 @@ from trainshed.display.wording import (
     say_percent,
 )
 from trainshed.records.figures import Confusion, Importance
+from trainshed.report.bad_records import BadRow, list_bad_records
 from trainshed.report.curves import Curves, collect_curves
 from trainshed.report.figures import (
     ShownConfusion,
@@ -113,6 +114,7 @@ class Page:
     metrics: tuple[MetricRow, ...]
     attempts: tuple[AttemptRow, ...]
     losses: tuple[LossRow, ...]
+    bad_records: tuple[BadRow, ...]
     notes: tuple[Note, ...]
     checkpoints: tuple[CheckpointRow, ...]
     checkpoints_summary: str
@@ -152,6 +154,7 @@ def compose_page(run: RunFolder) -> Page:
         metrics=tuple(list_metrics(run)),
         attempts=tuple(list_attempts(run)),
         losses=tuple(islice(list_losses(run), MAX_NOTES)),
+        bad_records=tuple(list_bad_records(run)),
         notes=tuple(list_notes(run)),
         checkpoints=tuple(checkpoints.rows),
         checkpoints_summary=checkpoints.summary,

@@ -120,7 +120,7 @@ def read_run(folder: Folder) -> RunFolder:
     run = folders.RunFolder(folder)
     # A fresh start is another training under the same name: what lies before it is not shown.
     numbered = [(number, run.attempt(number)) for number in run.lineage()]
-    attempts = tuple(Attempt(number, tuple(_read_events(path))) for number, path in numbered)
+    attempts = tuple(Attempt(number, tuple(read_events(path))) for number, path in numbered)
     if result is not None and any(a.number > result.attempt for a in attempts):
         # The result is that of an earlier attempt, and a newer one is under way.
         result = None
@@ -140,7 +140,7 @@ def read_run(folder: Folder) -> RunFolder:
     )
 
 
-def _read_events(attempt: Folder) -> Iterator[AnyEvent]:
+def read_events(attempt: Folder) -> Iterator[AnyEvent]:
     """The events of an attempt; what cannot be read is left out."""
     for line in attempt.lines(METRICS):
         try:

@@ -30,6 +30,7 @@ from trainshed.report.history import list_checkpoints
 from trainshed.report.read import MAX_PICTURE_BYTES, read_run
 from trainshed_api.progress import (
     AnyEvent,
+    BadRecords,
     CheckpointSaved,
     Evaluated,
     ResumePoint,
@@ -93,7 +94,23 @@ def make_epochs_run() -> RunFolderBuilder:
     return RunFolderBuilder(attempts=[[*events[:4], lost, *events[4:], make_finished()]])
 
 
+def make_run_over_bad_rows() -> RunFolderBuilder:
+    """An attempt that met three rows that cannot be used, and one that went on and met one."""
+
+    def met(rows: int, *first: str) -> BadRecords:
+        return BadRecords(time=1_700_000_012.0, dataset="train", rows=rows, first=first)
+
+    first: list[AnyEvent] = [make_started(), met(2, "a.csv: byte 9: <broken>"), met(3)]
+    second: list[AnyEvent] = [make_started(2, resumed_step=20), met(1, "b.csv: byte 7: late")]
+    return RunFolderBuilder(attempts=[first, [*second, make_finished()]])
+
+
 CASES: dict[str, Case] = {
+    "rows that were left out, as the attempt says that met most": Case(
+        make_run_over_bad_rows,
+        ["Rows that were left out", "train 3 a.csv: byte 9: <broken>"],
+        ["b.csv"],
+    ),
     "a run that succeeded shows its key figures": Case(
         make_ended_run,
         ["digits Succeeded", "Best valid.accuracy 0.95", "5,173", "Goodput 50 %", "Wall time 20 s"],

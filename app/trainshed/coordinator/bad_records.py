@@ -1,0 +1,64 @@
+"""What is left out of datasets as bad: told by all who read, counted, limited, told on. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainshed.data.order.bad_records import Ledger
+from trainshed.data.read.errors import DataError
+from trainshed_api.progress import BadRecords, WarningEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trainshed.data.order.bad_records import Told
+    from trainshed.data.order.plan import DatasetPlan
+    from trainshed_api.progress import Event
+
+
+class LeftOut:
+    """The bad records of all datasets of a run.
+
+    Args:
+        plans: of the datasets.
+    """
+
+    def __init__(self, plans: Iterable[DatasetPlan]) -> None:
+        self._names = {plan.field: plan.name for plan in plans}
+        self._ledgers = {
+            plan.field: Ledger(plan.field, plan.bad_record_limit, plan.likely_rows)
+            for plan in plans
+            if plan.bad_record_limit is not None
+        }
+        # What the last events told: rows, and how many of the first records.
+        self._told = dict.fromkeys(self._ledgers, (0, 0))
+
+    def take(self, told: Told) -> None:
+        """Take in what somebody knows of a fragment.
+
+        Raises:
+            DataError: when more is left out than may be.
+        """
+        ledger = self._ledgers[told.field]
+        ledger.take(told)
+        if excess := ledger.excess:
+            raise DataError(excess)
+
+    def events(self, now: float) -> list[Event]:
+        """Return what is new since the last call; with the first of a dataset comes a warning."""
+        new: list[Event] = []
+        for field, ledger in self._ledgers.items():
+            rows, records = self._told[field]
+            if ledger.rows == rows:
+                continue
+            first = tuple(record.say() for record in ledger.first)
+            self._told[field] = (ledger.rows, len(first))
+            if not rows:
+                message = (
+                    f"{field}: rows that cannot be used are left out (onBadRecord: skip), and "
+                    f"counted in the result and the report. The first: {first[0]}"
+                )
+                new.append(WarningEvent(time=now, message=message))
+            name = self._names[field]
+            new.append(BadRecords(time=now, dataset=name, rows=ledger.rows, first=first[records:]))
+        return new

@@ -1,0 +1,27 @@
+"""The status says what is left out of datasets, by the attempt that met most."""
+
+from tests.controller.builders_view import (
+    SETTINGS,
+    later,
+    make_job,
+    make_seen,
+    make_snapshot,
+    make_view,
+    with_status,
+)
+from trainshed_api.records import BadRecordsRecord
+from trainshed_api.status import BadRecordsStatus
+from trainshed_controller.reconcile import reconcile
+
+
+def test_rows_that_are_left_out_are_in_the_status_and_never_fewer() -> None:
+    view = make_view()
+    view = with_status(view, reconcile(view, make_seen(), SETTINGS, later(0)).status)
+    job = make_job(job_status="RUNNING", deployment_status="Running")
+    for at, rows in enumerate((3, 70, 5), 1):
+        bad = {"train": BadRecordsRecord(rows=rows, first=(f"a.csv: {rows}",))}
+        snapshot = make_snapshot(step=at, bad_records=bad)
+        seen = make_seen(ray_job=job, snapshot=snapshot)
+        view = with_status(view, reconcile(view, seen, SETTINGS, later(10 * at)).status)
+
+    assert view.status.bad_records == {"train": BadRecordsStatus(rows=70, first=("a.csv: 70",))}
