@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from pydantic import JsonValue
 
-from tests.app.data.builders_formats import open_files, read_all
+from tests.app.data.builders_formats import open_files, read_all, read_good
 from tests.app.data.builders_media import write_sound
 from trainshed.data.read.errors import DataError
 from trainshed_api.errors import SpecError
@@ -100,5 +100,20 @@ def test_what_is_no_recording_is_named(
 ) -> None:
     (tmp_path / "a.wav").write_bytes(content)
 
-    with pytest.raises((DataError, SpecError), match=r"a\.wav: no recording that is known"):
+    with pytest.raises((DataError, SpecError), match=r"a\.wav: (the file: )?no recording"):
         read_all(open_files(tmp_path, "audio", options))
+
+
+@pytest.mark.parametrize("options", [{}, {"seconds": 1}], ids=["as they are", "of one length"])
+def test_what_is_no_recording_may_be_left_out(
+    tmp_path: Path, options: dict[str, JsonValue]
+) -> None:
+    (tmp_path / "a.wav").write_bytes(b"no sound" * 100)
+    for name in ("b.wav", "c.wav"):
+        write_sound(tmp_path / name, 4000)
+    source = open_files(tmp_path, "audio", options, skips_bad=True)
+
+    good, bad = read_good(source)
+
+    assert len(good["rate"]) == 2
+    assert [(each.path, each.place) for each in bad] == [(str(tmp_path / "a.wav"), "the file")]

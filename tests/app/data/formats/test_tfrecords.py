@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pydantic import JsonValue
 
-from tests.app.data.builders_formats import open_files, read_all
+from tests.app.data.builders_formats import open_files, read_all, read_good
 from tests.app.data.builders_records import (
     Value,
     encode_example,
@@ -204,3 +204,28 @@ def test_what_tensorflow_writes_is_read(tmp_path: Path) -> None:
     assert found["id"].tolist() == [-number for number in range(50)]
     assert found["x"].tolist() == [[number / 8, 0.25] for number in range(50)]
     assert found["name"].tolist() == [b"%d" % number for number in range(50)]
+
+
+# Of 100 records the one at 90 is damaged: whether those after it are found.
+LEFT: dict[str, int] = {"a length": 90, "a value": 99, "an end in a record": 90}
+
+
+@pytest.mark.parametrize("name", LEFT)
+@pytest.mark.parametrize("chunk_rows", [1, 7, 200])
+def test_damaged_records_may_be_left_out(tmp_path: Path, name: str, chunk_rows: int) -> None:
+    path, damage = tmp_path / "a.tfrecord", DAMAGES[name]
+    write_records(path, [{"x": float(number)} for number in range(100)])
+    record_bytes = path.stat().st_size // 100
+    source = open_files(tmp_path, "tfrecords", skips_bad=True)
+    with path.open("r+b") as file:
+        file.seek(90 * record_bytes + damage.place)
+        if damage.put is None:
+            file.truncate()
+        else:
+            file.write(damage.put)
+
+    good, bad = read_good(source, chunk_rows=chunk_rows)
+
+    want = [number for number in range(LEFT[name] + 1) if number != 90]
+    assert good["x"].tolist() == want
+    assert [each.place for each in bad] == [f"record at byte {90 * record_bytes}"]

@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 from typing_extensions import override
 
+from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.format import Format
+from trainshed.data.read.formats.types import some_files
 from trainshed.data.read.formats.whole_files import (
     UNASKED,
     as_objects,
@@ -55,7 +57,7 @@ class Audio(Format):
     ) -> tuple[Scan, list[Fragment]]:
         kind, options = pa.list_(pa.float32()), _options(scan)
         if seconds := options.seconds:
-            first = _first(files[0].where, field, opened)
+            first = _first(files, scan, field, opened)
             rate = options.rate or first.rate
             options = options.model_copy(update={"rate": rate})
             shape = (max(1, round(seconds * rate)), *first.samples.shape[1:])
@@ -77,20 +79,26 @@ class Audio(Format):
         columns: Sequence[str],
         chunk_rows: int,
         opened: Opener,
-    ) -> Iterator[Columns]:
+    ) -> Iterator[Columns | BadRecord]:
         names = columns or ("audio", "rate", *(["label"] if scan.classes else []))
+        decodes = bool({"audio", "rate"} & {*names})
+        nothing = _Recording(np.empty(0, dtype=np.float32), 0)
         for paths, contents in read_files(fragment, chunk_rows, opened):
-            found: dict[str, Array] = {}
-            if {"audio", "rate"} & {*names}:
-                files = zip(paths, contents, strict=True)
-                recordings = [_decode(path, content) for path, content in files]
-                found["audio"] = _samples(paths, recordings, scan)
-                found["rate"] = np.asarray([each.rate for each in recordings], dtype=np.int64)
-            if "path" in names:
-                found["path"] = as_objects([scan.name_of(path) for path in paths])
-            if "label" in names:
-                found["label"] = labels_of(paths, scan)
-            yield {name: found[name] for name in names}
+            good: list[tuple[str, _Recording]] = []
+            for path, content in zip(paths, contents, strict=True):
+                try:
+                    good.append((path, _decode(content) if decodes else nothing))
+                except ValueError as error:
+                    if good:
+                        yield _columns(good, names, scan)
+                        good = []
+                    yield BadRecord(path, "the file", str(error))
+            if good:
+                yield _columns(good, names, scan)
+
+    @override
+    def place(self, fragment: Fragment, row: int) -> tuple[str, str]:
+        return fragment.paths[row], "the file"
 
     @override
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
@@ -102,29 +110,46 @@ def _options(scan: Scan) -> AudioOptions:
     return scan.options
 
 
-def _first(path: str, field: str, opened: Opener) -> _Recording:
-    with opened(path) as raw:
-        content = bytes(raw.read())
-    try:
-        return _decode(path, content)
-    except DataError as error:
-        want = f"recordings ({error})"
-        raise SpecError([Problem(f"{field}.path", path, want)]) from error
+def _first(files: Sequence[Found], scan: Scan, field: str, opened: Opener) -> _Recording:
+    """Return what the first file holds; of some files the first good one, where bad ones may be."""
+    looked_at = some_files(files) if scan.skips_bad else files[:1]
+    said = ""
+    for file in looked_at:
+        with opened(file.where) as raw:
+            content = bytes(raw.read())
+        try:
+            return _decode(content)
+        except ValueError as error:
+            said = said or f"{file.where}: {error}"
+    raise SpecError([Problem(f"{field}.path", files[0].where, f"recordings ({said})")])
 
 
-def _decode(path: str, content: bytes) -> _Recording:
+def _decode(content: bytes) -> _Recording:
     """Return what a file holds.
 
     Raises:
-        DataError: naming it when it is no recording.
+        ValueError: when it is no recording.
     """
     import soundfile
 
     try:
         samples, rate = soundfile.read(io.BytesIO(content), dtype="float32")
     except soundfile.LibsndfileError as error:
-        raise DataError(f"{path}: no recording that is known: {error.error_string}") from error
+        raise ValueError(f"no recording that is known: {error.error_string}") from error
     return _Recording(samples, int(rate))
+
+
+def _columns(good: Sequence[tuple[str, _Recording]], names: Sequence[str], scan: Scan) -> Columns:
+    paths, recordings = [path for path, _ in good], [each for _, each in good]
+    found: dict[str, Array] = {}
+    if {"audio", "rate"} & {*names}:
+        found["audio"] = _samples(paths, recordings, scan)
+        found["rate"] = np.asarray([each.rate for each in recordings], dtype=np.int64)
+    if "path" in names:
+        found["path"] = as_objects([scan.name_of(path) for path in paths])
+    if "label" in names:
+        found["label"] = labels_of(paths, scan)
+    return {name: found[name] for name in names}
 
 
 def _samples(paths: Sequence[str], recordings: Sequence[_Recording], scan: Scan) -> Array:

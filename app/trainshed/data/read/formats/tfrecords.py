@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from typing_extensions import override
 
+from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.order.files import Fragment
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.example import Feature, read_example
@@ -67,7 +68,7 @@ class Tfrecords(Format):
         heads = []
         for file in some_files(files):
             try:
-                heads += _head(file.where, opened).records
+                heads += _head(file.where, opened, skips_bad=scan.skips_bad).records
             except DataError as error:
                 want = f"records of TensorFlow ({error})"
                 raise SpecError([Problem(f"{field}.path", file.where, want)]) from error
@@ -84,23 +85,27 @@ class Tfrecords(Format):
         columns: Sequence[str],
         chunk_rows: int,
         opened: Opener,
-    ) -> Iterator[Columns]:
+    ) -> Iterator[Columns | BadRecord]:
         assert scan.schema
         wanted = [scan.schema.field(name) for name in columns or scan.schema.names]
-        names = frozenset(columns)
         with opened(fragment.path) as raw:
             rows: list[tuple[int, dict[str, Feature]]] = []
-            for place, record in _records(unpacked(fragment.path, raw), fragment.path):
-                rows.append((place, _example(fragment.path, place, record, names)))
-                if len(rows) == chunk_rows:
+            stream = unpacked(fragment.path, raw)
+            for found in _examples(stream, fragment.path, frozenset(columns)):
+                is_bad = isinstance(found, BadRecord)
+                if rows and (is_bad or len(rows) == chunk_rows):
                     yield _columns(fragment.path, rows, wanted)
                     rows = []
+                if isinstance(found, BadRecord):
+                    yield found
+                else:
+                    rows.append(found[:2])
             if rows:
                 yield _columns(fragment.path, rows, wanted)
 
     @override
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
-        head = _head(fragment.path, opened)
+        head = _head(fragment.path, opened, skips_bad=scan.skips_bad)
         return len(head.records) / max(1.0, head.stored)
 
 
@@ -109,26 +114,32 @@ def _options(scan: Scan) -> TfrecordsOptions:
     return scan.options
 
 
-def _records(stream: pa.NativeFile, path: str) -> Iterator[tuple[int, bytes]]:
-    """Yield each record with the place where it begins in the unpacked file.
+def _records(stream: pa.NativeFile, path: str) -> Iterator[tuple[int, bytes] | BadRecord]:
+    """Yield each record with the place where it begins in the unpacked file, and each bad one.
 
-    Raises:
-        DataError: naming file and place when a record is cut off, or not what was written.
+    Behind one whose length is not known none is found: it is the last.
     """
     source, place = pa.BufferedInputStream(stream, BUFFER_BYTES), 0
+
+    def bad(reason: str) -> BadRecord:
+        return BadRecord(path, f"record at byte {place}", reason)
+
     while head := source.read(_LENGTH.size):
-        where = f"{path}: record at byte {place}"
         if len(head) < _LENGTH.size:
-            raise DataError(f"{where}: the file ends in its length")
+            yield bad("the file ends in its length")
+            return
         length, check = _LENGTH.unpack(head)
         if _masked_crc(head[:8]) != check:
-            raise DataError(f"{where}: its length does not fit its checksum")
+            yield bad("its length does not fit its checksum")
+            return
         record, end = source.read(length), source.read(_CHECK.size)
         if len(end) < _CHECK.size:
-            raise DataError(f"{where}: the file ends in its {length} bytes")
-        if (_masked_crc(record),) != _CHECK.unpack(end):
-            raise DataError(f"{where}: its {length} bytes do not fit their checksum")
-        yield place, record
+            yield bad(f"the file ends in its {length} bytes")
+            return
+        if (_masked_crc(record),) == _CHECK.unpack(end):
+            yield place, record
+        else:
+            yield bad(f"its {length} bytes do not fit their checksum")
         place += _LENGTH.size + length + _CHECK.size
 
 
@@ -138,19 +149,34 @@ def _masked_crc(data: bytes) -> int:
     return ((crc >> 15 | crc << 17) + _MASK) & 0xFFFFFFFF
 
 
-def _example(path: str, place: int, record: bytes, names: frozenset[str]) -> dict[str, Feature]:
-    try:
-        return read_example(record, names)
-    except ValueError as error:
-        raise DataError(f"{path}: record at byte {place}: no tf.train.Example: {error}") from error
+def _examples(
+    stream: pa.NativeFile, path: str, names: frozenset[str]
+) -> Iterator[tuple[int, dict[str, Feature], int] | BadRecord]:
+    """Yield each Example with the place of its record and its bytes there, and each bad record."""
+    for found in _records(stream, path):
+        if isinstance(found, BadRecord):
+            yield found
+            continue
+        place, record = found
+        try:
+            example = read_example(record, names)
+        except ValueError as error:
+            yield BadRecord(path, f"record at byte {place}", f"no tf.train.Example: {error}")
+        else:
+            yield place, example, _LENGTH.size + len(record) + _CHECK.size
 
 
-def _head(path: str, opened: Opener) -> _Head:
+def _head(path: str, opened: Opener, *, skips_bad: bool) -> _Head:
     records, end = [], 0
     with opened(path) as raw:
-        for place, record in _records(unpacked(path, raw), path):
-            records.append(_example(path, place, record, frozenset()))
-            end = place + _LENGTH.size + len(record) + _CHECK.size
+        for found in _examples(unpacked(path, raw), path, frozenset()):
+            if isinstance(found, BadRecord):
+                if not skips_bad:
+                    raise DataError(found.say())
+                continue
+            place, example, size = found
+            records.append(example)
+            end = place + size
             if len(records) == HEAD_RECORDS or end >= HEAD_BYTES:
                 break
     return _Head(records, end * stored_share(path, opened))
