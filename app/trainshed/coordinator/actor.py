@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
+from trainshed.coordinator.bad_records import LeftOut
 from trainshed.coordinator.hub import Ending, Failure, Hub, Reported, Seconds
 from trainshed.ray_seams.quiet import quiet
 from trainshed_api.progress import WarningEvent
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from trainshed.data.feed.feeder import Feeder, Limits, Slice
     from trainshed.data.feed.learned import Known
     from trainshed.data.feed.on_disk import Shelf
+    from trainshed.data.order.bad_records import Told
     from trainshed.data.order.permutation import Indices
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.order.schedule import Pass
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
 # Threads of its own for a call that may wait long, and after the loss of its worker longer.
 REPORTED_CHECKPOINTS = "reported_checkpoints"
+# And for one that must get through while all others wait for rows: tasks that read wait for it.
+BAD_RECORDS = "bad_records"
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class Coordinator:
         self._passes: Mapping[str, int] = {}
         self._feeder: Feeder | None = None
         self._controller: Controller | None = None
+        self._left_out = LeftOut(())
 
     def load(self) -> None:
         """Import what feeding and training need, while the driver still checks the run."""
@@ -77,10 +82,15 @@ class Coordinator:
         # of the user's, and what is to train is unpickled in another one.
         self.load()
         from trainshed.data.feed.feeder import Feeder
+        from trainshed.data.feed.telling import Telling
+        from trainshed.data.order.plan import telling
 
         # Ray Data tells of each execution, and warns of CPUs that the next second are free again.
         quiet("ray.data", logging.CRITICAL)
-        self._feeder = Feeder(plans, limits, self._warn, shelf)
+        told = Telling(ray.get_runtime_context().current_actor)
+        telling_plans = {name: telling(plan, told) for name, plan in plans.items()}
+        self._left_out = LeftOut(tuple(plans.values()))
+        self._feeder = Feeder(telling_plans, limits, self._warn, shelf)
         self._feeder.start()
 
     def fit(self, arguments: Mapping[str, Any], environment: Mapping[str, str]) -> Result:
@@ -137,6 +147,16 @@ class Coordinator:
         """Begin a pass before its first slice is asked for."""
         assert self._feeder
         self._feeder.open(at)
+
+    @ray.method(concurrency_group=BAD_RECORDS)
+    def leave_out(self, told: Told) -> None:
+        """Take in what who reads a fragment leaves out of it.
+
+        Raises:
+            DataError: when more is left out than may be.
+        """
+        with self._lock:
+            self._left_out.take(told)
 
     def join(self, step: int) -> int:
         """Take in a worker group; return its number."""
@@ -215,6 +235,7 @@ class Coordinator:
         """Return the state and the events since the last look; one driver looks."""
         with self._lock:
             hub, now = self._hub, time.time()
+            hub.add(self._left_out.events(now))
             return View(
                 now,
                 hub.take(),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import ray
 
-from trainshed.coordinator.actor import REPORTED_CHECKPOINTS, Coordinator
+from trainshed.coordinator.actor import BAD_RECORDS, REPORTED_CHECKPOINTS, Coordinator
 from trainshed.coordinator.client import Client
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def start(spec: TrainingRunSpec, started: float, name: str | None = None) -> Cli
     # Every rank may wait in a call for each dataset, while pushes and looks must still get through;
     # one call trains.
     concurrency = spec.workers.count * (len(spec.data.datasets) + 1) + 9
-    groups = {REPORTED_CHECKPOINTS: 2 * spec.workers.count}
+    groups = {REPORTED_CHECKPOINTS: 2 * spec.workers.count, BAD_RECORDS: 2}
     # Ray documents the argument and leaves it out of its types.
     actor = ray.remote(concurrency_groups=groups)(Coordinator).options(  # type: ignore[call-overload]
         num_cpus=0,

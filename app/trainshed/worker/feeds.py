@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.blocks import FedBlocks, OwnBlocks
 from trainshed.data.feed.processes import Processes
+from trainshed.data.feed.telling import Telling
 from trainshed.data.order.description import describe
+from trainshed.data.order.plan import telling
 from trainshed.data.order.schedule import Kind, Pass, steps_for
 from trainshed.data.order.windows import same_place
 from trainshed.data.read.columns import num_rows
@@ -91,7 +93,10 @@ class Feeds:
         return {plan.name: known for plan, known in described if known}
 
     def _own(self, plan: DatasetPlan) -> OwnBlocks:
-        return OwnBlocks(plan, self._processes, self._coordinator.handle.counts.remote)
+        if all(part.is_told for part in plan.parts or (plan,)):
+            return OwnBlocks(plan, self._processes)
+        handle = self._coordinator.handle
+        return OwnBlocks(telling(plan, Telling(handle)), self._processes, handle.counts.remote)
 
     def _fed(self, plan: DatasetPlan) -> FedBlocks:
         handle = self._coordinator.handle

@@ -21,16 +21,20 @@ from tests.app.data.builders_plan import (
 )
 from tests.app.failing_runs import FRAME, write_corrupt_numbers, write_numbers
 from tests.app.ray_head import start_here
+from trainshed.coordinator.bad_records import LeftOut
 from trainshed.data.feed.batches import Blocks, Feed
 from trainshed.data.feed.blocks import FedBlocks
 from trainshed.data.feed.datasets import to_block
 from trainshed.data.feed.feeder import Feeder, Limits
 from trainshed.data.feed.streams import StreamClosedError
-from trainshed.data.order.plan import DatasetPlan
+from trainshed.data.feed.telling import Telling
+from trainshed.data.order.bad_records import Told
+from trainshed.data.order.plan import DatasetPlan, telling
 from trainshed.data.order.schedule import Pass
 from trainshed.data.read.errors import DataError
 from trainshed.ray_seams.execution import Task, block_by_block, dataset_of, sorted_by
 from trainshed.worker.process import summary, users_traceback
+from trainshed_api.progress import BadRecords
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
@@ -424,3 +428,48 @@ def test_what_fails_in_ray_data_is_told_to_a_rank_with_the_users_frames_only(
     files = [(Path(frame["file"]), frame["name"]) for frame in found]
     assert tuple(name for file, name in files if file != Path(__file__)) == case.frames
     ray.kill(feeder)
+
+
+class Counting:
+    """An actor that counts what is left out, as the coordinator does."""
+
+    def __init__(self, plan: DatasetPlan) -> None:
+        self._left_out = LeftOut((plan,))
+
+    def leave_out(self, told: Told) -> None:
+        """Take it in."""
+        self._left_out.take(told)
+
+    def rows(self) -> int:
+        """Return how many rows were left out."""
+        (told,) = (e for e in self._left_out.events(0.0) if isinstance(e, BadRecords))
+        return told.rows
+
+
+@pytest.mark.parametrize("cache", ["none", "objects"])
+def test_bad_rows_are_left_out_of_a_stream_until_they_are_too_many(
+    tmp_path: Path, cache: str
+) -> None:
+    write_rows(tmp_path / "rows", GROUPS)
+    transforms: JsonValue = [{"use": f"{FUNCTIONS}:picky", "options": {"bad": [*range(3, 81, 7)]}}]
+    for limit in (12, 11):
+        plan = make_plan(
+            tmp_path / "rows",
+            cache=cache,
+            transforms=transforms,
+            onBadRecord="skip",
+            badRecordLimit=limit,
+        )
+        counting: Any = ray.remote(Counting).options(num_cpus=0).remote(plan)
+        feeder = start(telling(plan, Telling(counting)))
+        feed = Feed(plan, FedBlocks(plan, feeder, 0), 0)
+        if limit == 12:
+            for epoch in range(2):
+                at = make_pass("exact", epoch=epoch, num_ranks=1)
+                ids = [int(row) for table in feed.columns(at) for row in table["id"]]
+                assert ids == [row for row in range(81) if row % 7 != 3]
+            assert ray.get(counting.rows.remote()) == 12
+        else:
+            with pytest.raises(DataError, match="12 rows of about 81 cannot be used, more than"):
+                list(feed.columns(make_pass("exact", num_ranks=1)))
+        ray.kill(feeder)

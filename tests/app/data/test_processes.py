@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice, product
 from pathlib import Path
 
@@ -18,13 +19,17 @@ from tests.app.processes import ROOT, Mark
 from trainshed.data.feed.batches import Batch, Feed
 from trainshed.data.feed.blocks import OwnBlocks
 from trainshed.data.feed.processes import Processes
-from trainshed.data.feed.requests import check_room
-from trainshed.data.order.plan import DatasetPlan
+from trainshed.data.feed.requests import check_room, requests_for
+from trainshed.data.order.bad_records import Ledger, Told
+from trainshed.data.order.permutation import Piece
+from trainshed.data.order.plan import DatasetPlan, telling
 from trainshed.data.read.errors import DataError, FunctionError
+from trainshed.data.read.source import everything, parts, reading
 from trainshed.faults import WorldError
 from trainshed.worker.process import users_traceback
 
 FUNCTIONS = "tests.app.data.loader_functions"
+SAMPLES = "tests.app.data.sample_functions"
 # Row groups of every size; requests are of 16 rows, so that a file of 39 is read in three.
 GROUPS = ([5, 11], [1, 30, 8], [26])
 ROW_BYTES = 2**21
@@ -358,3 +363,26 @@ def test_passes_of_several_threads_have_processes_of_their_own(
         thread.join()
 
     assert len(seen) == 2
+
+
+def test_what_processes_leave_out_the_worker_tells(
+    tmp_path: Path, pools: dict[int, Processes]
+) -> None:
+    lines = ["q" if row % 10 == 9 else str(row) for row in range(200)]
+    (tmp_path / "a.csv").write_text("\n".join(["id", *lines]))
+    read: dict[str, JsonValue] = {"format": "csv", "options": {"types": {"id": "int64"}}}
+    transforms: JsonValue = [{"use": f"{SAMPLES}:picky", "options": {"bad": [50, 101]}}]
+    plan = make_plan(tmp_path, loader="torch", read=read, onBadRecord="skip", transforms=transforms)
+    for pool in pools.values():
+        told: list[Told] = []
+        how = replace(reading(telling(plan, told.append)), chunk_rows=7)
+        ledger = Ledger(plan.field, 100, None)
+        for _ in range(2):
+            asked = requests_for(how, parts(plan, [Piece(0, 0, 178)]), everything)
+            answers = list(pool.read(asked))
+            found = [int(row) for tables in answers for table, _ in tables for row in table["id"]]
+            assert found == [n for n in range(200) if n % 10 != 9 and n not in (50, 101)]
+            for each in told:
+                ledger.take(each)
+            # The last line of all is behind the rows that were asked for.
+            assert ledger.rows == 19 + 2

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, cast
 
 import torch.utils.data
 
-from trainshed.data.feed.requests import Request, Requests, as_it_is, end_with_the_worker, unpack
+from trainshed.data.feed.requests import (
+    Request,
+    Requests,
+    as_it_is,
+    end_with_the_worker,
+    unpack,
+    untold,
+)
 from trainshed.data.read.errors import DataError, raise_again
 from trainshed.faults import Kind, WorldError
 
@@ -68,9 +75,13 @@ class Processes:
             return
         loader, is_last = self._taken(), False
         try:
-            for packed, is_last in loader.read(chain([first], coming), first.how.field):
+            bare = map(untold, chain([first], coming))
+            for packed, is_last in loader.read(bare, first.how.field):
                 if is_last:  # nobody asks for more than the rows that are wanted
                     self._leave(loader)
+                if first.how.tell:
+                    for told in packed.told:
+                        first.how.tell(told)
                 tables = unpack(packed)
                 del packed  # there is little memory to share
                 yield tables

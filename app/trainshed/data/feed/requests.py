@@ -9,7 +9,7 @@ import os
 import pickle
 import shutil
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import parent_process
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -26,6 +26,7 @@ from trainshed.faults import WorldError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from trainshed.data.order.bad_records import Told
     from trainshed.data.read.source import Choice, Part, Reading, Table
 
 Item = TypeVar("Item")
@@ -60,16 +61,23 @@ class Packed:
     Args:
         memory: shared, shape (bytes,).
         sizes: bytes of what lies in it: the tables without their numbers, then the numbers.
+        told: what was left out on the way, which the worker has to tell.
     """
 
     memory: torch.Tensor
     sizes: tuple[int, ...]
+    told: tuple[Told, ...] = ()
 
 
 def requests_for(how: Reading, wanted: Iterable[Part], choice: Choice) -> list[Request]:
     """Return what is asked for the chosen rows of parts, in their order."""
     cut = cut_parts(wanted, how.chunk_rows * REQUEST_TABLES)
     return [Request(how, part, choice) for part in cut]
+
+
+def untold(request: Request) -> Request:
+    """Return a request as it goes to another process: only the worker can tell."""
+    return replace(request, how=replace(request.how, tell=None))
 
 
 class Requests(torch.utils.data.Dataset[Packed | DataError | WorldError]):
@@ -80,11 +88,14 @@ class Requests(torch.utils.data.Dataset[Packed | DataError | WorldError]):
 
     def __init__(self) -> None:
         self._reader = FragmentReader()
+        self._told: list[Told] = []
 
     def __getitem__(self, request: Request) -> Packed | DataError | WorldError:
         how, part, choice = request.how, request.part, request.choice
+        here, self._told[:] = replace(how, tell=self._told.append), []
         try:
-            return pack(list(read_parts(how, [part], choice, self._reader)), how.field)
+            packed = pack(list(read_parts(here, [part], choice, self._reader)), how.field)
+            return replace(packed, told=tuple(self._told))
         # A function of the user's may raise anything, and torch ends the process for some of it.
         except (Exception, SystemExit) as error:
             return as_fault(error, how.field)
