@@ -120,12 +120,21 @@ class Samples:
 
 def options(about: str | None) -> Options:
     """Read the command line."""
+    return options_in(parser_of(about).parse_args())
+
+
+def parser_of(about: str | None) -> argparse.ArgumentParser:
+    """Return what reads the command line, to which a benchmark may add options of its own."""
     parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5, help="of each side (default 5)")
     parser.add_argument("--quick", action="store_true", help="smaller; figures count for nothing")
     default = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     parser.add_argument("--cache", type=Path, default=Path(default) / "trainshed-benchmarks")
-    given = parser.parse_args()
+    return parser
+
+
+def options_in(given: argparse.Namespace) -> Options:
+    """Return the options that all benchmarks have."""
     return Options(given.repeats, given.quick, given.cache)
 
 
