@@ -7,17 +7,19 @@ import os
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import ray
 from ray.cluster_utils import Cluster
 
+from benchmarks.plain.clock import EpochClock
 from trainshed.coordinator import start as coordinator
 from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.blocks import FedBlocks, OwnBlocks
 from trainshed.data.feed.feeder import Limits
+from trainshed.data.feed.processes import Processes
 from trainshed.data.order.plan import plan_dataset
 from trainshed.data.order.schedule import Pass, steps_for
 from trainshed.data.order.size import Measured, Room, WorkerNode
@@ -108,7 +110,7 @@ def plan_of(  # noqa: PLR0913 - what a spec says of a dataset, and what is measu
 
 
 def pass_of(plan: DatasetPlan, num_ranks: int, batch_size: int, **at: int) -> Pass:
-    """Return a pass of training over a dataset; `at` has epoch, first step and group."""
+    """Return a pass of training over a dataset; `at` has epoch, epochs, first step and group."""
     return Pass(
         plan.name,
         "train",
@@ -118,6 +120,7 @@ def pass_of(plan: DatasetPlan, num_ranks: int, batch_size: int, **at: int) -> Pa
         batch_size,
         seed=0,
         group=at.get("group", 0),
+        epochs=at.get("epochs"),
     )
 
 
@@ -194,13 +197,32 @@ class Rank:
                 time.sleep(pause)
         return watch.most - watch.before
 
+    def epochs(
+        self, plan: DatasetPlan, at: Pass, handle: ActorHandle[Any], pause: float
+    ) -> list[dict[str, float]]:
+        """Read all epochs of a run from the first one on, with a feed and processes of its own.
+
+        Returns:
+            Their times.
+        """
+        clock, feed = EpochClock(), self._feed(plan, handle)
+        for epoch in range(at.epochs or 1):
+            for _ in clock.batches(feed.batches(replace(at, epoch=epoch))):
+                time.sleep(pause)
+        return clock.epochs
+
     def _open(self, plan: DatasetPlan, at: Pass, handle: ActorHandle[Any]) -> Prefetched[Batch]:
         key = (handle, plan.name)
         if key not in self._feeds:
-            fed = FedBlocks(plan, handle, self._rank, cuts_blocks=self._is_one_node)
-            blocks = OwnBlocks(plan) if plan.loader == "torch" else fed
-            self._feeds[key] = Feed(plan, blocks, self._rank)
+            self._feeds[key] = self._feed(plan, handle)
         return self._feeds[key].batches(at)
+
+    def _feed(self, plan: DatasetPlan, handle: ActorHandle[Any]) -> Feed:
+        if plan.loader == "torch":
+            processes = Processes(plan.processes) if plan.processes else None
+            return Feed(plan, OwnBlocks(plan, processes, handle.counts.remote), self._rank)
+        fed = FedBlocks(plan, handle, self._rank, cuts_blocks=self._is_one_node)
+        return Feed(plan, fed, self._rank, uncounted=fed)
 
 
 def ranks_on(sides: Sequence[str]) -> list[ActorHandle[Rank]]:
@@ -224,6 +246,15 @@ def first_batches(
     """Return when all ranks had their first batch of a pass, seconds since 1970."""
     came = [rank.begin.remote(plan, at, client.handle, 1) for rank in ranks]
     return float(max(ray.get(came)))
+
+
+def epochs(
+    ranks: Sequence[ActorHandle[Rank]], plan: DatasetPlan, at: Pass, client: Client, pause: float
+) -> list[list[dict[str, float]]]:
+    """Return the times of all epochs of each rank."""
+    coming = [rank.epochs.remote(plan, at, client.handle, pause) for rank in ranks]
+    found: list[list[dict[str, float]]] = ray.get(coming)
+    return found
 
 
 def leave(ranks: Sequence[ActorHandle[Rank]]) -> None:

@@ -1,0 +1,152 @@
+"""Batches by our loaders, taken by a rank that does nothing with them: the times of the epochs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
+
+import ray
+
+from benchmarks.ours import feeding
+from benchmarks.plain.case import SIZE, Case, read_cases
+from trainshed.coordinator import start as coordinator
+from trainshed.data.feed.feeder import Limits
+from trainshed.plan.preflight import Place, prepare
+from trainshed.records.disk import Disk
+from trainshed_api.v1alpha1 import TrainingRun
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pydantic import JsonValue
+    from ray.actor import ActorHandle
+
+    from trainshed.coordinator.client import Client
+    from trainshed.plan.preflight import Prepared
+
+STORE_BYTES = 4 * 2**30
+
+
+class Way(TypedDict):
+    """How a dataset is loaded: loader, its processes or the CPUs for data, and the cache."""
+
+    loader: str
+    processes: int
+    cpus: int
+    cache: str
+
+
+WAYS = {
+    "streamed, 1 CPU": Way(loader="ray-data", processes=0, cpus=1, cache="none"),
+    "streamed, 2 CPUs": Way(loader="ray-data", processes=0, cpus=2, cache="none"),
+    "cached": Way(loader="ray-data", processes=0, cpus=2, cache="objects"),
+    "torch, 0 processes": Way(loader="torch", processes=0, cpus=1, cache="none"),
+    "torch, 1 process": Way(loader="torch", processes=1, cpus=1, cache="none"),
+    "torch, 2 processes": Way(loader="torch", processes=2, cpus=1, cache="none"),
+}
+
+
+def dataset_of(case: Case, path: str, cache: str) -> dict[str, JsonValue]:
+    """Return a case's part of a spec.
+
+    path: of the files, wherever they lie.
+    """
+    column = "x"
+    first: list[JsonValue] = []
+    if case.format == "jpeg":
+        column = "image"
+        first = [{"use": "trainshed.transforms:decode_image", "options": {"size": SIZE}}]
+    elif case.format == "csv":
+        first = [{"use": "benchmarks.ours.worked:stacked"}]
+    doing: JsonValue = {"column": column, "rounds": case.rounds}
+    form = "images" if case.format == "jpeg" else case.format
+    return {
+        "read": {"format": form, "path": path},
+        "transforms": [*first, {"use": "benchmarks.ours.worked:worked", "options": doing}],
+        "shuffle": {"mode": "none"},
+        "cache": cache,
+    }
+
+
+def prepared(case: Case, path: str, way: Way, epochs: int, folder: Path) -> Prepared:
+    """Return a run over a case's files, found in order as every run is.
+
+    folder: what it would write into.
+    """
+    data: JsonValue = {
+        "loader": way["loader"],
+        "cpus": way["cpus"],
+        "loaderProcesses": way["processes"],
+        "datasets": {"train": dataset_of(case, path, way["cache"])},
+    }
+    spec: JsonValue = {
+        "train": "benchmarks.ours.epochs:train",
+        "epochs": epochs,
+        "batchSize": case.batch_size,
+        "data": data,
+        "workers": {"count": 1, "resources": {"cpu": 1}},
+    }
+    document = {
+        "apiVersion": "trainshed.dev/v1alpha1",
+        "kind": "TrainingRun",
+        "metadata": {"name": "benchmark"},
+        "spec": spec,
+    }
+    return prepare(TrainingRun.model_validate(document), Place(Disk(folder), in_cluster=True))
+
+
+def epochs_of(
+    run: Prepared,
+    client: Client,
+    ranks: Sequence[ActorHandle[feeding.Rank]],
+    *,
+    labels: tuple[tuple[str, str], ...] = (),
+    pause: float = 0.0,
+) -> list[dict[str, float]]:
+    """Feed ranks all epochs of a run; return the times of the first of them.
+
+    Args:
+        run: with a dataset `train`.
+        client: of a coordinator.
+        ranks: which take them.
+        labels: of the nodes that read.
+        pause: seconds after each batch.
+    """
+    plan, spec = run.plans["train"], run.spec
+    ray.get(client.feed(run.plans, Limits(spec.data.cpus, labels)))
+    at = feeding.pass_of(plan, len(ranks), spec.batch_size, epochs=spec.epochs or 1)
+    return feeding.epochs(ranks, plan, at, client, pause)[0]
+
+
+def start_for(run: Prepared) -> Client:
+    """Start a coordinator, which can feed one run after the other."""
+    return coordinator.start(run.spec, time.time())
+
+
+def main() -> None:
+    """Take the batches of each case in each way; processes of data and rank are there before."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cases", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--epochs", type=int, required=True)
+    parser.add_argument("--folder", type=Path, required=True)
+    options = parser.parse_args()
+    cases = read_cases(options.cases)
+    found: dict[str, dict[str, list[dict[str, float]]]] = {case.name: {} for case in cases}
+    with feeding.nodes(["all"], STORE_BYTES):
+        ranks = feeding.ranks_on(["all"])
+        warm = prepared(cases[0], cases[0].folder, WAYS["streamed, 2 CPUs"], 1, options.folder)
+        client = start_for(warm)
+        epochs_of(warm, client, ranks)
+        for case in cases:
+            for name, way in WAYS.items():
+                run = prepared(case, case.folder, way, options.epochs, options.folder)
+                found[case.name][name] = epochs_of(run, client, ranks)
+    options.out.write_text(json.dumps(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

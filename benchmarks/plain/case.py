@@ -1,0 +1,66 @@
+"""What the loaders are compared on: files of a format, and what is done to their rows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+# Of a picture, however large it is stored.
+SIZE = 224
+
+
+@dataclass(frozen=True)
+class Case:
+    """Files and the work on them.
+
+    Args:
+        name: of the case.
+        format: `parquet`, `csv` or `jpeg`.
+        folder: with the files.
+        batch_size: rows of a step, by which each file of a table can be divided.
+        rounds: of the heavy work; 0 for the cheap one.
+    """
+
+    name: str
+    format: str
+    folder: str
+    batch_size: int
+    rounds: int
+
+    @property
+    def files(self) -> list[str]:
+        """Return the paths of all files, in their order."""
+        return sorted(str(file) for file in Path(self.folder).rglob("*.*"))
+
+
+def write_cases(cases: Sequence[Case], file: Path) -> None:
+    """Write cases as JSON."""
+    file.write_text(json.dumps([asdict(case) for case in cases]), encoding="utf-8")
+
+
+def read_cases(file: str) -> list[Case]:
+    """Return the cases that were written."""
+    return [Case(**each) for each in json.loads(Path(file).read_text(encoding="utf-8"))]
+
+
+def work(values: NDArray[np.generic], rounds: int) -> NDArray[np.generic]:
+    """Return the last axis the other way round, after so many rounds of sines and roots.
+
+    A row's result hangs on that row alone. Shape and type stay.
+    """
+    turned = np.ascontiguousarray(values[..., ::-1])
+    if not rounds:
+        return turned
+    made = turned.astype(np.float32)
+    for _ in range(rounds):
+        made = np.sqrt(np.abs(np.sin(made)))
+    return (255 * made).astype(values.dtype)

@@ -1,0 +1,68 @@
+"""Batches by Ray Data, read, mapped and iterated as its guide has it: the times of the epochs."""
+
+import argparse
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import ray
+import ray.data
+from numpy.typing import NDArray
+
+from benchmarks.plain.case import SIZE, Case, read_cases, work
+from benchmarks.plain.clock import EpochClock
+
+Batch = dict[str, NDArray[np.generic]]
+
+
+def worked(batch: Batch, rounds: int) -> Batch:
+    """Return a batch after the work on its features or pictures."""
+    if "image" in batch:
+        return {"image": work(batch["image"], rounds)}
+    if "x" in batch:
+        # Lists of one length are arrays in an array.
+        return {"x": work(np.stack(list(batch["x"])), rounds), "y": batch["y"]}
+    columns = [batch[name] for name in batch if name != "y"]
+    x = np.stack(columns, axis=1, dtype=np.float32, casting="same_kind")
+    return {"x": work(x, rounds), "y": batch["y"]}
+
+
+def dataset(case: Case) -> ray.data.Dataset:
+    """Return the dataset of a case."""
+    if case.format == "parquet":
+        rows = ray.data.read_parquet(case.folder)
+    elif case.format == "csv":
+        rows = ray.data.read_csv(case.folder)
+    else:
+        rows = ray.data.read_images(case.folder, size=(SIZE, SIZE), mode="RGB")
+    return rows.map_batches(partial(worked, rounds=case.rounds), batch_size=case.batch_size)
+
+
+def epochs(case: Case, count: int) -> list[dict[str, float]]:
+    """Take the batches of some epochs; return their times."""
+    clock, rows = EpochClock(), dataset(case)
+    for _ in range(count):
+        for _ in clock.batches(rows.iter_torch_batches(batch_size=case.batch_size)):
+            pass
+    return clock.epochs
+
+
+def main() -> None:
+    """Take the batches of each case and write the times; processes of Ray Data are there before."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cases", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--epochs", type=int, required=True)
+    parser.add_argument("--cpus", type=int, required=True)
+    options = parser.parse_args()
+    ray.init(num_cpus=options.cpus, include_dashboard=False)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    cases = read_cases(options.cases)
+    epochs(cases[0], 1)
+    found = {case.name: {"ray": epochs(case, options.epochs)} for case in cases}
+    options.out.write_text(json.dumps(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""Batches by torch's DataLoader with some numbers of workers: the times of the epochs.
+
+Tables by an iterable dataset whose workers share the files: one file after the other is read whole
+with pyarrow and cut into batches. Pictures by a dataset of paths, decoded by Pillow one by one and
+collated, as a folder of pictures is read. Workers stay over epochs.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+
+from benchmarks.plain.case import SIZE, Case, read_cases, work
+from benchmarks.plain.clock import EpochClock
+
+Batch = dict[str, NDArray[np.generic]]
+
+
+class Tables(IterableDataset[Batch]):
+    """Batches of the rows of some files.
+
+    Args:
+        case: the files and the work.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Yield the batches of this worker's files."""
+        info = get_worker_info()
+        files = self._case.files[info.id :: info.num_workers] if info else self._case.files
+        for file in files:
+            x, y = self._read(file)
+            for start in range(0, len(y), self._case.batch_size):
+                batch = slice(start, start + self._case.batch_size)
+                yield {"x": work(x[batch], self._case.rounds), "y": y[batch]}
+
+    def _read(self, file: str) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+        """Return features (rows, features) float32 and labels (rows,) of a file."""
+        if self._case.format == "parquet":
+            table = pyarrow.parquet.read_table(file)
+            flat = table["x"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+            return flat.reshape(len(table), -1), labels(table)
+        table = pyarrow.csv.read_csv(file)
+        names = [name for name in table.column_names if name != "y"]
+        columns = [table[name].to_numpy() for name in names]
+        return np.stack(columns, axis=1, dtype=np.float32, casting="same_kind"), labels(table)
+
+
+class Pictures(Dataset[Mapping[str, Any]]):
+    """Pictures of one size, each with the number of its folder.
+
+    Args:
+        case: the files and the work.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self._files = case.files
+        self._rounds = case.rounds
+        folders = sorted({Path(file).parent for file in self._files})
+        self._labels = {folder: number for number, folder in enumerate(folders)}
+
+    def __len__(self) -> int:
+        """Return the number of pictures."""
+        return len(self._files)
+
+    def __getitem__(self, index: int) -> Mapping[str, Any]:
+        """Return a picture (224, 224, 3) of uint8, and its label."""
+        file = self._files[index]
+        with Image.open(file) as picture:
+            small = picture.convert("RGB").resize((SIZE, SIZE), Image.Resampling.BILINEAR)
+        image = work(np.asarray(small), self._rounds)
+        return {"image": image, "label": self._labels[Path(file).parent]}
+
+
+def labels(table: pa.Table) -> NDArray[np.generic]:
+    """Return the labels in memory of their own, which torch wants, shape (rows,)."""
+    made: NDArray[np.generic] = table["y"].to_numpy().copy()
+    return made
+
+
+def loader(case: Case, workers: int) -> DataLoader[Any]:
+    """Return a loader of a case."""
+    stay = workers > 0
+    if case.format == "jpeg":
+        return DataLoader(
+            Pictures(case), case.batch_size, num_workers=workers, persistent_workers=stay
+        )
+    return DataLoader(Tables(case), None, num_workers=workers, persistent_workers=stay)
+
+
+def epochs(case: Case, workers: int, count: int) -> list[dict[str, float]]:
+    """Take the batches of some epochs; return their times."""
+    clock, batches = EpochClock(), loader(case, workers)
+    for _ in range(count):
+        for _ in clock.batches(batches):
+            pass
+    return clock.epochs
+
+
+def main() -> None:
+    """Take the batches of each case with each number of workers; all is imported before."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cases", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--epochs", type=int, required=True)
+    parser.add_argument("--workers", type=int, nargs="+", required=True)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    cases = read_cases(options.cases)
+    epochs(cases[0], 0, 1)
+    found = {
+        case.name: {
+            str(workers): epochs(case, workers, options.epochs) for workers in options.workers
+        }
+        for case in cases
+    }
+    options.out.write_text(json.dumps(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Files of the formats that loaders are compared on, made once: parquet, CSV and JPEG pictures."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+from benchmarks import rows
+from benchmarks.plain.case import Case
+from tests.builders_data import encode_jpeg, make_photo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+MEGABYTE = 2**20
+ROWS_IN_BATCH, PICTURES_IN_BATCH = 1024, 64
+FEATURES, CSV_COLUMNS = 64, 16
+CSV_ROW_BYTES = 126
+# Pictures are stored a little larger than they are wanted; so many different ones.
+STORED_SIZE, PICTURES = 256, 64
+# Of the heavy work: some 5 us of a core for a row of a table, 2 ms for a picture.
+ROUNDS = {"parquet": 60, "csv": 200, "jpeg": 2}
+FORMATS = tuple(ROUNDS)
+
+
+def cases(form: str, megabytes: int, cache: Path) -> list[Case]:
+    """Return the cheap and the heavy case of a format; the files are in the page cache.
+
+    megabytes: of the files, about; of parquet in memory.
+    """
+    folder, batch_size = _MAKERS[form](megabytes, cache), ROWS_IN_BATCH
+    if form == "jpeg":
+        batch_size = PICTURES_IN_BATCH
+    works = {"cheap": 0, "heavy": ROUNDS[form]}
+    return [
+        Case(f"{form}, {megabytes} MB, {name}", form, str(folder), batch_size, rounds)
+        for name, rounds in works.items()
+    ]
+
+
+def _parquet(megabytes: int, cache: Path) -> Path:
+    count = _batches_in_file(megabytes, 4 * FEATURES + 8) * ROWS_IN_BATCH * rows.FILES
+    return rows.make(rows.Shape("loaders", count, FEATURES), cache)
+
+
+def _csv(megabytes: int, cache: Path) -> Path:
+    count = _batches_in_file(megabytes, CSV_ROW_BYTES) * ROWS_IN_BATCH
+    return _made(cache / f"csv-{megabytes}", lambda folder: _write_csv(folder, count))
+
+
+def _jpeg(megabytes: int, cache: Path) -> Path:
+    def write(folder: Path) -> None:
+        photos = [
+            encode_jpeg(make_photo(STORED_SIZE, STORED_SIZE, seed=number))
+            for number in range(PICTURES)
+        ]
+        rounds = max(1, round(megabytes * MEGABYTE / sum(map(len, photos))))
+        for number in range(rounds * PICTURES):
+            at = folder / str(number % rows.CLASSES)
+            at.mkdir(exist_ok=True)
+            (at / f"{number:06}.jpg").write_bytes(photos[number % PICTURES])
+
+    return _made(cache / f"jpeg-{megabytes}", write)
+
+
+_MAKERS: dict[str, Callable[[int, Path], Path]] = {
+    "parquet": _parquet,
+    "csv": _csv,
+    "jpeg": _jpeg,
+}
+
+
+def _batches_in_file(megabytes: int, row_bytes: int) -> int:
+    return max(1, round(megabytes * MEGABYTE / row_bytes / rows.FILES / ROWS_IN_BATCH))
+
+
+def _made(folder: Path, write: Callable[[Path], None]) -> Path:
+    """Return a folder that is written whole, or was."""
+    if not folder.exists():
+        aside = folder.with_suffix(".writing")
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        write(aside)
+        aside.rename(folder)
+    for file in folder.rglob("*.*"):
+        file.read_bytes()
+    return folder
+
+
+def _write_csv(folder: Path, count: int) -> None:
+    random = np.random.default_rng(0)
+    for number in range(rows.FILES):
+        # x has shape (rows of the file, columns)
+        x = random.standard_normal((count, CSV_COLUMNS)).round(4)
+        columns = {f"c{place:02}": x[:, place] for place in range(CSV_COLUMNS)}
+        table = pa.table({**columns, "y": random.integers(0, rows.CLASSES, count)})
+        pyarrow.csv.write_csv(table, folder / f"part-{number}.csv")
