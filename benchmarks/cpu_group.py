@@ -1,0 +1,79 @@
+"""Data wait of a training worker whose rows a CPU group prepares: heavy work, steps of 100 ms.
+
+Two nodes on this machine, with object stores of their own: one reads and transforms on two CPUs,
+the other one has the worker, whose step is a sleep. The rows of a step take some 80 ms of a core.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from benchmarks import stored
+from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
+from benchmarks.plain.case import write_cases
+from benchmarks.processes import PYTHON, seconds_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benchmarks.plain.case import Case
+
+EPOCHS, STEP_SECONDS = 3, 0.1
+MEGABYTES, QUICK_MEGABYTES = 20, 5
+# Of the work: some 80 us a row.
+ROUNDS = 800
+
+
+def main() -> None:
+    """Measure."""
+    given = options(__doc__)
+    megabytes = QUICK_MEGABYTES if given.quick else MEGABYTES
+    heavy = [replace(stored.cases("parquet", megabytes, given.cache)[1], rounds=ROUNDS)]
+    samples = in_turn({"ours": partial(ours, heavy[0])}, given)
+    least = Target("value", "<=", 1)
+    figures = [
+        Figure("data wait, steady", "%", samples.of("ours", "steady"), None, least),
+        Figure("data wait, epochs 2 and 3", "%", samples.of("ours", "later"), None, least),
+        Figure("first batch of epoch 1", "s", samples.of("ours", "cold")),
+        Figure("first batch of epochs 2 and 3", "s", samples.of("ours", "warm")),
+        Figure("the rows of a step, on the worker's own core", "ms", samples.of("ours", "alone")),
+    ]
+    publish("cpu_group", figures, samples, given)
+
+
+def ours(case: Case, folder: Path) -> Sample:
+    """Take all batches with a sleep after each; return the shares of time that were waited."""
+    listed, out = folder / "cases.json", folder / "epochs.json"
+    write_cases([case], listed)
+    paths = ["--cases", str(listed), "--out", str(out), "--folder", str(folder)]
+    how = ["--epochs", str(EPOCHS), "--pause", str(STEP_SECONDS)]
+    seconds_of([PYTHON, "-m", "benchmarks.ours.grouped", *paths, *how], timeout_seconds=600)
+    found = json.loads(out.read_text(encoding="utf-8"))
+    return waits_of(found["apart"]) | {"alone": 1000 * alone(found["alone"])}
+
+
+def waits_of(epochs: list[dict[str, float]]) -> Sample:
+    """Return the shares of waiting, in %, and the waits for first batches, in seconds."""
+    later = epochs[1:]
+    waited = sum(epoch["waitedSeconds"] for epoch in epochs)
+    first = sum(epoch["firstSeconds"] for epoch in later)
+    waited_later = first + sum(epoch["waitedSeconds"] for epoch in later)
+    return {
+        "steady": 100 * waited / sum(epoch["steadySeconds"] for epoch in epochs),
+        "later": 100 * waited_later / (first + sum(epoch["steadySeconds"] for epoch in later)),
+        "cold": epochs[0]["firstSeconds"],
+        "warm": first / len(later),
+    }
+
+
+def alone(epochs: list[dict[str, float]]) -> float:
+    """Return the seconds of a step of a worker that prepares its rows itself, without the sleep."""
+    steps = sum(epoch["steps"] - 1 for epoch in epochs)
+    return sum(epoch["waitedSeconds"] for epoch in epochs) / steps
+
+
+if __name__ == "__main__":
+    main()
