@@ -1,0 +1,112 @@
+"""Rows/s of parquet and pictures from a bucket beside the same files on a disk.
+
+Ours streams them with two CPUs, three epochs in file order, one rank that only takes its batches.
+The bucket is an S3 server on this machine, whose work costs cores that another machine's would not.
+Each epoch fetches all files again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from contextlib import ExitStack
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks import stored
+from benchmarks.loaders import EPOCHS, RATES, rates_of
+from benchmarks.measure import (
+    Figure,
+    Sample,
+    Samples,
+    Target,
+    in_turn,
+    options_in,
+    parser_of,
+    publish,
+)
+from benchmarks.plain.case import write_cases
+from benchmarks.processes import PYTHON, seconds_of
+from tests.s3 import S3Server
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from benchmarks.plain.case import Case
+
+FORMATS = ("parquet", "jpeg")
+LEAST = 0.7
+TIMEOUT_SECONDS = 1_800
+
+
+def main() -> None:
+    """Measure both formats."""
+    parser = parser_of(__doc__)
+    parser.add_argument("--megabytes", type=int, nargs="+", default=[100], help="of the files")
+    asked = parser.parse_args()
+    given = options_in(asked)
+    sizes = [10] if given.quick else asked.megabytes
+    made = [stored.cases(form, size, given.cache) for size in sizes for form in FORMATS]
+    cases = list(chain.from_iterable(made))
+    with ExitStack() as stack:
+        server = S3Server(Path(stack.enter_context(tempfile.TemporaryDirectory())))
+        server.start()
+        stack.callback(server.kill)
+        places = put(server, cases)
+        sides = {
+            "disk": partial(read, cases, {case.folder: case.folder for case in cases}, {}),
+            "bucket": partial(read, cases, places, server.environment),
+        }
+        samples = in_turn(sides, given)
+    publish("s3_read", [each for case in cases for each in compare(case, samples)], samples, given)
+
+
+def put(server: S3Server, cases: Sequence[Case]) -> dict[str, str]:
+    """Put the files of all cases into a bucket; return the address of each folder."""
+    bucket = server.make_bucket()
+    found = {}
+    for folder in sorted({case.folder for case in cases}):
+        shutil.copytree(folder, server.folder_of(bucket) / Path(folder).name)
+        found[folder] = f"s3://{bucket}/{Path(folder).name}"
+    return found
+
+
+def compare(case: Case, samples: Samples) -> list[Figure]:
+    """Return the lines of a case."""
+    figures = []
+    for which in RATES:
+        disk, bucket = (samples.of(side, f"{case.name}, {which}") for side in ("disk", "bucket"))
+        title, target = f"{case.name}, {which}", Target("ratio", ">=", LEAST)
+        figures += [
+            Figure(f"{title}: disk", "rows/s", disk),
+            Figure(f"{title}: bucket", "rows/s", bucket, ("disk", disk), target),
+        ]
+    return figures
+
+
+def read(
+    cases: Sequence[Case],
+    places: Mapping[str, str],
+    environment: Mapping[str, str],
+    folder: Path,
+) -> Sample:
+    """Take the batches of all cases from where their folders lie; return the rates."""
+    listed, out = folder / "cases.json", folder / "epochs.json"
+    write_cases(cases, listed)
+    paths = ["--cases", str(listed), "--out", str(out), "--folder", str(folder)]
+    where = ["--epochs", str(EPOCHS), "--places", json.dumps(places)]
+    command = [PYTHON, "-m", "benchmarks.ours.from_places", *paths, *where]
+    seconds_of(command, environment=environment, timeout_seconds=TIMEOUT_SECONDS)
+    found = json.loads(out.read_text(encoding="utf-8"))
+    return {
+        f"{case.name}, {which}": rate
+        for case in cases
+        for which, rate in rates_of(found[case.name], case.batch_size).items()
+    }
+
+
+if __name__ == "__main__":
+    main()
