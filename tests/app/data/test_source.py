@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +20,7 @@ from trainshed.data.read.source import (
     cut_parts,
     parts,
     read_parts,
+    read_rows,
     read_whole,
     reading,
 )
@@ -97,3 +100,18 @@ def test_a_fragment_without_a_row_has_none(tmp_path: Path) -> None:
     assert plan.source
 
     assert read_whole(reading(plan), plan.source.fragments[1]) == {}
+
+
+def test_integers_of_which_one_is_missing_are_floats_in_every_chunk(tmp_path: Path) -> None:
+    """Only the chunk with it had floats: a batch's type hung on which rows were in it."""
+    table = pa.table({"id": pa.array([1, 2, 3, 4, None, 6]), "whole": np.arange(6)})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=2)
+    plan = make_plan(tmp_path, row_bytes=2**22)
+    assert plan.source
+
+    (fragment,) = plan.source.fragments
+    chunks = list(read_rows(reading(plan), fragment, 0))
+
+    types = {(str(columns["id"].dtype), str(columns["whole"].dtype)) for columns, _ in chunks}
+    assert len(chunks) == 3
+    assert types == {("float64", "int64")}

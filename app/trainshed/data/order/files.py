@@ -115,6 +115,7 @@ class Scan:
         selection: which of their rows are read.
         unasked: columns of the schema that are given only to who names them.
         skips_bad: whether records that cannot be used are left out; else the first ends the run.
+        floats: columns of integers that are read as floats, as some are missing somewhere.
     """
 
     format: FormatName = "parquet"
@@ -125,6 +126,7 @@ class Scan:
     selection: Selection = Selection()
     unasked: frozenset[str] = frozenset()
     skips_bad: bool = False
+    floats: frozenset[str] = frozenset()
 
     def name_of(self, path: str) -> str:
         """Return a file's name below the dataset's folder, or its own where that is the dataset."""

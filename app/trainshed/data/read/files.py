@@ -236,9 +236,10 @@ def read_records(
         WorldError: naming it when the storage does not give it.
     """
     if scan.format == "parquet":
-        yield from parquet.read_fragment(
+        for table in parquet.read_fragment(
             fragment, columns, chunk_rows, access.patience, access.opened
-        )
+        ):
+            yield _as_floats(table, scan)
         return
     reader, done, pauses = _reader(scan), 0, iter(access.patience.pauses)
     while True:
@@ -276,6 +277,19 @@ def place_of(scan: Scan, fragment: Fragment, row: int) -> tuple[str, str]:
     return _reader(scan).place(fragment, row)
 
 
+def _as_floats(table: Columns, scan: Scan) -> Columns:
+    """Return a table whose integers are floats where some are missing, in this table or another.
+
+    A batch's type would hang on which rows are in it.
+    """
+    if scan.floats.isdisjoint(table):
+        return table
+    return {
+        name: array.astype(np.float64) if name in scan.floats else array
+        for name, array in table.items()
+    }
+
+
 def read_sample(
     scan: Scan,
     fragment: Fragment,
@@ -299,6 +313,7 @@ def read_sample(
             found += [table] if num_rows(table) else []
         return cut_rows(join(found), 0, rows) if found else {}
     if scan.format == "parquet":
-        return parquet.read_sample(fragment, columns, rows, access.patience, access.opened)
+        sample = parquet.read_sample(fragment, columns, rows, access.patience, access.opened)
+        return _as_floats(sample, scan)
     first = next(read_fragment(scan, fragment, columns, rows, access), {})
     return cut_rows(first, 0, rows)

@@ -87,8 +87,30 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
         want = "one that rows of the files meet" if where else "files with at least one row"
         name = "where" if where else "path"
         raise SpecError([Problem(f"{field}.{name}", None if where else str(at), want)])
-    scan = Scan(root=str(at))
+    read = columns or schemas[0][1].names
+    scan = Scan(root=str(at), floats=_with_missing([footer for _, footer in footers], read))
     return Source(tuple(fragments), tuple(described), schemas[0][1], digest.hexdigest(), scan)
+
+
+def _with_missing(footers: Sequence[pq.FileMetaData], columns: Sequence[str]) -> frozenset[str]:
+    """Return the columns of integers of which some are missing, as far as footers tell."""
+    found: set[str] = set()
+    for footer in footers:
+        schema = footer.schema.to_arrow_schema()
+        left = {
+            name
+            for name in columns
+            if name in schema.names
+            and name not in found
+            and schema.field(name).nullable
+            and pa.types.is_integer(schema.field(name).type)
+        }
+        paths = [footer.schema.column(number).path for number in range(footer.num_columns)]
+        places = [(number, path) for number, path in enumerate(paths) if path in left]
+        for group in map(footer.row_group, range(footer.num_row_groups)):
+            told = ((path, group.column(number).statistics) for number, path in places)
+            found |= {path for path, each in told if each is not None and each.null_count}
+    return frozenset(found)
 
 
 def read_fragment(
