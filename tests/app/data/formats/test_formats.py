@@ -20,7 +20,7 @@ from tests.app.data.builders_formats import (
     write_text,
 )
 from trainshed.data.read.errors import DataError
-from trainshed.data.read.files import read_sample
+from trainshed.data.read.files import read_fragment, read_sample
 from trainshed_api.errors import SpecError
 
 ROWS = 40
@@ -275,5 +275,121 @@ def test_an_array_that_is_cut_off_says_how_many_rows_are_missing(tmp_path: Path)
     source = open_files(tmp_path, "numpy")
     (tmp_path / "a.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:-3])
 
-    with pytest.raises(DataError, match=r"a.npy: it ends 4 rows early"):
+    with pytest.raises(DataError, match=r"a.npy: .*the file ends 1 rows early"):
         read_all(source)
+
+
+def written(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).write_text(text, "utf-8", newline="")
+    return folder
+
+
+SAME: dict[str, tuple[str, dict[str, str], dict[str, JsonValue]]] = {
+    "columns in another order": ("csv", {"a.csv": "a,b\n1,2\n", "b.csv": "b,a\n4,3\n"}, {}),
+    "a file without a byte": (
+        "csv",
+        {"0.csv": "", "1.csv": "\n\n", "a.csv": "a,b\n1,2\n3,4\n"},
+        {},
+    ),
+    "a header without an end": ("csv", {"0.csv": "a,b", "a.csv": "a,b\n1,2\n3,4"}, {}),
+    "lines with nothing on them before the header": ("csv", {"a.csv": "\n\r\na,b\n1,2\n3,4\n"}, {}),
+    "a mark of the order of bytes": ("csv", {"a.csv": "\ufeffa,b\n1,2\n3,4\n"}, {}),
+    "such a header of rows of many lines": (
+        "csv",
+        {"0.csv": "", "a.csv": "\na,b\n1,2\n", "b.csv": "b,a\n4,3\n"},
+        {"multiline": True},
+    ),
+    "an empty file of objects": (
+        "json",
+        {"0.jsonl": "", "1.jsonl": "\n", "a.jsonl": '{"a": 1, "b": 2}\n{"b": 4, "a": 3}\n'},
+        {},
+    ),
+    "an empty list": (
+        "json",
+        {"0.json": "[]", "a.json": '[{"a": 1, "b": 2}, {"b": 4, "a": 3}]'},
+        {"lines": False},
+    ),
+}
+
+
+@pytest.mark.parametrize(("form", "files", "options"), SAME.values(), ids=SAME)
+def test_what_is_beside_the_rows_changes_none(
+    tmp_path: Path, form: str, files: dict[str, str], options: dict[str, JsonValue]
+) -> None:
+    found = read_all(open_files(written(tmp_path, files), form, options))
+
+    assert {name: array.tolist() for name, array in found.items()} == {"a": [1, 3], "b": [2, 4]}
+
+
+def test_columns_in_another_order_are_found_in_the_middle_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainshed.data.read.formats.lines.SPAN_BYTES", 6)
+    other = "b,a\n" + "4,3\n" * 20
+    source = open_files(written(tmp_path, {"a.csv": "a,b\n3,4\n", "b.csv": other}), "csv")
+
+    found = read_all(source)
+
+    assert len(source.fragments) > 10
+    assert set(found["a"].tolist()) == {3}
+
+
+def test_a_file_with_other_columns_that_nobody_looked_at_says_so(tmp_path: Path) -> None:
+    files = {f"{number:02}.csv": "a,b\n1,2\n" for number in range(20)} | {"01.csv": "a,c\n1,2\n"}
+
+    with pytest.raises(DataError, match=r"01.csv: its header names a, c, want those of .*: a, b"):
+        read_all(open_files(written(tmp_path, files), "csv"))
+
+
+def test_lines_that_end_as_on_a_macintosh_are_refused(tmp_path: Path) -> None:
+    """All of them were taken for the header, so that there was no row."""
+    with pytest.raises(SpecError, match="lines end by a carriage return alone"):
+        open_files(written(tmp_path, {"a.csv": "a,b\r1,2\r"}), "csv")
+
+
+TEXTS = {"csv": "a,b\n1,2\n,4\n", "json": '{"a": 1, "b": 2}\n{"a": null, "b": 4}\n'}
+
+
+@pytest.mark.parametrize(("form", "text"), TEXTS.items())
+def test_integers_that_may_be_missing_are_floats_in_every_table(
+    tmp_path: Path, form: str, text: str
+) -> None:
+    source = open_files(written(tmp_path, {f"a.{form}": text}), form)
+
+    tables = list(read_fragment(source.scan, source.fragments[0], (), 1))
+
+    assert [table["a"].dtype for table in tables] == [np.dtype("float64")] * 2
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_an_integer_that_is_missing_further_on_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """It made floats of the integers in its table, and a batch's type hung on its rows."""
+    monkeypatch.setattr("trainshed.data.read.formats.lines.HEAD_BYTES", 40)
+    text = {"csv": "a,b\n" + "1,2\n" * 20 + ",4\n"}.get(form)
+    text = text or '{"a": 1, "b": 2}\n' * 20 + '{"b": 4}\n'
+    written(tmp_path, {f"a.{form}": text})
+
+    with pytest.raises(DataError, match=r"no value in column a of type int64; options.types: {a: "):
+        read_all(open_files(tmp_path, form))
+
+    found = read_all(open_files(tmp_path, form, {"types": {"a": "float64"}}))
+    assert np.isnan(found["a"][-1])
+
+
+def test_a_mark_of_the_order_of_bytes_is_no_text(tmp_path: Path) -> None:
+    found = read_all(open_files(written(tmp_path, {"a.txt": "\ufeffone\ntwo\n"}), "text"))
+
+    assert found["text"].tolist() == ["one", "two"]
+
+
+def test_a_first_line_may_be_longer_than_what_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainshed.data.read.formats.lines.HEAD_BYTES", 8)
+
+    found = read_all(open_files(written(tmp_path, {"a.jsonl": '{"a": 123456789}\n'}), "json"))
+
+    assert found["a"].tolist() == [123456789]

@@ -12,10 +12,17 @@ from typing_extensions import override
 
 from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.read.arrow import from_arrow
+from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.format import Format
-from trainshed.data.read.formats.lines import cut_files, head_of, line_blocks, with_packed
+from trainshed.data.read.formats.lines import (
+    cut_files,
+    first_bytes,
+    head_of,
+    line_blocks,
+    with_packed,
+)
 from trainshed.data.read.formats.salvage import Block, cut_lines, num_lines, parsed
-from trainshed.data.read.formats.types import shared_schema
+from trainshed.data.read.formats.types import refuse_missing, shared_schema, told_types
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import CsvOptions
 
@@ -28,6 +35,9 @@ if TYPE_CHECKING:
     from trainshed.data.read.rereading import Opener
 
 
+# Of a file, in which its header ends.
+HEADER_BYTES = 2**16
+LINE_ENDS = b"\r\n"
 # More than that is no record: a quote was not closed.
 MOST_RECORD_BYTES = 16 * 2**20
 
@@ -43,7 +53,7 @@ class Csv(Format):
     ) -> tuple[Scan, list[Fragment]]:
         options = _options(scan)
 
-        def told(path: str) -> pa.Schema:
+        def told(path: str) -> pa.Schema | None:
             try:
                 return _head(path, scan, opened)
             except pa.ArrowException as error:
@@ -73,7 +83,7 @@ class Csv(Format):
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
         options = _options(scan)
         head = head_of(fragment.path, opened)
-        return (head.lines.count(b"\n") - options.header) / head.stored
+        return max(0, head.lines.count(b"\n") - options.header) / head.stored
 
 
 def _options(scan: Scan) -> CsvOptions:
@@ -85,10 +95,17 @@ def _parsing(options: CsvOptions) -> pacsv.ParseOptions:
     return pacsv.ParseOptions(delimiter=options.delimiter, newlines_in_values=options.multiline)
 
 
-def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema:
-    """Return the columns of a file's first rows; bad ones are passed over where they may be."""
-    options, head = _options(scan), head_of(path, opened).lines
-    names = list(options.names)
+def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
+    """Return the columns of a file's first rows; bad ones are passed over where they may be.
+
+    None where no line has anything on it.
+    """
+    options, head = _options(scan), head_of(path, opened).lines.lstrip(LINE_ENDS)
+    if not head:
+        return None
+    if b"\n" not in head and b"\r" in head.rstrip(LINE_ENDS):
+        raise pa.ArrowInvalid("lines end by a carriage return alone")
+    names, head = list(options.names), head if head.endswith(b"\n") else head + b"\n"
     reading = pacsv.ReadOptions(
         use_threads=False,
         block_size=max(1, len(head)),
@@ -98,9 +115,9 @@ def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema:
     )
     parsing = _parsing(options)
     if not scan.skips_bad:
-        return pacsv.read_csv(pa.BufferReader(head), reading, parsing).schema
+        return told_types(pacsv.read_csv(pa.BufferReader(head), reading, parsing))
     parsing.invalid_row_handler = _pass_over
-    schema = pacsv.read_csv(pa.BufferReader(head), reading, parsing).schema
+    schema = told_types(pacsv.read_csv(pa.BufferReader(head), reading, parsing))
     # What is no UTF-8 is bad, and does not make bytes of all texts.
     return pa.schema(
         [
@@ -117,7 +134,9 @@ def _pass_over(_: pacsv.InvalidRow) -> str:
 def _parsed(
     fragment: Fragment, scan: Scan, columns: Sequence[str], opened: Opener
 ) -> Iterator[pa.Table | BadRecord]:
-    options = _options(scan)
+    assert scan.schema
+    options, columns = _options(scan), columns or scan.schema.names
+    scan = _as_in_file(fragment.path, scan, opened)
     blocks = line_blocks(fragment, opened)
     if options.multiline:
         blocks = _record_blocks(blocks)
@@ -139,10 +158,33 @@ def _told(bad: BadRecord) -> BadRecord:
     return replace(bad, reason=f"{bad.reason}; {hint}")
 
 
+def _as_in_file(path: str, scan: Scan, opened: Opener) -> Scan:
+    """Return a scan with the columns in the order of a file's own header.
+
+    Raises:
+        DataError: when that has other columns.
+    """
+    options, schema = _options(scan), scan.schema
+    assert schema
+    if options.names or not options.header:
+        return scan
+    head = first_bytes(path, opened, HEADER_BYTES)
+    header = head[: _header_end(head, options)].strip(LINE_ENDS)
+    if not header:
+        return scan
+    found = pacsv.read_csv(pa.BufferReader(header + b"\n"), None, _parsing(options)).schema.names
+    if sorted(found) != sorted(schema.names):
+        want = f"want those of the other files: {', '.join(schema.names)}"
+        raise DataError(f"{path}: its header names {', '.join(found)}, {want}")
+    return replace(scan, schema=pa.schema([schema.field(name) for name in found]))
+
+
 def _header_end(block: bytes, options: CsvOptions) -> int:
-    if options.multiline:
-        return len(cut_records(block)[0])
-    return block.find(b"\n") + 1 or len(block)
+    """Return where the header ends, before which there may be lines with nothing on them."""
+    begin = len(block) - len(block.lstrip(LINE_ENDS))
+    if options.multiline and block[begin:]:
+        return begin + len(cut_records(block[begin:])[0])
+    return block.find(b"\n", begin) + 1 or len(block)
 
 
 def _parse(block: bytes, *, scan: Scan, columns: Sequence[str]) -> pa.Table:
@@ -155,10 +197,10 @@ def _parse(block: bytes, *, scan: Scan, columns: Sequence[str]) -> pa.Table:
     options, schema = _options(scan), scan.schema
     assert schema
     if not block.strip():
-        return schema.empty_table().select(list(columns) or schema.names)
+        return schema.empty_table().select(list(columns))
     converting = pacsv.ConvertOptions(
         column_types={each.name: each.type for each in schema},
-        include_columns=list(columns) or None,
+        include_columns=list(columns),
         quoted_strings_can_be_null=False,
     )
     table = _read(block, scan, converting)
@@ -167,6 +209,7 @@ def _parse(block: bytes, *, scan: Scan, columns: Sequence[str]) -> pa.Table:
     last = block if options.multiline else block[block.rstrip(b"\r\n").rfind(b"\n") + 1 :]
     if last.count(b'"') % 2 and _is_open(last, scan):
         raise ValueError("a quote is not closed")
+    refuse_missing(table)
     return table
 
 

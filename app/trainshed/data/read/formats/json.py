@@ -25,7 +25,7 @@ from trainshed.data.read.formats.salvage import (
     salvage,
     shared,
 )
-from trainshed.data.read.formats.types import declared, shared_schema
+from trainshed.data.read.formats.types import declared, refuse_missing, shared_schema, told_types
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import JsonOptions
 
@@ -105,7 +105,7 @@ def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
     if options.lines:
         lines, parse = head_of(path, opened).lines, partial(_of_lines, schema=schema, extra="infer")
         if not scan.skips_bad:
-            return parse(lines).schema
+            return told_types(parse(lines)) if lines.strip() else None
         return shared(parsed(Block(path, 0, lines), parse, cut_lines, skips_bad=True))
     try:
         rows = _listed(path, opened)
@@ -115,7 +115,7 @@ def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
         raise
     untold = [_without_values(row, options.types) for row in rows]
     if not scan.skips_bad:
-        return _tabulated(untold, None).schema
+        return told_types(_tabulated(untold, None)) if rows else None
     found = salvage(untold, partial(_tabulated, schema=None))
     return shared(each for each in found if not isinstance(each, tuple))
 
@@ -136,7 +136,7 @@ def _parsed(
     if not _options(scan).lines:
         yield from _parsed_list(path, schema, opened)
         return
-    parse = partial(_of_lines, schema=schema, extra="ignore" if columns else "error")
+    parse = partial(_of_lines, schema=schema, extra="ignore" if columns else "error", whole=True)
     for place, block in line_blocks(fragment, opened):
         records = Block(path, place, block)
         for found in parsed(records, parse, cut_lines, skips_bad=scan.skips_bad):
@@ -144,16 +144,19 @@ def _parsed(
 
 
 def _told(bad: BadRecord) -> BadRecord:
-    return replace(bad, reason=f"{bad.reason}; options.types names types of columns")
+    return replace(bad, reason=f"{bad.reason}; options.types names types of columns, and columns")
 
 
-def _of_lines(block: bytes, *, schema: pa.Schema | None, extra: str) -> pa.Table:
+def _of_lines(
+    block: bytes, *, schema: pa.Schema | None, extra: str, whole: bool = False
+) -> pa.Table:
     """Return the rows of lines.
 
     Args:
         block: whole lines.
         schema: of the columns; None for those that the lines tell.
         extra: what becomes of columns that are not in it: error, ignore or infer.
+        whole: whether integers may not be missing.
 
     Raises:
         pyarrow.ArrowException: for what is no JSON, or not of the schema.
@@ -173,6 +176,8 @@ def _of_lines(block: bytes, *, schema: pa.Schema | None, extra: str) -> pa.Table
     if table.num_rows != lines:
         raise ValueError("want one object on each line, and all of it")
     table.validate(full=True)  # that texts are UTF-8: Arrow's parser does not look
+    if whole:
+        refuse_missing(table)
     return table
 
 
@@ -209,4 +214,10 @@ def _tabulated(rows: Sequence[object], schema: pa.Schema | None) -> pa.Table:
     for row in rows:
         if not isinstance(row, dict):
             raise ValueError(f"want an object, not a {type(row).__name__}")
-    return pa.Table.from_pylist(rows, schema=schema)
+    if schema is None:  # Arrow takes the columns of the first one
+        objects = [row for row in rows if isinstance(row, dict)]
+        names = dict.fromkeys(name for row in objects for name in row)
+        return pa.Table.from_pylist([{**names, **row} for row in objects])
+    table = pa.Table.from_pylist(rows, schema=schema)
+    refuse_missing(table)
+    return table

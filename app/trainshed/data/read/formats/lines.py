@@ -54,14 +54,27 @@ class Head(NamedTuple):
     stored: int
 
 
+def first_bytes(path: str, opened: Opener, most: int) -> bytes:
+    """Return so many bytes of an unpacked file; more of it where its first line is longer."""
+    with opened(path) as raw:
+        return _first_bytes(unpacked(path, raw), most)
+
+
+def _first_bytes(stream: pa.NativeFile, most: int) -> bytes:
+    start = bytes(stream.read(most))
+    while len(start) >= most and b"\n" not in start and (more := bytes(stream.read(len(start)))):
+        start += more
+    return start
+
+
 def head_of(path: str, opened: Opener) -> Head:
     """Return the first lines of a file; all of it where it has one line."""
     with opened(path) as raw:
         stream = unpacked(path, raw)  # which closes the file once nobody has it
-        start = bytes(stream.read(HEAD_BYTES))
+        start = _first_bytes(stream, HEAD_BYTES)
         stored = raw.tell() if is_packed(path) else len(start)
     end = start.rfind(b"\n") + 1
-    whole = start[:end] if end and len(start) == HEAD_BYTES else start
+    whole = start[:end] if end and len(start) >= HEAD_BYTES else start
     return Head(whole, max(1, round(stored * len(whole) / max(1, len(start)))))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from trainshed.data.order.bad_records import BadRecord
+from trainshed.data.read.formats.types import told_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -103,7 +104,9 @@ def parsed(
 
 def shared(found: Iterable[pa.Table | BadRecord]) -> pa.Schema | None:
     """Return columns and types that hold the good rows; None where no row is good."""
-    schemas = [each.schema for each in found if not isinstance(each, BadRecord) and each.num_rows]
+    schemas = [
+        told_types(each) for each in found if not isinstance(each, BadRecord) and each.num_rows
+    ]
     return pa.unify_schemas(schemas, promote_options="permissive") if schemas else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,8 @@ def _lines(path: str, place: int, block: bytes, scan: Scan) -> Iterator[Lines | 
     """Yield the lines of a block in columns of any length, and those between that are no text."""
     assert isinstance(scan.options, TextOptions)
     keeps_empty = scan.options.empty_lines
+    if not place:
+        block = block.removeprefix(codecs.BOM_UTF8)
     try:
         yield _column(block.decode(), keeps_empty=keeps_empty)
     except UnicodeDecodeError:

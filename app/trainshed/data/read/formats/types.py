@@ -54,7 +54,10 @@ def shared_schema(
     Raises:
         SpecError: when files differ, a type is of no column, or none has a good line.
     """
-    seen = ((file.where, told(file.where)) for file in some_files(files))
+    filled = [file for file in files if file.bytes]
+    if not filled:
+        raise SpecError([Problem(f"{field}.path", files[0].where, "files with at least one row")])
+    seen = ((file.where, told(file.where)) for file in some_files(filled))
     schemas = [(where, _as_said(schema, types)) for where, schema in seen if schema is not None]
     if not schemas:
         want = "a record that can be used among the first of some file"
@@ -75,6 +78,38 @@ def shared_schema(
         want = f"one of {', '.join(shared.names)} ({first})"
         raise SpecError([Problem(f"{field}.options.types", name, want) for name in unknown])
     return pa.schema([pa.field(each.name, _kept(each.type)) for each in shared])
+
+
+def told_types(table: pa.Table) -> pa.Schema:
+    """Return columns with types that hold what is in them: integers that may be missing as NaN."""
+    return pa.schema(
+        [
+            (each.name, pa.float64() if _lacks(each.type, some, pa.types.is_integer) else each.type)
+            for each, some in zip(table.schema, table.columns, strict=True)
+        ]
+    )
+
+
+def refuse_missing(table: pa.Table) -> None:
+    """Refuse values that are missing in a column that has no word for it.
+
+    As NaN they would make floats of the others here, and there would be integers where none is
+    missing: a batch's type would hang on which rows are in it.
+
+    Raises:
+        ValueError: naming the column, and what to do.
+    """
+    for each, some in zip(table.schema, table.columns, strict=True):
+        for is_kind, other in ((pa.types.is_integer, "float64"), (pa.types.is_boolean, "string")):
+            if _lacks(each.type, some, is_kind):
+                hint = f"options.types: {{{each.name}: {other}}} has a word for that"
+                raise ValueError(f"no value in column {each.name} of type {each.type}; {hint}")
+
+
+def _lacks(
+    kind: pa.DataType, column: pa.ChunkedArray, is_kind: Callable[[pa.DataType], bool]
+) -> bool:
+    return is_kind(kind) and column.null_count > 0
 
 
 def declared(types: Mapping[str, ColumnType]) -> pa.Schema | None:
