@@ -18,7 +18,8 @@ pytest_plugins = [
     "tests.ray_starts",
     "tests.s3",
     "tests.azure",
-    "tests.faulty_s3",  # imports the one before it
+    "tests.web",
+    "tests.faulty_s3",  # imports the S3 server
 ]
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and programs that tests

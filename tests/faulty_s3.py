@@ -17,7 +17,7 @@ from yarl import URL
 
 from hack.cluster.ports import LOOPBACK, pick_ports
 from tests.s3 import S3Server
-from tests.s3_faults import Book, Refusal, Rule
+from tests.s3_faults import Book, Late, Refusal, Rule
 
 # Of one connection, not of what goes through it.
 _OF_THE_CONNECTION = (hdrs.CONNECTION, hdrs.EXPECT, hdrs.KEEP_ALIVE, hdrs.TRANSFER_ENCODING)
@@ -134,8 +134,12 @@ class FaultyS3:
         if fault == "answer held":
             async with self._held(let):
                 return _last(answer)
+        if isinstance(fault, Late):
+            await asyncio.sleep(fault.seconds)
         if fault == "answer lost":
             _hang_up(request)
+        if fault == "answer cut":
+            return await _half(request, answer)
         return _last(answer)
 
     async def _pass_on(self, request: web.BaseRequest, body: bytes) -> web.Response:
@@ -198,6 +202,18 @@ def _last(answer: web.Response) -> web.Response:
     """Return an answer that ends its connection."""
     answer.force_close()
     return answer
+
+
+async def _half(request: web.BaseRequest, answer: web.Response) -> web.StreamResponse:
+    """Send half of an answer, and end its connection."""
+    body = answer.body
+    assert body is None or isinstance(body, bytes)
+    half = web.StreamResponse(status=answer.status, headers=answer.headers)
+    half.content_length = len(body or b"")
+    await half.prepare(request)
+    await half.write((body or b"")[: len(body or b"") // 2])
+    _hang_up(request)
+    return half
 
 
 def _hang_up(request: web.BaseRequest) -> None:

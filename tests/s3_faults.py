@@ -18,9 +18,18 @@ SLOW_DOWN = Refusal(503, "SlowDown")
 CONFLICT = Refusal(409, "ConditionalRequestConflict")
 PRECONDITION_FAILED = Refusal(412, "PreconditionFailed")
 
-# Lost: the server has done its work, and instead of an answer the connection ends. Held: the
-# request, or the answer to it, waits for `release`, whatever the client does.
-Fault = Refusal | Literal["answer lost", "answer held", "request held"]
+
+@dataclass(frozen=True)
+class Late:
+    """An answer that takes so many seconds."""
+
+    seconds: float
+
+
+# Lost: the server has done its work, and instead of an answer the connection ends; cut: in the
+# middle of its body. Held: the request, or the answer to it, waits for `release`, whatever the
+# client does.
+Fault = Refusal | Late | Literal["answer lost", "answer cut", "answer held", "request held"]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pyarrow.fs import S3FileSystem
 
 from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server, open_bucket
-from tests.s3_faults import CONFLICT, PRECONDITION_FAILED, SLOW_DOWN, Rule
+from tests.s3_faults import CONFLICT, PRECONDITION_FAILED, SLOW_DOWN, Late, Rule
 
 # Longer than a busy machine takes to hand over a request.
 IMPATIENT_SECONDS = 1
@@ -166,6 +166,24 @@ def test_a_lost_answer_is_to_work_that_was_done(
     assert holds(behind, "claim")
     with pytest.raises(AlreadyExistsError):
         obstore.put(store, "claim", b"mine", mode="create")
+
+
+def test_a_cut_answer_ends_in_the_middle(faulty_s3: FaultyS3, store: S3Store) -> None:
+    obstore.put(store, "state", bytes(1000))
+    faulty_s3.add(Rule("answer cut", "GET", times=1))
+
+    with pytest.raises(GenericError, match="body"):
+        obstore.get_range(store, "state", start=0, end=1000)
+
+    assert len(obstore.get_range(store, "state", start=0, end=1000)) == 1000
+
+
+def test_a_late_answer_comes(faulty_s3: FaultyS3, impatient: S3Store, store: S3Store) -> None:
+    obstore.put(store, "state", b"")
+    faulty_s3.add(Rule(Late(1.0), "GET", times=2))
+
+    assert not succeeds(lambda: obstore.get(impatient, "state").bytes())
+    assert succeeds(lambda: obstore.get(store, "state").bytes())
 
 
 def test_a_held_answer_comes_after_the_client_has_given_up(

@@ -76,3 +76,5 @@ BUCKETS: Final[tuple[str, ...]] = (
 
 # Addresses of buckets: S3 and all that speaks like it, Google's, Azure's.
 BUCKET_SCHEMES: Final = ("s3", "gs", "abfs", "abfss", "az")
+# Addresses of single files that are read, where nothing is ever written.
+WEB_SCHEMES: Final = ("http", "https")

@@ -8,8 +8,11 @@ from pydantic import ConfigDict, Field, model_validator
 
 from trainshed_api.errors import Problem, RuleError, show_value
 from trainshed_api.formats import FormatName, options_of
+from trainshed_api.names import BUCKET_SCHEMES
 from trainshed_api.schema import (
     MOST_COUNT,
+    Boolean,
+    Bytes,
     Count,
     FunctionName,
     Integer,
@@ -58,8 +61,9 @@ class ReadSpec(SpecModel):
     )
     path: NonEmpty | None = Field(
         default=None,
-        description="File or folder to read. A relative path lies under TRAINSHED_HOME, on a "
-        "laptop the folder of the TrainingRun file.",
+        description="File or folder to read: a path, the address of a bucket, or of one file at "
+        "http:// or https://. A relative path lies under TRAINSHED_HOME, on a laptop the folder of "
+        "the TrainingRun file.",
         json_schema_extra=annotate("app", "never", only_with="format"),
     )
     columns: tuple[NonEmpty, ...] = Field(
@@ -78,6 +82,35 @@ class ReadSpec(SpecModel):
         description="Part of the rows, where two datasets share files: a row is in one of them, "
         "whatever else they say.",
         json_schema_extra=annotate("app", "never", only_with="format"),
+    )
+    anonymous: Boolean = Field(
+        default=False,
+        description="Read a bucket without credentials, as public ones allow.",
+        json_schema_extra=annotate("app", "nextAttempt"),
+    )
+    requester_pays: Boolean = Field(
+        default=False,
+        description="Read an s3:// bucket whose requests are paid by who sends them.",
+        json_schema_extra=annotate("app", "nextAttempt"),
+    )
+    endpoint: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^/@?#]+/?$",
+        description="URL of the store behind an s3:// path; without it that of the environment, "
+        "where the storage of runs is.",
+        json_schema_extra=annotate("app", "nextAttempt", only_with="format")
+        | {"want": "a URL of scheme, host and port, such as https://s3.eu-central-1.amazonaws.com"},
+    )
+    region: NonEmpty | None = Field(
+        default=None,
+        description="Region of the bucket of an s3:// path; without it that of the environment.",
+        json_schema_extra=annotate("app", "nextAttempt", only_with="format"),
+    )
+    local_cache: Bytes | None = Field(
+        default=None,
+        description="Keep files that were fetched from an address on the node's disk, up to so "
+        "much of all datasets, such as 20Gi; those that were not read for longest go first.",
+        json_schema_extra=annotate("app", "nextAttempt", only_with="format"),
     )
     use: FunctionName | None = Field(
         default=None,
@@ -118,6 +151,9 @@ class ReadSpec(SpecModel):
             "columns": (self.columns, "format"),
             "where": (self.where, "format"),
             "holdout": (self.holdout and self.holdout.share, "format"),
+            "endpoint": (self.endpoint, "format"),
+            "region": (self.region, "format"),
+            "localCache": (self.local_cache, "format"),
         }
         problems = [
             Problem(name, show_value(value), f"it only with {way}")
@@ -132,6 +168,24 @@ class ReadSpec(SpecModel):
             options_of(self.format, self.options)
         if self.where is not None:
             parse_where(self.where)
+        return self
+
+    @model_validator(mode="after")
+    def _address_has_what_is_said_of_it(self) -> Self:
+        scheme, separator, _ = (self.path or "").partition("://")
+        values = {
+            "anonymous": (self.anonymous, BUCKET_SCHEMES),
+            "requesterPays": (self.requester_pays, ("s3",)),
+            "endpoint": (self.endpoint, ("s3",)),
+            "region": (self.region, ("s3",)),
+        }
+        problems = [
+            Problem(name, show_value(value), f"it only with a path at {'://, '.join(schemes)}://")
+            for name, (value, schemes) in values.items()
+            if value and not (separator and scheme in schemes)
+        ]
+        if problems:
+            raise RuleError(problems)
         return self
 
     @model_validator(mode="after")

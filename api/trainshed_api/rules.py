@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from trainshed_api.code import REMOTE_ARCHIVE
 from trainshed_api.data import LOCAL_BUFFER
 from trainshed_api.frameworks import RULES as FRAMEWORKS
+from trainshed_api.names import BUCKET_SCHEMES
 from trainshed_api.quantity import MOST_BYTES, MOST_CORES, parse_quantity
 from trainshed_api.schema import BYTES_EXAMPLE, CORES_EXAMPLE, want_quantity
 from trainshed_api.shape import training_run_shape
@@ -51,6 +52,11 @@ def _quantity(name: str, most: str, example: str) -> Rule:
         f" && !{number}.isGreaterThan(quantity('{most}')))"
     )
     return Rule("spec.workers.resources", cel, f"want {want_quantity(most, example)}", name)
+
+
+def _in_bucket(place: str) -> str:
+    # Each is cheaper than a pattern: rules of a map's values have a budget.
+    return " || ".join(f"{place}.startsWith('{scheme}://')" for scheme in BUCKET_SCHEMES)
 
 
 def _without_batches() -> list[str]:
@@ -180,6 +186,25 @@ RULES: tuple[Rule, ...] = (
         "!has(self.format) || has(self.path)",
         "missing; want the file or folder to read",
         "path",
+    ),
+    Rule(
+        f"{DATASET}.read",
+        f"!self.anonymous || (has(self.path) && ({_in_bucket('self.path')}))",
+        "want it only with a path in a bucket",
+        "anonymous",
+    ),
+    *(
+        Rule(
+            f"{DATASET}.read",
+            f"{left_out} || (has(self.path) && self.path.startsWith('s3://'))",
+            "want it only with a path at s3://",
+            name,
+        )
+        for name, left_out in (
+            ("requesterPays", "!self.requesterPays"),
+            ("endpoint", "!has(self.endpoint)"),
+            ("region", "!has(self.region)"),
+        )
     ),
     Rule(
         f"{DATASET}.transforms[]",

@@ -75,7 +75,14 @@ def test_defaults_make_a_whole_run() -> None:
             "cpus": 2,
             "datasets": {
                 "train": {
-                    "read": {"format": "parquet", "path": "rows", "columns": [], "options": {}},
+                    "read": {
+                        "format": "parquet",
+                        "path": "rows",
+                        "columns": [],
+                        "anonymous": False,
+                        "requesterPays": False,
+                        "options": {},
+                    },
                     "transforms": [],
                     "onBadRecord": "fail",
                     "badRecordLimit": 1000,

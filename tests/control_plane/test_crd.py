@@ -176,6 +176,29 @@ REFUSED: dict[str, tuple[Document, str]] = {
         dataset(read={"use": "m:f", "columns": ["a"]}),
         "spec.data.datasets[train].read.columns: Invalid value: want it only with format",
     ),
+    "a cache for a function": (
+        dataset(read={"use": "m:f", "localCache": "20Gi"}),
+        "spec.data.datasets[train].read.localCache: Invalid value: want it only with format",
+    ),
+    "no credentials for a disk": (
+        dataset(read={"format": "csv", "path": "a", "anonymous": True}),
+        "spec.data.datasets[train].read.anonymous: Invalid value: want it only with a path in a",
+    ),
+    **{
+        f"{name} of another store": (
+            dataset(read={"format": "csv", "path": "gs://b/a", name: value}),
+            f"spec.data.datasets[train].read.{name}: Invalid value: want it only with a path at s3",
+        )
+        for name, value in (
+            ("requesterPays", True),
+            ("endpoint", "https://store.example"),
+            ("region", "eu-central-1"),
+        )
+    },
+    "an endpoint that is none": (
+        dataset(read={"format": "csv", "path": "s3://b/a", "endpoint": "store"}),
+        "spec.data.datasets.train.read.endpoint in body should match",
+    ),
     "a batch of rows": (
         dataset(transforms=[{"use": "m:f", "kind": "rows", "batchSize": 2}]),
         "spec.data.datasets[train].transforms[0].batchSize: Invalid value: want it only with kind",

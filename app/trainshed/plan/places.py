@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainshed.data.read.opening import ANONYMOUS, is_rays_anonymous
 from trainshed.faults import WorldError
 from trainshed.patience import READS
-from trainshed.records.addresses import is_address, open_folder
+from trainshed.records.addresses import is_address, is_web, open_folder, open_web, reached
 from trainshed.records.disk import Disk
+from trainshed.records.reach import AS_USUAL, Reach
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import ENV_HOME
 
@@ -52,6 +55,30 @@ def locate(text: str, home: Folder, field: str) -> Folder:
     except ValueError as error:
         got = None if "@" in text else text  # it may be a key
         raise SpecError([Problem(field, got, str(error))]) from error
+
+
+def locate_source(text: str, home: Folder, field: str, reach: Reach = AS_USUAL) -> Folder:
+    """Return where a dataset lies: as `locate` does, or a file on the web.
+
+    Args:
+        text: a path or an address.
+        home: what a relative path lies under.
+        field: the spec's field of the path.
+        reach: of its store.
+
+    Raises:
+        SpecError: for an address of a kind that is not known.
+    """
+    if is_web(text):
+        try:
+            return open_web(text)
+        except ValueError as error:
+            # Some carry keys behind a question mark.
+            got = None if "@" in text else text.partition("?")[0]
+            raise SpecError([Problem(field, got, str(error))]) from error
+    if is_rays_anonymous(text):
+        text, reach = text.replace(ANONYMOUS, "", 1), replace(reach, is_anonymous=True)
+    return reached(locate(text, home, field), reach)
 
 
 def check_environment(folder: Folder, env: Mapping[str, str]) -> None:

@@ -16,6 +16,7 @@ from trainshed.data.read.apply import augment, transform
 from trainshed.data.read.columns import Columns, is_text, nbytes, num_rows, say_columns
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import open_source, read_sample
+from trainshed.data.read.opening import ANONYMOUS, is_rays_anonymous, reach_of
 from trainshed.data.read.source import first_rows, reading
 from trainshed.faults import WorldError
 from trainshed.functions import check_config, find, find_training_function
@@ -24,7 +25,13 @@ from trainshed.plan.executable import find_command
 from trainshed.plan.framework import check_framework
 from trainshed.plan.machine import Machine, check_fits, machine_room, this_machine
 from trainshed.plan.memory import check_disk, check_memory
-from trainshed.plan.places import check_environment, check_storage, locate, num_free
+from trainshed.plan.places import (
+    check_environment,
+    check_storage,
+    locate,
+    locate_source,
+    num_free,
+)
 from trainshed.records.folder import ROWS, RunFolder
 from trainshed.records.identity import folder_of
 from trainshed_api.data import LOCAL_BUFFER
@@ -118,6 +125,7 @@ def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepa
         check_fits(spec, machine)
     notes = [
         *_precision_notes(spec),
+        *_source_notes(spec),
         *(_buffer_notes(spec) if here else ()),
         *(check_capacity(spec, place.cluster) if place.cluster else ()),
     ]
@@ -198,7 +206,8 @@ def _plan(  # noqa: PLR0913 - a dataset, and what it is for
     field = f"spec.data.datasets.{name}"
     source = None
     if dataset.read.path is not None:
-        path = locate(dataset.read.path, home, f"{field}.read.path")
+        reach = reach_of(dataset.read)
+        path = locate_source(dataset.read.path, home, f"{field}.read.path", reach)
         skips_bad = dataset.on_bad_record == "skip"
         source = open_source(path, dataset.read, f"{field}.read", skips_bad=skips_bad)
     elif dataset.read.reader is not None:
@@ -378,6 +387,15 @@ def _precision_notes(spec: TrainingRunSpec) -> Sequence[str]:
     if spec.precision != "tensorfloat32" or spec.workers.resources.gpu:
         return []
     return ["spec.precision: tensorfloat32 is float32 here, as these workers have no GPU"]
+
+
+def _source_notes(spec: TrainingRunSpec) -> Iterator[str]:
+    """Yield how a field would say what an address says."""
+    for name, dataset in spec.data.datasets.items():
+        field, path = f"spec.data.datasets.{name}.read", dataset.read.path or ""
+        if is_rays_anonymous(path):
+            plain = path.replace(ANONYMOUS, "", 1)
+            yield f"{field}.path: read without credentials; write {plain} and anonymous: true"
 
 
 def _buffer_notes(spec: TrainingRunSpec) -> Iterator[str]:

@@ -2,22 +2,72 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from trainshed.records.disk import Disk
-from trainshed_api.names import BUCKET_SCHEMES
+from trainshed.records.reach import AS_USUAL
+from trainshed_api.names import BUCKET_SCHEMES, WEB_SCHEMES
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
+    from trainshed.records.bucket import Bucket
+    from trainshed.records.reach import Reach
     from trainshed.records.storage import Folder
 
 
 def is_address(text: str) -> bool:
     """Say whether a text is the address of a bucket."""
     return text.partition("://")[0] in BUCKET_SCHEMES and "://" in text
+
+
+def is_web(text: str) -> bool:
+    """Say whether a text is the address of a file on the web."""
+    scheme, separator, _ = text.partition("://")
+    return bool(separator) and scheme in WEB_SCHEMES
+
+
+def open_web(text: str) -> Bucket:
+    """Return a file on the web, as a bucket of which it is all.
+
+    Raises:
+        ValueError: for an address without a file, or with a password.
+    """
+    found = urlsplit(text)
+    if "@" in found.netloc or not found.netloc:
+        raise ValueError("an address without a password: what is said is kept where others read it")
+    if found.path in ("", "/") or found.path.endswith("/"):
+        raise ValueError("the address of one file: folders are not listed at http:// and https://")
+    from trainshed.records.bucket import Bucket  # not before, as below
+
+    return Bucket(text.partition("#")[0])
+
+
+def reached(folder: Folder, reach: Reach) -> Folder:
+    """Return a folder that is reached as a dataset says; a disk's is where it is."""
+    if folder.path or reach == AS_USUAL:
+        return folder
+    from trainshed.records.bucket import Bucket
+
+    assert isinstance(folder, Bucket)
+    return replace(folder, reach=reach)
+
+
+def stored_file(where: str, reach: Reach = AS_USUAL) -> Bucket:
+    """Return a file that a listing named; it is no folder, though it looks like one.
+
+    where: `s3://bucket/key`, or an address on the web.
+    """
+    from trainshed.records.bucket import Bucket
+
+    if is_web(where):
+        return Bucket(where, reach=reach)
+    scheme, _, rest = where.partition("://")
+    bucket, _, key = rest.partition("/")
+    return Bucket(f"{scheme}://{bucket}", key, reach=reach)
 
 
 def _has_keys(scheme: str, found: SplitResult) -> bool:

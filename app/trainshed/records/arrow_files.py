@@ -18,12 +18,13 @@ from typing_extensions import override
 
 from trainshed.records.bucket import PART_BYTES, PARTS_AT_ONCE, Bucket
 from trainshed.records.client import client_of, told
+from trainshed.records.ranges import Ranges
 
 if TYPE_CHECKING:
     import contextlib
     from collections.abc import Sequence
 
-    from _typeshed import ReadableBuffer, WriteableBuffer
+    from _typeshed import ReadableBuffer
     from pyarrow import NativeFile
     from pyarrow.fs import FileSystem
 
@@ -147,7 +148,7 @@ class _Handler(FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
         found = file.parent.stat(file.name)
         if found is None:
             raise FileNotFoundError(errno.ENOENT, "nothing there", path)
-        return pa.PythonFile(_Ranges(file, found.bytes), mode="r")
+        return pa.PythonFile(Ranges(file, found.bytes), mode="r")
 
     @override
     def open_output_stream(self, path: str, metadata: object) -> NativeFile:
@@ -170,51 +171,6 @@ class _Handler(FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
         if found:
             return FileInfo(path, FileType.File, size=found.bytes, mtime=found.modified)
         return FileInfo(path, FileType.Directory if place.exists() else FileType.NotFound)
-
-
-class _Ranges(io.RawIOBase):
-    """An object of which ranges are read."""
-
-    def __init__(self, file: Bucket, size: int) -> None:
-        self._file = file
-        self._size = size
-        self._place = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
-        self._place = start + offset
-        return self._place
-
-    def tell(self) -> int:
-        return self._place
-
-    def size(self) -> int:
-        return self._size
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        left = max(0, self._size - self._place)
-        end = self._place + (left if size is None or size < 0 else min(size, left))
-        root, found = self._file.root, []
-        while self._place < end:
-            # The client's patience is for each request, however much it asks for.
-            stop = min(self._place + PART_BYTES, end)
-            with told(root, str(self._file)):
-                client, key = client_of(root), self._file.key
-                found.append(obstore.get_range(client, key, start=self._place, end=stop))
-            self._place = stop
-        return found[0].to_bytes() if len(found) == 1 else b"".join(found)
-
-    def readinto(self, buffer: WriteableBuffer, /) -> int:
-        view = memoryview(buffer).cast("B")
-        found = self.read(len(view))
-        view[: len(found)] = found
-        return len(found)
 
 
 class _Sent(io.RawIOBase):

@@ -19,6 +19,8 @@ from typing_extensions import override
 
 from trainshed.records import scratch, segments
 from trainshed.records.client import client_of, told
+from trainshed.records.objects import list_objects
+from trainshed.records.reach import AS_USUAL, Reach
 from trainshed.records.storage import UNDERWAY, Appender, Folder, Stored
 
 if TYPE_CHECKING:
@@ -48,11 +50,13 @@ class Bucket(Folder):
         root: address of the bucket, `s3://bucket`.
         key: of the folder, without slashes around it; empty for the bucket itself.
         is_patient: whether a server that is away is waited for.
+        reach: of a store that is not the environment's.
     """
 
     root: str
     key: str = ""
     is_patient: bool = field(default=False, compare=False)
+    reach: Reach = AS_USUAL
 
     @property
     @override
@@ -88,9 +92,8 @@ class Bucket(Folder):
     @override
     def tree(self) -> list[Stored]:
         with self._told():
-            pages = list(obstore.list(self._client(), self.key or None, chunk_size=1000))
-        found = [each for page in pages for each in page if each["path"] != self.key]
-        return sorted(self._stored(each) for each in found)
+            found = list_objects(self._client(), self.key)
+        return sorted(self._stored(each) for each in found if each["path"] != self.key)
 
     @override
     def stat(self, name: str) -> Stored | None:
@@ -327,14 +330,15 @@ class Bucket(Folder):
         return False
 
     def _client(self) -> ObjectStore:
-        return client_of(self.root, is_patient=self.is_patient)
+        return client_of(self.root, is_patient=self.is_patient, reach=self.reach)
 
     def _key(self, name: str) -> str:
         return f"{self.key}/{name}" if self.key else name
 
     def _stored(self, found: ObjectMeta) -> Stored:
         name = found["path"].removeprefix(f"{self.key}/") if self.key else found["path"]
-        return Stored(name, found["size"], found["last_modified"].timestamp())
+        modified = found["last_modified"].timestamp()
+        return Stored(name, found["size"], modified, found["e_tag"] or "")
 
     def _told(self, name: str = "") -> contextlib.AbstractContextManager[None]:
         return told(self.root, str(self / name) if name else str(self))

@@ -14,15 +14,19 @@ from obstore.exceptions import (
     AlreadyExistsError,
     BaseError,
     InvalidPathError,
+    NotSupportedError,
     PermissionDeniedError,
     UnauthenticatedError,
 )
-from obstore.store import S3Store, from_url
+from obstore.store import HTTPStore, S3Store, from_url
+
+from trainshed.records.reach import AS_USUAL, Reach
+from trainshed_api.names import WEB_SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from obstore.store import BackoffConfig, ClientConfig, ObjectStore, RetryConfig
+    from obstore.store import BackoffConfig, ClientConfig, ObjectStore, RetryConfig, S3Config
 
 # Pauses are drawn from between the first and so many times the one before: by the client's own
 # base of 2 they stay as short as the first one. The time ends patience, never the number of tries.
@@ -59,6 +63,7 @@ _RENEW = "renew them and start the run again, it goes on from its last checkpoin
 _DENIED = re.compile(
     r"status code: 40[13]|<Code>(ExpiredToken|InvalidToken|TokenRefreshRequired)</Code>"
 )
+_NO_SIZE = "Content-Length Header missing"
 # All three answer in XML.
 _CODE, _MESSAGE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"<Message>([^<]{1,300})")
 
@@ -68,10 +73,13 @@ class NoBucketError(OSError):
 
 
 @functools.lru_cache(maxsize=64)
-def client_of(root: str, *, is_patient: bool = False) -> ObjectStore:
-    """Return the client of a bucket; credentials and endpoint are the environment's.
+def client_of(root: str, *, is_patient: bool = False, reach: Reach = AS_USUAL) -> ObjectStore:
+    """Return the client of a bucket; credentials and endpoint are mostly the environment's.
 
-    root: `s3://bucket`.
+    Args:
+        root: `s3://bucket`, or the URL of one file on the web, whose key is empty then.
+        is_patient: whether a server that is away is waited for.
+        reach: what is not as the environment says.
     """
     options: ClientConfig = {
         # Whether a connection is encrypted is said by the endpoint's own address.
@@ -81,22 +89,54 @@ def client_of(root: str, *, is_patient: bool = False) -> ObjectStore:
     }
     retry = _PATIENT if is_patient else _SHORT
     scheme, _, place = root.partition("://")
-    if scheme == "s3" and (endpoint := _virtual_hosted(place)):
-        return S3Store(place, endpoint=endpoint, client_options=options, retry_config=retry)
+    if scheme in WEB_SCHEMES:
+        # All of a large file may be one answer.
+        options |= {"timeout": "1h", "read_timeout": "30s"}
+        return HTTPStore(root, client_options=options, retry_config=retry)
+    if scheme == "s3":
+        config = _config(place, reach)
+        return S3Store(place, config=config, client_options=options, retry_config=retry)
     if scheme in _AZURE and "@" in place and "." not in place:
         root = f"{root}.dfs.core.windows.net"  # an account's name alone is its short form
+    if reach.is_anonymous:
+        return from_url(root, client_options=options, retry_config=retry, skip_signature=True)
     return from_url(root, client_options=options, retry_config=retry)
 
 
-def options_of(root: str) -> dict[str, str]:
+def options_of(root: str, reach: Reach = AS_USUAL) -> dict[str, str]:
     """Return what other clients made of the same library are told, to go the way of this one.
 
-    root: `s3://bucket`, and what follows. Credentials they take from the environment as well.
+    Args:
+        root: `s3://bucket`, and what follows. Credentials they take from the environment as well.
+        reach: what is not as the environment says.
     """
     scheme, _, place = root.partition("://")
     found = {"allow_http": "true", "connect_timeout": "5s", "timeout": "60s"}
-    endpoint = _virtual_hosted(place.partition("/")[0]) if scheme == "s3" else None
-    return {**found, "aws_endpoint": endpoint} if endpoint else found
+    if scheme != "s3":
+        return {**found, "skip_signature": "true"} if reach.is_anonymous else found
+    for name, value in _config(place.partition("/")[0], reach).items():
+        said = str(value).lower() if isinstance(value, bool) else str(value)
+        found[f"aws_{name.removeprefix('aws_')}"] = said
+    return found
+
+
+def _config(bucket: str, reach: Reach) -> S3Config:
+    """Return what the client of S3 is told beside the environment."""
+    config: S3Config = {}
+    if reach.endpoint:
+        # The environment's more special name of it would count before this one.
+        endpoint = reach.endpoint.rstrip("/")
+        config |= {"endpoint": endpoint, "aws_endpoint_url_s3": endpoint}
+        config["virtual_hosted_style_request"] = False
+    elif hosted := _virtual_hosted(bucket):
+        config["endpoint"] = hosted
+    if reach.region:
+        config["region"] = reach.region
+    if reach.is_anonymous:
+        config["skip_signature"] = True
+    if reach.pays:
+        config["request_payer"] = True
+    return config
 
 
 def _virtual_hosted(bucket: str) -> str | None:
@@ -133,6 +173,8 @@ def told(root: str, what: str) -> Iterator[None]:
 def _as_os_error(error: FileNotFoundError | BaseError, root: str, what: str) -> OSError:
     # What a listing meets has no type of its own in the client, so its words count.
     text = str(error)
+    if isinstance(error, NotSupportedError) or _NO_SIZE in text:
+        return OSError(errno.EOPNOTSUPP, _words(text), what)
     if any(name in text for name in _NO_BUCKET):
         said = f"{root}: there is no such bucket; make it, or mend the address"
         return NoBucketError(errno.EREMOTEIO, said)

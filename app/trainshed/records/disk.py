@@ -70,13 +70,7 @@ class Disk(Folder):
 
     @override
     def tree(self) -> list[Stored]:
-        found = []
-        for folder, _, files in os.walk(self.at, onerror=_raise_unless_away):
-            for name in files:
-                file = Path(folder, name)
-                with contextlib.suppress(FileNotFoundError):  # it went meanwhile
-                    found.append(_stored(file, str(file.relative_to(self.at))))
-        return sorted(found)
+        return sorted(_files_below(str(self.at), ""))
 
     @override
     def stat(self, name: str) -> Stored | None:
@@ -253,10 +247,26 @@ def _is_renamed(made: Path, free: Path) -> bool:
     return True
 
 
-def _raise_unless_away(error: OSError) -> None:
-    """Let a folder that went meanwhile, or is not this user's to read, be empty."""
-    if not isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError):
-        raise error
+def _files_below(folder: str, name: str) -> Iterator[Stored]:
+    """Yield the files of a folder, by texts alone: there may be millions.
+
+    A folder that went meanwhile, or is not this user's to read, is empty.
+
+    Args:
+        folder: its path.
+        name: of it, with a slash behind, below the folder that was asked.
+    """
+    try:
+        entries = list(os.scandir(folder))
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return
+    for entry in entries:
+        with contextlib.suppress(FileNotFoundError):  # it went meanwhile
+            if not entry.is_dir():
+                found = entry.stat()
+                yield Stored(f"{name}{entry.name}", found.st_size, found.st_mtime)
+            elif not entry.is_symlink():
+                yield from _files_below(entry.path, f"{name}{entry.name}/")
 
 
 def _link_or_copy(source: str, target: str) -> str:

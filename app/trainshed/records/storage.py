@@ -30,11 +30,18 @@ class Stored(NamedTuple):
         name: below the folder that was asked.
         bytes: its size.
         modified: seconds since 1970, by the storage's clock.
+        tag: of this content, where the storage has such.
     """
 
     name: str
     bytes: int
     modified: float
+    tag: str = ""
+
+    @property
+    def version(self) -> str:
+        """Return what tells this content from one that is written here later."""
+        return self.tag or repr(self.modified)
 
 
 class Appender(Protocol):

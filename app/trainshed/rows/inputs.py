@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from trainshed.data.order.plan import transforms_of
 from trainshed.data.read.files import formats_of, open_source
 from trainshed.data.read.listing import is_data
+from trainshed.data.read.opening import reach_of
 from trainshed.data.read.source import Reading
 from trainshed.functions import find
 from trainshed.patience import READS
 from trainshed.plan.code import enter
-from trainshed.plan.places import home_of, locate
+from trainshed.plan.places import home_of, locate_source
+from trainshed.records.addresses import is_web
 from trainshed.records.disk import Disk
 from trainshed_api.errors import Problem, RuleError, SpecError, show_value
 from trainshed_api.formats import options_of
@@ -80,14 +83,13 @@ def open_files(
         SpecError: naming the word of the command that will not do.
         WorldError: when the storage does not give what has to be looked at.
     """
-    at = locate(text, Disk(Path.cwd()), SOURCE)
+    at = locate_source(text, Disk(Path.cwd()), SOURCE)
     form = form or _format_told(at)
     try:
         options = _options(given)
         options_of(form, options)
-        path = text if form == "iceberg" else str(at)  # of which it is a name
         read = ReadSpec.model_validate(
-            {"format": form, "path": path, "columns": list(columns), "options": options}
+            {"format": form, "path": text, "columns": list(columns), "options": options}
         )
         source = open_source(at, read, SOURCE)
     except (SpecError, RuleError) as error:
@@ -112,7 +114,8 @@ def open_dataset(file: Path, name: str, *, raw: bool) -> Input:
     home = home_of(file)
     if dataset.transforms and not raw:
         enter(run.spec.code, file.absolute().parent)
-    source = open_source(locate(path, home, f"{field}.read.path"), dataset.read, f"{field}.read")
+    at = locate_source(path, home, f"{field}.read.path", reach_of(dataset.read))
+    source = open_source(at, dataset.read, f"{field}.read")
     transforms = () if raw else transforms_of(dataset, field)
     for function in transforms:
         find(function.use, function.field)
@@ -139,7 +142,9 @@ def _format_told(at: Folder) -> FormatName:
     Raises:
         SpecError: when they tell none, or several.
     """
-    if at.name and READS.read(lambda: at.parent.stat(at.name)):
+    if is_web(str(at)):
+        names = [urlsplit(str(at)).path.rpartition("/")[2]]
+    elif at.name and READS.read(lambda: at.parent.stat(at.name)):
         names = [at.name]
     else:
         names = [each.name for each in READS.read(at.tree)]

@@ -100,7 +100,7 @@ def test_rows_are_told_apart_where_neither_number_nor_size_does(tmp_path: Path) 
     plan = make_plan(rows)
     assert plan.source
     first, *others = plan.source.files
-    moved = (first.model_copy(update={"groups": first.groups + 1}), *others)
+    moved = (replace(first, groups=first.groups + 1), *others)
     now = replace(plan, source=replace(plan.source, files=moved))
     with pytest.raises(SpecError, match=r"part-000.parquet with 16 rows in .* in other row groups"):
         keep_order({"train": now}, described(plan), mid_epoch=True)
@@ -134,9 +134,7 @@ def test_of_many_files_the_number_and_a_digest_are_kept(tmp_path: Path) -> None:
     plan = make_plan(write_rows(tmp_path / "rows", GROUPS))
     assert plan.source
     first = plan.source.files[0]
-    many = tuple(
-        first.model_copy(update={"path": f"{number}.parquet"}) for number in range(MOST_FILES + 1)
-    )
+    many = tuple(replace(first, path=f"{number}.parquet") for number in range(MOST_FILES + 1))
     plan = replace(plan, source=replace(plan.source, files=many))
     was = described(plan)
     assert was["train"].files == ()

@@ -3,7 +3,7 @@
 import errno
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -76,7 +76,7 @@ class Storage:
     waited: list[float] = field(default_factory=list)
     reads: int = 0
 
-    def open(self, path: str) -> pa.NativeFile:
+    def open(self, path: str, ahead: Sequence[tuple[int, int]] = (), /) -> pa.NativeFile:  # noqa: ARG002 - an Opener
         """Open a file of it."""
         return pa.PythonFile(Reads(path, self), mode="r")
 

@@ -6,7 +6,6 @@ they are made. When a file was written says nothing: volumes are copied.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from trainshed_api.errors import Problem, SpecError
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from trainshed.data.order.permutation import Indices
     from trainshed.data.order.plan import DatasetPlan
@@ -91,7 +90,7 @@ def describe(plan: DatasetPlan, counts: Indices | None) -> Described | None:
     return Described(
         rows=int(counts[counts != UNKNOWN].sum()),
         num_files=len(files),
-        digest=_digest(files),
+        digest=plan.source.digest if plan.source else "",
         files=files if len(files) <= MOST_FILES else (),
         counts=None if told else tuple(counts.tolist()),
         block_rows=plan.block_rows,
@@ -162,7 +161,7 @@ def kept_counts(plan: DatasetPlan) -> Indices | None:
 def _other_files(plan: DatasetPlan, old: Described) -> Difference | None:
     """Return the first file that differs."""
     files = plan.source.files if plan.source else ()
-    if old.digest == _digest(files):
+    if old.digest == (plan.source.digest if plan.source else ""):
         return None
     field = f"{plan.field}.read"
     if not old.files:
@@ -191,13 +190,6 @@ def _other_rows(plan: DatasetPlan, old: Described) -> Difference | None:
         return None
     got = f"{plan.rows} rows after them" if plan.is_told else "rows that only reading tells"
     return Difference(f"{plan.field}.transforms", got, f"{old.rows} rows after them")
-
-
-def _digest(files: Sequence[File]) -> str:
-    if not files:
-        return ""
-    lines = (f"{file.path} {file.bytes} {file.rows} {file.groups}\n" for file in files)
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _say(file: File) -> str:

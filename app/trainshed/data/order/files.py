@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from trainshed.records.reach import AS_USUAL, Reach
 from trainshed_api.formats import NoOptions
-from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from trainshed_api.where import Condition
 
 
-class File(Record):
+@dataclass(frozen=True, slots=True)
+class File:
     """What tells a file of a dataset from another one; not when it was written: copies differ.
 
     `path` is below the dataset's, `groups` a CRC-32 of the rows and sizes of its row groups. Only
@@ -28,6 +30,17 @@ class File(Record):
     bytes: int
     rows: int | None = None
     groups: int = 0
+
+    def __reduce__(self) -> tuple[type[File], tuple[str, int, int | None, int]]:
+        """Travel to other processes, by the hundred thousand."""
+        return type(self), (self.path, self.bytes, self.rows, self.groups)
+
+
+class Stamp(NamedTuple):
+    """What tells a content of a file from one that is written there later."""
+
+    bytes: int
+    version: int
 
 
 @dataclass(frozen=True)
@@ -44,6 +57,7 @@ class Fragment:
         more: further files, where these are so small that several are read at once.
         skip: rows that come before these.
         constants: columns of which all its rows have one value, which the files need not hold.
+        stamps: of each of its files, where nodes keep them.
     """
 
     path: str
@@ -55,6 +69,7 @@ class Fragment:
     more: tuple[str, ...] = ()
     skip: int = 0
     constants: tuple[tuple[str, object], ...] = ()
+    stamps: tuple[Stamp, ...] = ()
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -116,6 +131,8 @@ class Scan:
         unasked: columns of the schema that are given only to who names them.
         skips_bad: whether records that cannot be used are left out; else the first ends the run.
         floats: columns of integers that are read as floats, as some are missing somewhere.
+        reach: how their store is reached.
+        cache_bytes: of files that each node keeps; 0 for none.
     """
 
     format: FormatName = "parquet"
@@ -127,6 +144,8 @@ class Scan:
     unasked: frozenset[str] = frozenset()
     skips_bad: bool = False
     floats: frozenset[str] = frozenset()
+    reach: Reach = AS_USUAL
+    cache_bytes: int = 0
 
     def name_of(self, path: str) -> str:
         """Return a file's name below the dataset's folder, or its own where that is the dataset."""
@@ -160,3 +179,9 @@ class Source:
             return None
         counts = [fragment.rows for fragment in self.fragments if fragment.rows is not None]
         return sum(counts) if len(counts) == len(self.fragments) else None
+
+    @cached_property
+    def digest(self) -> str:
+        """Return the SHA-256 of all that is known of the files, as checkpoints have it."""
+        lines = (f"{each.path} {each.bytes} {each.rows} {each.groups}\n" for each in self.files)
+        return hashlib.sha256("".join(lines).encode()).hexdigest()

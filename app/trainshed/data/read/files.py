@@ -30,7 +30,7 @@ from trainshed.data.read.formats.video import Video
 from trainshed.data.read.formats.webdataset import Webdataset
 from trainshed.data.read.formats.whole_files import Binary, Images
 from trainshed.data.read.listing import ending_of, files_of
-from trainshed.data.read.opening import ACCESS
+from trainshed.data.read.opening import ACCESS, cache_bytes_of, reach_of, stamp_of
 from trainshed.data.read.selecting import columns_to_read, selected
 from trainshed.faults import WorldError, is_passing
 from trainshed_api.errors import Problem, SpecError
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from trainshed.data.order.files import Fragment
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.formats.format import Format, Reader, Table
-    from trainshed.data.read.opening import Access
-    from trainshed.data.read.rereading import Opener
+    from trainshed.data.read.listing import Found
+    from trainshed.data.read.opening import Access, Opener
     from trainshed.records.storage import Folder
     from trainshed_api.formats import FormatName
     from trainshed_api.rows import ReadSpec
@@ -110,14 +110,23 @@ def open_source(
     """
     assert read.format
     check_package(read.format, field)
-    selection = selection_of(read)
+    selection, reach, kept = selection_of(read), reach_of(read), cache_bytes_of(read)
+    access = access.of(Scan(reach=reach))
     if read.format == "parquet":
         patience, opened, where = access.patience, access.opened, selection.where
         found = parquet.open_source(at, read.columns, field, patience, opened, where=where)
-        found = replace(found, scan=replace(found.scan, skips_bad=skips_bad))
+        scan = replace(found.scan, skips_bad=skips_bad, reach=reach, cache_bytes=kept)
+        found = replace(found, scan=scan)
         return _selected(found, selection, field)
     options = options_of(read.format, read.options)
-    begun = Scan(read.format, options, root=str(at), skips_bad=skips_bad)
+    begun = Scan(
+        read.format,
+        options,
+        root=str(at),
+        skips_bad=skips_bad,
+        reach=reach,
+        cache_bytes=kept,
+    )
     try:
         contents = access.patience.read(lambda: _open(at, read, begun, field, access))
         density = access.patience.read(lambda: _density(contents, access.opened))
@@ -143,7 +152,18 @@ def _open(at: Folder, read: ReadSpec, scan: Scan, field: str, access: Access) ->
     form = FILES[scan.format]
     files = files_of(at, str(scan.format), form.suffixes, field)
     scan, fragments = form.open(files, scan, field, access.opened)
+    if scan.cache_bytes:
+        fragments = _stamped(fragments, files)
     return Contents(scan, [File(path=file.name, bytes=file.bytes) for file in files], fragments)
+
+
+def _stamped(fragments: Sequence[Fragment], files: Sequence[Found]) -> list[Fragment]:
+    """Return fragments that say which content of their files is meant."""
+    stamps = [stamp_of(file.bytes, file.version) for file in files]
+    return [
+        replace(each, stamps=tuple(stamps[each.file : each.file + len(each.paths)]))
+        for each in fragments
+    ]
 
 
 def _reader(scan: Scan) -> Reader:
@@ -235,6 +255,7 @@ def read_records(
         DataError: naming the file, and where in it, when nothing after that can be read either.
         WorldError: naming it when the storage does not give it.
     """
+    access = access.of(scan, fragment)
     if scan.format == "parquet":
         for table in parquet.read_fragment(
             fragment, columns, chunk_rows, access.patience, access.opened
@@ -305,6 +326,7 @@ def read_sample(
         DataError: naming the file when they cannot be decoded.
         WorldError: naming it when the storage does not give them.
     """
+    fragment = replace(fragment, stamps=())  # of a few rows no whole file is fetched
     if scan.selection:
         read = read_fragment(scan, fragment, columns_to_read(scan, columns), rows, access)
         chosen = selected(islice(read, MOST_LOOKS), scan, fragment, columns)
@@ -313,6 +335,7 @@ def read_sample(
             found += [table] if num_rows(table) else []
         return cut_rows(join(found), 0, rows) if found else {}
     if scan.format == "parquet":
+        access = access.of(scan)
         sample = parquet.read_sample(fragment, columns, rows, access.patience, access.opened)
         return _as_floats(sample, scan)
     first = next(read_fragment(scan, fragment, columns, rows, access), {})

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
 
+from trainshed.records.addresses import is_web
 from trainshed.records.storage import UNDERWAY
 from trainshed_api.errors import Problem, SpecError
 
@@ -18,11 +20,12 @@ _OF_SEVERAL = re.compile(r"-\d+-of-\d+$")
 
 
 class Found(NamedTuple):
-    """A file: where it lies, its name below the dataset's folder, its size."""
+    """A file: where it lies, its name below the dataset's folder, its size and version."""
 
     where: str
     name: str
     bytes: int
+    version: str = ""
 
 
 def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list[Found]:
@@ -37,15 +40,17 @@ def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list
     Raises:
         SpecError: when there is none, or the folder is still being written.
     """
+    if is_web(str(at)):
+        return [_on_web(at, field)]
     file = at.parent.stat(at.name) if at.name else None
     if file:
-        return [Found(str(at), file.name, file.bytes)]
-    endings, tree = tuple(suffixes), at.tree()
+        return [Found(str(at), file.name, file.bytes, file.version)]
+    endings, root, tree = tuple(suffixes), str(at), at.tree()
     if any(each.name == UNDERWAY for each in tree):
         want = f"a folder that is whole: its {UNDERWAY} says that it is not written to its end"
         raise SpecError([Problem(f"{field}.path", str(at), want)])
     found = [
-        Found(f"{at}/{each.name}", each.name, each.bytes)
+        Found(f"{root}/{each.name}", each.name, each.bytes, each.version)
         for each in tree
         if is_data(each.name) and (not endings or ending_of(each.name).endswith(endings))
     ]
@@ -65,7 +70,15 @@ def ending_of(name: str) -> str:
     return _OF_SEVERAL.sub("", name.lower())
 
 
+def _on_web(at: Folder, field: str) -> Found:
+    file = at.stat("")
+    if file is None:
+        raise SpecError([Problem(f"{field}.path", str(at), "the address of a file that is there")])
+    name = urlsplit(str(at)).path.rpartition("/")[2]
+    return Found(str(at), name, file.bytes, file.version)
+
+
 def is_data(name: str) -> bool:
     """Say whether a file below a dataset's folder has rows, by its name."""
     # Spark, Hive and Dask keep what is unfinished or not data under names with _ or a dot.
-    return not any(part.startswith(("_", ".")) for part in name.split("/"))
+    return not (name.startswith(("_", ".")) or "/_" in name or "/." in name)

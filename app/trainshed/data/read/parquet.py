@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
@@ -14,8 +16,8 @@ import pyarrow.parquet as pq
 from trainshed.data.order.files import File, Fragment, Scan, Source
 from trainshed.data.read.arrow import from_arrow
 from trainshed.data.read.listing import files_of
-from trainshed.data.read.opening import open_file
-from trainshed.data.read.rereading import Trouble
+from trainshed.data.read.opening import is_remote, open_file, stamp_of
+from trainshed.data.read.rereading import Trouble, spans_of
 from trainshed.data.read.selecting import may_meet
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS, Patience
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
-    from trainshed.data.read.rereading import Opener
+    from trainshed.data.read.opening import Opener
     from trainshed.records.storage import Folder
     from trainshed_api.where import Condition
 
@@ -78,8 +80,9 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
         described.append(describe(found, footer))
         name = found.name.rpartition("/")[2]
         digest.update(f"{name} {found.bytes} {footer.num_rows}\n".encode())
+        stamps = (stamp_of(found.bytes, found.version),)
         fragments.extend(
-            fragment
+            replace(fragment, stamps=stamps)
             for fragment in cut(found.where, number, footer)
             if where is None or _may_meet(where, fragment, footer)
         )
@@ -189,7 +192,7 @@ def arrow_tables(
         opened: opens a file.
     """
     groups = list(fragment.row_groups)
-    with opened(fragment.path) as raw, pq.ParquetFile(raw) as file:
+    with _opened(fragment, columns, opened) as file:
         if (fragment.rows or 0) <= chunk_rows:
             yield file.read_row_groups(groups, columns=columns, use_threads=False)
             return
@@ -211,6 +214,25 @@ def read_footers(
     # In a bucket each is two answers to wait for, and nothing to do meanwhile.
     with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
         return list(pool.map(lambda file: _footer(file.where, field, patience, opened), files))
+
+
+@contextlib.contextmanager
+def _opened(
+    fragment: Fragment, columns: Sequence[str] | None, opened: Opener
+) -> Iterator[pq.ParquetFile]:
+    if not is_remote(fragment.path):
+        with opened(fragment.path) as raw, pq.ParquetFile(raw) as file:
+            yield file
+        return
+    with opened(fragment.path) as raw:
+        footer = pq.read_metadata(raw)
+    ahead = list(spans_of(footer, fragment.row_groups, columns or ()))
+    # What is asked for ahead is joined and held already.
+    with (
+        opened(fragment.path, ahead) as raw,
+        pq.ParquetFile(raw, metadata=footer, pre_buffer=False) as file,
+    ):
+        yield file
 
 
 def _footer(file: str, field: str, patience: Patience, opened: Opener) -> pq.FileMetaData:

@@ -12,12 +12,11 @@ from trainshed.data.read.errors import DataError
 from trainshed.faults import WorldError, is_passing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from trainshed.data.order.files import Fragment
+    from trainshed.data.read.opening import Opener
     from trainshed.patience import Patience
-
-    Opener = Callable[[str], pa.NativeFile]
 
 
 class Trouble:
@@ -100,13 +99,30 @@ def _spans(raw: pa.NativeFile, fragment: Fragment) -> Iterator[tuple[int, int]]:
     """Yield (start, bytes) of the fragment's columns; of the whole file where its footer is bad."""
     try:
         footer = pq.read_metadata(raw)
-        groups = [footer.row_group(number) for number in fragment.row_groups]
+        found = list(spans_of(footer, fragment.row_groups))
     except pa.ArrowException:
         yield 0, raw.size()
         return
-    for group in groups:
+    for start, stop in found:
+        yield start, stop - start
+
+
+def spans_of(
+    footer: pq.FileMetaData, row_groups: Sequence[int], columns: Sequence[str] = ()
+) -> Iterator[tuple[int, int]]:
+    """Yield the bytes [start, stop) that columns of row groups have in a file.
+
+    Args:
+        footer: of the file.
+        row_groups: which.
+        columns: which; empty for all.
+    """
+    for group in (footer.row_group(number) for number in row_groups):
         for column in (group.column(number) for number in range(group.num_columns)):
+            path = column.path_in_schema  # of a column of lists or structs all is below it
+            if columns and not any(path == name or path.startswith(f"{name}.") for name in columns):
+                continue
             start = column.data_page_offset
             if column.has_dictionary_page:
                 start = min(start, column.dictionary_page_offset)
-            yield start, column.total_compressed_size
+            yield start, start + column.total_compressed_size

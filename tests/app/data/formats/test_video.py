@@ -1,5 +1,6 @@
 """The frames of films are rows."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -95,7 +96,7 @@ def test_a_read_that_fails_is_made_again(tmp_path: Path) -> None:
         def read(self, *_: int) -> bytes:
             raise ConnectionResetError(104, "Connection reset by peer")
 
-    def opened(where: str) -> pa.NativeFile:
+    def opened(where: str, ahead: Sequence[tuple[int, int]] = (), /) -> pa.NativeFile:
         nonlocal tries
         tries += 1
         return Fails(open_file(where)) if tries == 1 else open_file(where)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from trainshed.data.order.files import Fragment, Scan
     from trainshed.data.read.columns import Array, Columns
     from trainshed.data.read.listing import Found
-    from trainshed.data.read.rereading import Opener
+    from trainshed.data.read.opening import Opener
 
 # Of files that are read by one task: decoded they are some ten times as large.
 TASK_BYTES = 2 * 2**20

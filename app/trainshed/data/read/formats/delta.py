@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from trainshed.data.order.files import File, Fragment, Scan
     from trainshed.data.read.columns import Columns
-    from trainshed.data.read.opening import Access
-    from trainshed.data.read.rereading import Opener
+    from trainshed.data.read.opening import Access, Opener
     from trainshed.records.storage import Folder
     from trainshed_api.rows import ReadSpec
 

@@ -16,7 +16,7 @@ from trainshed.data.read.opening import open_file
 if TYPE_CHECKING:
     from pyiceberg.typedef import Properties
 
-    from trainshed.data.read.rereading import Opener
+    from trainshed.data.read.opening import Opener
 
 # How Hadoop and Java write what others write as s3:// and file:///.
 _SCHEMES = {"s3a://": "s3://", "s3n://": "s3://", "file://": "", "file:": ""}

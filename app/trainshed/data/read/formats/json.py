@@ -26,6 +26,7 @@ from trainshed.data.read.formats.salvage import (
     shared,
 )
 from trainshed.data.read.formats.types import declared, refuse_missing, shared_schema, told_types
+from trainshed.records.spans import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import JsonOptions
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from trainshed.data.order.files import Fragment, Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
-    from trainshed.data.read.rereading import Opener
+    from trainshed.data.read.opening import Opener
 
 
 _BOM = b"\xef\xbb\xbf"
@@ -203,7 +204,7 @@ def _listed(path: str, opened: Opener) -> list[object]:
     Raises:
         ValueError: for a file that holds something else.
     """
-    with opened(path) as raw:
+    with opened(path, WHOLE) as raw:
         rows = json.loads(raw.read())
     if not isinstance(rows, list):
         raise ValueError("want one list of objects")

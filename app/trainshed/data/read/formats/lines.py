@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from trainshed.data.order.files import Fragment
+from trainshed.records.spans import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from trainshed.data.read.listing import Found
-    from trainshed.data.read.rereading import Opener
+    from trainshed.data.read.opening import Opener
 
 # Of a file that one task reads: what the shuffle of blocks moves.
 SPAN_BYTES = 16 * 2**20
@@ -20,6 +21,8 @@ SPAN_BYTES = 16 * 2**20
 BLOCK_BYTES = 4 * 2**20
 # Of a few files, by which types and numbers of rows are told.
 HEAD_BYTES = 2**20
+# Looked at for the end of a line.
+LINE_BYTES = 2**16
 # By how a file ends. No line can be found in the middle of what is packed.
 _PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
@@ -69,7 +72,7 @@ def _first_bytes(stream: pa.NativeFile, most: int) -> bytes:
 
 def head_of(path: str, opened: Opener) -> Head:
     """Return the first lines of a file; all of it where it has one line."""
-    with opened(path) as raw:
+    with opened(path, [(0, HEAD_BYTES)]) as raw:
         stream = unpacked(path, raw)  # which closes the file once nobody has it
         start = _first_bytes(stream, HEAD_BYTES)
         stored = raw.tell() if is_packed(path) else len(start)
@@ -93,12 +96,15 @@ def line_blocks(fragment: Fragment, opened: Opener) -> Iterator[tuple[int, bytes
 
     The place is of the unpacked file. A last line without an end gets none.
     """
-    with opened(fragment.path) as raw:
-        if fragment.span is None:
+    span = fragment.span
+    # The last line that begins there ends behind it; mostly not far.
+    ahead = WHOLE if span is None else [(max(0, span[0] - 1), span[1] + LINE_BYTES)]
+    with opened(fragment.path, ahead) as raw:
+        if span is None:
             yield from _whole_lines(unpacked(fragment.path, raw), 0, None)
             return
-        begin = _line_at(raw, fragment.span[0])
-        end = _line_at(raw, fragment.span[1])
+        begin = _line_at(raw, span[0])
+        end = _line_at(raw, span[1])
         raw.seek(begin)
         yield from _whole_lines(raw, begin, end)
 
@@ -115,7 +121,7 @@ def _line_at(raw: pa.NativeFile, place: int) -> int:
         return 0
     place -= 1  # the line begins there where the byte before ends another
     raw.seek(place)
-    while block := raw.read(2**16):
+    while block := raw.read(LINE_BYTES):
         end = block.find(b"\n")
         if end >= 0:
             return place + int(end) + 1

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trainshed.data.order.files import Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
-    from trainshed.data.read.rereading import Opener
+    from trainshed.data.read.opening import Opener
 
 COLUMN = "data"
 FRAGMENT_BYTES = 16 * 2**20
@@ -83,7 +83,7 @@ class Npy(Format):
         opened: Opener,
     ) -> Iterator[Columns | BadRecord]:
         assert fragment.span
-        with opened(fragment.path) as raw:
+        with opened(fragment.path, [fragment.span]) as raw:
             head = _read_head(raw)
             raw.seek(fragment.span[0])
             left = fragment.rows or 0

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from trainshed.data.order.files import Fragment, Scan
     from trainshed.data.read.columns import Columns
-    from trainshed.data.read.rereading import Opener
+    from trainshed.data.read.opening import Opener
 
 
 def read_row_groups(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trainshed.data.order.files import Fragment, Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
-    from trainshed.data.read.rereading import Opener
+    from trainshed.data.read.opening import Opener
 
 COLUMN = "text"
 Lines = np.ndarray[tuple[int], np.dtype[np.object_]]

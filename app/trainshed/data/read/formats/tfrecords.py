@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trainshed.data.read.columns import Array, Columns
     from trainshed.data.read.formats.example import Kind
     from trainshed.data.read.listing import Found
-    from trainshed.data.read.rereading import Opener
+    from trainshed.data.read.opening import Opener
 
 # By which the columns of a file are told.
 HEAD_RECORDS = 32

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from trainshed.data.order.files import Fragment, Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
-    from trainshed.data.read.rereading import Opener
+    from trainshed.data.read.opening import Opener
 
 # Of films that are read by one task: decoded they are a hundred times as large.
 TASK_BYTES = 2**20

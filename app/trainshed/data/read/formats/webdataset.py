@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from trainshed.data.read.columns import Array, Columns
     from trainshed.data.read.formats.tar import Member
     from trainshed.data.read.listing import Found
-    from trainshed.data.read.rereading import Opener
+    from trainshed.data.read.opening import Opener
 
 KEY = "__key__"
 # By which the columns of a file are told.

@@ -13,7 +13,8 @@ from typing_extensions import override
 
 from trainshed.data.order.files import Fragment
 from trainshed.data.read.formats.format import Format
-from trainshed.records.addresses import is_address
+from trainshed.data.read.opening import is_remote
+from trainshed.records.spans import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import ImagesOptions
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from trainshed.data.order.files import Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
-    from trainshed.data.read.rereading import Opener
+    from trainshed.data.read.opening import Opener
 
 # Read by one task: a task costs some 10 ms, and each file of a bucket an answer to wait for.
 TASK_BYTES = 16 * 2**20
@@ -142,20 +143,29 @@ def labels_of(paths: Sequence[str], scan: Scan) -> np.ndarray[tuple[int], np.dty
 def read_files(
     fragment: Fragment, chunk_rows: int, opened: Opener
 ) -> Iterator[tuple[Sequence[str], list[bytes]]]:
-    """Yield (paths, contents) of at most so many files at a time, in their order."""
-    coming = iter(fragment.paths)
+    """Yield (paths, contents) of at most so many files at a time, in their order.
+
+    From an address all come while the first ones are looked at: a fragment has little enough.
+    """
+    paths = fragment.paths
 
     def read(path: str) -> bytes:
-        with opened(path) as raw:
+        with opened(path, WHOLE) as raw:
             return bytes(raw.read())
 
-    if not is_address(fragment.path):
-        while paths := list(islice(coming, chunk_rows)):
-            yield paths, [read(path) for path in paths]
+    if not is_remote(fragment.path):
+        for first in range(0, len(paths), chunk_rows):
+            part = paths[first : first + chunk_rows]
+            yield part, [read(path) for path in part]
         return
-    with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
-        while paths := list(islice(coming, chunk_rows)):
-            yield paths, list(pool.map(read, paths))
+    pool = ThreadPoolExecutor(FILES_AT_ONCE)
+    try:
+        coming = pool.map(read, paths)
+        for first in range(0, len(paths), chunk_rows):
+            part = paths[first : first + chunk_rows]
+            yield part, list(islice(coming, len(part)))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def as_objects(values: Sequence[object]) -> np.ndarray[tuple[int], np.dtype[np.object_]]:

@@ -1,0 +1,56 @@
+"""Lists the objects of a bucket, below many folders at once where there are many objects."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import obstore
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+    from obstore.store import ObjectStore
+
+# Of one answer: no store gives more.
+PAGE = 1000
+# Each folder is an answer at least: of more of them it would be more than are saved.
+MOST_FOLDERS, AT_ONCE = 1000, 16
+# Folders that are alone in one another are looked into so deep.
+_DEPTH = 3
+
+
+def list_objects(client: ObjectStore, key: str) -> list[ObjectMeta]:
+    """Return all objects below a folder, in no order.
+
+    Args:
+        client: of the bucket.
+        key: of the folder; empty for the bucket itself.
+    """
+    pages = iter(obstore.list(client, key or None, chunk_size=PAGE))
+    first = list(next(pages, ()))
+    if len(first) < PAGE:
+        return first
+    beside, folders = _folders_of(client, key)
+    if not 1 < len(folders) <= MOST_FOLDERS:
+        # An answer begins where the one before ends, so they come one by one.
+        return [*first, *chain.from_iterable(pages)]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return [*beside, *chain.from_iterable(pool.map(lambda key: _all(client, key), folders))]
+
+
+def _all(client: ObjectStore, key: str) -> list[ObjectMeta]:
+    return list(chain.from_iterable(obstore.list(client, key, chunk_size=PAGE)))
+
+
+def _folders_of(client: ObjectStore, key: str) -> tuple[list[ObjectMeta], list[str]]:
+    """Return the first folders that are not alone, and the objects beside and above them."""
+    beside: list[ObjectMeta] = []
+    folders = [key]
+    for _ in range(_DEPTH):
+        found = obstore.list_with_delimiter(client, folders[0] or None)
+        beside += found["objects"]
+        folders = list(found["common_prefixes"])
+        if len(folders) != 1:
+            break
+    return beside, folders

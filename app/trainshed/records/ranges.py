@@ -1,0 +1,243 @@
+"""An object of a bucket as a file of which only the ranges that are asked for are fetched."""
+
+from __future__ import annotations
+
+import io
+import sys
+from bisect import bisect_right
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import obstore
+from obstore.exceptions import BaseError
+from typing_extensions import override
+
+from trainshed.records import spans
+from trainshed.records.bucket import PART_BYTES
+from trainshed.records.client import client_of, told
+from trainshed.records.storage import Stored
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from _typeshed import WriteableBuffer
+    from obstore import GetOptions, ObjectMeta
+
+    from trainshed.records.bucket import Bucket
+    from trainshed.records.spans import Span
+
+# A size comes with the end of the file, where parquet has what is read first.
+TAIL_BYTES = 2**16
+# Who reads a few bytes mostly reads the next ones then.
+LEAST_BYTES = 2**16
+# The client asks again where no answer came, and where one ends early it need not.
+_TRIES = 4
+# Parts of what is asked for ahead that are on their way at once.
+AHEAD_AT_ONCE = 4
+# Two contents may have one tag of this kind, so it is no condition (RFC 9110, 8.8.1).
+_WEAK = "W/"
+# What was read may be read again nearby.
+_MOST_HELD = 3
+
+
+class Ranges(io.RawIOBase):
+    """An object of which ranges are read.
+
+    That nothing is there is said by the first read, as its size is not asked for before. All
+    answers are of one content, that of the first one: `stored`, as soon as it is there.
+
+    Args:
+        file: the object.
+        size: of it, where it is known; else the first answer tells.
+        ahead: bytes [start, stop) that will be read: a few parts of them are always on their way.
+    """
+
+    def __init__(self, file: Bucket, size: int | None = None, ahead: Sequence[Span] = ()) -> None:
+        self.stored: Stored | None = None
+        self._file = file
+        self._size = size
+        self._place = 0
+        self._held: list[tuple[int, bytes]] = []
+        self._ahead = _Ahead(self, ahead) if ahead else None
+
+    @override
+    def close(self) -> None:
+        if self._ahead:
+            self._ahead.close()
+        super().close()
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    @override
+    def seekable(self) -> bool:
+        return True
+
+    @override
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        if whence == io.SEEK_SET:
+            self._place = offset
+        else:
+            self._place = offset + (self._place if whence == io.SEEK_CUR else self.size())
+        return self._place
+
+    @override
+    def tell(self) -> int:
+        return self._place
+
+    def size(self) -> int:
+        """Return how large the object is."""
+        if self._size is not None:
+            return self._size
+        if self._ahead:
+            self._piece_at(self._ahead.first, self._ahead.first + 1)
+        else:
+            tail = self._tail()
+            self._hold(self._told_size() - len(tail), tail)
+        return self._told_size()
+
+    @override
+    def read(self, size: int | None = -1, /) -> bytes:
+        end = self.size() if size is None or size < 0 else self._place + size
+        found = []
+        while self._place < end and (piece := self._piece_at(self._place, end)):
+            found.append(piece)
+            self._place += len(piece)
+        return found[0] if len(found) == 1 else b"".join(found)
+
+    @override
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        view = memoryview(buffer).cast("B")
+        found = self.read(len(view))
+        view[: len(found)] = found
+        return len(found)
+
+    def fetch(self, start: int, stop: int) -> bytes:
+        """Return bytes as one answer has them: fewer where the object ends, none behind it."""
+        if self._size is None:
+            try:
+                return self._get({"range": (start, stop)})
+            except (FileNotFoundError, PermissionError):
+                raise
+            except OSError:  # it may end before
+                self._size = self._asked_size()
+        stop = min(stop, self._size)
+        return self._get({"range": (start, stop)}) if start < stop else b""
+
+    def _told_size(self) -> int:
+        assert self._size is not None
+        return self._size
+
+    def known_size(self) -> int | None:
+        """Return the size, once an answer has told it."""
+        return self._size
+
+    def _piece_at(self, place: int, end: int) -> bytes:
+        """Return bytes from a place on, at least one where there is one."""
+        for start, content in self._held:
+            if start <= place < start + len(content):
+                return content[place - start : end - start]
+        if self._ahead and (part := self._ahead.take(place)):
+            self._hold(*part)
+            return part[1][place - part[0] : end - part[0]]
+        # The client's patience is for each request, however much it asks for.
+        stop = min(end, place + PART_BYTES)
+        content = self.fetch(place, max(stop, place + LEAST_BYTES))
+        if len(content) <= LEAST_BYTES:
+            self._hold(place, content)
+        return content[: stop - place]
+
+    def _hold(self, start: int, content: bytes) -> None:
+        self._held = [*self._held[1 - _MOST_HELD :], (start, content)]
+
+    def _tail(self) -> bytes:
+        try:
+            return self._get({"range": {"suffix": TAIL_BYTES}})
+        except (FileNotFoundError, PermissionError):
+            raise
+        except OSError:  # it is empty, or Azure's, which knows no ends
+            self._size = self._asked_size()
+            return b""
+
+    def _get(self, options: GetOptions) -> bytes:
+        tag = self.stored.tag if self.stored else ""
+        if tag and not tag.startswith(_WEAK):
+            options["if_match"] = tag
+        client, tries_left = client_of(self._file.root, reach=self._file.reach), _TRIES
+        with told(self._file.root, str(self._file)):
+            while True:
+                found = obstore.get(client, self._file.key, options=options)
+                self._note(found.meta)
+                tries_left -= 1
+                try:
+                    return found.bytes().to_bytes()
+                except BaseError:
+                    if not tries_left:
+                        raise
+
+    def _note(self, meta: ObjectMeta) -> None:
+        if self.stored is None:
+            modified, tag = meta["last_modified"].timestamp(), meta["e_tag"] or ""
+            self.stored = Stored(self._file.name, meta["size"], modified, tag)
+            self._size = meta["size"]
+
+    def _asked_size(self) -> int:
+        with told(self._file.root, str(self._file)):
+            client = client_of(self._file.root, reach=self._file.reach)
+            return obstore.head(client, self._file.key)["size"]
+
+
+class _Ahead:
+    """Fetches what will be read, in parts, a few at once.
+
+    Args:
+        file: whose bytes they are.
+        ahead: where they lie.
+    """
+
+    def __init__(self, file: Ranges, ahead: Sequence[Span]) -> None:
+        self._file = file
+        self._spans = spans.joined(ahead)
+        self.first = self._spans[0][0]
+        self._parts: list[Span] = []
+        self._coming: dict[int, Future[bytes]] = {}
+        self._next = 0
+        self._pool: ThreadPoolExecutor | None = None
+
+    def take(self, place: int) -> tuple[int, bytes] | None:
+        """Return where the part with a place begins, and what it has; each is given once."""
+        if not self._parts:
+            self._plan()
+        number = bisect_right(self._parts, (place, sys.maxsize)) - 1
+        if number < 0 or place >= self._parts[number][1]:
+            return None
+        while self._next < len(self._parts) and (
+            self._next <= number or len(self._coming) < AHEAD_AT_ONCE
+        ):
+            self._send(self._next)
+            self._next += 1
+        coming = self._coming.pop(number, None)
+        return (self._parts[number][0], coming.result()) if coming else None
+
+    def _plan(self) -> None:
+        size, endless = self._file.known_size(), self._spans[-1][1] == sys.maxsize
+        if size is None and endless:
+            # How many parts there are is told with the first.
+            first = (self.first, min(self._spans[0][1], self.first + spans.PART_BYTES))
+            found = self._file.fetch(*first)
+            size = self._file.known_size()
+            self._coming[0] = Future()
+            self._coming[0].set_result(found)
+            self._next = 1
+        self._parts = spans.cut(self._spans, sys.maxsize if size is None else size)
+
+    def close(self) -> None:
+        """Fetch no more."""
+        if self._pool:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _send(self, number: int) -> None:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(AHEAD_AT_ONCE, "ahead")
+        self._coming[number] = self._pool.submit(self._file.fetch, *self._parts[number])

@@ -1,0 +1,174 @@
+"""Files in a bucket give the rows that they give on a disk, whatever the network does meanwhile."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.app.data.builders_buckets import FORMATS, assert_same, files_behind, on_disk
+from tests.app.data.builders_formats import FIELD, read_all, write_text
+from tests.faulty_s3 import FaultyS3
+from tests.s3 import S3Server
+from tests.s3_faults import SLOW_DOWN, Late, Rule
+from trainshed.data.order.files import Source
+from trainshed.data.read.files import open_source, read_fragment
+from trainshed.data.read.formats import lines
+from trainshed.data.read.formats.whole_files import FILES_AT_ONCE
+from trainshed.records.bucket import Bucket
+
+
+@pytest.fixture
+def small_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut files into many fragments, in the middle of lines."""
+    monkeypatch.setattr(lines, "SPAN_BYTES", 20_011)
+
+
+def counted(
+    faulty_s3: FaultyS3, read: Callable[[], object], method: str = "GET", key: str = "*"
+) -> int:
+    """Return how many requests a reading takes."""
+    before = faulty_s3.count(method, key)
+    read()
+    return faulty_s3.count(method, key) - before
+
+
+FAULTS: dict[str, Rule] = {
+    "nothing": Rule(Late(0.0), "GET"),
+    "each third answer is 503": Rule(SLOW_DOWN, every=3),
+    "each second body is cut": Rule("answer cut", "GET", every=2, times=8),
+    "each second answer is late": Rule(Late(0.2), "GET", every=2, times=10),
+    "each fourth answer is lost": Rule("answer lost", every=4),
+}
+
+
+@pytest.mark.usefixtures("small_spans")
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("form", FORMATS)
+def test_nothing_is_lost_and_nothing_comes_twice(
+    s3: S3Server, faulty_s3: FaultyS3, through_proxy: Bucket, form: str, fault: str
+) -> None:
+    files, folder = FORMATS[form], files_behind(s3, through_proxy)
+    files.write(folder)
+    want = on_disk(folder, files)
+
+    faulty_s3.add(FAULTS[fault])
+    found = read_all(open_source(through_proxy, files.spec(), FIELD))
+
+    assert_same(found, want)
+
+
+def source_of(s3: S3Server, at: Bucket, form: str) -> Source:
+    """Return the files of a format, written into the bucket."""
+    files = FORMATS[form]
+    files.write(files_behind(s3, at))
+    return open_source(at, files.spec(), FIELD)
+
+
+def test_a_file_that_is_a_row_is_one_request(
+    s3: S3Server, faulty_s3: FaultyS3, through_proxy: Bucket
+) -> None:
+    source = source_of(s3, through_proxy, "images")
+
+    assert counted(faulty_s3, lambda: read_all(source), key="*.png") == 40
+    assert faulty_s3.count("HEAD", "*.png") == 0
+
+
+def test_a_fragment_of_lines_is_a_request_for_each_part(
+    s3: S3Server, faulty_s3: FaultyS3, through_proxy: Bucket
+) -> None:
+    source = source_of(s3, through_proxy, "csv")
+    [fragment] = source.fragments
+
+    def read() -> None:
+        list(read_fragment(source.scan, fragment, (), 100))
+
+    assert counted(faulty_s3, read) == 1
+    assert counted(faulty_s3, read, "HEAD") == 0
+
+
+def test_a_fragment_of_parquet_is_its_footer_and_what_lies_together(
+    s3: S3Server, faulty_s3: FaultyS3, through_proxy: Bucket
+) -> None:
+    source = source_of(s3, through_proxy, "parquet")
+    [fragment] = source.fragments
+
+    def read(*columns: str) -> Callable[[], object]:
+        return lambda: list(read_fragment(source.scan, fragment, columns, 100))
+
+    # Six row groups of five columns.
+    assert counted(faulty_s3, read()) == 2
+    assert counted(faulty_s3, read("c1", "c4")) == 2
+    assert faulty_s3.count("HEAD", "*.parquet") == 0
+
+
+def test_a_dataset_is_listed_once(s3: S3Server, faulty_s3: FaultyS3, through_proxy: Bucket) -> None:
+    source = source_of(s3, through_proxy, "images")
+    read_all(source)
+
+    assert faulty_s3.count("GET", "") == 1
+
+
+def test_whole_files_come_many_at_once(
+    s3: S3Server, faulty_s3: FaultyS3, through_proxy: Bucket
+) -> None:
+    source = source_of(s3, through_proxy, "images")
+    faulty_s3.add(Rule(Late(0.25), "GET", "*.png"))
+
+    start = time.monotonic()
+    assert len(read_all(source)["image"]) == 40
+
+    assert time.monotonic() - start < 40 * 0.25 / 2
+    assert FILES_AT_ONCE >= 8
+
+
+def test_the_next_files_come_while_the_first_ones_are_looked_at(
+    s3: S3Server, faulty_s3: FaultyS3, through_proxy: Bucket
+) -> None:
+    source = source_of(s3, through_proxy, "images")
+    [fragment] = source.fragments
+    tables = read_fragment(source.scan, fragment, (), 4)
+
+    next(tables)
+
+    deadline = time.monotonic() + 30
+    while faulty_s3.count("GET", "*.png") < 40:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_reading_that_is_left_off_fetches_no_more(
+    s3: S3Server, faulty_s3: FaultyS3, through_proxy: Bucket
+) -> None:
+    source = source_of(s3, through_proxy, "images")
+    [fragment] = source.fragments
+    faulty_s3.add(Rule(Late(0.2), "GET", "*.png"))
+    tables = read_fragment(source.scan, fragment, (), 4)
+    next(tables)
+
+    tables.close()  # type: ignore[attr-defined]  # it is a generator
+
+    assert faulty_s3.count("GET", "*.png") <= 4 + 2 * FILES_AT_ONCE
+
+
+def test_an_empty_file_has_no_rows(
+    s3: S3Server, faulty_s3: FaultyS3, through_proxy: Bucket
+) -> None:
+    folder = files_behind(s3, through_proxy)
+    write_text(folder / "a.txt", 0, 3)
+    (folder / "b.txt").write_bytes(b"")
+
+    source = open_source(through_proxy, FORMATS["text"].spec(), FIELD)
+
+    assert len(read_all(source)["text"]) == 3
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_rows_of_azure_are_those_of_a_disk(in_azure: Bucket, tmp_path: Path, form: str) -> None:
+    files, folder = FORMATS[form], tmp_path / "rows"
+    files.write(folder)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            in_azure.write(str(path.relative_to(folder)), path.read_bytes())
+
+    assert_same(read_all(open_source(in_azure, files.spec(), FIELD)), on_disk(folder, files))

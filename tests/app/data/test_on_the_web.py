@@ -1,0 +1,133 @@
+"""A file at http:// is read as one of a disk is."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import JsonValue
+
+from tests.app.data.builders_buckets import assert_same, write_parquet
+from tests.app.data.builders_formats import read_all, write_csv, write_npy
+from tests.web import WebServer
+from trainshed.data.order.files import Source
+from trainshed.data.read.files import open_source
+from trainshed.data.read.formats import npy
+from trainshed.data.read.opening import reach_of
+from trainshed.plan.places import locate, locate_source
+from trainshed.records.disk import Disk
+from trainshed_api.errors import SpecError
+from trainshed_api.rows import ReadSpec
+
+FIELD = "spec.data.datasets.train.read"
+HOME = Disk(Path("/"))
+
+
+pytestmark = pytest.mark.usefixtures("own_node")
+
+
+def open_at(path: str, form: str, **read: JsonValue) -> Source:
+    spec = ReadSpec.model_validate({"format": form, "path": path, **read})
+    return open_source(locate_source(path, HOME, f"{FIELD}.path", reach_of(spec)), spec, FIELD)
+
+
+FORMS: dict[str, Callable[[Path], None]] = {
+    "csv": lambda path: write_csv(path, 0, 2000),
+    "numpy": lambda path: write_npy(path, 0, 2000),
+    "parquet": lambda path: write_parquet(path, 3),
+}
+
+
+@pytest.mark.parametrize("gives_ranges", [True, False])
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_are_those_of_a_disk(
+    web: WebServer, tmp_path: Path, form: str, gives_ranges: bool
+) -> None:
+    FORMS[form](tmp_path / "rows.npy")
+    web.gives_ranges = gives_ranges
+    web.files["/a/rows one"] = (tmp_path / "rows.npy").read_bytes()
+
+    found = read_all(open_at(f"{web.url}/a/rows%20one", form))
+
+    assert_same(found, read_all(open_at(str(tmp_path / "rows.npy"), form)))
+
+
+def test_of_a_server_with_ranges_parts_are_asked_for(web: WebServer, tmp_path: Path) -> None:
+    write_parquet(tmp_path / "rows", 30)
+    web.files["/rows.parquet"] = (tmp_path / "rows").read_bytes()
+
+    read_all(open_at(f"{web.url}/rows.parquet", "parquet"))
+
+    assert web.count("GET") == 0
+    assert web.count("GET", of_ranges=True) <= 5
+
+
+def test_of_a_server_without_ranges_the_file_comes_once(
+    web: WebServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(npy, "FRAGMENT_BYTES", 1000)
+    write_npy(tmp_path / "rows.npy", 0, 2000)
+    web.gives_ranges = False
+    web.files["/rows.npy"] = (tmp_path / "rows.npy").read_bytes()
+
+    source = open_at(f"{web.url}/rows.npy", "numpy")
+    rows = read_all(source)["data"]
+
+    assert len(source.fragments) > 10
+    np.testing.assert_array_equal(rows, np.load(tmp_path / "rows.npy"))
+    assert web.count("GET") == 1
+
+
+@pytest.mark.parametrize("location", ["/there/rows.csv", "{url}/there/rows.csv", "there/rows.csv"])
+def test_a_file_that_has_moved_is_followed(web: WebServer, tmp_path: Path, location: str) -> None:
+    write_csv(tmp_path / "rows", 0, 100)
+    web.files["/there/rows.csv"] = (tmp_path / "rows").read_bytes()
+    web.moved["/rows.csv"] = location.format(url=web.url)
+
+    assert len(read_all(open_at(f"{web.url}/rows.csv", "csv"))["id"]) == 100
+
+
+def test_what_follows_a_question_mark_is_asked_for_too(web: WebServer, tmp_path: Path) -> None:
+    write_csv(tmp_path / "rows", 0, 100)
+    web.files["/rows.csv"] = (tmp_path / "rows").read_bytes()
+
+    source = open_at(f"{web.url}/rows.csv?download=1", "csv")
+
+    assert len(read_all(source)["id"]) == 100
+    assert {each.path for each in web.asked} == {"/rows.csv?download=1"}
+    assert [file.path for file in source.files] == ["rows.csv"]
+
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "a file that is not there": ("{url}/none.csv", "want the address of a file that is there"),
+    "a folder": ("{url}/rows/", "want the address of one file: folders are not listed"),
+    "a host alone": ("{url}", "want the address of one file: folders are not listed"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_no_file_is_refused(web: WebServer, case: str) -> None:
+    path, want = REFUSED[case]
+
+    with pytest.raises(SpecError, match=want):
+        open_at(path.format(url=web.url), "csv")
+
+
+def test_a_password_is_refused_and_not_repeated() -> None:
+    with pytest.raises(SpecError, match="without a password") as refusal:
+        open_at("https://me:secret@files.example/rows.csv", "csv")
+
+    assert "secret" not in str(refusal.value)
+
+
+def test_a_server_that_tells_no_size_is_refused_at_once(web: WebServer) -> None:
+    web.tells_size = False
+    web.files["/rows.csv"] = b"a\n1\n"
+
+    with pytest.raises(SpecError, match=r"read\.path: .*Content-Length"):
+        open_at(f"{web.url}/rows.csv", "csv")
+
+
+def test_nothing_is_stored_on_the_web() -> None:
+    with pytest.raises(SpecError, match=r"spec\.storage: got \"?https://x\.example/runs"):
+        locate("https://x.example/runs", HOME, "spec.storage")
