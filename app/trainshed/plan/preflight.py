@@ -10,7 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from trainshed.data.feed import readers
-from trainshed.data.order.plan import ROW_BYTES, DatasetPlan, plan_dataset, plan_mix
+from trainshed.data.order.plan import (
+    ROW_BYTES,
+    DatasetPlan,
+    main_dataset,
+    plan_dataset,
+    plan_mix,
+)
 from trainshed.data.order.size import Measured, Room
 from trainshed.data.read.apply import augment, transform
 from trainshed.data.read.columns import Columns, is_text, nbytes, num_rows, say_columns
@@ -54,6 +60,8 @@ SAMPLE_ROWS = 32
 # Rows differ along a dataset: as many places are looked at, at all but the first with fewer rows.
 SAMPLE_PLACES = 8
 PLACE_ROWS = 8
+# Names that are told as examples.
+FEW = 3
 # One after the other at a place, at which nothing more is looked at.
 MOST_BAD = 100
 
@@ -139,7 +147,7 @@ def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepa
     command = find_command(spec.entrypoint, beside) if spec.entrypoint else ()
     room = memory_room(spec, place.cluster) if place.cluster else machine_room(spec, machine)
     plans, told = _plans(spec, home, room)
-    notes += told
+    notes += [*told, *_label_notes(plans)]
     if here or place.cluster:  # else nobody knows the machines yet
         notes += check_memory(plans.values(), room, spec.workers.count, spec.batch_size)
     _check_batch(spec, plans)
@@ -152,6 +160,21 @@ def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepa
     is_path = wanted not in ("latest", "never")
     named = locate(wanted, home, "spec.checkpoint.resume") if is_path else None
     return Prepared(run, spec_hash(spec), machine, plans, folder, command, notes, named)
+
+
+def _label_notes(plans: Mapping[str, DatasetPlan]) -> Iterator[str]:
+    """Yield which labels do not mean what those of the dataset that trains mean."""
+    main = main_dataset(plans)
+    named = {name: plan.source.scan.classes for name, plan in plans.items() if plan.source}
+    want = named.get(main or "", ())
+    for name, classes in named.items():
+        if want and classes and classes != want:
+            some = ", ".join(sorted(set(want) ^ set(classes))[:FEW])
+            yield (
+                f"spec.data.datasets.{name}.read.path: its {len(classes)} folders are not the "
+                f"{len(want)} of {main} (only in one of them: {some}): a label is the number of a "
+                "row's own folder, and does not mean the same in both"
+            )
 
 
 def _disk_notes(plans: Mapping[str, DatasetPlan], folder: RunFolder) -> Sequence[str]:

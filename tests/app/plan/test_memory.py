@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
+from tests.app.data.builders_formats import write_pictures
 from tests.app.data.builders_plan import FUNCTIONS, write_rows
 from tests.builders import make_data, make_run
 from trainshed.plan.capacity import Cluster, Node
@@ -289,6 +290,23 @@ def test_a_filter_that_drops_rows_further_on_is_found_before_the_start(home: Pat
     assert run.plans["train"].changes_rows
     assert run.plans["train"].rows is None
     assert "the first epoch counts the rows as they come" in "\n".join(explain_lines(run))
+
+
+def test_labels_that_mean_something_else_are_said(tmp_path: Path) -> None:
+    """A folder that the test has not: all labels behind it are one less there."""
+    write_pictures(tmp_path / "train", {"ant": 2, "bee": 2, "cat": 2})
+    write_pictures(tmp_path / "valid", {"ant": 2, "cat": 2})
+    decoded: JsonValue = [{"use": "trainshed.transforms:decode_image", "options": {"size": [8, 8]}}]
+    datasets: dict[str, JsonValue] = {
+        name: {"read": {"format": "images", "path": name}, "transforms": decoded}
+        for name in ("train", "valid")
+    }
+    run = make_run(train="tests.app.processes:children", batchSize=4, data={"datasets": datasets})
+
+    notes = prepare(run, Place(Disk(tmp_path))).notes
+
+    want = r"valid.read.path: its 2 folders are not the 3 of train \(only in one of them: bee\)"
+    assert [note for note in notes if re.search(want, note)]
 
 
 def test_functions_are_tried_on_rows_that_are_chosen(home: Path) -> None:
