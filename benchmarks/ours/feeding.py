@@ -45,6 +45,7 @@ ROOM = Room(2**40, 2**40, nodes=(WorkerNode(1, 2**40, 2**40),))
 SECONDS_BETWEEN_LOOKS = 0.005
 # Metrics come from each node's agent, every ten seconds if nothing is said.
 MILLISECONDS_BETWEEN_METRICS = 1_000
+SELF = Path("/proc/self")
 
 
 @dataclass(frozen=True)
@@ -211,6 +212,10 @@ class Rank:
                 time.sleep(pause)
         return clock.epochs
 
+    def count(self, plan: DatasetPlan, at: Pass, handle: ActorHandle[Any]) -> int:
+        """Read a pass to its end; return the rows that this rank had."""
+        return sum(batch.rows for batch in self._open(plan, at, handle))
+
     def _open(self, plan: DatasetPlan, at: Pass, handle: ActorHandle[Any]) -> Prefetched[Batch]:
         key = (handle, plan.name)
         if key not in self._feeds:
@@ -278,7 +283,7 @@ class _Watch(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self.before = self.most = _own_bytes()
+        self.before = self.most = own_bytes()
         self._ended = threading.Event()
 
     def __enter__(self) -> _Watch:
@@ -291,11 +296,15 @@ class _Watch(threading.Thread):
 
     def run(self) -> None:
         while not self._ended.wait(SECONDS_BETWEEN_LOOKS):
-            self.most = max(self.most, _own_bytes())
+            self.most = max(self.most, own_bytes())
 
 
-def _own_bytes() -> int:
-    status = Path("/proc/self/status").read_text(encoding="ascii")
+def own_bytes(process: Path = SELF) -> int:
+    """Return the memory that is a process's own, the object store's left out.
+
+    process: its folder below /proc.
+    """
+    status = (process / "status").read_text(encoding="utf-8")
     # proc(5): RssAnon is in kB, which are KiB
     line = next(line for line in status.splitlines() if line.startswith("RssAnon"))
     return int(line.split()[1]) * 1024

@@ -30,6 +30,7 @@ from trainshed.data.read.source import (
     reading,
 )
 from trainshed.records.disk import Disk
+from trainshed.records.storage import Folder
 from trainshed_api.data import DatasetSpec
 
 FUNCTIONS = "tests.app.data.sample_functions"
@@ -84,15 +85,20 @@ def make_plan(
     num_workers: int = 2,
     processes: int = 0,
     may_learn: bool = False,
+    at: Folder | None = None,
     read: dict[str, JsonValue] | None = None,
     **fields: JsonValue,
 ) -> DatasetPlan:
-    """Return the plan of the dataset `train`; `fields` are those of the spec."""
-    read = {**({"format": "parquet", "path": str(folder)} if folder else {}), **(read or {})}
+    """Return the plan of the dataset `train`; `fields` are those of the spec.
+
+    at: where the files lie, if not in a folder of this machine.
+    """
+    at = at or (Disk(folder) if folder else None)
+    read = {**({"format": "parquet", "path": str(at)} if at else {}), **(read or {})}
     spec = DatasetSpec.model_validate({"read": read, **fields})
     field = "spec.data.datasets.train.read"
     skips_bad = spec.on_bad_record == "skip"
-    source = open_source(Disk(folder), spec.read, field, skips_bad=skips_bad) if folder else None
+    source = open_source(at, spec.read, field, skips_bad=skips_bad) if at else None
     measured = Measured(row_bytes, keeps_rows) if source else None
     return plan_dataset(
         "train",

@@ -1,0 +1,75 @@
+"""Memory stays as it is however large a dataset: one and four times what the object store holds.
+
+For each format the peaks of a worker, of the coordinator and of a process that reads, in a pass
+over four object stores of rows beside those in one over one: memory that is a process's own, not
+the object store's. The rows are generated. Two workers take batches and do nothing with them.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING
+
+from benchmarks.measure import Figure, Sample, Samples, Target, in_turn, options, publish
+from benchmarks.processes import PYTHON, seconds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+FORMATS = ("parquet", "csv", "json", "text", "images", "numpy")
+STORE_BYTES = 90 * 2**20
+# Rows of the datasets in object stores.
+SMALL, LARGE = 1, 4
+MEGABYTE = 2**20
+# What Python, Arrow and torch keep for themselves of what they have had comes and goes.
+SLACK_BYTES = 64 * MEGABYTE
+WHO = {"worker": "of a worker", "coordinator": "of the coordinator", "task": "of who reads"}
+
+
+def main() -> None:
+    """Measure."""
+    given = options(__doc__)
+    samples = in_turn(
+        {form: partial(ours, form, given.quick) for form in FORMATS}, given, is_timed=False
+    )
+    figures = [figure for form in FORMATS for figure in lines(form, samples)]
+    publish("flat", figures, samples, given)
+
+
+def lines(form: str, samples: Samples) -> list[Figure]:
+    """Return the lines of a format."""
+
+    def of(name: str, size: str) -> list[float]:
+        return _megabytes(samples.of(form, f"{name}, {size}"))
+
+    figures = []
+    for name, said in WHO.items():
+        few, many = of(name, "small"), of(name, "large")
+        most = [peak + SLACK_BYTES / MEGABYTE for peak in few]
+        bound = ("peak over one store, and 64 MB", most)
+        target = Target("ratio", "<=", 1)
+        figures.append(Figure(f"{form}: peak {said}", "MB", many, bound, target))
+    spilled = of("spilled", "large")
+    figures.append(Figure(f"{form}: spilled", "MB", spilled, None, Target("worst", "<=", 0)))
+    return figures
+
+
+def ours(form: str, quick: bool, folder: Path) -> Sample:
+    """Read a pass over a small and a large dataset; return the peaks, and what was spilled."""
+    out = folder / "peaks.json"
+    paths = ["--folder", str(folder / "rows"), "--out", str(out), "--format", form]
+    stores = ["--stores", str(SMALL), str(SMALL + 1 if quick else LARGE)]
+    command = [PYTHON, "-m", "benchmarks.ours.flat", *paths, *stores]
+    seconds_of(command, timeout_seconds=1200)
+    peaks: Sample = json.loads(out.read_text(encoding="utf-8"))
+    return peaks
+
+
+def _megabytes(sizes: Sequence[float]) -> list[float]:
+    return [size / MEGABYTE for size in sizes]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""The same numbered rows in files of every format, and the transform that finds the numbers again.
+
+Each row comes out as `id`, and `x` as wide as is asked for, so that blocks are too large to travel
+inside Ray's answers: they lie in the object store of the node that made them.
+"""
+
+import io
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from PIL import Image
+from pydantic import JsonValue
+
+from tests.app.data.builders_formats import write_csv, write_json, write_npy, write_text
+from tests.app.data.builders_records import write_records
+from tests.app.data.builders_tables import write_lance
+from tests.app.data.builders_tar import write_tar
+
+Batch = dict[str, NDArray[np.generic]]
+SECONDS_BETWEEN_LOOKS = 0.05
+
+
+@dataclass(frozen=True)
+class Format:
+    """How so many rows from a first one on are written into a file.
+
+    Args:
+        write: file, first row, rows.
+        suffix: of files.
+        options: of `read`.
+    """
+
+    write: Callable[[Path, int, int], None]
+    suffix: str
+    options: tuple[tuple[str, JsonValue], ...] = ()
+
+
+def write_parquet(path: Path, first: int, count: int) -> None:
+    """Write rows in two row groups."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ids = np.arange(first, first + count, dtype=np.int64)
+    pq.write_table(pa.table({"id": ids}), path, row_group_size=-(-count // 2))
+
+
+def write_pictures(folder: Path, first: int, count: int) -> None:
+    """Write a picture for each row, whose colour is its number."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(first, first + count):
+        picture = Image.new("RGB", (2, 2), (number % 256, number // 256, 0))
+        picture.save(folder / f"{number:06}.png")
+
+
+def write_tfrecords(path: Path, first: int, count: int) -> None:
+    """Write an example for each row."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_records(path, [{"id": number} for number in range(first, first + count)])
+
+
+def write_shard(path: Path, first: int, count: int) -> None:
+    """Write a tar file with a member for each row."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_tar(path, {f"{n:06}.id": b"%d" % n for n in range(first, first + count)})
+
+
+def write_version(path: Path, first: int, count: int) -> None:
+    """Write rows as the next version of the table in the path's folder."""
+    write_lance(path.parent, pa.table({"id": np.arange(first, first + count, dtype=np.int64)}))
+
+
+FORMATS = {
+    "parquet": Format(write_parquet, ".parquet"),
+    "csv": Format(write_csv, ".csv"),
+    "json": Format(write_json, ".jsonl"),
+    "text": Format(write_text, ".txt"),
+    "images": Format(write_pictures, "", (("labels", "none"),)),
+    "numpy": Format(write_npy, ".npy"),
+    "tfrecords": Format(write_tfrecords, ".tfrecord"),
+    "webdataset": Format(write_shard, ".tar"),
+    "lance": Format(write_version, ""),
+}
+
+
+def write_files(folder: Path, form: str, rows: int, files: int) -> Path:
+    """Write as many files, of about as many rows each; return the folder."""
+    for number in range(files):
+        first, stop = rows * number // files, rows * (number + 1) // files
+        path = folder / f"part-{number:03}{FORMATS[form].suffix}"
+        FORMATS[form].write(path, first, stop - first)
+    return folder
+
+
+def widened(
+    batch: Batch, *, width: int = 1, gate: str = "", held: list[int] | None = None
+) -> Batch:
+    """Return the numbers of the rows, each as wide as is asked for.
+
+    Args:
+        batch: of any format.
+        width: of `x`.
+        gate: a file without which no batch passes that has one of the rows `held`.
+        held: their numbers.
+    """
+    ids = numbers_of(batch)
+    while gate and np.isin(ids, held or []).any() and not Path(gate).exists():
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+    return {"id": ids, "x": np.repeat(ids[:, None], width, axis=1).astype(np.float32)}
+
+
+def numbers_of(batch: Batch) -> NDArray[np.int64]:
+    """Return the numbers that rows were written with."""
+    if "id" in batch:
+        return batch["id"].astype(np.int64)
+    if "data" in batch:
+        return (batch["data"][:, 0].astype(np.float64) / 3).round().astype(np.int64)
+    if "text" in batch:
+        return np.asarray([int(str(line).split()[1]) for line in batch["text"]], dtype=np.int64)
+    return np.asarray([_number_of_picture(bytes(each)) for each in batch["image"]], dtype=np.int64)
+
+
+def _number_of_picture(content: bytes) -> int:
+    red, green, _ = np.asarray(Image.open(io.BytesIO(content)))[0, 0].tolist()
+    return int(red + 256 * green)

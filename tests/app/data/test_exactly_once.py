@@ -1,0 +1,116 @@
+"""Over an epoch each row comes exactly once, whatever is lost in its middle, in the same order.
+
+What is lost: a rank, whose group begins again with another number of ranks; the head, with the
+feeder and all ranks, and an attempt that goes on with what a checkpoint has counted; a node with
+rows that were made, or are being made.
+"""
+
+import random
+from collections.abc import Iterator
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from tests.app.data.losses import (
+    CACHES,
+    FILES,
+    ROWS,
+    SHUFFLES,
+    Case,
+    Loss,
+    Run,
+    Site,
+    Step,
+    Way,
+    befall,
+    start_site,
+    undisturbed,
+)
+from tests.app.data.numbered import FORMATS, write_files
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(1200)]
+
+LOSSES: tuple[Loss, ...] = get_args(Loss)
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    with start_site() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Files of each format, which are cut into a dozen fragments."""
+    folder = tmp_path_factory.mktemp("rows")
+    for form in FORMATS:
+        write_files(folder / form, form, ROWS, FILES)
+    formats = "trainshed.data.read.formats"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(f"{formats}.lines.SPAN_BYTES", 2500)
+        patched.setattr(f"{formats}.whole_files.TASK_FILES", 100)
+        patched.setattr(f"{formats}.npy.FRAGMENT_BYTES", 1200)
+        yield folder
+
+
+def ways_of(loss: Loss, shift: int) -> list[Way]:
+    """Return a way for each format; each shift has other pairs.
+
+    For each loss there are every format, every mode and every cache; over all shifts every two of
+    these, for each loss.
+    """
+    modes, caches, begin = list(SHUFFLES), list(CACHES), LOSSES.index(loss)
+    return [
+        Way(
+            form,
+            modes[(number + shift + begin) % len(modes)],
+            caches[(number + 2 * shift + 2 * begin) % len(caches)],
+        )
+        for number, form in enumerate(FORMATS)
+    ]
+
+
+@cache
+def whole(way: Way, folder: Path, epoch: int, seed: int) -> list[Step]:
+    """Return the steps of an epoch that nothing befalls, each sorted."""
+    return [sorted(step) for step in undisturbed(way, folder, epoch, seed)]
+
+
+def check(site: Site, folder: Path, home: Path, case: Case, shift: int = 0) -> None:
+    ways = ways_of(case.loss, shift)
+    want = {way: whole(way, folder, 0, case.seed) for way in ways}
+    run = Run(site, folder, home, case, want)
+    found = befall(run)
+    for way in ways:
+        numbers = sorted(number for step in found[way] for number, _ in step)
+        assert numbers == list(range(ROWS)), f"{way}: rows are lost, or come twice"
+        assert found[way] == want[way], f"{way}: the order is another"
+    for way in (each for each in ways if run.plans[each].is_learned):
+        run.begin(way, epoch=1)
+        assert run.take(way) == whole(way, folder, 1, case.seed), f"{way}: in the next epoch"
+    run.end()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_each_row_comes_once_in_the_order_that_nothing_disturbs(
+    site: Site, folder: Path, tmp_path: Path, loss: Loss
+) -> None:
+    check(site, folder, tmp_path, Case(loss))
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(("loss", "shift"), list(product(LOSSES, range(len(SHUFFLES)))))
+def test_so_it_is_with_every_format_in_every_mode_at_any_step(
+    site: Site, folder: Path, tmp_path: Path, loss: Loss, shift: int
+) -> None:
+    check(site, folder, tmp_path, drawn(loss, random.Random(f"{loss} {shift}")), shift)
+
+
+def drawn(loss: Loss, draw: random.Random) -> Case:
+    """Return a case by chance."""
+    saved = draw.randrange(9)
+    ranks = draw.randint(1, 3), draw.randint(1, 4)
+    return Case(loss, saved, saved + draw.randrange(4), ranks, seed=draw.randrange(2**31))
