@@ -99,6 +99,18 @@ class RunRecord(Record):
     created_at: AwareDatetime
 
 
+class StageRecord(Record):
+    """What a stage of a dataset took: seconds of all tasks, processes and threads together.
+
+    `stage` is what it is for people, such as `transform my_package:decode`.
+    """
+
+    dataset: str
+    stage: str
+    seconds: float
+    rows: int
+
+
 class ResultRecord(Record):
     """result.json: how the run ended. Null: nobody knows."""
 
@@ -113,6 +125,8 @@ class ResultRecord(Record):
     goodput: Measurement = None
     samples_per_second: Measurement = None
     data_wait_percent: Measurement = None
+    waits_for: str | None = None
+    data: list[StageRecord] = Field(default_factory=list)
     checkpoint: CheckpointRecord | None = None
     best: CheckpointRecord | None = None
     attempt: int

@@ -19,6 +19,7 @@ from trainshed_api.names import (
     Outcome,
 )
 from trainshed_api.progress import (
+    ABOUT_DATA,
     AnyEvent,
     BadRecords,
     CheckpointSaved,
@@ -84,7 +85,7 @@ class Snapshot(Record):
     with. host: of the driver; hosts: of the workers, in a cluster the names of their Pods.
     restarting: workers were lost, and the next ones have done nothing yet. progress: of the
     steps; metrics: the last value of each that was evaluated or reported. bad_records: by dataset,
-    what is left out. wall_seconds: since the
+    what is left out. waits_for: why training waits for data, where it does. wall_seconds: since the
     driver's process began; seconds: where they went.
     """
 
@@ -105,6 +106,7 @@ class Snapshot(Record):
     checkpoint: CheckpointRecord | None = None
     warnings: Warnings = ()
     bad_records: Bad = Field(default_factory=dict)
+    waits_for: Message = ""
     stop_reason: Text | None = None
     outcome: Outcome | None = None
     cause: FailureCause | None = None
@@ -148,6 +150,8 @@ class Snapshot(Record):
                 changes = {"restarting": self.restarting and self.progress is not None}
             case WarningEvent():
                 changes = {"warnings": self._warned(event.message)}
+                if event.about == ABOUT_DATA:
+                    changes["waits_for"] = event.message[:MAX_MESSAGE]
             case BadRecords():
                 before = self.bad_records.get(event.dataset, BadRecordsRecord(rows=0))
                 known = {**self.bad_records, event.dataset: before.after(event)}

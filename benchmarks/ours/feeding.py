@@ -16,6 +16,7 @@ from ray.cluster_utils import Cluster
 
 from benchmarks.plain.clock import EpochClock
 from trainshed.coordinator import start as coordinator
+from trainshed.coordinator.lanes import Means
 from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.blocks import FedBlocks, OwnBlocks
 from trainshed.data.feed.feeder import Limits
@@ -148,7 +149,8 @@ def feed(
         }
     )
     client = coordinator.start(spec, time.time())
-    ray.get(client.feed({plan.name: plan for plan in plans}, Limits(1, labels)))
+    named = {plan.name: plan for plan in plans}
+    ray.get(client.feed(named, Limits(1, labels), Means(1, ranks)))
     return client
 
 

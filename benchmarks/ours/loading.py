@@ -13,6 +13,7 @@ import ray
 from benchmarks.ours import feeding
 from benchmarks.plain.case import SIZE, Case, read_cases
 from trainshed.coordinator import start as coordinator
+from trainshed.coordinator.lanes import Means
 from trainshed.data.feed.feeder import Limits
 from trainshed.plan.preflight import Place, prepare
 from trainshed.records.disk import Disk
@@ -116,7 +117,8 @@ def epochs_of(
         pause: seconds after each batch.
     """
     plan, spec = run.plans["train"], run.spec
-    ray.get(client.feed(run.plans, Limits(spec.data.cpus, labels)))
+    means = Means(spec.data.cpus, len(ranks))
+    ray.get(client.feed(run.plans, Limits(spec.data.cpus, labels), means))
     at = feeding.pass_of(plan, len(ranks), spec.batch_size, epochs=spec.epochs or 1)
     return feeding.epochs(ranks, plan, at, client, pause)[0]
 

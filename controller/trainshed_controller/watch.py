@@ -15,6 +15,7 @@ from trainshed_controller.model import Plan
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from trainshed_api.snapshot import Snapshot
     from trainshed_api.status import AttemptStatus, TrainingRunStatus
     from trainshed_controller.model import Observed
     from trainshed_controller.turn import Turn
@@ -163,9 +164,16 @@ def _say_how_it_is(
         return turn.say(status, "Progressing", reason, silence or message, holds=True)
     status = states.with_phase(status, "Running" if trains else "Starting", turn.now)
     reason, message = ("Training", "") if trains else ("Starting", f"RayJob {job.name}")
-    if status.phase == "Running" and seen.snapshot and seen.snapshot.workers_lost:
-        message = f"workers were lost and started again {seen.snapshot.workers_lost} times"
+    if status.phase == "Running" and seen.snapshot:
+        message = _troubles(seen.snapshot)
     return turn.say(status, "Progressing", reason, silence or message, holds=True)
+
+
+def _troubles(told: Snapshot) -> str:
+    """Return what a driver says of a run that trains all the same; empty where all is well."""
+    times = told.workers_lost
+    lost = f"workers were lost and started again {times} times" if times else ""
+    return "; ".join(filter(None, (lost, told.waits_for)))
 
 
 def _lost_workers(status: TrainingRunStatus, seen: Observed) -> tuple[str, str] | None:

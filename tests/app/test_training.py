@@ -68,6 +68,7 @@ def test_a_run_leaves_what_the_readme_says(quick_start: Output, home: Home) -> N
     assert (folder / "attempts" / "1" / "run.json").read_text() == (folder / "run.json").read_text()
     assert result.checkpoint
     assert result.checkpoint.step == result.step == 8 * 22
+    assert {each.stage for each in result.data} >= {"reading parquet", "making batches"}
     events = (folder / "attempts" / "1" / "metrics.jsonl").read_text().splitlines()
     assert len(events) == len(quick_start.events)
     weights = torch.load(home.file(result.checkpoint.path) / "model.pt", weights_only=True)

@@ -139,3 +139,13 @@ def test_a_lost_head_is_named_after_its_pod_is_gone() -> None:
     view, _ = look(view, replace(seen(TOLD, old), head=None), 60)
 
     assert "Pod trainshed-head-old on node node1" in view.status.attempts[0].message
+
+
+def test_why_a_run_waits_for_data_is_told_while_it_trains() -> None:
+    waits = TOLD.model_copy(update={"waits_for": "waiting for data takes 42 % of the time"})
+
+    view, _ = look(running(), seen(waits), 60)
+    assert why(view) == ("Running", "Training", "waiting for data takes 42 % of the time")
+
+    view, _ = look(view, seen(waits.model_copy(update={"workers_lost": 1})), 62)
+    assert why(view)[2].startswith("workers were lost and started again 1 times; waiting for data")

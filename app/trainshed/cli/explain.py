@@ -1,4 +1,7 @@
-"""`trainshed explain FILE`: the data plan and what will be asked of Ray, nothing started."""
+"""`trainshed explain FILE`: the data plan and what will be asked of Ray, nothing started.
+
+With --measure rows are prepared as in the run, without training, to see how fast each stage is.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,61 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainshed.cli.files import check, file_options
+from trainshed.cli.files import WITHOUT_GPUS, check, file_options
+from trainshed.data.read.errors import DataError
+from trainshed_api.errors import Problem, SpecError
 from trainshed_api.loading import load_file
+from trainshed_api.names import EXIT_APPLICATION, EXIT_INTERRUPTED, EXIT_SUCCEEDED, EXIT_TERMINATED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from trainshed.plan.preflight import Prepared
+
 
 @click.command()
 @file_options
-def explain(file: Path, settings: tuple[str, ...]) -> None:
-    """Say what running FILE would read, keep and ask of Ray."""
+@click.option("--measure", is_flag=True, help="Prepare rows without training, and time each stage.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="Of --measure, from the first batch on.",
+)
+def explain(file: Path, settings: tuple[str, ...], measure: bool, seconds: float) -> None:
+    """Say what running FILE would read, keep and ask of Ray.
+
+    --measure starts Ray as a run does, but for GPUs, has the batches of the dataset that trains
+    made for so many seconds, and says how fast each stage is and which one to change.
+    """
     from trainshed.plan.explanation import explain_lines
     from trainshed.plan.machine import gpu_capabilities
 
+    if measure:
+        settings = (*settings, WITHOUT_GPUS)
     prepared = check(file, load_file(file, settings))
     wants_gpus = prepared.spec.workers.resources.gpu > 0
     for line in explain_lines(prepared, gpu_capabilities() if wants_gpus else ()):
         click.echo(line)
+    if measure:
+        _measure(prepared, seconds)
+
+
+def _measure(prepared: Prepared, seconds: float) -> None:
+    if not prepared.plans or not prepared.spec.train:
+        want = "at least one dataset, and train: a function that takes its batches"
+        raise SpecError([Problem("spec.data.datasets", None, f"nothing to measure; want {want}")])
+    from trainshed.driver.measure import measure
+    from trainshed.driver.signals import Stop, on_stop
+    from trainshed.on_ray.ray_cluster import leave
+
+    stop, code = Stop(), EXIT_SUCCEEDED
+    with on_stop(stop):
+        try:
+            measure(prepared, seconds, stop, click.echo)
+        except DataError as error:
+            click.echo(f"error: {error}", err=True)
+            code = EXIT_APPLICATION
+    codes = {"Interrupted": EXIT_INTERRUPTED, "Terminated": EXIT_TERMINATED}
+    leave(codes.get(stop.reason or "", code))

@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -17,7 +17,9 @@ import ray
 from trainshed.coordinator.bad_records import LeftOut
 from trainshed.coordinator.hub import Ending, Failure, Hub, Reported, Seconds
 from trainshed.ray_seams.quiet import quiet
-from trainshed_api.progress import WarningEvent
+from trainshed.ray_seams.spilling import watch_spilling
+from trainshed.ray_seams.spoken import heed
+from trainshed_api.progress import ABOUT_DATA, WarningEvent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from ray.train import Result
     from ray.train.v2.api.reported_checkpoint import ReportedCheckpoint
 
+    from trainshed.coordinator.lanes import Means
+    from trainshed.coordinator.waits import Waits
     from trainshed.data.feed.cache import CachedBlocks
     from trainshed.data.feed.feeder import Feeder, Limits, Slice
     from trainshed.data.feed.learned import Known
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from trainshed.data.order.permutation import Indices
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.order.schedule import Pass
+    from trainshed.data.order.spending import Spending
     from trainshed.ray_seams.train_controller import Controller
     from trainshed_api.progress import Event
 
@@ -44,7 +49,10 @@ BAD_RECORDS = "bad_records"
 
 @dataclass(frozen=True)
 class View:
-    """What the driver sees: events since it last looked, and the state."""
+    """What the driver sees: events since it last looked, and the state.
+
+    `spent` is what all have spent on rows, `waits_for` what training waits for.
+    """
 
     time: float
     events: Sequence[Event]
@@ -54,6 +62,8 @@ class View:
     reported: Reported
     seconds: Seconds
     hosts: tuple[str, ...]
+    spent: Spending = field(default_factory=dict)
+    waits_for: str | None = None
 
 
 class Coordinator:
@@ -65,6 +75,7 @@ class Coordinator:
         self._lock = threading.Lock()
         self._passes: Mapping[str, int] = {}
         self._feeder: Feeder | None = None
+        self._waits: Waits | None = None
         self._controller: Controller | None = None
         self._left_out = LeftOut(())
 
@@ -74,21 +85,31 @@ class Coordinator:
         from trainshed.ray_seams import train_controller as controller  # noqa: F401
 
     def feed(
-        self, plans: Mapping[str, DatasetPlan], limits: Limits, shelf: Shelf | None = None
+        self,
+        plans: Mapping[str, DatasetPlan],
+        limits: Limits,
+        means: Means,
+        shelf: Shelf | None = None,
     ) -> None:
-        """Begin to feed the workers; shelf: where rows are kept on disk."""
+        """Begin to feed the workers, with what there is for it; shelf: of rows kept on disk."""
         # First of all, and all of it: the modules of ray.train import each other in a circle, which
         # breaks when two threads enter it at different points. The feeder's thread imports modules
         # of the user's, and what is to train is unpickled in another one.
         self.load()
+        from trainshed.coordinator.waits import Waits
         from trainshed.data.feed.feeder import Feeder
         from trainshed.data.feed.telling import Telling
         from trainshed.data.order.plan import telling
 
         # Ray Data tells of each execution, and warns of CPUs that the next second are free again.
         quiet("ray.data", logging.CRITICAL)
-        told = Telling(ray.get_runtime_context().current_actor)
-        telling_plans = {name: telling(plan, told) for name, plan in plans.items()}
+        heed("ray.data", self._warn)
+        watch_spilling(self._warn)
+        self._waits = Waits(plans, means)
+        telling_plans = {
+            name: telling(plan, Telling(ray.get_runtime_context().current_actor))
+            for name, plan in plans.items()
+        }
         self._left_out = LeftOut(tuple(plans.values()))
         self._feeder = Feeder(telling_plans, limits, self._warn, shelf)
         self._feeder.start()
@@ -138,6 +159,11 @@ class Coordinator:
         assert self._feeder
         self._feeder.learn_all(name, counts)
 
+    def spend(self, spending: Spending) -> None:
+        """Take in what a task, or a rank, has spent on rows since it last told."""
+        if self._feeder:
+            self._feeder.spend(spending)
+
     def take(self, at: Pass, rank: int) -> Slice | None:
         """Return the rank's next slice of a pass; waits for it."""
         assert self._feeder
@@ -162,6 +188,8 @@ class Coordinator:
         """Take in a worker group; return its number."""
         with self._lock:
             group = self._hub.join(time.time(), step)
+            if self._waits:
+                self._waits.begin(self._hub.measured(time.time()), self._spent)
         if self._feeder:
             self._feeder.leave_before(group)
         return group
@@ -181,6 +209,7 @@ class Coordinator:
         """Take in the end of the training function."""
         with self._lock:
             self._hub.leave(group, time.time(), seconds, ending)
+            self._notice(time.time(), is_over=True)
 
     def fail(self, group: int, seconds: Mapping[str, float], failure: Failure) -> None:
         """Take in an exception of the user's; the first one is the cause."""
@@ -236,6 +265,8 @@ class Coordinator:
         with self._lock:
             hub, now = self._hub, time.time()
             hub.add(self._left_out.events(now))
+            self._notice(now)
+            found = self._waits and self._waits.verdict(hub.measured(now), self._spent)
             return View(
                 now,
                 hub.take(),
@@ -245,4 +276,18 @@ class Coordinator:
                 hub.reported,
                 hub.seconds(now),
                 hub.hosts,
+                self._spent,
+                found.message if found else None,
             )
+
+    @property
+    def _spent(self) -> Spending:
+        return self._feeder.spent if self._feeder else {}
+
+    def _notice(self, now: float, *, is_over: bool = False) -> None:
+        """Tell what training waits for, where it is time to."""
+        if self._waits is None:
+            return
+        said = self._waits.notice(self._hub.measured(now), self._spent, is_over=is_over)
+        if said:
+            self._hub.add([WarningEvent(time=now, message=said, about=ABOUT_DATA)])

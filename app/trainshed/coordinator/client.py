@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
     from trainshed.coordinator.actor import Coordinator, View
     from trainshed.coordinator.hub import Ending, Failure, Reported
+    from trainshed.coordinator.lanes import Means
     from trainshed.data.feed.feeder import Limits
     from trainshed.data.feed.on_disk import Shelf
     from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.order.spending import Spending
     from trainshed_api.progress import Event
 
 
@@ -35,10 +37,18 @@ class Client:
         self.handle.load.remote()
 
     def feed(
-        self, plans: Mapping[str, DatasetPlan], limits: Limits, shelf: Shelf | None = None
+        self,
+        plans: Mapping[str, DatasetPlan],
+        limits: Limits,
+        means: Means,
+        shelf: Shelf | None = None,
     ) -> ray.ObjectRef[None]:
         """Let it begin to feed the workers, which is to be waited for before it trains."""
-        return cast("ray.ObjectRef[None]", self.handle.feed.remote(plans, limits, shelf))
+        return cast("ray.ObjectRef[None]", self.handle.feed.remote(plans, limits, means, shelf))
+
+    def spend(self, spending: Spending) -> None:
+        """Say what this process has spent on rows since it last said so."""
+        self.handle.spend.remote(spending)
 
     def fit(self, arguments: Mapping[str, Any], environment: Mapping[str, str]) -> Result:
         """Let Ray Train's controller train; waits for the end."""

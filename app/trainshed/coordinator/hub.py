@@ -225,6 +225,10 @@ class Hub:
         seconds[bucket] = seconds.get(bucket, 0.0) + max(0.0, rest)
         return self._without_held(seconds)
 
+    def measured(self, now: float) -> Seconds:
+        """Return where the time went as far as workers said; where they say nothing, until now."""
+        return self._without_held(self._now) if "training" in self._now else self.seconds(now)
+
     def _stop_clock(self, now: float, seconds: Mapping[str, float]) -> None:
         """Let what the workers measured stand as it is: nothing is filled up to the wall time."""
         self._now = self._without_held(self._with(seconds))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainshed.checkpoint import files as checkpoint
 from trainshed.coordinator.hub import Reported
+from trainshed.coordinator.lanes import stages_of
 from trainshed.driver import resume
 from trainshed.driver.kept_rows import delete_rows
 from trainshed.faults import WorldError
@@ -108,6 +109,8 @@ def _result(
         goodput=spent.get("training", 0.0) / wall,
         samples_per_second=ending.rate if ending else None,
         data_wait_percent=ending.data_wait_percent if ending else None,
+        waits_for=view.waits_for if view else None,
+        data=stages_of(prepared.plans, view.spent) if view else [],
         checkpoint=CheckpointRecord(path=kept[0], epoch=kept[1], step=kept[2]) if kept else None,
         best=_best(prepared, attempt.number, driver),
         attempt=attempt.number,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from trainshed import frameworks
 from trainshed.checkpoint import ray_snapshot
+from trainshed.coordinator.lanes import Means
 from trainshed.driver import entrypoint, output
 from trainshed.driver.ending import write_ending
 from trainshed.driver.overtime import Overtime
@@ -17,7 +18,7 @@ from trainshed.driver.signals import FENCED, Stop, on_stop
 from trainshed.driver.verdict import Verdict
 from trainshed.driver.watch import Driver
 from trainshed.on_ray import ray_cluster
-from trainshed.plan.capacity import group_label, worker_label, worker_resources
+from trainshed.plan.capacity import group_label, memory_room, worker_label, worker_resources
 from trainshed.plan.unheeded import find_unheeded
 from trainshed.records.arrow_files import as_ray_has_it
 from trainshed.records.folder import LOG, RECORD, RESULT, ROWS
@@ -37,10 +38,12 @@ if TYPE_CHECKING:
     import ray
 
     from trainshed.coordinator.client import Client
+    from trainshed.data.feed.on_disk import Shelf
     from trainshed.display.choice import Display
     from trainshed.driver.outset import Launch
     from trainshed.driver.push import Pusher
     from trainshed.on_ray.trainer import Trainer
+    from trainshed.plan.capacity import Cluster
     from trainshed.plan.preflight import Prepared
     from trainshed.records.folder import Attempt
     from trainshed.records.storage import Folder
@@ -100,7 +103,6 @@ def _exit_code(verdict: Verdict, stop: Stop) -> int:
 
 def _fit(launch: Launch, attempt: Attempt, driver: Driver) -> Verdict:
     from trainshed.coordinator import start as actor
-    from trainshed.data.feed.feeder import Limits
     from trainshed.data.feed.on_disk import Shelf
 
     prepared = launch.prepared
@@ -115,19 +117,52 @@ def _fit(launch: Launch, attempt: Attempt, driver: Driver) -> Verdict:
     notes = [*launch.notes, *([f"spec.data.placement: {ignored}"] if ignored else [])]
     for note in notes:
         driver.show(WarningEvent(time=time.time(), message=note))
-    limits = Limits(spec.data.cpus, tuple(data_labels.items()))
     coordinator = launch.place.coordinator or actor.start(spec, launch.started)
     # Only what goes on from a checkpoint goes on with the rows that an earlier attempt kept.
     goes_on = launch.resume_from is not None
     earlier = reversed(prepared.folder.lineage()) if goes_on else ()
     kept = (prepared.folder.attempt(number) / ROWS for number in earlier)
     shelf = Shelf(attempt.folder / ROWS, tuple(kept))
-    feeding = coordinator.feed(job.plans, limits, shelf)
+    feeding = begin_to_feed(prepared, coordinator, cluster, data_labels, shelf)
     if job.users_resume:
         coordinator.report(ray_snapshot.reported_at(job.users_resume), [])
     fitting = _Fitting(make_trainer(job, prepared, coordinator, worker_labels), feeding)
     fitting.start()
     return driver.watch(coordinator, fitting)
+
+
+def begin_to_feed(
+    prepared: Prepared,
+    coordinator: Client,
+    cluster: Cluster,
+    labels: Mapping[str, str],
+    shelf: Shelf,
+) -> ray.ObjectRef[None]:
+    """Let the coordinator begin to feed the workers.
+
+    Args:
+        prepared: the run.
+        coordinator: of it.
+        cluster: as it is now.
+        labels: of the nodes that data must be on.
+        shelf: where rows are kept on disk.
+    """
+    from trainshed.data.feed.feeder import Limits
+
+    limits = Limits(prepared.spec.data.cpus, tuple(labels.items()))
+    return coordinator.feed(prepared.plans, limits, means_of(prepared, cluster), shelf)
+
+
+def means_of(prepared: Prepared, cluster: Cluster) -> Means:
+    """Return what the rows of a run are prepared with."""
+    spec = prepared.spec
+    return Means(
+        cpus=spec.data.cpus,
+        workers=spec.workers.count,
+        cores=None if ray_cluster.in_cluster() else prepared.machine.cpus,
+        object_store=memory_room(spec, cluster).object_store or None,
+        epochs=spec.epochs,
+    )
 
 
 def _needs_a_name(job: Job, found: Folder) -> bool:
@@ -159,20 +194,30 @@ class _Fitting(threading.Thread):
 
 
 def make_job(launch: Launch, attempt: Attempt) -> Job:
-    """Return what the workers are told."""
+    """Return what the workers of an attempt are told."""
+    return job_of(launch.prepared, attempt.number, attempt.folder, launch.resume_from)
+
+
+def job_of(prepared: Prepared, number: int, folder: Folder, resume: Folder | None = None) -> Job:
+    """Return what workers are told.
+
+    Args:
+        prepared: the run.
+        number: of the attempt.
+        folder: of the attempt.
+        resume: checkpoint that it goes on from.
+    """
     from trainshed.checkpoint.files import is_of_run
     from trainshed.worker.job import Job
 
-    prepared = launch.prepared
     spec = prepared.spec
     assert spec.train
-    resume = launch.resume_from
     ours = resume is not None and is_of_run(resume)
     return Job(
         name=prepared.run.metadata.name,
         train=spec.train,
-        attempt=attempt.number,
-        folder=attempt.folder,
+        attempt=number,
+        folder=folder,
         resume_from=resume if ours else None,
         users_resume=None if ours else resume,
         spec_hash=prepared.spec_hash,

@@ -202,7 +202,7 @@ class KerasRun(EpochRun):
         """Yield a pass; what making its batches raised is raised as it was."""
         batches: Prefetched[Batch] = self._feeds.batches(dataset, at, lambda batch: batch)
         # An evaluation has a bucket of its own, and TensorFlow's thread takes its batches.
-        taken = self._loop.meter.waiting_for(batches) if trains else batches
+        taken = self._loop.meter.waiting_for(batches, dataset) if trains else batches
         fed = Fed(taken, pair, self.world_size, is_weighted=trains)
         try:
             yield fed

@@ -73,6 +73,17 @@ class TimeRow:
 
 
 @dataclass(frozen=True)
+class StageRow:
+    """One stage of a dataset's rows on their way to a device."""
+
+    dataset: str
+    stage: str
+    seconds: str
+    rows: str
+    row: str
+
+
+@dataclass(frozen=True)
 class ShownPicture:
     """One example with everything that the page needs to show it without another file."""
 
@@ -108,6 +119,8 @@ class Page:
     has_resumes: bool
     time: tuple[TimeRow, ...]
     time_description: str
+    stages: tuple[StageRow, ...]
+    waits_for: str
     galleries: tuple[ShownGallery, ...]
     importances: tuple[ShownImportance, ...]
     confusions: tuple[ShownConfusion, ...]
@@ -144,6 +157,8 @@ def compose_page(run: RunFolder) -> Page:
         has_resumes=any(chart.resumes for chart in curves.charts),
         time=time,
         time_description="; ".join(f"{row.label} {row.share}" for row in time),
+        stages=tuple(_stage_rows(result)),
+        waits_for=(result.waits_for or "") if result else "",
         galleries=tuple(_show_gallery(gallery) for gallery in run.galleries),
         importances=tuple(
             show_importance(figure) for figure in run.figures if isinstance(figure, Importance)
@@ -228,6 +243,17 @@ def _time_rows(result: ResultRecord | None) -> Iterator[TimeRow]:
                 share=say_percent(part.percent),
                 percent=round(part.percent, 3),
             )
+
+
+def _stage_rows(result: ResultRecord | None) -> Iterator[StageRow]:
+    for each in result.data if result else ():
+        yield StageRow(
+            dataset=each.dataset,
+            stage=each.stage,
+            seconds=f"{each.seconds:,.1f}",
+            rows=say_count(each.rows) if each.rows else MISSING,
+            row=f"{1000 * each.seconds / each.rows:.3g} ms" if each.rows else MISSING,
+        )
 
 
 COLOURED = {

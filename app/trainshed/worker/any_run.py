@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import ray.train
 import torch
 
+from trainshed.data.feed.teller import TELLER
 from trainshed.records import figures
 from trainshed.worker.examples import keep_examples
 from trainshed.worker.feeds import Feeds
@@ -57,6 +58,7 @@ class AnyRun:
             cuts_blocks=is_one_node,
         )
         self._loop.saver.describe_data = self._feeds.describe
+        TELLER.tell(coordinator.spend)
         self.own_loop = OwnLoop(job, coordinator, self._feeds, self.warn)
 
     @property
@@ -153,5 +155,6 @@ class AnyRun:
 
     def finish(self, stopped: bool) -> None:
         """Wait for the last checkpoint and say how it ended. A collective."""
+        TELLER.tell_now()
         self.own_loop.finish()
         self._loop.finish(stopped)

@@ -115,7 +115,7 @@ class Run(EpochRun):
             self._loop.board.steps = planned.count * self._job.epochs
         batches = self._brought(name, at)
         try:
-            for batch in meter.waiting_for(batches):
+            for batch in meter.waiting_for(batches, name):
                 yield from self._parts(batch, counts=steps)
                 self._carrier.hold_back()
                 if steps:

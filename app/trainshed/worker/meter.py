@@ -6,6 +6,9 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, TypeVar
 
+from trainshed.data.order.spending import WAIT, Key, Spent
+from trainshed.data.read.ledger import LEDGER
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -36,14 +39,26 @@ class Meter:
         finally:
             self._switch(before)
 
-    def waiting_for(self, items: Iterator[Item]) -> Iterator[Item]:
-        """Yield the items; what each is waited for counts to `waitingForData`."""
+    def waiting_for(self, items: Iterator[Item], dataset: str) -> Iterator[Item]:
+        """Yield the items; what each is waited for counts to `waitingForData`.
+
+        That of all but the first one goes into the ledger, too.
+
+        Args:
+            items: of one pass.
+            dataset: that they are of.
+        """
+        key, is_first = Key(dataset, WAIT), True
         while True:
+            before = self._seconds[WAITING]
             with self.inside(WAITING):
                 try:
                     item = next(items)
                 except StopIteration:
                     return
+            if not is_first:
+                LEDGER.add({key: Spent(self._seconds[WAITING] - before)})
+            is_first = False
             yield item
 
     def seconds(self) -> dict[str, float]:

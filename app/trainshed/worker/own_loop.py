@@ -10,6 +10,8 @@ import ray.train
 from trainshed.checkpoint import ray_snapshot
 from trainshed.checkpoint.files import is_ours
 from trainshed.data.feed.share import share_of
+from trainshed.data.order.spending import WAIT, Key, Spent
+from trainshed.data.read.ledger import LEDGER
 from trainshed.plan.unheeded import warning_for_loops, warning_for_shards
 from trainshed.worker import passes
 from trainshed.worker.meter import WAITING
@@ -74,6 +76,7 @@ class OwnLoop:
             def end(waited: float) -> None:
                 if self.epoch is None:
                     self.passes.end(name)
+                LEDGER.add({Key(name, WAIT): Spent(waited)})
                 if self._feeds.rank == 0:
                     self._coordinator.hold(WAITING, waited)
 

@@ -57,6 +57,15 @@ def test_a_run_without_losses() -> None:
     }
 
 
+def test_what_workers_have_not_said_yet_is_no_measure_of_training() -> None:
+    hub = Hub(START)
+    group = hub.join(START + 5, 0)
+    assert hub.measured(START + 8) == {"starting": 5.0, "training": 3.0}
+    hub.update(group, spent(training=2, waitingForData=1), [])
+
+    assert hub.measured(START + 60) == {"starting": 5.0, **spent(training=2, waitingForData=1)}
+
+
 def test_what_a_lost_group_did_after_the_checkpoint_is_lost() -> None:
     hub = Hub(START)
     first = hub.join(START + 5, 0)

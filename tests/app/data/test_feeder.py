@@ -1,3 +1,4 @@
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
@@ -22,6 +23,8 @@ from tests.app.data.builders_plan import (
 from tests.app.failing_runs import FRAME, write_corrupt_numbers, write_numbers
 from tests.app.ray_head import start_here
 from trainshed.coordinator.bad_records import LeftOut
+from trainshed.coordinator.doctor import say_limit
+from trainshed.coordinator.lanes import Means
 from trainshed.data.feed.batches import Blocks, Feed
 from trainshed.data.feed.blocks import FedBlocks
 from trainshed.data.feed.datasets import to_block
@@ -31,7 +34,10 @@ from trainshed.data.feed.telling import Telling
 from trainshed.data.order.bad_records import Told
 from trainshed.data.order.plan import DatasetPlan, telling
 from trainshed.data.order.schedule import Pass
+from trainshed.data.order.spending import BATCH, DEAL, Key, Spending, Spent
 from trainshed.data.read.errors import DataError
+from trainshed.data.read.ledger import LEDGER
+from trainshed.ray_seams import spilling
 from trainshed.ray_seams.execution import Task, block_by_block, dataset_of, sorted_by
 from trainshed.worker.process import summary, users_traceback
 from trainshed_api.progress import BadRecords
@@ -473,3 +479,76 @@ def test_bad_rows_are_left_out_of_a_stream_until_they_are_too_many(
             with pytest.raises(DataError, match="12 rows of about 81 cannot be used, more than"):
                 list(feed.columns(make_pass("exact", num_ranks=1)))
         ray.kill(feeder)
+
+
+class TellingFeeder(Feeder):
+    """A feeder that says what it was told."""
+
+    def told(self) -> Spending:
+        """Return what was spent on rows."""
+        return self.spent
+
+
+def spent_on(plan: DatasetPlan, batch_size: int = 8) -> Spending:
+    """Return what a pass of one rank cost, once all of it was told."""
+    actor = ray.remote(TellingFeeder).options(num_cpus=0, max_concurrency=8)
+    feeder = cast("ActorHandle[TellingFeeder]", actor.remote({"train": plan}, Limits(2), print))
+    LEDGER.take()
+    blocks = FedBlocks(plan, feeder, 0)
+    at = make_pass(num_ranks=1, batch_size=batch_size)
+    rows = sum(batch.rows for batch in Feed(plan, blocks, 0, blocks).batches(at))
+    cast("Any", feeder).spend.remote(LEDGER.take())
+    deadline = time.monotonic() + SECONDS
+    while True:
+        told: Spending = ray.get(cast("Any", feeder).told.remote())
+        if all(told.get(Key("train", each), Spent()).rows >= rows for each in (DEAL, BATCH)):
+            break
+        assert time.monotonic() < deadline, told
+        time.sleep(0.1)
+    ray.kill(feeder)
+    return told
+
+
+MEANS = Means(cpus=2, workers=1, epochs=1)
+
+
+def test_a_slow_transform_of_tasks_is_told_and_named(tmp_path: Path) -> None:
+    name = "tests.app.data.loader_functions:slow"
+    slow: JsonValue = {"use": name, "options": {"seconds": 0.5}}
+    plan = make_plan(
+        write_rows(tmp_path, [[80], [80]]),
+        cache="none",
+        transforms=[{"use": f"{FUNCTIONS}:doubled"}, slow],
+    )
+
+    spent = spent_on(plan)
+
+    assert 1.0 <= spent[Key("train", "transforms[1]")].seconds < 5.0
+    assert spent[Key("train", "transforms[0]")].rows == 160
+    said = str(say_limit(plan, spent, MEANS))
+    assert said.startswith(f"slowest: transform {name} needs ")
+    assert "on 2 CPUs for data" in said
+
+
+def test_slow_reading_of_tasks_is_told_and_named(tmp_path: Path) -> None:
+    # Rows of text cost far more to decode than to hand over.
+    rows = "".join(f'{{"id": {n}, "x": {n / 7}, "y": {n / 3}}}\n' for n in range(200_000))
+    (tmp_path / "rows.jsonl").write_text(rows, encoding="ascii")
+    plan = make_plan(tmp_path, read={"format": "json"}, cache="none", may_learn=True)
+
+    said = str(say_limit(plan, spent_on(plan, batch_size=8192), MEANS))
+
+    assert said.startswith("slowest: reading json needs ")
+
+
+def test_what_goes_from_the_object_store_to_disk_is_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(spilling, "LEAST_BYTES", 2**20)
+    told: list[str] = []
+    spilling.watch_spilling(told.append, seconds_between=0.2)
+    held: list[ray.ObjectRef[bytes]] = []
+    while not told and len(held) < 100:
+        held.append(ray.put(bytes(20 * 2**20)))
+
+    assert [text.partition(":")[0] for text in told] == ["Ray's object stores are full"]

@@ -1,9 +1,10 @@
 """The report as a reader gets it: one file, complete, and nothing in it that could do harm."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -38,6 +39,9 @@ from trainshed_api.progress import (
     WarningEvent,
     WorkersLost,
 )
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 HOSTILE = '"><script>alert(1)</script><img src=http://evil.test/x onerror=alert(1)>{{ 7*7 }}'
 
@@ -78,6 +82,22 @@ def make_entrypoint_run() -> RunFolderBuilder:
         attempts=[[make_started(), stopping, finished]],
         result={**make_result(finished), "step": 0, "steps": None, "samplesPerSecond": None},
     )
+
+
+def make_waiting_run() -> RunFolderBuilder:
+    """A run that waited for data."""
+    run = make_ended_run()
+    stage: JsonValue = {
+        "dataset": "train",
+        "stage": "reading parquet",
+        "seconds": 12.5,
+        "rows": 10_000,
+    }
+    told: dict[str, JsonValue] = {
+        "waitsFor": "waiting for data takes 42 % of the time",
+        "data": [stage],
+    }
+    return replace(run, result={**(run.result or {}), **told})
 
 
 def make_epochs_run() -> RunFolderBuilder:
@@ -167,6 +187,10 @@ CASES: dict[str, Case] = {
             "lost 3.0 15 %",
         ],
         ["not accounted for"],
+    ),
+    "what rows took, and what training waited for": Case(
+        make_waiting_run,
+        ["waiting for data takes 42 %", "reading parquet train 12.5 10,000 1.25 ms"],
     ),
     "where a run came from": Case(
         make_ended_run,

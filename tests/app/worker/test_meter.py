@@ -55,7 +55,7 @@ def test_waiting_is_until_an_item_is_there_and_not_what_is_done_with_it() -> Non
         clock.pass_(4)  # to find out that there are no more
 
     items = []
-    for item in meter.waiting_for(make()):
+    for item in meter.waiting_for(make(), "train"):
         clock.pass_(8)
         items.append(item)
 

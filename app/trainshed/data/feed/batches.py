@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,8 +24,10 @@ from trainshed.data.order.schedule import (
     steps_for,
     windows_of,
 )
+from trainshed.data.order.spending import BATCH, DEVICE, Key, Spent
 from trainshed.data.read.columns import Columns, num_rows
 from trainshed.data.read.errors import DataError
+from trainshed.data.read.ledger import LEDGER
 from trainshed.data.read.source import Choice, Table, augmented, everything, reading
 
 if TYPE_CHECKING:
@@ -128,6 +131,7 @@ class Feed:
         # What a pass under way has counted, shape (fragments,).
         self._learning = np.empty(0, dtype=np.int64)
         self._made: Counter[Pass] = Counter()
+        self._batch = Key(plan.name, BATCH)
 
     def counts(self) -> Sequence[Indices]:
         """Return the rows of each fragment after transforms; a cached dataset is waited for.
@@ -196,13 +200,17 @@ class Feed:
         stage: called there with each of them; returns what is given.
         """
         depth = self.plan.feed.prefetch_batches
-        return Prefetched(self._batches(self._numbered(at)), depth, finish=stage)
+        items = LEDGER.each(self._batch, self._batches(self._numbered(at)), lambda each: each.rows)
+        return Prefetched(items, depth, finish=partial(self._staged, stage))
 
     def columns(self, at: Pass, table_rows: int = 1) -> Iterator[Columns]:
         """Yield the columns of the steps from `at.first_step` to the end of the pass.
 
         table_rows: in tables of the next few steps that have so many rows.
         """
+        yield from LEDGER.each(self._batch, self._columns(at, table_rows), num_rows)
+
+    def _columns(self, at: Pass, table_rows: int) -> Iterator[Columns]:
         numbered = self._numbered(at)
         if not self._is_counted(numbered):
             yield from (given.table[0] for given in self._as_they_come(numbered))
@@ -212,6 +220,14 @@ class Feed:
         grouped = np.add.reduceat(sizes, np.arange(0, len(sizes), span)) if len(sizes) else sizes
         for columns, _ in self._tables(numbered, grouped):
             yield columns
+
+    def _staged(self, stage: Callable[[Batch], Batch], batch: Batch) -> Batch:
+        begun = time.perf_counter()
+        staged = stage(batch)
+        if staged is not batch:
+            spent = Spent(time.perf_counter() - begun, batch.rows)
+            LEDGER.add({Key(self.plan.name, DEVICE): spent})
+        return staged
 
     def _numbered(self, at: Pass) -> Pass:
         # All ranks make the same passes in the same order, so they count alike.

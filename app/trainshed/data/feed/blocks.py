@@ -14,8 +14,10 @@ from trainshed.data.feed.datasets import FRAGMENT, from_block
 from trainshed.data.feed.requests import as_it_is, requests_for
 from trainshed.data.feed.tables import woven
 from trainshed.data.order.schedule import is_mixed
+from trainshed.data.order.spending import TRANSFER, Key
 from trainshed.data.read.columns import Columns, cut_rows, take_rows
 from trainshed.data.read.errors import DataError, raise_again
+from trainshed.data.read.ledger import LEDGER
 from trainshed.data.read.mixed import stretches
 from trainshed.data.read.source import Choice, Part, Reading, parts, read_parts, reading
 from trainshed.faults import WorldError
@@ -77,6 +79,7 @@ class FedBlocks:
         self._remote_learn_all: Callable[[str, Indices], ray.ObjectRef[None]]
         self._remote_learn_all = coordinator.learn_all.remote
         self._cached: dict[str, CachedBlocks] = {}
+        self._transfer = Key(plan.name, TRANSFER)
 
     def counts(self) -> Sequence[Indices]:
         """Return the rows of each fragment, of each dataset that is mixed."""
@@ -128,8 +131,9 @@ class FedBlocks:
         coming = self._remote_take(at, self._rank)
         while (taken := _answer(coming)) is not None:
             coming = self._remote_take(at, self._rank)
-            block = ray.get(taken.block)
-            columns = cut_rows(from_block(block), taken.start, taken.stop)
+            with LEDGER.inside(self._transfer, taken.stop - taken.start):
+                block = ray.get(taken.block)
+                columns = cut_rows(from_block(block), taken.start, taken.stop)
             # The rows alone keep the block in the object store, as long as somebody has them.
             del taken, block
             yield columns
@@ -146,7 +150,8 @@ class FedBlocks:
         for _ in range(MOST_FILLINGS):
             held = self._cache(name)
             try:
-                return from_block(ray.get(held.blocks[number]))
+                with LEDGER.inside(self._transfer, int(held.counts[number])):
+                    return from_block(ray.get(held.blocks[number]))
             except ObjectLostError:  # by its node; Ray has tried to make it again
                 self._cached[name] = _answer(self._remote_cached(name, held.filling))
         raise WorldError(f"{self._plan.field}: block {number} of the cache was lost again", "node")
@@ -154,7 +159,8 @@ class FedBlocks:
 
 def _answer(coming: ray.ObjectRef[Answer]) -> Answer:
     try:
-        return ray.get(coming)
+        with LEDGER.starving():
+            return ray.get(coming)
     except RayTaskError as error:
         if isinstance(error.cause, (DataError, WorldError)):
             raise_again(error.cause)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import itertools
+import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +20,16 @@ from ray.data.block import BlockAccessor
 from trainshed.data.feed import readers
 from trainshed.data.feed.rows import Rows
 from trainshed.data.feed.tables import by_rank, dealt, woven
+from trainshed.data.feed.teller import TELLER
 from trainshed.data.order.epoch import EpochOrder
 from trainshed.data.order.mix import MixedOrder, gathered
 from trainshed.data.order.permutation import Indices, Piece, first_rows
 from trainshed.data.order.schedule import delivery, first_read, part_of, segments_of, steps_for
+from trainshed.data.order.spending import DEAL, Key, Spent
 from trainshed.data.read.apply import transform
 from trainshed.data.read.columns import Columns, cut_rows, join, take_rows
 from trainshed.data.read.errors import DataError
+from trainshed.data.read.ledger import LEDGER
 from trainshed.data.read.source import (
     Part,
     Reading,
@@ -41,11 +45,19 @@ from trainshed.data.read.source import (
     reading,
 )
 from trainshed.functions import find
-from trainshed.ray_seams.execution import Task, block_by_block, dataset_of, sorted_by
+from trainshed.ray_seams.execution import (
+    Task,
+    actor_of,
+    block_by_block,
+    dataset_of,
+    sorted_by,
+    this_actor,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from ray.actor import ActorHandle
     from ray.data.block import Block
 
     from trainshed.data.order.files import Fragment
@@ -53,6 +65,7 @@ if TYPE_CHECKING:
     from trainshed.data.order.mix import Segment
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.order.schedule import Delivery, Pass
+    from trainshed.data.order.spending import Spending
     from trainshed.data.order.steps import Steps
     from trainshed.records.storage import Folder
 
@@ -66,6 +79,14 @@ TALLY = "rows"
 ROWS_FILE = "rows.parquet"
 # A task costs some 10 ms beside its work; its blocks come one by one while it runs.
 TASK_BYTES = 64 * 2**20
+
+
+class Listener(Protocol):
+    """The actor that asks for datasets."""
+
+    def spend(self, spending: Spending) -> None:
+        """Take in what a task has spent on rows since it last told."""
+        ...
 
 
 def fragments_dataset(plan: DatasetPlan) -> Dataset:
@@ -461,4 +482,24 @@ def _placed_block(
 
 def _dataset(plan: DatasetPlan, tasks: Sequence[Task]) -> Dataset:
     name = "->".join([plan.name, *(function.name for function in plan.transforms)])
-    return dataset_of(name, tasks, plan.row_bytes)
+    told = this_actor()
+    metered = [
+        replace(task, make=functools.partial(_metered, Key(plan.name, DEAL), task.make, told))
+        for task in tasks
+    ]
+    return dataset_of(name, metered, plan.row_bytes)
+
+
+def _metered(key: Key, make: Callable[[], Iterable[Block]], told: bytes | None) -> Iterator[Block]:
+    """Yield the blocks; what they take is told to the actor that asks for them."""
+    if told is not None:
+        actor: ActorHandle[Listener] = actor_of(told)
+        TELLER.tell(actor.spend.remote)
+    for block in LEDGER.each(key, make(), lambda block: BlockAccessor.for_block(block).num_rows()):
+        begun = time.thread_time()
+        yield block
+        # Not by the clock: a task also rests here while nobody takes its blocks.
+        LEDGER.add({key: Spent(time.thread_time() - begun)})
+        del block
+    # Ray ends a process that has nothing to do for a second.
+    TELLER.tell_now()

@@ -20,6 +20,7 @@ from trainshed.data.feed.streams import Stream
 from trainshed.data.feed.tally import Tally, is_tallied
 from trainshed.data.order.learning import begin_of, order_of_fragments
 from trainshed.data.order.schedule import Pass, order_of
+from trainshed.data.order.spending import added
 from trainshed.data.read.errors import DataError, as_fault
 from trainshed.faults import WorldError, causes
 from trainshed.ray_seams import execution
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from trainshed.data.feed.on_disk import Shelf
     from trainshed.data.order.permutation import Indices
     from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.order.spending import Spending
 
 # Slices a rank may be behind the stream; a slice has at most the rows of one block.
 QUEUE_SLICES = 8
@@ -90,6 +92,7 @@ class Feeder:
         # The newest worker group: of those before it nobody may ever read a pass.
         self._group = 0
         self._lock = threading.Lock()
+        self._spent: Spending = {}
         execution.configure(limits.cpus, dict(limits.node_labels))
 
     def start(self) -> None:
@@ -133,6 +136,16 @@ class Feeder:
     def _take_in(self, name: str, counts: Mapping[int, int]) -> None:
         if waited := self._learned[name].take(counts):
             self._open(waited)
+
+    def spend(self, spending: Spending) -> None:
+        """Take in what a task, or a rank, has spent on rows since it last told."""
+        with self._lock:
+            self._spent = added(self._spent, spending)
+
+    @property
+    def spent(self) -> Spending:
+        """Return what all tasks and ranks have spent on rows."""
+        return self._spent
 
     def take(self, at: Pass, rank: int) -> Slice | None:
         """Return the next slice of a rank in a pass, None at its end; waits for it.

@@ -7,8 +7,12 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from trainshed.data.read.ledger import LEDGER
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from trainshed.data.order.spending import Key
 
 Item = TypeVar("Item")
 
@@ -75,8 +79,9 @@ class _Ahead(Generic[Item]):
         self._error: BaseException | None = None
 
     def take(self) -> Item:
-        with self._changed:
-            self._begin()
+        stage = LEDGER.stage()
+        with self._changed, LEDGER.starving():
+            self._begin(stage)
             self._changed.wait_for(lambda: self._ready or self._ended or self._closed)
             if self._ready:
                 item, weight = self._ready.popleft()
@@ -97,14 +102,16 @@ class _Ahead(Generic[Item]):
             self._ready.clear()
             self._changed.notify_all()
 
-    def _begin(self) -> None:
+    def _begin(self, stage: Key | None) -> None:
         if not (self._begun or self._closed):
             self._begun = True
-            threading.Thread(target=self._fill, name="prefetch", daemon=True).start()
+            threading.Thread(target=self._fill, args=(stage,), name="prefetch", daemon=True).start()
 
-    def _fill(self) -> None:
+    def _fill(self, stage: Key | None) -> None:
+        # What is made for somebody's stage is of that stage.
+        source = LEDGER.each(stage, self._source) if stage else self._source
         try:
-            for item in self._source:
+            for item in source:
                 if not self._put(self._finish(item)):
                     break
                 del item  # or it would live on here while the next one is made

@@ -22,7 +22,9 @@ from trainshed.data.feed.requests import (
     unpack,
     untold,
 )
+from trainshed.data.order.spending import STARVED, TRANSFER, key_of
 from trainshed.data.read.errors import DataError, raise_again
+from trainshed.data.read.ledger import LEDGER
 from trainshed.faults import Kind, WorldError
 
 if TYPE_CHECKING:
@@ -82,7 +84,9 @@ class Processes:
                 if first.how.tell:
                     for told in packed.told:
                         first.how.tell(told)
-                tables = unpack(packed)
+                LEDGER.add(packed.spent)
+                with LEDGER.inside(key_of(first.how.field, TRANSFER)):
+                    tables = unpack(packed)
                 del packed  # there is little memory to share
                 yield tables
         finally:
@@ -141,7 +145,8 @@ class _Loader:
         try:
             with _without_file_of_main():
                 answers = iter(self._loader)
-            for number, answer in enumerate(answers, 1):
+            awaited = LEDGER.each(key_of(field, STARVED), answers)
+            for number, answer in enumerate(awaited, 1):
                 if isinstance(answer, (DataError, WorldError)):
                     raise_again(answer)
                 yield answer, self._requests.has_ended_after(number)

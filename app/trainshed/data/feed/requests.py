@@ -9,7 +9,7 @@ import os
 import pickle
 import shutil
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from multiprocessing import parent_process
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -20,6 +20,7 @@ import torch.utils.data
 
 from trainshed.data.order.size import megabytes
 from trainshed.data.read.errors import DataError, as_fault
+from trainshed.data.read.ledger import LEDGER
 from trainshed.data.read.source import FragmentReader, cut_parts, read_parts
 from trainshed.faults import WorldError
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from trainshed.data.order.bad_records import Told
+    from trainshed.data.order.spending import Spending
     from trainshed.data.read.source import Choice, Part, Reading, Table
 
 Item = TypeVar("Item")
@@ -62,11 +64,13 @@ class Packed:
         memory: shared, shape (bytes,).
         sizes: bytes of what lies in it: the tables without their numbers, then the numbers.
         told: what was left out on the way, which the worker has to tell.
+        spent: on them, by their process.
     """
 
     memory: torch.Tensor
     sizes: tuple[int, ...]
     told: tuple[Told, ...] = ()
+    spent: Spending = field(default_factory=dict)
 
 
 def requests_for(how: Reading, wanted: Iterable[Part], choice: Choice) -> list[Request]:
@@ -95,7 +99,7 @@ class Requests(torch.utils.data.Dataset[Packed | DataError | WorldError]):
         here, self._told[:] = replace(how, tell=self._told.append), []
         try:
             packed = pack(list(read_parts(here, [part], choice, self._reader)), how.field)
-            return replace(packed, told=tuple(self._told))
+            return replace(packed, told=tuple(self._told), spent=LEDGER.take())
         # A function of the user's may raise anything, and torch ends the process for some of it.
         except (Exception, SystemExit) as error:
             return as_fault(error, how.field)

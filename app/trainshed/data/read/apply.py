@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainshed.data.order.randomness import RowRandom
+from trainshed.data.order.spending import key_of
 from trainshed.data.read.columns import (
     Array,
     Columns,
@@ -22,6 +23,7 @@ from trainshed.data.read.columns import (
     writable,
 )
 from trainshed.data.read.errors import DataError, FunctionError
+from trainshed.data.read.ledger import LEDGER
 from trainshed.faults import RULES, WorldError, classify
 from trainshed.functions import find
 from trainshed_api.names import APPLICATION
@@ -59,7 +61,8 @@ def transform(columns: Columns, functions: Sequence[Function]) -> Columns:
         if not num_rows(columns):
             break
         apply = _by_row if function.kind == "rows" else _by_batch
-        columns = apply(writable(columns), function)
+        with LEDGER.inside(key_of(function.field), num_rows(columns)):
+            columns = apply(writable(columns), function)
     return columns
 
 
@@ -120,7 +123,8 @@ def augment(
     for position, function in enumerate(functions):
         takes_rng = _load(function.use, function.field).takes_rng
         extra = {"rng": RowRandom(seed, epoch, rows, position)} if takes_rng else {}
-        columns = _table(_called(function, writable(columns), **extra), function)
+        with LEDGER.inside(key_of(function.field), len(rows)):
+            columns = _table(_called(function, writable(columns), **extra), function)
         if num_rows(columns) != len(rows):
             raise DataError(
                 f"{function.field}: {function.use} returned {num_rows(columns)} rows for "

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.order.bad_records import Tell, Told
+from trainshed.data.order.bad_records import BadRecord, Tell, Told
 from trainshed.data.order.files import Scan
 from trainshed.data.order.permutation import Indices, Piece
+from trainshed.data.order.spending import COUNT, READ, key_of
 from trainshed.data.read.apply import augment, transform
 from trainshed.data.read.columns import Columns, cut_rows, join, num_rows, take_rows
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import place_of, read_fragment, read_records
 from trainshed.data.read.good_rows import good_rows
+from trainshed.data.read.ledger import LEDGER
 from trainshed.data.read.selecting import columns_to_read, numbered, selected
 
 if TYPE_CHECKING:
@@ -149,7 +151,8 @@ def first_rows(how: Reading, fragment: Fragment, rows: int) -> Columns:
 def count_rows(how: Reading, fragment: Fragment) -> int:
     """Return how many rows a fragment has after the transforms; one chunk of them is held."""
     chunks = _chunks(how, fragment, how.chunk_rows, transformed=how.changes_rows)
-    return sum(num_rows(chunk) for chunk in chunks)
+    with LEDGER.whole(key_of(how.field, COUNT)):
+        return sum(num_rows(chunk) for chunk in chunks)
 
 
 def cut_parts(wanted: Iterable[Part], rows: int) -> list[Part]:
@@ -215,6 +218,7 @@ def _chunks(
     chunks = read_fragment(how.scan, fragment, wanted, chunk_rows)
     if how.scan.selection:
         chunks = selected(chunks, how.scan, fragment, how.columns)
+    chunks = LEDGER.each(key_of(how.field, READ), chunks, num_rows)
     for chunk in chunks:
         # A function need not know what to make of no rows, and what it makes has other types.
         if num_rows(chunk):
@@ -228,7 +232,11 @@ def _good_chunks(
 ) -> Iterator[Columns]:
     assert how.tell
     records = read_records(how.scan, fragment, wanted, chunk_rows)
-    found = numbered(records, how.scan, fragment, how.columns)
+    found = LEDGER.each(
+        key_of(how.field, READ),
+        numbered(records, how.scan, fragment, how.columns),
+        lambda each: 0 if isinstance(each, BadRecord) else num_rows(each[0]),
+    )
     begin = fragment.span[0] if fragment.span else (*fragment.row_groups, 0)[0]
     told = Told(how.field, (fragment.path, begin))
     yield from good_rows(

@@ -1,0 +1,266 @@
+"""Why training waits for data: which stage is short, by how much, and what to change. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainshed.coordinator.lanes import Lane, lanes_of, words_of
+from trainshed.data.order.plan import OBJECT_STORE_SHARE
+from trainshed.data.order.size import megabytes
+from trainshed.data.order.spending import (
+    AUGMENT,
+    BATCH,
+    COUNT,
+    NOTHING,
+    READ,
+    STARVED,
+    TRANSFER,
+    TRANSFORMS,
+    WAIT,
+    Key,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from trainshed.coordinator.lanes import Means
+    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.order.spending import Spending
+
+# Less of the time is nobody's trouble, and over less time nothing is known yet.
+LEAST_PERCENT = 10.0
+LEAST_SECONDS = 30.0
+# What a lane could do by its stages' seconds is more than it does: starts and turns are not in it.
+ENOUGH = 1.3
+MOST_OF_IT = 0.5
+# More than so many times as many is no number that anybody sets.
+MOST_TIMES = 16
+
+
+@dataclass(frozen=True)
+class Loop:
+    """How the steps of a run go, in seconds of a worker.
+
+    Args:
+        training: the model computes.
+        waiting: for data.
+    """
+
+    training: float
+    waiting: float
+
+    @property
+    def percent(self) -> float:
+        """Return the share of waiting."""
+        whole = self.training + self.waiting
+        return 100 * self.waiting / whole if whole > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What training waits for.
+
+    Args:
+        stage: that is short; the key of its dataset.
+        message: for people, with what to change.
+    """
+
+    stage: Key
+    message: str
+
+
+def diagnose(plan: DatasetPlan, spent: Spending, means: Means, loop: Loop) -> Verdict | None:
+    """Return why training waits for a dataset; None where it hardly waits, or not for long.
+
+    Args:
+        plan: of the dataset whose batches are the steps.
+        spent: by all of who prepares it.
+        means: that it is prepared with.
+        loop: how the steps went meanwhile.
+    """
+    whole = loop.training + loop.waiting
+    if whole < LEAST_SECONDS or loop.percent < LEAST_PERCENT:
+        return None
+    case = _Case(plan, spent, means, loop)
+    ways: Sequence[Callable[[], tuple[Key, str] | None]] = (
+        case.made_ahead,
+        case.short_lane,
+        case.first_batches,
+        case.no_rows,
+    )
+    stage, said = next(filter(None, (way() for way in ways)), case.uneven())
+    return Verdict(stage, f"waiting for data takes {loop.percent:.0f} % of the time: {said}")
+
+
+def say_limit(plan: DatasetPlan, spent: Spending, means: Means) -> str | None:
+    """Return which stage limits a dataset where nobody trains; None where nothing was measured."""
+    lanes = lanes_of(plan, spent, means)
+    if not lanes:
+        return None
+    lane = min(lanes, key=lambda each: each.rate)
+    stage = lane.slowest
+    each = f"{lane.rate / lane.number:,.0f} rows/s each"
+    advice = [
+        *([f"more {lane.field} ({each})"] if lane.field else []),
+        *_cheaper(plan, stage, means),
+    ]
+    more = f"; what helps: {', or '.join(advice)}" if advice else ""
+    return f"slowest: {_say_stage(plan, lane, stage)}{more}"
+
+
+@dataclass(frozen=True)
+class _Case:
+    plan: DatasetPlan
+    spent: Spending
+    means: Means
+    loop: Loop
+
+    @property
+    def _wanted(self) -> float:
+        """Return the rows a second that training takes while it does not wait."""
+        rows = self.spent.get(self._key(BATCH), NOTHING).rows
+        return rows / max(self.loop.training, 1e-9)
+
+    @property
+    def _first(self) -> float:
+        """Return the seconds that a worker waited before first batches."""
+        later = self.spent.get(self._key(WAIT), NOTHING).seconds / self.means.workers
+        return max(0.0, self.loop.waiting - later)
+
+    @property
+    def _waits_at_first(self) -> bool:
+        return self._first > MOST_OF_IT * self.loop.waiting
+
+    def made_ahead(self) -> tuple[Key, str] | None:
+        """Return what all rows are read for before the first batch, where most waiting is then."""
+        if not self._waits_at_first:
+            return None
+        parts = self.plan.parts or (self.plan,)
+        seconds = f"{self._first:.0f} s before first batches"
+        if self._key(COUNT) in self.spent:
+            said = "rows were counted before the first step: leave out steps: known"
+            return self._key(COUNT), f"{seconds}, for {said}"
+        filled = next((part for part in parts if part.cache != "none"), None)
+        if filled is not None:
+            more = f"more data.cpus than {self.means.cpus} fill it sooner"
+            if filled.loader == "torch":
+                more = f"more data.loaderProcesses than {filled.processes} fill it sooner"
+            said = f"the cache of {filled.name} was filled, once for all epochs: {more}"
+            return Key(filled.name, READ), f"{seconds}, while {said}"
+        if self.plan.shuffle.mode == "global" and not self.plan.is_found_in_memory:
+            said = "mode: global reads and sorts all rows in each epoch before its first batch"
+            advice = ["mode: blocks with a bufferSize", *_cache(self.plan, self.means)]
+            return self._key(READ), f"{seconds}, for {said}: set {', or '.join(advice)}"
+        return None
+
+    def short_lane(self) -> tuple[Key, str] | None:
+        """Return the stage that is too slow for what training takes, with its lane's numbers."""
+        lanes = lanes_of(self.plan, self.spent, self.means)
+        lane = min(lanes, key=lambda each: each.rate, default=None)
+        if lane is None or lane.rate > ENOUGH * self._wanted:
+            return None
+        stage = lane.slowest
+        advice = [*self._more(lane, stage), *_cheaper(self.plan, stage, self.means)]
+        said = f"{_say_stage(self.plan, lane, stage)}, training takes {self._wanted:,.0f}"
+        return stage, f"{said}: {', or '.join(advice)}"
+
+    def first_batches(self) -> tuple[Key, str] | None:
+        """Return what first batches wait for where later ones come in time."""
+        if not self._waits_at_first:
+            return None
+        seconds = f"{self._first:.0f} s before first batches of epochs"
+        if rows := self.plan.mixed_rows:
+            said = f"for which a buffer of {rows:,} rows fills up: set a smaller shuffle.bufferSize"
+        else:
+            said = "later ones come in time: make epochs longer by rowsPerEpoch"
+        return self._key(READ), f"{seconds}, {said}"
+
+    def no_rows(self) -> tuple[Key, str] | None:
+        """Return what is wrong where rows do not come though those that make them have time."""
+        starved = self.spent.get(self._key(STARVED), NOTHING).seconds / self.means.workers
+        if self.plan.loader == "torch" or starved < MOST_OF_IT * self.loop.waiting:
+            return None
+        said = (
+            f"no rows came for {starved:.0f} s though reading and transforming them takes less "
+            f"than data.cpus: {self.means.cpus} can do: are so many CPUs, and room in the object "
+            "store, free for data?"
+        )
+        return self._key(STARVED), said
+
+    def uneven(self) -> tuple[Key, str]:
+        """Return what is left: batches come fast enough, but not evenly."""
+        ahead = self.plan.feed.prefetch_batches
+        said = f"batches come fast enough, but unevenly: set feed.prefetchBatches to {2 * ahead}"
+        if not ahead:
+            said = "each batch is made when it is asked for: set feed.prefetchBatches to 2"
+        return self._key(BATCH), said
+
+    def _more(self, lane: Lane, stage: Key) -> Iterator[str]:
+        """Yield how more of a lane would do it."""
+        plan, means = self.plan, self.means
+        number = max(lane.number + 1, math.ceil(self._wanted * lane.row_seconds))
+        if lane.field == "data.cpus":
+            there = f"there are {means.cores}" if means.cores and number > means.cores else ""
+            if number > MOST_TIMES * lane.number:
+                known = ", ".join(filter(None, (f"{number:,} would do", there)))
+                yield f"set data.cpus as high as can be ({known})"
+            else:
+                yield f"set data.cpus to {number}{f' ({there})' if there else ''}"
+        elif plan.loader == "torch" and (lane.field or _is_of_readers(stage)):
+            yield f"set data.loaderProcesses to {math.ceil(number / means.workers)}"
+        elif stage.stage.startswith(AUGMENT):
+            yield "set cache: objects, with which the data's CPUs augment"
+        elif stage.stage == TRANSFER:
+            yield "have data.placement name the workers' nodes"
+        elif not plan.feed.prefetch_batches:
+            yield "set feed.prefetchBatches to 2"
+        else:
+            yield "train with more workers"
+
+    def _key(self, stage: str) -> Key:
+        return Key(self.plan.name, stage)
+
+
+def _is_of_readers(stage: Key) -> bool:
+    return stage.stage == READ or stage.stage.startswith((TRANSFORMS, AUGMENT))
+
+
+def _say_stage(plan: DatasetPlan, lane: Lane, stage: Key) -> str:
+    """Return what a stage takes of a row, and how many rows its lane can do."""
+    own = 1000 * lane.stages[stage] / lane.rows
+    whole = 1000 * lane.row_seconds
+    of = f"{own:.3g} ms a row" if own > 0.95 * whole else f"{own:.3g} of {whole:.3g} ms a row"
+    return f"{words_of(plan, stage)} needs {of} on {lane.say()} = {lane.rate:,.0f} rows/s"
+
+
+def _cheaper(plan: DatasetPlan, stage: Key, means: Means) -> Iterator[str]:
+    """Yield how a row would take less of a stage."""
+    part = next((each for each in plan.parts if each.name == stage.dataset), plan)
+    functions = {f"{TRANSFORMS}[{n}]": each for n, each in enumerate(part.transforms)}
+    if (function := functions.get(stage.stage)) and function.kind == "rows":
+        yield "kind: batches, with many rows a call"
+    if stage.stage == READ and part.source and part.source.scan.format == "parquet":
+        yield from ["read.columns with those that are used"] if not part.columns else []
+    if stage.stage == READ or function:
+        yield from _cache(part, means)
+    if stage.stage in (TRANSFER, BATCH):
+        yield "fewer bytes a row, such as uint8 that becomes float32 on the device"
+
+
+def _cache(part: DatasetPlan, means: Means) -> Iterator[str]:
+    """Yield which cache would spare the reading and transforming of later epochs."""
+    if part.cache != "none" or means.epochs == 1 or part.size is None:
+        return
+    if part.loader == "torch":
+        if part.reason == "asked for":
+            yield f"cache: auto ({part.size.say()} of all workers)"
+        return
+    if means.object_store is None:
+        yield f"cache: objects ({part.size.say()})"
+    elif part.size.most <= OBJECT_STORE_SHARE * means.object_store:
+        yield f"cache: objects ({part.size.say()}, which fits)"
+    else:
+        store = megabytes(means.object_store)
+        yield f"a larger object store for cache: objects ({part.size.say()}, of {store} half)"

@@ -1,0 +1,182 @@
+"""Who prepares the rows of a dataset side by side, and how many rows a second each could. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainshed.data.order.spending import (
+    AUGMENT,
+    BATCH,
+    COUNT,
+    DEAL,
+    DEVICE,
+    NOTHING,
+    READ,
+    STARVED,
+    TRANSFER,
+    TRANSFORMS,
+    WAIT,
+    Key,
+)
+from trainshed_api.records import StageRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.order.spending import Spending
+
+_ORDER = (COUNT, READ, TRANSFORMS, AUGMENT, DEAL, STARVED, TRANSFER, BATCH, DEVICE, WAIT)
+_WORDS = {
+    COUNT: "counting rows",
+    DEAL: "dealing rows out",
+    STARVED: "a worker's wait for rows",
+    TRANSFER: "bringing rows to a worker",
+    BATCH: "making batches",
+    DEVICE: "pinning batches for the device",
+    WAIT: "training's wait for later batches",
+}
+
+
+@dataclass(frozen=True)
+class Means:
+    """What rows are prepared with.
+
+    Args:
+        cpus: of data.
+        workers: number of them.
+        cores: of the machine, where it is one alone.
+        object_store: bytes of those of the data's nodes; None where nobody knows.
+        epochs: of the run; None where nobody knows.
+    """
+
+    cpus: int
+    workers: int
+    cores: int | None = None
+    object_store: int | None = None
+    epochs: int | None = None
+
+
+@dataclass(frozen=True)
+class Lane:
+    """Tasks, processes or threads that do the same stages side by side.
+
+    Args:
+        stages: seconds of all of them together.
+        rows: that came through all stages.
+        number: that go on at once.
+        who: they are, for people.
+        field: of the spec that sets the number; empty where none does.
+    """
+
+    stages: Mapping[Key, float]
+    rows: int
+    number: int
+    who: str
+    field: str = ""
+
+    @property
+    def row_seconds(self) -> float:
+        """Return what a row takes of one of them."""
+        return sum(self.stages.values()) / self.rows
+
+    @property
+    def rate(self) -> float:
+        """Return the rows a second that all could do."""
+        return self.number / self.row_seconds
+
+    @property
+    def slowest(self) -> Key:
+        """Return the stage that takes most."""
+        return max(self.stages, key=self.stages.__getitem__)
+
+    def say(self) -> str:
+        """Return how many do it, for people."""
+        return f"{self.number} {self.who}"
+
+
+def lanes_of(plan: DatasetPlan, spent: Spending, means: Means) -> list[Lane]:
+    """Return the lanes of a dataset that is prepared in every epoch, as far as was measured.
+
+    Args:
+        plan: of it.
+        spent: by all of who prepares it.
+        means: that it is prepared with.
+    """
+    found = sorted((key for key in spent if _is_streaming(plan, key)), key=_place)
+    stages = {key: spent[key].seconds for key in found}
+    given = spent.get(Key(plan.name, BATCH), NOTHING).rows
+    of_worker = {key: each for key, each in stages.items() if _is_in_worker(plan, key)}
+    of_data = {key: each for key, each in stages.items() if key not in of_worker}
+    lanes = []
+    if plan.loader == "torch":
+        number = plan.processes * means.workers
+        who = "processes of the loader"
+        lanes.append(Lane(of_data, given, number, who, "data.loaderProcesses"))
+    else:
+        made = spent.get(Key(plan.name, DEAL), NOTHING).rows
+        who = "CPU for data" if means.cpus == 1 else "CPUs for data"
+        lanes.append(Lane(of_data, made, means.cpus, who, "data.cpus"))
+    lanes.append(Lane(of_worker, given, means.workers, _threads(means.workers)))
+    return [lane for lane in lanes if lane.rows and sum(lane.stages.values()) > 0]
+
+
+def words_of(plan: DatasetPlan, key: Key) -> str:
+    """Return what a stage is for people, such as `transform my_package:decode`."""
+    part = next((each for each in plan.parts if each.name == key.dataset), plan)
+    of = f" of {part.name}" if part is not plan else ""
+    for kind, word, functions in (
+        (TRANSFORMS, "transform", part.transforms),
+        (AUGMENT, "augmentation", part.augments),
+    ):
+        for number, function in enumerate(functions):
+            if key.stage == f"{kind}[{number}]":
+                return f"{word} {function.use}{of}"
+    if key.stage == READ and part.source:
+        return f"reading {part.source.scan.format}{of}"
+    return _WORDS.get(key.stage, "reading") + of
+
+
+def stages_of(plans: Mapping[str, DatasetPlan], spent: Spending) -> list[StageRecord]:
+    """Return what was spent on rows, by dataset and in the order in which rows meet the stages."""
+    return [
+        StageRecord(
+            dataset=key.dataset,
+            stage=words_of(plans[key.dataset], key),
+            seconds=spent[key].seconds,
+            rows=spent[key].rows,
+        )
+        for name in plans
+        for key in sorted((key for key in spent if key.dataset == name), key=_place)
+    ]
+
+
+def _place(key: Key) -> tuple[int, str]:
+    """Return where a stage comes among others."""
+    return _ORDER.index(key.stage.partition("[")[0]), key.stage
+
+
+def _threads(workers: int) -> str:
+    return "worker's thread" if workers == 1 else "workers' threads"
+
+
+def _is_streaming(plan: DatasetPlan, key: Key) -> bool:
+    """Say whether a stage is one of every epoch, and of work."""
+    part = {each.name: each for each in (plan, *plan.parts)}.get(key.dataset)
+    if part is None or key.stage in (COUNT, STARVED, WAIT):
+        return False
+    # What fills a cache is done once; one on disk is read in every epoch.
+    is_once = part.is_filled or part.cache == "workers"
+    if key.stage == READ:
+        return not is_once or part.cache == "disk"
+    return not (is_once and key.stage.startswith(TRANSFORMS))
+
+
+def _is_in_worker(plan: DatasetPlan, key: Key) -> bool:
+    """Say whether the thread of a worker does it that makes its batches."""
+    if key.stage in (TRANSFER, BATCH, DEVICE):
+        return True
+    if plan.loader == "torch" and not plan.processes:
+        return True
+    return key.stage.startswith(AUGMENT) and plan.augments_in_worker

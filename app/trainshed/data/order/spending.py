@@ -1,0 +1,61 @@
+"""Where the seconds of rows go on their way to a device: by dataset and stage. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from trainshed_api.rules import DATASETS
+
+# Stages, in the order in which rows meet them.
+TRANSFORMS, AUGMENT = "transforms", "augment"  # of functions, with a position in brackets
+COUNT = "count"  # a pass over all rows for nothing but their number
+READ = "read"
+DEAL = "deal"  # cutting rows up for ranks, and handing them to Ray
+STARVED = "starved"  # who makes batches waits for rows
+TRANSFER = "transfer"
+BATCH = "batch"
+DEVICE = "device"
+WAIT = "wait"  # who trains waits for a batch that is not the first of a pass
+
+
+class Key(NamedTuple):
+    """A stage of a dataset, such as `transforms[0]` of `train`."""
+
+    dataset: str
+    stage: str
+
+
+class Spent(NamedTuple):
+    """What a stage took: seconds of all threads and processes together, and for how many rows."""
+
+    seconds: float = 0.0
+    rows: int = 0
+
+
+Spending = Mapping[Key, Spent]
+NOTHING = Spent()
+
+
+def key_of(field: str, stage: str = "") -> Key:
+    """Return the key of a field of the spec: of a dataset and a stage of it, or of a function."""
+    name, _, rest = field.removeprefix(f"{DATASETS}.").partition(".")
+    return Key(name, stage or rest.removesuffix(".use"))
+
+
+def added(first: Spending, second: Spending) -> dict[Key, Spent]:
+    """Return what both took."""
+    total = dict(first)
+    for key, spent in second.items():
+        had = total.get(key, NOTHING)
+        total[key] = Spent(had.seconds + spent.seconds, had.rows + spent.rows)
+    return total
+
+
+def since(now: Spending, before: Spending) -> dict[Key, Spent]:
+    """Return what was added to what was spent before."""
+    return {
+        key: Spent(spent.seconds - had.seconds, spent.rows - had.rows)
+        for key, spent in now.items()
+        if (had := before.get(key, NOTHING)) != spent
+    }

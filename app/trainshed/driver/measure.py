@@ -1,0 +1,210 @@
+"""Prepares rows as a run would, and trains nothing: which stage is how fast."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, cast
+
+import ray
+
+from trainshed.checkpoint.files import Position
+from trainshed.coordinator import start as actor
+from trainshed.coordinator.doctor import say_limit
+from trainshed.coordinator.lanes import Means, lanes_of, words_of
+from trainshed.data.feed.on_disk import Shelf
+from trainshed.data.feed.teller import SECONDS_BETWEEN, TELLER
+from trainshed.data.order.plan import main_dataset
+from trainshed.data.read.errors import DataError, raise_again
+from trainshed.driver.launch import begin_to_feed, job_of, means_of
+from trainshed.faults import WorldError
+from trainshed.on_ray import ray_cluster
+from trainshed.plan.capacity import group_label, worker_label
+from trainshed.records.folder import ROWS_LIST
+from trainshed.worker.feeds import Feeds
+from trainshed_api.progress import WarningEvent
+from trainshed_api.quantity import parse_cores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from ray.actor import ActorHandle
+
+    from trainshed.coordinator.client import Client
+    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.order.spending import Key, Spending
+    from trainshed.driver.signals import Stop
+    from trainshed.plan.capacity import Cluster
+    from trainshed.plan.preflight import Prepared
+    from trainshed.records.storage import Folder
+    from trainshed.worker.job import Job
+
+SECONDS_BETWEEN_LOOKS = 0.25
+# Below a run's folder: rows that are kept on disk meanwhile.
+MEASURED = "measured"
+# What tasks and ranks have spent is told by then.
+# A stage that takes less of its lane is not worth a line.
+LEAST_SHARE = 0.001
+SECONDS_TO_BE_TOLD = 1.5 * SECONDS_BETWEEN
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one rank took.
+
+    Args:
+        rows: of them.
+        first: seconds until the first batch.
+        seconds: from the first batch to the end.
+        epochs: that it began.
+    """
+
+    rows: int
+    first: float
+    seconds: float
+    epochs: int
+
+
+class Taker:
+    """A rank that takes batches as fast as they come.
+
+    Args:
+        job: what workers would be told.
+        coordinator: of the run.
+        rank: this one.
+        num_ranks: number of them.
+    """
+
+    def __init__(self, job: Job, coordinator: Client, rank: int, num_ranks: int) -> None:
+        self._feeds = Feeds(job, coordinator, rank, num_ranks, group=1)
+        self._name = str(job.main_dataset)
+        TELLER.tell(coordinator.spend)
+
+    def take(self, seconds: float) -> Taken:
+        """Take batches of one epoch after the other, for so long from the first one on."""
+        began, first, rows = time.perf_counter(), None, 0
+        for epoch in count():
+            at = self._feeds.passing(self._name, "train", Position(epoch=epoch))
+            batches = self._feeds.batches(self._name, at, lambda batch: batch)
+            for batch in batches:
+                now = time.perf_counter()
+                first = now if first is None else first
+                rows += batch.rows
+                if now - first >= seconds:
+                    batches.close()
+                    TELLER.tell_now()
+                    return Taken(rows, first - began, now - first, epoch + 1)
+        raise AssertionError("epochs do not end")
+
+
+def measure(prepared: Prepared, seconds: float, stop: Stop, say: Callable[[str], None]) -> None:
+    """Take batches of the main dataset on as many ranks as would train, and say what it took.
+
+    Args:
+        prepared: the run.
+        seconds: for which batches are taken, from the first one on.
+        stop: what ends it sooner.
+        say: is told line by line.
+
+    Raises:
+        DataError: when rows cannot be read or transformed.
+        WorldError: when they could not be this time.
+    """
+    ray_cluster.start(prepared.spec)
+    cluster = ray_cluster.nodes(admitted=False)
+    kept = prepared.folder.at / MEASURED
+    try:
+        spent, taken = _measured(prepared, cluster, kept, seconds, stop, say)
+    finally:
+        for plan in prepared.plans.values():
+            if plan.cache == "disk":
+                (kept / plan.name).remove(first=ROWS_LIST)
+    plan = prepared.plans[str(main_dataset(prepared.plans))]
+    for line in measured_lines(plan, spent, means_of(prepared, cluster), taken):
+        say(line)
+
+
+def _measured(  # noqa: PLR0913, PLR0917 - what it is measured with
+    prepared: Prepared,
+    cluster: Cluster,
+    kept: Folder,
+    seconds: float,
+    stop: Stop,
+    say: Callable[[str], None],
+) -> tuple[Spending, list[Taken]]:
+    """Return what was spent on rows, and what each rank took; nothing of that when stopped."""
+    spec = prepared.spec
+    coordinator = actor.start(spec, time.time())
+    labels, _ = group_label(spec.data.placement, cluster)
+    ray.get(begin_to_feed(prepared, coordinator, cluster, labels, Shelf(kept)))
+    takers = _start(prepared, coordinator, worker_label(spec, cluster))
+    taking: list[ray.ObjectRef[Taken]] = [taker.take.remote(seconds) for taker in takers]
+    say(f"taking batches for {seconds:g} s; Ctrl-C ends it sooner")
+    pending = list(taking)
+    while pending and not stop.reason:
+        _, pending = ray.wait(pending, num_returns=len(pending), timeout=SECONDS_BETWEEN_LOOKS)
+        for event in coordinator.look().events:
+            if isinstance(event, WarningEvent):
+                say(f"warning: {event.message}")
+    taken = [] if pending else [_answer(each) for each in taking]
+    time.sleep(SECONDS_TO_BE_TOLD)
+    return coordinator.look().spent, taken
+
+
+def measured_lines(
+    plan: DatasetPlan, spent: Spending, means: Means, taken: Sequence[Taken]
+) -> Iterator[str]:
+    """Yield what was measured, line by line; pure.
+
+    Args:
+        plan: of the dataset.
+        spent: by all of who prepared it.
+        means: that it was prepared with.
+        taken: by each rank; empty where it was stopped before.
+    """
+    yield f"{'stage':<44} {'ms a row':>9}  {'rows/s':>9}  by"
+    lanes = lanes_of(plan, spent, means)
+    for lane in lanes:
+        for stage, seconds in lane.stages.items():
+            if seconds > LEAST_SHARE * lane.rows * lane.row_seconds:
+                rate = f"{lane.number * lane.rows / seconds:,.0f}"
+                yield _line(plan, stage, seconds / lane.rows, rate, lane.say())
+    streaming = {stage for lane in lanes for stage in lane.stages}
+    for stage, once in spent.items():
+        if stage not in streaming and once.rows:
+            yield _line(plan, stage, once.seconds / once.rows, "", f"once, {once.rows:,} rows")
+    if taken:
+        # By the time of the slowest: a run waits for it.
+        together = sum(each.rows for each in taken) / max(each.seconds for each in taken)
+        yield f"first batch after {max(each.first for each in taken):.1f} s"
+        yield f"all: {together:,.0f} rows/s, {max(each.epochs for each in taken)} epochs begun"
+    if limit := say_limit(plan, spent, means):
+        yield limit
+
+
+def _line(plan: DatasetPlan, stage: Key, seconds: float, rate: str, by: str) -> str:
+    return f"{words_of(plan, stage):<44} {1000 * seconds:9.3g}  {rate:>9}  {by}"
+
+
+def _start(
+    prepared: Prepared, coordinator: Client, labels: Mapping[str, str]
+) -> list[ActorHandle[Taker]]:
+    workers = prepared.spec.workers
+    job = job_of(prepared, 1, prepared.folder.at)
+    made = ray.remote(Taker).options(
+        num_cpus=parse_cores(workers.resources.cpu), label_selector=dict(labels)
+    )
+    return [
+        cast("ActorHandle[Taker]", made.remote(job, coordinator, rank, workers.count))
+        for rank in range(workers.count)
+    ]
+
+
+def _answer(taking: ray.ObjectRef[Taken]) -> Taken:
+    try:
+        return ray.get(taking)
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, (DataError, WorldError)):
+            raise_again(error.cause)
+        raise

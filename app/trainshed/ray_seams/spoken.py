@@ -1,0 +1,69 @@
+"""What Ray Data warns of and matters to a run, each kind once and in plain words."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# By Ray 2.60's own words: resource_manager.py, streaming_executor_state.py, issue_detection.
+_NO_ROOM = re.compile(r"Cluster resources are not enough to run any task from (?P<task>[^\n]+)\. ")
+_NO_OUTPUT = re.compile(r"Operator (?P<task>[^\n]+) is running but has no outputs for (?P<s>\d+)")
+_HIGH_MEMORY = re.compile(
+    r"Operator '(?P<task>[^']+)' uses (?P<mean>\S+) of memory per worker on average \(up to\s+"
+    r"(?P<most>\S+)\)"
+)
+_HANGING = re.compile(
+    r"A task \(.*?\) of operator (?P<task>.+?) (\(.*\) )?has been running or stuck in scheduling "
+    r"for (?P<s>\d+)",
+    re.DOTALL,
+)
+_WORDS = {
+    _NO_ROOM: "no task of {task} found a free CPU for a minute: does the cluster have as many as "
+    "data.cpus, beside the workers', on nodes of data.placement?",
+    _NO_OUTPUT: "a task of {task} runs for {s} s without a row: storage or a function is slow, or "
+    "hangs",
+    _HIGH_MEMORY: "a task of {task} takes {mean} of memory, up to {most}, and Ray counts none of "
+    "it: fewer data.cpus, or a smaller batchSize of the transform, take less at once",
+    _HANGING: "a task of {task} runs for {s} s, far longer than others: storage or a function "
+    "hangs, or one file is far larger",
+}
+
+
+def in_our_words(said: str) -> tuple[str, str] | None:
+    """Return the kind of a warning and what it means; None for what matters to nobody here."""
+    for pattern, words in _WORDS.items():
+        if found := pattern.search(said):
+            known = {name: text.strip() for name, text in found.groupdict().items()}
+            return pattern.pattern, words.format(**known)
+    return None
+
+
+def heed(library: str, tell: Callable[[str], None]) -> None:
+    """Have the warnings of a library of Ray's told that matter, each kind once.
+
+    Call it when the library has set its handlers up.
+
+    Args:
+        library: such as `ray.data`.
+        tell: is told.
+    """
+    logging.getLogger(library).addHandler(_Heeding(tell))
+
+
+class _Heeding(logging.Handler):
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._tell = tell
+        self._told: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell a record, if it is the first of a kind that matters."""
+        understood = in_our_words(record.getMessage())
+        if understood is None or understood[0] in self._told:
+            return
+        self._told.add(understood[0])
+        self._tell(understood[1])

@@ -1,0 +1,278 @@
+"""What is said of a run that waits for data, by its meters; no run is needed for that."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from tests.app.data.builders_plan import make_mix, make_plan, write_rows
+from trainshed.coordinator.doctor import Loop, diagnose, say_limit
+from trainshed.coordinator.lanes import Means
+from trainshed.coordinator.waits import TRAINING, WAITING, Waits
+from trainshed.data.order.size import Size
+from trainshed.data.order.spending import Key, Spending, Spent
+
+GB = 2**30
+TRANSFORMS: JsonValue = [{"use": "my:decode"}]
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_rows(tmp_path_factory.mktemp("rows"), [[100] * 10])
+
+
+def make_means(cpus: int = 2, workers: int = 2, **known: int | None) -> Means:
+    return Means(cpus, workers, **known)
+
+
+def spending(rows: int = 10_000, dataset: str = "train", **milliseconds: float) -> Spending:
+    """Return what stages took of so many rows, from milliseconds a row; `wait` is seconds."""
+    names = {"transform": "transforms[0]", "augment": "augment[0]"}
+    return {
+        Key(dataset, names.get(stage, stage)): Spent(each, 0)
+        if stage in ("wait", "starved")
+        else Spent(each * rows / 1000, rows)
+        for stage, each in milliseconds.items()
+    }
+
+
+@dataclass(frozen=True)
+class Case:
+    """A dataset and its meters, and what must be said of it.
+
+    Training takes 610 rows a second of the 10,000 that were given while it does not wait.
+
+    Args:
+        fields: of the dataset.
+        spent: by stage.
+        want: the stage, and words of the message.
+        loop: of the workers.
+        means: that it is prepared with.
+        settings: of the plan.
+    """
+
+    fields: Mapping[str, JsonValue]
+    spent: Spending
+    want: tuple[str, ...]
+    loop: Loop = Loop(training=10_000 / 610, waiting=24.1)  # noqa: RUF009 - frozen
+    means: Means = make_means()  # noqa: RUF009 - frozen
+    settings: Mapping[str, object] | None = None
+
+
+DECODE = spending(read=0.01, transform=8.1, deal=0.02, batch=0.001, wait=46.0)
+STREAMED: dict[str, JsonValue] = {"cache": "none", "transforms": TRANSFORMS}
+SIZE = Size(GB, GB, GB)
+CASES = {
+    "a slow transform": Case(
+        STREAMED,
+        DECODE,
+        (
+            "transforms[0]",
+            "waiting for data takes 60 % of the time: transform my:decode needs 8.1 ms a row on "
+            "2 CPUs for data = 246 rows/s, training takes 610: set data.cpus to 5",
+        ),
+    ),
+    "one that a cache would spare": Case(
+        STREAMED,
+        DECODE,
+        ("transforms[0]", "set data.cpus to 5, or cache: objects (about 1,024.0 MB, which fits)"),
+        means=make_means(object_store=3 * GB),
+        settings={"size": SIZE},
+    ),
+    "one that no cache has room for": Case(
+        STREAMED,
+        DECODE,
+        ("transforms[0]", "or a larger object store for cache: objects"),
+        means=make_means(object_store=GB),
+        settings={"size": SIZE},
+    ),
+    "more CPUs than there are": Case(
+        STREAMED,
+        DECODE,
+        ("transforms[0]", "set data.cpus to 5 (there are 4)"),
+        means=make_means(cores=4),
+    ),
+    "far more CPUs than anybody has": Case(
+        STREAMED,
+        DECODE,
+        ("transforms[0]", "set data.cpus as high as can be (813 would do, there are 4)"),
+        loop=Loop(training=0.1, waiting=60.0),
+        means=make_means(cores=4),
+    ),
+    "a transform of single rows": Case(
+        {"cache": "none", "transforms": [{"use": "my:decode", "kind": "rows"}]},
+        DECODE,
+        ("transforms[0]", "kind: batches"),
+    ),
+    "two stages that are too slow together": Case(
+        STREAMED,
+        spending(read=2.0, transform=2.5, batch=0.001, deal=0.1, wait=46.0),
+        ("transforms[0]", "needs 2.5 of 4.6 ms a row on 2 CPUs for data = 435 rows/s"),
+    ),
+    "slow reading": Case(
+        {"cache": "none"},
+        spending(read=8.0, deal=0.1, batch=0.001, wait=46.0),
+        ("read", "reading parquet needs 8 ", "set data.cpus to 5, or read.columns"),
+    ),
+    "slow augmentation on the data's CPUs": Case(
+        {"cache": "none", "augment": [{"use": "my:flip"}]},
+        spending(read=0.1, augment=8.0, deal=0.1, batch=0.001, wait=46.0),
+        ("augment[0]", "augmentation my:flip needs 8 ", "set data.cpus to 6"),
+    ),
+    "slow augmentation in the workers": Case(
+        {"cache": "workers", "augment": [{"use": "my:flip"}]},
+        spending(augment=8.0, batch=0.001, wait=46.0),
+        ("augment[0]", "2 workers' threads", "cache: objects, with which the data's CPUs augment"),
+    ),
+    "rows that come from far": Case(
+        {"cache": "none"},
+        spending(read=0.1, deal=0.1, transfer=6.0, batch=0.1, wait=46.0),
+        ("transfer", "bringing rows to a worker needs 6 ", "data.placement"),
+    ),
+    "batches that take long to make": Case(
+        {"cache": "none"},
+        spending(read=0.1, deal=0.1, transfer=0.1, batch=6.0, wait=46.0),
+        ("batch", "making batches needs 6 ", "more workers", "fewer bytes a row"),
+    ),
+    "batches that nobody makes ahead": Case(
+        {"cache": "none", "feed": {"prefetchBatches": 0}},
+        spending(read=0.1, deal=0.1, transfer=0.1, batch=6.0, wait=46.0),
+        ("batch", "set feed.prefetchBatches to 2"),
+    ),
+    "batches that come unevenly": Case(
+        {"cache": "none"},
+        spending(read=0.1, deal=0.1, transfer=0.1, batch=0.1, wait=46.0),
+        ("batch", "unevenly: set feed.prefetchBatches to 4"),
+    ),
+    "rows that do not come though there is time": Case(
+        {"cache": "none"},
+        spending(read=0.1, deal=0.1, batch=0.1, wait=46.0, starved=46.0),
+        ("starved", "free for data?"),
+    ),
+    "a cache that is filled": Case(
+        {"cache": "objects", "transforms": TRANSFORMS},
+        spending(read=1.0, transform=8.1, batch=0.001, wait=1.0),
+        ("read", "24 s before first batches, while the cache of train was filled, once"),
+    ),
+    "a sort in each epoch": Case(
+        {"cache": "none", "shuffle": {"mode": "global"}},
+        spending(read=0.1, deal=0.1, batch=0.01, wait=1.0),
+        ("read", "mode: global reads and sorts all rows", "mode: blocks"),
+    ),
+    "a buffer that fills up": Case(
+        {"cache": "none", "shuffle": {"mode": "local", "bufferSize": 5000}},
+        spending(read=0.1, deal=0.1, batch=0.01, wait=1.0),
+        ("read", "a buffer of 5,000 rows"),
+    ),
+    "epochs that are short": Case(
+        {"cache": "none"},
+        spending(read=0.1, deal=0.1, batch=0.01, wait=1.0),
+        ("read", "24 s before first batches of epochs", "rowsPerEpoch"),
+    ),
+    "rows that were counted": Case(
+        {"cache": "none", "steps": "known"},
+        spending(read=0.1, deal=0.1, batch=0.01, wait=1.0, count=2.0),
+        ("count", "leave out steps: known"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_is_short_is_named_with_what_to_change(rows: Path, case: Case) -> None:
+    plan = make_plan(rows, **case.fields)  # type: ignore[arg-type]  # of the spec
+    plan = replace(plan, **(case.settings or {"size": None}))  # type: ignore[arg-type]
+
+    found = diagnose(plan, case.spent, case.means, case.loop)
+
+    assert found
+    stage, *said = case.want
+    assert found.stage == Key("train", stage)
+    assert all(words in found.message for words in said), found.message
+
+
+TORCH = {
+    "no process yet": (0, "set data.loaderProcesses to 3"),
+    "too few processes": (1, "2 processes of the loader", "set data.loaderProcesses to 3"),
+}
+
+
+@pytest.mark.parametrize("case", TORCH.values(), ids=TORCH)
+def test_with_loader_torch_processes_are_what_to_change(
+    rows: Path, case: tuple[int, *tuple[str, ...]]
+) -> None:
+    processes, *said = case
+    plan = make_plan(rows, loader="torch", processes=processes, cache="none", transforms=TRANSFORMS)
+
+    found = diagnose(plan, DECODE, make_means(), Loop(10_000 / 610, 24.1))
+
+    assert found
+    assert found.stage == Key("train", "transforms[0]")
+    assert all(words in found.message for words in said), found.message
+
+
+def test_of_a_mix_the_slow_part_is_named(rows: Path) -> None:
+    plain, slow = make_plan(rows, cache="none"), make_plan(rows, **STREAMED)  # type: ignore[arg-type]
+    plan = make_mix({"web": (plain, 0.5), "books": (slow, 0.5)})
+    spent = {
+        **spending(5000, "web", read=0.1),
+        **spending(5000, "books", read=0.1, transform=16.0),
+        **spending(deal=0.1, batch=0.01, wait=46.0),
+    }
+
+    found = diagnose(plan, spent, make_means(), Loop(10_000 / 610, 24.1))
+
+    assert found
+    assert found.stage == Key("books", "transforms[0]")
+    assert "transform my:decode of books needs 8 ms a row" in found.message
+
+
+QUIET = {
+    "hardly any waiting": Loop(training=100.0, waiting=9.0),
+    "not for long yet": Loop(training=1.0, waiting=20.0),
+    "nothing yet": Loop(0.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("loop", QUIET.values(), ids=QUIET)
+def test_nothing_is_said_of_a_run_that_does_well(rows: Path, loop: Loop) -> None:
+    assert diagnose(make_plan(rows), DECODE, make_means(), loop) is None
+
+
+def test_where_nobody_trains_the_limit_is_told(rows: Path) -> None:
+    plan = make_plan(rows, **STREAMED)  # type: ignore[arg-type]  # of the spec
+
+    said = say_limit(replace(plan, size=None), DECODE, make_means())
+
+    assert said == (
+        "slowest: transform my:decode needs 8.1 ms a row on 2 CPUs for data = 246 rows/s; what "
+        "helps: more data.cpus (123 rows/s each)"
+    )
+
+
+@pytest.fixture
+def waits(rows: Path) -> Waits:
+    plan = make_plan(rows, **STREAMED)  # type: ignore[arg-type]  # of the spec
+    return Waits({"train": plan}, make_means())
+
+
+def test_waiting_is_told_once_and_at_the_end_only_where_it_is_something_else(waits: Waits) -> None:
+    seconds = {TRAINING: 10_000 / 610, WAITING: 24.1}
+    slow_read = spending(read=8.0, deal=0.1, batch=0.001, wait=46.0)
+
+    assert waits.notice({TRAINING: 1.0, WAITING: 5.0}, DECODE) is None
+    assert "my:decode" in str(waits.notice(seconds, DECODE))
+    assert waits.notice(seconds, DECODE) is None
+    assert waits.notice(seconds, slow_read) is None
+    assert waits.notice(seconds, DECODE, is_over=True) is None
+    assert "reading parquet" in str(waits.notice(seconds, slow_read, is_over=True))
+
+
+def test_what_a_lost_group_waited_for_does_not_count(waits: Waits) -> None:
+    seconds = {TRAINING: 10_000 / 610, WAITING: 24.1}
+    waits.begin(seconds, DECODE)
+
+    assert waits.verdict(seconds, DECODE) is None
+    later = {TRAINING: seconds[TRAINING] + 100.0, WAITING: 24.1}
+    assert waits.verdict(later, DECODE) is None

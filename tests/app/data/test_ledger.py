@@ -1,0 +1,231 @@
+"""Every second of a thread on rows is in one stage at most, and is told soon."""
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.app.clock import Clock
+from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, make_plan, write_rows
+from trainshed.data.feed.batches import Batch, Feed
+from trainshed.data.feed.blocks import OwnBlocks
+from trainshed.data.feed.prefetch import Prefetched
+from trainshed.data.feed.processes import Processes
+from trainshed.data.feed.teller import Teller
+from trainshed.data.order.spending import (
+    BATCH,
+    COUNT,
+    DEVICE,
+    READ,
+    STARVED,
+    TRANSFER,
+    Key,
+    Spending,
+    Spent,
+    added,
+    key_of,
+    since,
+)
+from trainshed.data.read.ledger import LEDGER, Ledger
+from trainshed.data.read.source import count_rows, reading
+
+MADE, INNER = Key("train", BATCH), Key("train", READ)
+SECONDS = 60.0
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def ledger(clock: Clock) -> Ledger:
+    return Ledger(clock)
+
+
+@pytest.fixture
+def empty() -> Iterator[None]:
+    """Have nothing in this process's ledger."""
+    LEDGER.take()
+    yield
+    LEDGER.take()
+
+
+def test_a_stage_inside_another_one_is_not_the_others_time(ledger: Ledger, clock: Clock) -> None:
+    with ledger.inside(MADE, rows=10):
+        clock.pass_(1)
+        with ledger.inside(INNER, rows=7):
+            clock.pass_(2)
+        clock.pass_(4)
+    clock.pass_(8)
+
+    assert ledger.take() == {MADE: Spent(5, 10), INNER: Spent(2, 7)}
+
+
+def test_items_count_until_they_are_there_and_not_while_they_are_used(
+    ledger: Ledger, clock: Clock
+) -> None:
+    def make() -> Iterator[int]:
+        for rows in (1, 2):
+            clock.pass_(rows)
+            yield rows
+
+    for _ in ledger.each(MADE, make(), lambda rows: rows):
+        clock.pass_(8)
+
+    assert ledger.take() == {MADE: Spent(3, 3)}
+
+
+def test_what_goes_on_is_told_as_far_as_it_came(ledger: Ledger, clock: Clock) -> None:
+    with ledger.inside(MADE, rows=10):
+        clock.pass_(1)
+        assert ledger.take() == {MADE: Spent(1, 0)}
+        clock.pass_(2)
+
+    assert ledger.take() == {MADE: Spent(2, 10)}
+    assert ledger.take() == {}
+
+
+def test_an_error_ends_a_stage(ledger: Ledger, clock: Clock) -> None:
+    def fail(item: int) -> int:
+        clock.pass_(1)
+        raise ValueError(item)
+
+    with pytest.raises(ValueError, match="7"):
+        next(ledger.each(MADE, map(fail, [7])))
+    clock.pass_(2)
+
+    assert ledger.take() == {MADE: Spent(1, 0)}
+
+
+def test_each_thread_is_in_a_stage_of_its_own(ledger: Ledger, clock: Clock) -> None:
+    def read() -> None:
+        with ledger.inside(INNER):
+            clock.pass_(1)
+
+    with ledger.inside(MADE):
+        thread = threading.Thread(target=read)
+        thread.start()
+        thread.join()
+        assert ledger.stage() == MADE
+
+    assert ledger.take() == {MADE: Spent(1, 0), INNER: Spent(1, 0)}
+
+
+def test_a_wait_for_another_thread_is_no_work(ledger: Ledger, clock: Clock) -> None:
+    with ledger.inside(MADE), ledger.starving():
+        clock.pass_(1)
+    with ledger.starving():  # who trains waits, whose time is metered elsewhere
+        clock.pass_(2)
+
+    assert ledger.take() == {MADE: Spent(0, 0), Key("train", STARVED): Spent(1, 0)}
+
+
+def test_a_pass_that_counts_rows_is_one_stage(tmp_path: Path, empty: None) -> None:
+    plan = make_plan(write_rows(tmp_path, [[20]]), transforms=[{"use": f"{FUNCTIONS}:odd_rows"}])
+    assert plan.source
+
+    assert count_rows(reading(plan), plan.source.fragments[0]) == 20
+    assert set(LEDGER.take()) == {Key("train", COUNT)}
+
+
+@pytest.mark.usefixtures("empty")
+def test_batches_of_a_worker_that_reads_itself_say_what_each_stage_took(tmp_path: Path) -> None:
+    plan = make_plan(
+        write_rows(tmp_path, [[40, 40]]),
+        loader="torch",
+        cache="none",
+        transforms=[{"use": f"{FUNCTIONS}:doubled"}],
+        augment=[{"use": f"{FUNCTIONS}:noise"}],
+    )
+    at = make_pass(num_ranks=1)
+
+    given = sum(batch.rows for batch in Feed(plan, OwnBlocks(plan), 0).batches(at))
+
+    spent = LEDGER.take()
+    stages = ("read", "transforms[0]", "augment[0]", "batch")
+    assert {stage: spent[Key("train", stage)].rows for stage in stages} == dict.fromkeys(
+        stages, given
+    )
+    assert all(spent[Key("train", stage)].seconds > 0 for stage in stages)
+
+
+@pytest.mark.usefixtures("empty")
+def test_processes_of_a_loader_tell_what_they_spent_with_their_rows(tmp_path: Path) -> None:
+    plan = make_plan(
+        write_rows(tmp_path, [[40]]),
+        loader="torch",
+        processes=1,
+        cache="none",
+        transforms=[{"use": "tests.app.data.loader_functions:slow", "options": {"seconds": 0.2}}],
+    )
+    at = make_pass(num_ranks=1)
+
+    given = sum(batch.rows for batch in Feed(plan, OwnBlocks(plan, Processes(1)), 0).batches(at))
+
+    spent = LEDGER.take()
+    assert spent[Key("train", "transforms[0]")].seconds >= 0.2
+    assert spent[Key("train", "transforms[0]")].rows == spent[Key("train", READ)].rows == given
+    assert spent[Key("train", STARVED)].seconds >= 0.2
+    assert Key("train", TRANSFER) in spent
+
+
+@pytest.mark.usefixtures("empty")
+def test_a_thread_that_fills_a_buffer_works_for_the_stage_that_asked() -> None:
+    def make() -> Iterator[int]:
+        for number in range(3):
+            time.sleep(0.05)
+            yield number
+
+    for _ in LEDGER.each(MADE, Prefetched(make(), 1)):
+        pass
+
+    spent = LEDGER.take()
+    assert spent[MADE].seconds >= 0.15
+    assert spent[Key("train", STARVED)].seconds >= 0.1
+
+
+@pytest.mark.usefixtures("empty")
+def test_what_is_staged_is_a_stage(tmp_path: Path) -> None:
+    plan = make_plan(write_rows(tmp_path, [[16]]))
+
+    def stage(batch: Batch) -> Batch:
+        time.sleep(0.02)
+        return replace(batch)
+
+    list(Feed(plan, MemoryBlocks(plan, 0), 0).batches(make_pass(num_ranks=1), stage))
+
+    assert LEDGER.take()[Key("train", DEVICE)].seconds >= 0.02
+
+
+def test_what_is_spent_is_told_soon_and_once(clock: Clock, ledger: Ledger) -> None:
+    told: list[Spending] = []
+    heard = threading.Event()
+
+    def listen(spending: Spending) -> None:
+        told.append(spending)
+        heard.set()
+
+    ledger.add({MADE: Spent(1, 2)})
+    teller = Teller(ledger, seconds_between=0.01)
+    teller.tell(listen)
+    assert heard.wait(SECONDS)
+    teller.tell_now()
+
+    assert told == [{MADE: Spent(1, 2)}]
+
+
+def test_spending_adds_up() -> None:
+    first, second = {MADE: Spent(1, 2)}, {MADE: Spent(4, 8), INNER: Spent(16, 32)}
+
+    assert added(first, second) == {MADE: Spent(5, 10), INNER: Spent(16, 32)}
+    assert since(added(first, second), first) == second
+
+
+def test_fields_of_the_spec_are_stages() -> None:
+    assert key_of("spec.data.datasets.train", READ) == Key("train", "read")
+    field = "spec.data.datasets.train.transforms[1].use"
+    assert key_of(field) == Key("train", "transforms[1]")
