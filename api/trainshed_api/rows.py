@@ -28,6 +28,8 @@ from trainshed_api.where import parse_where
 
 # Of those of a mix, of all weights together: what a dataset is dealt in turns of 65,536 rows.
 LEAST_SHARE = 0.0001
+# Formats of which a log says which files there are.
+_TABLES = ("delta", "iceberg", "lance")
 
 
 class HoldoutSpec(SpecModel):
@@ -184,6 +186,9 @@ class ReadSpec(SpecModel):
             for name, (value, schemes) in values.items()
             if value and not (separator and scheme in schemes)
         ]
+        if self.local_cache and self.format in _TABLES:
+            want = f"it left out with format {self.format}, whose log and files are read by ranges"
+            problems.append(Problem("localCache", show_value(self.local_cache), want))
         if problems:
             raise RuleError(problems)
         return self

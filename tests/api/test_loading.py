@@ -223,6 +223,34 @@ MISTAKES: dict[str, Mistake] = {
         "spec.data.datasets.train.read: got none of format, use, reader and mix, want exactly one: "
         "format (with path), use, reader or mix",
     ),
+    "no credentials for a path": Mistake(
+        train_dataset(read=READ | {"anonymous": True}),
+        "spec.data.datasets.train.read.anonymous: got true, want it only with a path at s3://, "
+        "gs://, abfs://, abfss://, az://",
+    ),
+    "a payer of another store's requests": Mistake(
+        train_dataset(read=READ | {"path": "gs://b/rows", "requesterPays": True}),
+        "spec.data.datasets.train.read.requesterPays: got true, want it only with a path at s3://",
+    ),
+    "an endpoint with a path": Mistake(
+        train_dataset(read=READ | {"path": "s3://b/rows", "endpoint": "https://x.example/b"}),
+        'spec.data.datasets.train.read.endpoint: got "https://x.example/b", want a URL of scheme, '
+        "host and port, such as https://s3.eu-central-1.amazonaws.com",
+    ),
+    "a region of a disk": Mistake(
+        train_dataset(read=READ | {"region": "eu-x"}),
+        'spec.data.datasets.train.read.region: got "eu-x", want it only with a path at s3://',
+    ),
+    "a cache in no known unit": Mistake(
+        train_dataset(read=READ | {"localCache": "20GB"}),
+        'spec.data.datasets.train.read.localCache: got "20GB", want a Kubernetes quantity above 0 '
+        "and at most 1E, such as 8Gi",
+    ),
+    "a cache of a table": Mistake(
+        train_dataset(read={"format": "lance", "path": "s3://b/t", "localCache": "20Gi"}),
+        'spec.data.datasets.train.read.localCache: got "20Gi", want it left out with format lance, '
+        "whose log and files are read by ranges",
+    ),
     "a mix of what is not there": Mistake(
         {"data": {"datasets": {"train": {"read": {"mix": {"a": 1}}}, "b": make_dataset()}}},
         "spec.data.datasets.train.read.mix.a: got no such dataset, want one of: b",

@@ -16,12 +16,14 @@ from trainshed.records.addresses import is_address, is_web, open_folder, open_we
 from trainshed.records.disk import Disk
 from trainshed.records.reach import AS_USUAL, Reach
 from trainshed_api.errors import Problem, SpecError
-from trainshed_api.names import ENV_HOME
+from trainshed_api.names import ENV_HOME, ENV_SCRATCH
+from trainshed_api.quantity import parse_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trainshed.records.storage import Folder
+    from trainshed_api.rows import ReadSpec
 
 # How the variables begin that the clients of S3, GCS and Azure obey.
 _OF_CLIENTS = ("AWS_", "GOOGLE_", "AZURE_")
@@ -79,6 +81,21 @@ def locate_source(text: str, home: Folder, field: str, reach: Reach = AS_USUAL) 
     if is_rays_anonymous(text):
         text, reach = text.replace(ANONYMOUS, "", 1), replace(reach, is_anonymous=True)
     return reached(locate(text, home, field), reach)
+
+
+def check_cache(read: ReadSpec, field: str) -> None:
+    """Refuse a cache that leaves no room beside it where Pods may have so much and no more.
+
+    Raises:
+        SpecError: naming the most that it may be.
+    """
+    limit = os.environ.get(ENV_SCRATCH)
+    if not (read.local_cache and limit):
+        return
+    most = parse_bytes(limit) // 2
+    if parse_bytes(read.local_cache) > most:
+        want = f"at most {most // 2**20}Mi, half of scratch.tmp: there Ray spills, too"
+        raise SpecError([Problem(f"{field}.localCache", read.local_cache, want)])
 
 
 def check_environment(folder: Folder, env: Mapping[str, str]) -> None:

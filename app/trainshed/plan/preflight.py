@@ -32,6 +32,7 @@ from trainshed.plan.framework import check_framework
 from trainshed.plan.machine import Machine, check_fits, machine_room, this_machine
 from trainshed.plan.memory import check_disk, check_memory
 from trainshed.plan.places import (
+    check_cache,
     check_environment,
     check_storage,
     locate,
@@ -229,6 +230,7 @@ def _plan(  # noqa: PLR0913 - a dataset, and what it is for
     field = f"spec.data.datasets.{name}"
     source = None
     if dataset.read.path is not None:
+        check_cache(dataset.read, f"{field}.read")
         reach = reach_of(dataset.read)
         path = locate_source(dataset.read.path, home, f"{field}.read.path", reach)
         skips_bad = dataset.on_bad_record == "skip"

@@ -6,12 +6,13 @@ import pytest
 
 from tests.s3 import S3Server
 from trainshed.faults import WorldError
-from trainshed.plan.places import check_environment, check_storage, home_of, locate
+from trainshed.plan.places import check_cache, check_environment, check_storage, home_of, locate
 from trainshed.records.addresses import open_folder
 from trainshed.records.bucket import Bucket
 from trainshed.records.disk import Disk
 from trainshed_api.errors import SpecError
-from trainshed_api.names import ENV_HOME
+from trainshed_api.names import ENV_HOME, ENV_SCRATCH
+from trainshed_api.rows import ReadSpec
 
 HERE, BUCKET = "/mnt/ada", "s3://bucket/home"
 
@@ -79,6 +80,19 @@ def test_storage_is_looked_at_and_nothing_is_left_there(tmp_path: Path) -> None:
         check_storage(Disk(tmp_path / "file" / "runs"))
 
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_cache_leaves_room_for_what_else_a_pod_has_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = ReadSpec.model_validate({"format": "csv", "path": "s3://b/a", "localCache": "30Gi"})
+    check_cache(read, "spec.data.datasets.train.read")
+    monkeypatch.setenv(ENV_SCRATCH, "60Gi")
+    check_cache(read, "spec.data.datasets.train.read")
+    monkeypatch.setenv(ENV_SCRATCH, "50Gi")
+
+    with pytest.raises(SpecError, match=r"read\.localCache: got 30Gi, want at most 25600Mi, half"):
+        check_cache(read, "spec.data.datasets.train.read")
 
 
 def test_variables_that_only_the_workers_client_would_obey_are_refused() -> None:

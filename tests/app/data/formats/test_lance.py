@@ -12,11 +12,13 @@ import pytest
 from hack.cluster.ports import LOOPBACK, pick_ports
 from tests.app.data.builders_formats import FIELD, open_files, read_all
 from tests.app.data.builders_tables import table_rows, write_lance
+from tests.s3 import S3Server
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import open_source, read_fragment
-from trainshed.data.read.opening import Access
+from trainshed.data.read.opening import Access, reach_of
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
+from trainshed.records.addresses import reached
 from trainshed.records.bucket import Bucket
 from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
@@ -141,6 +143,21 @@ def test_a_table_in_a_bucket_is_read(in_bucket: Bucket) -> None:
 
     assert source.rows == 120
     assert read_all(source)["id"].tolist() == list(range(120))
+
+
+@pytest.mark.s3
+def test_a_table_on_another_store_is_read(
+    s3: S3Server, in_bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_lance(str(in_bucket / "rows"), table_rows(0, 12))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    read = ReadSpec.model_validate(
+        {"format": "lance", "path": str(in_bucket / "rows"), "endpoint": s3.endpoint}
+    )
+
+    source = open_source(reached(in_bucket / "rows", reach_of(read)), read, FIELD)
+
+    assert read_all(source)["id"].tolist() == list(range(12))
 
 
 @pytest.mark.s3

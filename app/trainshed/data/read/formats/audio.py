@@ -22,6 +22,7 @@ from trainshed.data.read.formats.whole_files import (
     labels_of,
     read_files,
 )
+from trainshed.records.spans import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import AudioOptions
 
@@ -115,7 +116,7 @@ def _first(files: Sequence[Found], scan: Scan, field: str, opened: Opener) -> _R
     looked_at = some_files(files) if scan.skips_bad else files[:1]
     said = ""
     for file in looked_at:
-        with opened(file.where) as raw:
+        with opened(file.where, WHOLE) as raw:
             content = bytes(raw.read())
         try:
             return _decode(content)

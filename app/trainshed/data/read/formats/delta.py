@@ -92,7 +92,7 @@ def _table(scan: Scan, field: str) -> DeltaTable:
     if is_address(scan.root):
         from trainshed.records.client import options_of
 
-        told = options_of(scan.root)
+        told = options_of(scan.root, scan.reach)
     try:
         return DeltaTable(scan.root, version=version, storage_options=told)
     except TableNotFoundError as error:

@@ -70,7 +70,8 @@ class _Input(InputFile):
     @override
     def exists(self) -> bool:
         try:
-            with self._opened(where_of(self.location)):
+            with self._opened(where_of(self.location)) as raw:
+                raw.size()  # a bucket is asked no sooner
                 return True
         except FileNotFoundError:
             return False

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from trainshed.data.order.files import Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.opening import Access, Opener
+    from trainshed.records.reach import Reach
     from trainshed.records.storage import Folder
     from trainshed_api.rows import ReadSpec
 
@@ -49,7 +50,7 @@ class Lance(Table):
     def open(self, at: Folder, read: ReadSpec, scan: Scan, field: str, access: Access) -> Contents:
         wanted = _options(scan).version
         try:
-            table = _open(scan.root, wanted)
+            table = _open(scan.root, wanted, scan.reach)
         except ValueError as error:
             _raise_if_storage(error, scan.root)
             said = " ".join(str(error).split())
@@ -81,7 +82,7 @@ class Lance(Table):
         [number], version = fragment.row_groups, _options(scan).version
         assert version is not None
         try:
-            found = _kept(scan.root, version).get_fragment(number)
+            found = _kept(scan.root, version, scan.reach).get_fragment(number)
             assert found
             for batch in found.to_batches(
                 columns=list(columns) or None,
@@ -108,12 +109,12 @@ def _options(scan: Scan) -> LanceOptions:
 
 
 @functools.lru_cache(maxsize=4)
-def _kept(root: str, version: int) -> LanceDataset:
+def _kept(root: str, version: int, reach: Reach) -> LanceDataset:
     """Return a version of a table, whose manifest is read once in a process."""
-    return _open(root, version)
+    return _open(root, version, reach)
 
 
-def _open(root: str, version: int | None) -> LanceDataset:
+def _open(root: str, version: int | None, reach: Reach) -> LanceDataset:
     """Return a version of a table, the newest for None.
 
     Raises:
@@ -127,7 +128,7 @@ def _open(root: str, version: int | None) -> LanceDataset:
     if is_address(root):
         from trainshed.records.client import options_of
 
-        told = options_of(root)
+        told = options_of(root, reach)
     return lance.dataset(root, version=version, storage_options=told)
 
 

@@ -18,6 +18,7 @@ from trainshed.data.read.formats.example import Feature, read_example
 from trainshed.data.read.formats.format import Format
 from trainshed.data.read.formats.lines import HEAD_BYTES, stored_share, unpacked, with_packed
 from trainshed.data.read.formats.types import some_files
+from trainshed.records.spans import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import TfrecordsOptions
 
@@ -88,7 +89,7 @@ class Tfrecords(Format):
     ) -> Iterator[Columns | BadRecord]:
         assert scan.schema
         wanted = [scan.schema.field(name) for name in columns or scan.schema.names]
-        with opened(fragment.path) as raw:
+        with opened(fragment.path, WHOLE) as raw:
             rows: list[tuple[int, dict[str, Feature]]] = []
             stream = unpacked(fragment.path, raw)
             for found in _examples(stream, fragment.path, frozenset(columns)):

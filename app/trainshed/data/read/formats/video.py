@@ -15,6 +15,7 @@ from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.format import Format
 from trainshed.data.read.formats.types import some_files
 from trainshed.data.read.formats.whole_files import as_objects, group_files
+from trainshed.records.spans import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import VideoOptions
 
@@ -127,7 +128,7 @@ def _frames(path: str, scan: Scan, opened: Opener) -> Iterator[tuple[int, NDArra
     assert scan.schema
     options, number = _options(scan), -1
     height, width, _ = scan.schema.field("frame").type.shape
-    with opened(path) as raw, _film(path, raw) as film:
+    with opened(path, WHOLE) as raw, _film(path, raw) as film:
         for number, frame in enumerate(film.decode(video=0)):
             if number % options.every:
                 continue

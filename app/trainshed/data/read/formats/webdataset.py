@@ -19,6 +19,7 @@ from trainshed.data.read.formats.lines import HEAD_BYTES, stored_share, unpacked
 from trainshed.data.read.formats.tar import members
 from trainshed.data.read.formats.types import some_files
 from trainshed.data.read.formats.whole_files import as_objects
+from trainshed.records.spans import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import WebdatasetOptions
 
@@ -94,7 +95,7 @@ class Webdataset(Format):
         assert scan.schema
         wanted = [scan.schema.field(name) for name in columns or scan.schema.names]
         options, known = _options(scan), frozenset(scan.schema.names)
-        with opened(fragment.path) as raw:
+        with opened(fragment.path, WHOLE) as raw:
             rows: list[_Sample] = []
             for sample in _samples(unpacked(fragment.path, raw), fragment.path):
                 if not columns:
