@@ -352,12 +352,11 @@ def test_who_goes_on_after_a_loss_gets_the_rest_of_the_pass(
     fed: Fed, readers: list[ActorHandle[Reader]], mode: str, cache: str
 ) -> None:
     plan = fed.plans[mode, cache]
-    # Epochs and groups of no other test of this feeder.
+    # A feeder of its own: one that heard of a later group reads for no earlier one.
+    feeder = start(plan)
     at = replace(make_pass(epoch=7, epochs=8, group=7), dataset=plan.name)
     whole = expected(plan, at)
-    begun = [
-        reader.begin.remote(plan, at, fed.feeder, rank, 5) for rank, reader in enumerate(readers)
-    ]
+    begun = [reader.begin.remote(plan, at, feeder, rank, 5) for rank, reader in enumerate(readers)]
     assert ray.get(begun, timeout=SECONDS) == [rows[:5] for rows in whole]
     ray.kill(readers[1])
     readers[1] = start_reader()
@@ -365,7 +364,8 @@ def test_who_goes_on_after_a_loss_gets_the_rest_of_the_pass(
     ray.get(cast("Any", readers[0]).leave.remote(), timeout=SECONDS)
 
     again = replace(at, first_step=4, group=8)
-    assert read(readers, plan, again, fed.feeder) == [rows[4:] for rows in whole]
+    assert read(readers, plan, again, feeder) == [rows[4:] for rows in whole]
+    ray.kill(feeder)
 
 
 def test_who_goes_on_after_a_lost_driver_gets_the_rest_from_another_feeder(
