@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from trainshed_api.errors import Problem, RuleError
-from trainshed_api.rows import AugmentSpec, ReadSpec, TransformSpec
+from trainshed_api.rows import ReadSpec
 from trainshed_api.schema import MOST_COUNT, Boolean, Count, Integer, SpecModel, annotate
+from trainshed_api.transforms import AugmentSpec, TaskSpec, TransformSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -102,6 +103,11 @@ class DatasetSpec(SpecModel):
         description="Most rows that may be left out with onBadRecord skip; one more ends the run.",
         json_schema_extra=annotate("app", "suspended"),
     )
+    task: TaskSpec = Field(
+        default_factory=TaskSpec,
+        description="What each task that reads and transforms its rows is given.",
+        json_schema_extra=annotate("app", "nextAttempt"),
+    )
     cache: Literal["auto", "none", "objects", "workers", "disk"] = Field(
         default="auto",
         description="Where transformed rows are kept for the next epoch: objects (Ray's object "
@@ -154,6 +160,13 @@ class DatasetSpec(SpecModel):
         return self
 
     @model_validator(mode="after")
+    def _groups_are_made_once(self) -> Self:
+        if self.cache == "none" and any(each.kind == "groups" for each in self.transforms):
+            want = "objects, disk, workers or auto with transforms of kind groups: a group has rows"
+            raise RuleError([Problem("cache", '"none"', f"{want} of all files, and is made once")])
+        return self
+
+    @model_validator(mode="after")
     def _mixed_rows_are_made_by_others(self) -> Self:
         if self.read.mix is None:
             return self
@@ -162,6 +175,8 @@ class DatasetSpec(SpecModel):
         problems = [Problem(name, f"{len(value)}", want) for name, value in given.items() if value]
         if self.on_bad_record != "fail":
             problems.append(Problem("onBadRecord", f'"{self.on_bad_record}"', want))
+        if self.task != TaskSpec():
+            problems.append(Problem("task", self.task.say(), want))
         if self.cache != "auto":
             problems.append(Problem("cache", f'"{self.cache}"', want))
         if self.shuffle.mode not in ("none", "local"):
@@ -256,6 +271,7 @@ class DataSpec(SpecModel):
             if self.loader == "torch" and dataset.cache in ("objects", "disk")
         ]
         for name, dataset in self.datasets.items():
+            problems += _check_tasks(self, f"datasets.{name}", dataset)
             for part in dataset.read.mix or ():
                 problems += _check_mixed(self.datasets, f"datasets.{name}.read.mix.{part}", part)
         if self.loader_processes and self.loader != "torch":
@@ -264,6 +280,21 @@ class DataSpec(SpecModel):
         if problems:
             raise RuleError(problems)
         return self
+
+
+def _check_tasks(data: DataSpec, place: str, dataset: DatasetSpec) -> Iterator[Problem]:
+    """Yield what no task of a dataset can do, or be given; place: of the dataset."""
+    if data.loader == "torch":
+        if dataset.task != TaskSpec():
+            want = "it left out with loader torch, where each worker reads by itself"
+            yield Problem(f"{place}.task", dataset.task.say(), want)
+        for position, transform in enumerate(dataset.transforms):
+            if transform.kind == "groups":
+                want = "another kind with loader torch: no worker has all rows; or loader ray-data"
+                yield Problem(f"{place}.transforms[{position}].kind", '"groups"', want)
+    elif dataset.task.cpus > data.cpus:
+        want = f"at most the {data.cpus} of data.cpus, which all tasks share"
+        yield Problem(f"{place}.task.cpus", str(dataset.task.cpus), want)
 
 
 def _check_mixed(datasets: Mapping[str, DatasetSpec], place: str, part: str) -> Iterator[Problem]:

@@ -1,10 +1,10 @@
-"""How the rows of a dataset are read, transformed and augmented: files and functions, by name."""
+"""How the rows of a dataset are read: files, a function or a reader by name, or other datasets."""
 
 from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from trainshed_api.errors import Problem, RuleError, show_value
 from trainshed_api.formats import FormatName, options_of
@@ -13,7 +13,6 @@ from trainshed_api.schema import (
     MOST_COUNT,
     Boolean,
     Bytes,
-    Count,
     FunctionName,
     Integer,
     JsonObject,
@@ -207,56 +206,3 @@ class ReadSpec(SpecModel):
         if problems:
             raise RuleError(problems)
         return self
-
-
-class TransformSpec(SpecModel):
-    """One function over the rows that does the same in every epoch; its result may be cached."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"planned": ["by", "orderBy", "batchFormat", "cpus", "memory", "actors"]}
-    )
-
-    use: FunctionName = Field(
-        description="module:function of one batch (columns as numpy arrays) or of one row, see "
-        "`kind`.",
-        json_schema_extra=annotate("app", "never"),
-    )
-    kind: Literal["batches", "rows"] = Field(
-        default="batches",
-        description="Whether the function is given batches or single rows.",
-        json_schema_extra=annotate("app", "never", planned=("filter", "groups")),
-    )
-    options: JsonObject = Field(
-        default_factory=dict,
-        description="Keyword arguments of the function.",
-        json_schema_extra=annotate("app", "never"),
-    )
-    batch_size: Count | None = Field(
-        default=None,
-        description="Most rows the function is given at once, with kind batches; without it a "
-        "whole block.",
-        json_schema_extra=annotate("app", "never"),
-    )
-
-    @model_validator(mode="after")
-    def _rows_come_one_by_one(self) -> Self:
-        if self.kind == "rows" and self.batch_size is not None:
-            raise RuleError(
-                [Problem("batchSize", str(self.batch_size), "it only with kind batches")]
-            )
-        return self
-
-
-class AugmentSpec(SpecModel):
-    """One function over batches that acts anew in each epoch; it runs after every cache."""
-
-    use: FunctionName = Field(
-        description="module:function of one batch; it may take `rng`, random numbers that belong "
-        "to seed, epoch and row.",
-        json_schema_extra=annotate("app", "never"),
-    )
-    options: JsonObject = Field(
-        default_factory=dict,
-        description="Keyword arguments of the function.",
-        json_schema_extra=annotate("app", "never"),
-    )

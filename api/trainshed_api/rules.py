@@ -164,9 +164,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         DATASET,
         "!has(self.read.mix) || (size(self.transforms) == 0 && size(self.augment) == 0 && "
+        "self.task.cpus == 1 && !has(self.task.memory) && "
         "self.cache == 'auto' && self.shuffle.mode in ['none', 'local'])",
-        "want transforms, augment, cache and order of files and blocks of the datasets that are "
-        "mixed, none of the mix",
+        "want transforms, augment, task, cache and order of files and blocks of the datasets that "
+        "are mixed, none of the mix",
         "read",
     ),
     Rule(
@@ -208,9 +209,47 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         f"{DATASET}.transforms[]",
-        "self.kind != 'rows' || !has(self.batchSize)",
-        "want it only with kind batches",
+        "self.kind in ['batches', 'filter'] || !has(self.batchSize)",
+        "want it only with kind batches or filter",
         "batchSize",
+    ),
+    Rule(
+        f"{DATASET}.transforms[]",
+        "self.kind != 'rows' || self.batchFormat == 'numpy'",
+        "want it left out with kind rows, which are dicts",
+        "batchFormat",
+    ),
+    Rule(
+        f"{DATASET}.transforms[]",
+        "(self.kind == 'groups') == (size(self.by) > 0)",
+        "want the columns that make a group with kind groups, and none with another",
+        "by",
+    ),
+    Rule(
+        f"{DATASET}.transforms[]",
+        "self.kind == 'groups' || size(self.orderBy) == 0",
+        "want it only with kind groups",
+        "orderBy",
+    ),
+    Rule(
+        DATASET,
+        "self.cache != 'none' || !self.transforms.exists(each, each.kind == 'groups')",
+        "want objects, disk, workers or auto with transforms of kind groups, which are made once",
+        "cache",
+    ),
+    Rule(
+        "spec.data",
+        "self.loader != 'torch' || self.datasets.all(name, self.datasets[name].task.cpus == 1 && "
+        "!has(self.datasets[name].task.memory) && "
+        "!self.datasets[name].transforms.exists(each, each.kind == 'groups'))",
+        "want no task and no transforms of kind groups with loader torch: workers read themselves",
+        "datasets",
+    ),
+    Rule(
+        "spec.data",
+        "self.datasets.all(name, self.datasets[name].task.cpus <= self.cpus)",
+        "task.cpus: want at most the CPUs of data.cpus, which all tasks share",
+        "datasets",
     ),
 )
 

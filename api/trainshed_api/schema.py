@@ -36,19 +36,15 @@ LEAST_WEIGHT = 1e-6
 CORES_EXAMPLE, BYTES_EXAMPLE = "2 or 500m", "8Gi"
 
 
-def annotate(
-    read_by: ReadBy, mutable: Mutable, *, only_with: str = "", planned: tuple[str, ...] = ()
-) -> dict[str, JsonValue]:
+def annotate(read_by: ReadBy, mutable: Mutable, *, only_with: str = "") -> dict[str, JsonValue]:
     """Return what a field says about itself beyond its type.
 
     read_by: who acts on it. mutable: when the field of an existing run may change. only_with: the
-    sibling field without which it is refused. planned: values that a later version will take.
+    sibling field without which it is refused.
     """
     extra: dict[str, JsonValue] = {"readBy": read_by, "mutable": mutable}
     if only_with:
         extra["onlyWith"] = only_with
-    if planned:
-        extra["planned"] = list(planned)
     return extra
 
 

@@ -22,7 +22,7 @@ class Shape:
 
     fields: of an object. values: of a map with free keys. items: of a list.
     filled: whether the API server holds it for every object, as the CRD has a default for it.
-    planned_fields, planned_values: names that a later version will take here.
+    planned_fields: names that a later version will take here.
     """
 
     type: str
@@ -38,7 +38,6 @@ class Shape:
     mutable: str = ""
     only_with: str = ""
     planned_fields: tuple[str, ...] = ()
-    planned_values: tuple[str, ...] = ()
     fields: dict[str, Shape] = field(default_factory=dict)
     values: Shape | None = None
     items: Shape | None = None
@@ -93,7 +92,6 @@ def _build(schema: JsonObject, definitions: JsonObject, *, required: bool) -> Sh
     is_object = schema.get("type") == "object"
     # As crd.py has it: an object has one unless it may be null.
     has_default = schema.get("default") is not None or (is_object and not is_optional)
-    planned = _texts(schema.get("planned"))
     minimum = schema.get("minimum", schema.get("minLength", schema.get("minItems")))
     maximum = schema.get("maximum")
     constant = schema.get("const")
@@ -111,8 +109,7 @@ def _build(schema: JsonObject, definitions: JsonObject, *, required: bool) -> Sh
         read_by=str(schema.get("readBy", "")),
         mutable=str(schema.get("mutable", "")),
         only_with=str(schema.get("onlyWith", "")),
-        planned_fields=planned if is_object else (),
-        planned_values=() if is_object else planned,
+        planned_fields=_texts(schema.get("planned")),
         fields={
             name: _build(as_object(item), definitions, required=name in names_required)
             for name, item in as_object(schema.get("properties")).items()

@@ -25,7 +25,7 @@ from trainshed_api.fitting import TRAIN_ONLY, misfits
 from trainshed_api.frameworks import FrameworkName
 from trainshed_api.metadata import Metadata
 from trainshed_api.placement import ClusterSpec, DedicatedSpec
-from trainshed_api.rows import AugmentSpec, ReadSpec, TransformSpec
+from trainshed_api.rows import ReadSpec
 from trainshed_api.schema import (
     MOST_COUNT,
     Boolean,
@@ -39,6 +39,7 @@ from trainshed_api.schema import (
     SpecModel,
     annotate,
 )
+from trainshed_api.transforms import AugmentSpec, TaskSpec, TransformSpec
 from trainshed_api.workers import ResourcesSpec, WorkersSpec
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "ResourcesSpec",
     "ShuffleMode",
     "ShuffleSpec",
+    "TaskSpec",
     "TrainingRun",
     "TrainingRunSpec",
     "TransformSpec",

@@ -58,8 +58,6 @@ def _translate(detail: ErrorDetails) -> list[Problem]:
     wanted = shape.describe() if shape else "another value"
     if detail["type"] == "missing":
         return [Problem(name, None, f"missing; want {wanted}")]
-    if shape and isinstance(value, str) and value in shape.planned_values:
-        return [Problem(name, None, f"{value} is {_NOT_YET}; want {wanted}")]
     if wanted == "a text" and isinstance(value, (bool, int, float)):
         wanted = "a text; put it in quotes"
     return [Problem(name, show_value(value), wanted)]

@@ -44,6 +44,33 @@ def find(use: str, field: str) -> Callable[..., object]:
     return found  # type: ignore[no-any-return]  # callable() narrows to Callable[..., Any]
 
 
+def find_for_rows(use: str, init: Mapping[str, object], field: str) -> None:
+    """Look whether a transform or an augmentation can be imported, and made where it is a class.
+
+    Args:
+        use: `module:name`.
+        init: keyword arguments of its constructor.
+        field: the spec's field of it, without `.use`.
+
+    Raises:
+        SpecError: when it cannot, or a constructor takes other arguments.
+    """
+    found = find(use, f"{field}.use")
+    place = f"{field}.init"
+    if not inspect.isclass(found):
+        if init:
+            got = ", ".join(init)
+            want = f"it left out, as {use} is no class; arguments of a function are its options"
+            raise SpecError([Problem(place, got, want)])
+        return
+    try:
+        inspect.signature(found).bind(**init)
+    except TypeError as error:
+        taken = ", ".join(inspect.signature(found).parameters) or "none"
+        want = f"keyword arguments of {use}, which are {taken} ({error})"
+        raise SpecError([Problem(place, ", ".join(init) or "none", want)]) from error
+
+
 def find_training_function(use: str, field: str) -> Callable[..., object]:
     """Import a training function of Ray's own shape: no argument, or the config.
 

@@ -16,6 +16,7 @@ from trainshed_api.loading import Document, load_document, load_file, load_text,
 from trainshed_api.validation import validate_document
 
 READ: Document = {"format": "parquet", "path": "rows"}
+GROUPS: Document = {"use": "a:b", "kind": "groups", "by": ["user"]}
 
 
 class Mistake(NamedTuple):
@@ -113,10 +114,10 @@ MISTAKES: dict[str, Mistake] = {
         'spec.data.datasets.train.read.format: got "xls", want one of parquet, csv, json, text, '
         "images, binary, numpy, tfrecords, webdataset, audio, video, lance, delta, iceberg",
     ),
-    "a transform of a later version": Mistake(
-        train_dataset(transforms=[{"use": "a:b", "kind": "filter"}]),
-        "spec.data.datasets.train.transforms[0].kind: filter is not yet supported in this "
-        "version; want one of batches, rows",
+    "a transform of no kind": Mistake(
+        train_dataset(transforms=[{"use": "a:b", "kind": "sort"}]),
+        'spec.data.datasets.train.transforms[0].kind: got "sort", want one of batches, rows, '
+        "filter, groups",
     ),
     "a framework nobody knows": Mistake(
         {"framework": "jax"},
@@ -327,7 +328,53 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a batch size for single rows": Mistake(
         train_dataset(transforms=[{"use": "a:b", "kind": "rows", "batchSize": 8}]),
-        "spec.data.datasets.train.transforms[0].batchSize: got 8, want it only with kind batches",
+        "spec.data.datasets.train.transforms[0].batchSize: got 8, want it only with kind batches "
+        "or filter",
+    ),
+    "single rows as a table": Mistake(
+        train_dataset(transforms=[{"use": "a:b", "kind": "rows", "batchFormat": "pandas"}]),
+        'spec.data.datasets.train.transforms[0].batchFormat: got "pandas", want it left out with '
+        "kind rows, which are dicts; or another kind",
+    ),
+    "a format that nobody has": Mistake(
+        train_dataset(transforms=[{"use": "a:b", "batchFormat": "polars"}]),
+        'spec.data.datasets.train.transforms[0].batchFormat: got "polars", want one of numpy, '
+        "pandas, pyarrow",
+    ),
+    "groups of nothing": Mistake(
+        train_dataset(transforms=[{"use": "a:b", "kind": "groups"}]),
+        "spec.data.datasets.train.transforms[0].by: missing; want the columns that make a group",
+    ),
+    "an order without groups": Mistake(
+        train_dataset(transforms=[{"use": "a:b", "by": ["user"], "orderBy": ["time"]}]),
+        'spec.data.datasets.train.transforms[0].by: got ["user"], want it only with kind groups\n'
+        'spec.data.datasets.train.transforms[0].orderBy: got ["time"], want it only with kind '
+        "groups",
+    ),
+    "groups that are kept nowhere": Mistake(
+        train_dataset(transforms=[GROUPS], cache="none"),
+        'spec.data.datasets.train.cache: got "none", want objects, disk, workers or auto with '
+        "transforms of kind groups: a group has rows of all files, and is made once",
+    ),
+    "groups of a worker that reads by itself": Mistake(
+        {"data": make_data(make_dataset(transforms=[GROUPS]), loader="torch")},
+        'spec.data.datasets.train.transforms[0].kind: got "groups", want another kind with loader '
+        "torch: no worker has all rows; or loader ray-data",
+    ),
+    "more CPUs for a task than for all": Mistake(
+        {"data": make_data(make_dataset(task={"cpus": 3}), cpus=2)},
+        "spec.data.datasets.train.task.cpus: got 3, want at most the 2 of data.cpus, which all "
+        "tasks share",
+    ),
+    "a task where there is none": Mistake(
+        {"data": make_data(make_dataset(task={"memory": "1Gi"}), loader="torch")},
+        "spec.data.datasets.train.task: got 1 CPUs, 1Gi of memory, want it left out with loader "
+        "torch, where each worker reads by itself",
+    ),
+    "a task of a mix": Mistake(
+        make_mix(train={"task": {"cpus": 2}}),
+        "spec.data.datasets.train.task: got 2 CPUs, want it left out: set it of the datasets that "
+        "are mixed",
     ),
     "a buffer that mixes nothing": Mistake(
         train_dataset(shuffle={"mode": "local", "bufferSize": 1}),

@@ -39,6 +39,7 @@ SAME: dict[str, Document] = {
     "an environment variable": {"env": {"A": "b"}},
     "more CPUs for the data": {"data": make_data(cpus=8)},
     "another place for the data": {"data": make_data(placement="big")},
+    "more CPUs for a task": {"data": make_data(make_dataset(task={"cpus": 2, "memory": "1Gi"}))},
     "another cache": {"data": make_data(make_dataset(cache="none"))},
 }
 OTHER: dict[str, Document] = {
@@ -50,6 +51,7 @@ OTHER: dict[str, Document] = {
     "another seed": {"seed": 1},
     "another loader": {"data": make_data(loader="torch")},
     "other data": {"data": make_data(make_dataset(read={"format": "parquet", "path": "b"}))},
+    "another transform": {"data": make_data(make_dataset(transforms=[{"use": "m:f"}]))},
     "another order": {"data": make_data(make_dataset(shuffle={"mode": "global"}))},
 }
 
@@ -67,6 +69,13 @@ def test_same_training_has_the_same_hash(case: str) -> None:
 def test_processes_that_load_make_no_other_training() -> None:
     plain, more = (make_data(loader="torch", loaderProcesses=number) for number in (0, 4))
     assert base(data=plain) == base(data=more)
+
+
+def test_what_a_transform_does_not_say_is_in_no_hash() -> None:
+    plain: JsonValue = {"use": "m:f"}
+    said: JsonValue = {"use": "m:f", "batchFormat": "numpy", "init": {}, "by": [], "orderBy": []}
+    first, second = (make_data(make_dataset(transforms=[each])) for each in (plain, said))
+    assert base(data=first) == base(data=second)
 
 
 @pytest.mark.parametrize("case", OTHER)

@@ -86,6 +86,7 @@ def test_defaults_make_a_whole_run() -> None:
                     "transforms": [],
                     "onBadRecord": "fail",
                     "badRecordLimit": 1000,
+                    "task": {"cpus": 1},
                     "cache": "auto",
                     "shuffle": {"mode": "none", "bufferSize": 10000},
                     "augment": [],

@@ -29,6 +29,7 @@ def dataset(**fields: JsonValue) -> Document:
     return {"data": make_data(make_dataset(**fields))}
 
 
+GROUPS: Document = {"use": "m:f", "kind": "groups", "by": ["user"]}
 ENTRYPOINT_REFUSES: Document = {
     "config": {"a": 1},
     "epochs": 1,
@@ -154,7 +155,7 @@ REFUSED: dict[str, tuple[Document, str]] = {
                 }
             }
         },
-        "spec.data.datasets[train].read: Invalid value: want transforms, augment, cache and order",
+        "spec.data.datasets[train].read: Invalid value: want transforms, augment, task, cache and",
     ),
     "an epoch of some rows that workers keep": (
         dataset(rowsPerEpoch=8, cache="workers"),
@@ -202,6 +203,30 @@ REFUSED: dict[str, tuple[Document, str]] = {
     "a batch of rows": (
         dataset(transforms=[{"use": "m:f", "kind": "rows", "batchSize": 2}]),
         "spec.data.datasets[train].transforms[0].batchSize: Invalid value: want it only with kind",
+    ),
+    "single rows as a table": (
+        dataset(transforms=[{"use": "m:f", "kind": "rows", "batchFormat": "pandas"}]),
+        "spec.data.datasets[train].transforms[0].batchFormat: Invalid value: want it left out with",
+    ),
+    "groups of nothing": (
+        dataset(transforms=[{"use": "m:f", "kind": "groups"}]),
+        "spec.data.datasets[train].transforms[0].by: Invalid value: want the columns that make",
+    ),
+    "an order without groups": (
+        dataset(transforms=[{"use": "m:f", "orderBy": ["time"]}]),
+        "spec.data.datasets[train].transforms[0].orderBy: Invalid value: want it only with kind g",
+    ),
+    "groups that are kept nowhere": (
+        dataset(transforms=[GROUPS], cache="none"),
+        "spec.data.datasets[train].cache: Invalid value: want objects, disk, workers or auto with",
+    ),
+    "groups of a worker that reads by itself": (
+        {"data": make_data(make_dataset(transforms=[GROUPS]), loader="torch")},
+        "spec.data.datasets: Invalid value: want no task and no transforms of kind groups",
+    ),
+    "more CPUs for a task than for all": (
+        {"data": make_data(make_dataset(task={"cpus": 3}), cpus=2)},
+        "spec.data.datasets: Invalid value: task.cpus: want at most the CPUs of data.cpus",
     ),
     **{
         f"{name} for an entrypoint": (
@@ -257,6 +282,7 @@ CHANGES: dict[str, Change] = {
     **{f"{name} waits for a pause": Change(value, SUSPENDED) for name, value in WAITS.items()},
     "workers may change": Change({"workers": {"count": 2}}),
     "the budget may change": Change({"failurePolicy": {"maxApplicationFailures": 3}}),
+    "what a task is given may change": Change(dataset(task={"memory": "4Gi"})),
     "env may change": Change({"env": {"A": "1"}}),
     "priority, deadlines and ttl may change": Change(
         {"priority": 3, "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 0}

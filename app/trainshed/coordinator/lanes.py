@@ -68,6 +68,7 @@ class Lane:
         number: that go on at once.
         who: they are, for people.
         field: of the spec that sets the number; empty where none does.
+        each: how many of that number one task takes.
     """
 
     stages: Mapping[Key, float]
@@ -75,11 +76,12 @@ class Lane:
     number: int
     who: str
     field: str = ""
+    each: int = 1
 
     @property
     def row_seconds(self) -> float:
         """Return what a row takes of one of them."""
-        return sum(self.stages.values()) / self.rows
+        return self.each * sum(self.stages.values()) / self.rows
 
     @property
     def rate(self) -> float:
@@ -117,7 +119,7 @@ def lanes_of(plan: DatasetPlan, spent: Spending, means: Means) -> list[Lane]:
     else:
         made = spent.get(Key(plan.name, DEAL), NOTHING).rows
         who = "CPU for data" if means.cpus == 1 else "CPUs for data"
-        lanes.append(Lane(of_data, made, means.cpus, who, "data.cpus"))
+        lanes.append(Lane(of_data, made, means.cpus, who, "data.cpus", plan.task_cpus))
     lanes.append(Lane(of_worker, given, means.workers, _threads(means.workers)))
     return [lane for lane in lanes if lane.rows and sum(lane.stages.values()) > 0]
 

@@ -10,9 +10,10 @@ from trainshed.data.order.size import Room, WorkerNode
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import NODE_GROUP_LABEL
 from trainshed_api.quantity import parse_bytes, parse_cores
+from trainshed_api.transforms import TaskSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from trainshed_api.v1alpha1 import TrainingRunSpec
 
@@ -87,7 +88,8 @@ def check_capacity(spec: TrainingRunSpec, cluster: Cluster) -> list[str]:
     if group and cluster.groups and group not in cluster.groups and not cluster.waits:
         known = ", ".join(sorted(cluster.groups))
         raise SpecError([Problem("spec.workers.group", group, f"one of: {known}")])
-    return [*_check_workers(spec, cluster), *_check_data(spec, cluster)]
+    notes = [*_check_workers(spec, cluster), *_check_data(spec, cluster)]
+    return [*notes, *_check_tasks(spec, cluster)]
 
 
 def _check_workers(spec: TrainingRunSpec, cluster: Cluster) -> list[str]:
@@ -128,6 +130,30 @@ def _check_data(spec: TrainingRunSpec, cluster: Cluster) -> list[str]:
         want = f"at least one CPU that no worker takes: {taken} leaves {max(left, 0):g}"
         raise SpecError([Problem("spec.data.cpus", str(spec.data.cpus), want)])
     return [f"spec.data.cpus: {spec.data.cpus} are asked for, {taken} leaves {max(left, 0):g}"]
+
+
+def _check_tasks(spec: TrainingRunSpec, cluster: Cluster) -> Iterator[str]:
+    """Yield for which task of a dataset no node is large enough yet: it would wait for ever."""
+    cluster = cluster.whole
+    theirs = cluster.within(spec.data.placement) or list(cluster.nodes)
+    for dataset_name, dataset in spec.data.datasets.items():
+        if dataset.task == TaskSpec():
+            continue
+        wanted: dict[str, float] = {"CPU": dataset.task.cpus}
+        if dataset.task.memory:
+            wanted["memory"] = parse_bytes(dataset.task.memory)
+        if any(_fits(node.total, wanted) for node in theirs):
+            continue
+        field = f"spec.data.datasets.{dataset_name}.task"
+        largest = {
+            name: max((node.total.get(name, 0.0) for node in theirs), default=0.0)
+            for name in wanted
+        }
+        has = f"no node of the data has that: they have at most {_say(largest)}"
+        if not cluster.waits:
+            want = "what one node has that reads"
+            raise SpecError([Problem(field, _say(wanted), f"{want}: {has}")])
+        yield f"{field}: waiting for a node with {_say(wanted)}: {has}"
 
 
 def _fits(there: Mapping[str, float], wanted: Mapping[str, float]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from trainshed.data.order.size import megabytes
 from trainshed.data.order.steps import training_steps
 from trainshed.plan.memory import kept_of
 from trainshed_api.quantity import parse_cores
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from trainshed.data.order.files import Source
+    from trainshed.data.order.function import Function
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.plan.preflight import Prepared
 
@@ -70,7 +72,10 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str
     if plan.shuffle.mode == "files":
         yield "shuffle   files, other in each epoch"
     for function in plan.transforms:
-        yield f"transform {function.use} ({function.kind})"
+        yield f"transform {function.use} ({_kind(function)})"
+    if plan.task_cpus > 1 or plan.task_memory:
+        memory = f", {megabytes(plan.task_memory)} of memory" if plan.task_memory else ""
+        yield f"task      {plan.task_cpus} CPUs{memory} for each"
     if plan.bad_record_limit is not None:
         yield f"leave out rows that cannot be used, {plan.bad_record_limit} at most"
     size = f", {plan.size.say()} in all" if plan.size else ""
@@ -91,6 +96,14 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str
         yield f"batch     {steps} steps of {batch_size} rows over {num_workers} workers"
     dtypes = dict(plan.feed.dtypes) or "as they are"
     yield f"feed      {plan.feed.prefetch_batches} batches ahead, dtypes {dtypes}"
+
+
+def _kind(function: Function) -> str:
+    """Return what a function is given."""
+    if function.kind != "groups":
+        return function.kind
+    order = f", by {', '.join(function.order_by)}" if function.order_by else ""
+    return f"groups of {', '.join(function.by)}{order}"
 
 
 def _selecting(source: Source) -> Iterator[str]:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 # Ray's own default: the share of memory that its object store takes.
 OBJECT_STORE_SHARE = 0.3
+# Ray gives away what is free when it starts, less its object store: a task that asks for more would
+# wait for ever.
+TASK_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,12 @@ def check_fits(spec: TrainingRunSpec, machine: Machine) -> None:
             want = f"at most the {machine.memory / 2**30:.1f}Gi of this machine"
             got = f"{workers.count} workers x {resources.memory}"
             problems.append(Problem("spec.workers.resources.memory", got, want))
+    for name, dataset in spec.data.datasets.items():
+        memory = parse_bytes(dataset.task.memory) if dataset.task.memory else 0
+        if memory > TASK_SHARE * machine.memory:
+            want = f"at most {TASK_SHARE * machine.memory / 2**30:.1f}Gi, half of this machine's"
+            field = f"spec.data.datasets.{name}.task.memory"
+            problems.append(Problem(field, dataset.task.memory, want))
     if problems:
         raise SpecError(problems)
 

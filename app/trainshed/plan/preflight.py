@@ -25,7 +25,7 @@ from trainshed.data.read.files import open_source, read_sample
 from trainshed.data.read.opening import ANONYMOUS, is_rays_anonymous, reach_of
 from trainshed.data.read.source import first_rows, reading
 from trainshed.faults import WorldError
-from trainshed.functions import check_config, find, find_training_function
+from trainshed.functions import check_config, find, find_for_rows, find_training_function
 from trainshed.plan.capacity import check_capacity, memory_room
 from trainshed.plan.executable import find_command
 from trainshed.plan.framework import check_framework
@@ -242,9 +242,9 @@ def _plan(  # noqa: PLR0913 - a dataset, and what it is for
         assert dataset.read.use
         find(dataset.read.use, f"{field}.read.use")
     for position, transforming in enumerate(dataset.transforms):
-        find(transforming.use, f"{field}.transforms[{position}].use")
+        find_for_rows(transforming.use, transforming.init, f"{field}.transforms[{position}]")
     for position, augmenting in enumerate(dataset.augment):
-        find(augmenting.use, f"{field}.augment[{position}].use")
+        find_for_rows(augmenting.use, augmenting.init, f"{field}.augment[{position}]")
     loader = spec.data.loader
     # A first plan only to have the functions in one shape for the sample.
     guess = Measured(1.0, keeps_rows=True) if source else None
@@ -333,7 +333,10 @@ def _transformed(
     read = _sampled(draft, fragment, lambda: read_sample(scan, fragment, draft.columns, rows))
     columns = _sampled(draft, fragment, lambda: transform(read, draft.transforms))
     kept = num_rows(columns)
-    return columns, kept == num_rows(read), nbytes(columns) / max(kept, 1)
+    row_bytes = nbytes(columns) / max(kept, 1)
+    if draft.is_grouped:  # what is read of a group is held, whatever its function makes of it
+        row_bytes = max(row_bytes, nbytes(read) / max(num_rows(read), 1))
+    return columns, kept == num_rows(read), row_bytes
 
 
 class _NothingGoodError(Exception):

@@ -21,6 +21,7 @@ from ray.data.datasource import Datasource, ReadTask
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    import pyarrow as pa
     from ray.actor import ActorHandle
     from ray.data._internal.execution.streaming_executor import StreamingExecutor
     from ray.data.block import Block
@@ -54,6 +55,8 @@ def configure(cpus: int, node_labels: Mapping[str, str]) -> None:
     context.target_max_block_size = None  # one block a task, so that cached blocks are fragments
     context.execution_options.preserve_order = True
     context.execution_options.resource_limits = ExecutionResources(cpu=cpus)
+    # Else what a function of a dataset's raises is gone: Ray 2.60 raises another one in its place.
+    context.raise_original_map_exception = True
     context.custom_execution_callback_classes = [_Resting]
     if node_labels:
         context.execution_options.label_selector = dict(node_labels)
@@ -85,13 +88,29 @@ def _unpickled(sent: bytes) -> object:
     return made
 
 
-def dataset_of(name: str, tasks: Sequence[Task], row_bytes: float) -> Dataset:
+@dataclass(frozen=True)
+class Needs:
+    """What Ray is asked for one task.
+
+    Args:
+        cpus: of it.
+        memory: bytes that nothing else is given meanwhile; None for none.
+    """
+
+    cpus: int = 1
+    memory: int | None = None
+
+
+def dataset_of(
+    name: str, tasks: Sequence[Task], row_bytes: float, needs: Needs = Needs()
+) -> Dataset:
     """Return the Ray dataset that tasks make, in their order.
 
     Args:
         name: what Ray's dashboard shows.
         tasks: each runs once.
         row_bytes: mean size of a row, by which Ray Data plans its memory.
+        needs: of each task.
     """
     prepared = [
         ReadTask(
@@ -106,7 +125,24 @@ def dataset_of(name: str, tasks: Sequence[Task], row_bytes: float) -> Dataset:
         for task in tasks
     ]
     made: Dataset = ray.data.read_datasource(
-        _Prepared(name, prepared), override_num_blocks=max(1, len(prepared))
+        _Prepared(name, prepared),
+        override_num_blocks=max(1, len(prepared)),
+        num_cpus=needs.cpus,
+        memory=needs.memory,
+    )
+    return made
+
+
+def map_blocks(
+    dataset: Dataset, make: Callable[[pa.Table], Block], needs: Needs = Needs()
+) -> Dataset:
+    """Return a dataset of what a function makes of each block that has rows, in their order."""
+    made: Dataset = dataset.map_batches(
+        make,
+        batch_size=None,
+        batch_format="pyarrow",
+        num_cpus=needs.cpus,
+        memory=needs.memory,
     )
     return made
 

@@ -12,7 +12,7 @@ from trainshed.data.read.files import formats_of, open_source
 from trainshed.data.read.listing import is_data
 from trainshed.data.read.opening import reach_of
 from trainshed.data.read.source import Reading
-from trainshed.functions import find
+from trainshed.functions import find_for_rows
 from trainshed.patience import READS
 from trainshed.plan.code import enter
 from trainshed.plan.places import home_of, locate_source
@@ -118,7 +118,10 @@ def open_dataset(file: Path, name: str, *, raw: bool) -> Input:
     source = open_source(at, dataset.read, f"{field}.read")
     transforms = () if raw else transforms_of(dataset, field)
     for function in transforms:
-        find(function.use, function.field)
+        find_for_rows(function.use, dict(function.init), function.beside("").removesuffix("."))
+        if function.kind == "groups":
+            want = "a kind that needs no rows of other files, as only a run groups them; or --raw"
+            raise SpecError([Problem(function.beside("kind"), "groups", want)])
     return Input(source, field, dataset.read.columns, transforms)
 
 

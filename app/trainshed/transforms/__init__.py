@@ -15,6 +15,7 @@ from trainshed.transforms.place import (
     random_flip,
     random_resized_crop,
 )
+from trainshed.transforms.sequences import windows
 
 __all__ = [
     "Batch",
@@ -28,4 +29,5 @@ __all__ = [
     "random_gray",
     "random_resized_crop",
     "rename",
+    "windows",
 ]

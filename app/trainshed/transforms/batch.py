@@ -79,6 +79,34 @@ def as_number(function: str, option: str, value: object, least: float, most: flo
     raise ValueError(f"{function}: {option} is {_say(value)}, must be {want}")
 
 
+def as_count(function: str, option: str, value: object) -> int:
+    """Return an option that is a whole number of at least 1.
+
+    Raises:
+        ValueError: when it is none.
+    """
+    match value:
+        case bool():  # to Python it is a number
+            pass
+        case int() as number if number >= 1:
+            return number
+    raise ValueError(f"{function}: {option} is {_say(value)}, must be a whole number from 1 on")
+
+
+def as_names(function: str, option: str, value: object) -> list[str]:
+    """Return an option that is a list of one or more names.
+
+    Raises:
+        ValueError: when it is none.
+    """
+    match value:
+        case [str(), *_]:
+            names = [name for name in value if isinstance(name, str)]
+            if len(names) == len(value):
+                return names
+    raise ValueError(f"{function}: {option} is {_say(value)}, must be a list of names")
+
+
 def as_range(
     function: str, option: str, value: object, most: float = np.inf
 ) -> tuple[float, float]:

@@ -17,6 +17,7 @@ from trainshed.data.order.permutation import Indices, Piece
 from trainshed.data.order.plan import DatasetPlan, Loader, plan_dataset, plan_mix
 from trainshed.data.order.schedule import Kind, Pass, is_mixed, order_of, steps_for
 from trainshed.data.order.size import Measured, Room, WorkerNode
+from trainshed.data.read.apply import transform
 from trainshed.data.read.columns import Columns, cut_rows, join, num_rows, take_rows
 from trainshed.data.read.files import open_source
 from trainshed.data.read.source import (
@@ -27,6 +28,7 @@ from trainshed.data.read.source import (
     parts,
     read_parts,
     read_rows,
+    read_whole,
     reading,
 )
 from trainshed.records.disk import Disk
@@ -35,6 +37,16 @@ from trainshed_api.data import DatasetSpec
 
 FUNCTIONS = "tests.app.data.sample_functions"
 ROOM = Room(2**30, 2**30, nodes=(WorkerNode(2, 2**31, 2**30),))
+
+
+# Half of the rows, then some of each user's, then once more of these.
+GROUPS: list[JsonValue] = [
+    {"use": f"{FUNCTIONS}:odd_rows", "kind": "batches"},
+    {"use": f"{FUNCTIONS}:with_users"},
+    {"use": f"{FUNCTIONS}:crumbled", "kind": "groups", "by": ["user"], "orderBy": ["when"]},
+    {"use": f"{FUNCTIONS}:doubled", "options": {"column": "when"}},
+    {"use": f"{FUNCTIONS}:listed", "kind": "groups", "by": ["user"]},
+]
 
 
 def shuffles(buffer_size: int) -> dict[str, JsonValue]:
@@ -139,6 +151,14 @@ def make_pass(
 ) -> Pass:
     """Return a pass over the dataset `train`."""
     return Pass("train", kind, epoch, first_step, num_ranks, batch_size, seed, group, epochs)
+
+
+def grouped_rows(plan: DatasetPlan) -> Columns:
+    """Return all rows of files after the transforms, which are run over all of them at once."""
+    assert plan.source
+    how = replace(reading(plan), transforms=())
+    read = join([read_whole(how, fragment) for fragment in plan.source.fragments])
+    return transform(read, plan.transforms)
 
 
 def counted(plan: DatasetPlan) -> Indices:

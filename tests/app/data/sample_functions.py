@@ -148,3 +148,63 @@ def opened(row: dict[str, object]) -> dict[str, object]:
     content = row["image"]
     assert isinstance(content, bytes)
     return {"x": np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))}
+
+
+def above(batch: object, *, least: float) -> object:
+    """Keep the rows whose id is large enough: any format compares a column like that."""
+    return batch["id"] > least  # type: ignore[index]  # a dict, a DataFrame or a Table
+
+
+def first_of_each(batch: Batch) -> Batch:
+    """Return the first row of a group, with its number of rows."""
+    first = {name: array[:1] for name, array in batch.items()}
+    return {**first, "rows": np.asarray([len(batch["id"])], dtype=np.float32)}
+
+
+def listed(batch: Batch) -> dict[str, object]:
+    """Return a row for each group: its ids in their order, and their number."""
+    ids = np.zeros((1, 512), dtype=np.int64)
+    ids[0, : len(batch["id"])] = batch["id"]
+    return {"user": batch["user"][:1], "ids": ids, "count": [len(batch["id"])]}
+
+
+def crumbled(batch: Batch) -> Batch:
+    """Return each second row of a group, and of one with a single row none."""
+    return {name: array[1::2] for name, array in batch.items()}
+
+
+class Scaled:
+    """A transform with a constructor that takes something."""
+
+    def __init__(self, factor: float, *, column: str = "x") -> None:
+        self._factor = factor
+        self._column = column
+
+    def __call__(self, batch: Batch) -> Batch:
+        return {**batch, self._column: batch[self._column] * self._factor}
+
+
+def with_users(batch: Batch, *, as_text: bool = True) -> dict[str, NDArray[np.generic]]:
+    """Add who a row is of, and when it came: the other way round than it lies there."""
+    ids = batch["id"].astype(np.int64)
+    texts = np.array([f"user {number % 7}" for number in ids.tolist()], dtype=object)
+    return {**batch, "user": texts if as_text else ids % 7, "when": -(ids // 3)}
+
+
+def in_process(batch: Batch) -> Batch:
+    """Add the process that it runs in."""
+    return {**batch, "process": np.full(len(batch["id"]), os.getpid(), dtype=np.float64)}
+
+
+def given_to_it(batch: Batch) -> dict[str, NDArray[np.generic]]:
+    """Return what Ray has given to the task it runs in, CPUs and memory, in the place of x."""
+    given = ray.get_runtime_context().get_assigned_resources()  # type: ignore[no-untyped-call]
+    pair = [float(given.get("CPU", 0)), float(given.get("memory", 0))]
+    return {"id": batch["id"], "x": np.tile(pair, (len(batch["id"]), 1))}
+
+
+def noted(batch: object) -> object:
+    """Return a batch that is a dict."""
+    if not isinstance(batch, dict):
+        raise TypeError(f"want a dict, got a {type(batch).__name__}")
+    return batch

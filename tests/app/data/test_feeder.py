@@ -15,6 +15,7 @@ from ray.data._internal.logical.operators import Sort
 from tests.app.data.builders_plan import (
     FUNCTIONS,
     MemoryBlocks,
+    grouped_rows,
     make_mix,
     make_pass,
     make_plan,
@@ -29,9 +30,11 @@ from trainshed.data.feed.batches import Blocks, Feed
 from trainshed.data.feed.blocks import FedBlocks
 from trainshed.data.feed.datasets import to_block
 from trainshed.data.feed.feeder import Feeder, Limits
+from trainshed.data.feed.on_disk import Shelf
 from trainshed.data.feed.streams import StreamClosedError
 from trainshed.data.feed.telling import Telling
 from trainshed.data.order.bad_records import Told
+from trainshed.data.order.description import describe, keep_order
 from trainshed.data.order.plan import DatasetPlan, telling
 from trainshed.data.order.schedule import Pass
 from trainshed.data.order.spending import BATCH, DEAL, Key, Spending, Spent
@@ -39,6 +42,7 @@ from trainshed.data.read.errors import DataError
 from trainshed.data.read.ledger import LEDGER
 from trainshed.ray_seams import spilling
 from trainshed.ray_seams.execution import Task, block_by_block, dataset_of, sorted_by
+from trainshed.records.disk import Disk
 from trainshed.worker.process import summary, users_traceback
 from trainshed_api.progress import BadRecords
 
@@ -69,10 +73,10 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_rows(tmp_path_factory.mktemp("large"), [[8192] * 2, [1024] * 16], width=WIDE)
 
 
-def start(*plans: DatasetPlan) -> ActorHandle[Feeder]:
+def start(*plans: DatasetPlan, shelf: Shelf | None = None) -> ActorHandle[Feeder]:
     actor = ray.remote(Feeder).options(num_cpus=0, max_concurrency=16)
     named = {plan.name: plan for plan in plans}
-    handle = cast("ActorHandle[Feeder]", actor.remote(named, Limits(2), print))
+    handle = cast("ActorHandle[Feeder]", actor.remote(named, Limits(2), print, shelf))
     cast("Any", handle).start.remote()  # Ray's types say that this never returns
     return handle
 
@@ -107,6 +111,17 @@ class Reader:
     def leave(self) -> None:
         """Leave the pass that was begun."""
         self._open.close()
+
+    def processes(
+        self, plan: DatasetPlan, at: Pass, feeder: ActorHandle[Feeder]
+    ) -> list[tuple[float, float]]:
+        """Return the process of each row, and how often a class was made there."""
+        found: list[tuple[float, float]] = []
+        for batch in Feed(plan, FedBlocks(plan, feeder, 0), 0).batches(at):
+            found += zip(
+                batch.tensors["process"].tolist(), batch.tensors["built"].tolist(), strict=True
+            )
+        return found
 
     def count(self, plan: DatasetPlan, at: Pass, feeder: ActorHandle[Feeder], rank: int) -> int:
         """Return how many rows a rank gets, each of them whole."""
@@ -380,6 +395,83 @@ def test_who_goes_on_after_a_lost_driver_gets_the_rest_from_another_feeder(
         plan = fed.plans[way]
         rest = [rows[7:] for rows in expected(plan, at)]
         assert read(readers, plan, replace(at, first_step=7), fed.feeder) == rest
+
+
+USERS: list[JsonValue] = [
+    {"use": f"{FUNCTIONS}:with_users", "options": {"as_text": False}},
+    {"use": f"{FUNCTIONS}:crumbled", "kind": "groups", "by": ["user"], "orderBy": ["when"]},
+]
+
+
+@pytest.mark.parametrize("cache", ["objects", "disk"])
+def test_groups_are_made_once_and_gone_on_with(
+    folder: Path, tmp_path: Path, readers: list[ActorHandle[Reader]], cache: str
+) -> None:
+    shuffle: JsonValue = {"mode": "blocks", "bufferSize": 11}
+    plan = make_plan(folder, cache=cache, transforms=USERS, shuffle=shuffle, augment=AUGMENTS)
+    first, second = Disk(tmp_path / "1"), Disk(tmp_path / "2")
+    feeder, at = start(plan, shelf=Shelf(first)), make_pass(epoch=1, batch_size=4)
+    in_order = read(readers, plan, make_pass("exact", batch_size=4), feeder)
+    whole = read(readers, plan, at, feeder)
+    made = ray.get(cast("Any", feeder).cached.remote("train"), timeout=SECONDS)
+    told = describe(plan, made.counts)
+    assert told
+    ray.kill(feeder)
+
+    ids = grouped_rows(plan)["id"].tolist()
+    assert [
+        row for step in zip(*in_order, strict=True) for rows in step for row in ids_in(rows)
+    ] == ids
+    assert len(ids_in_all(whole)) == len(ids) - len(ids) % 4
+    assert set(ids_in_all(whole)) <= set(ids)
+
+    plans, _ = keep_order({"train": plan}, {"train": told}, mid_epoch=True)
+    feeder = start(plans["train"], shelf=Shelf(second, (first,)))
+    rest = read(readers, plans["train"], replace(at, first_step=4, group=1), feeder)
+    assert rest == [rows[4:] for rows in whole]
+    assert not (tmp_path / "2").exists()
+    ray.kill(feeder)
+
+
+def ids_in(row: Row) -> list[int]:
+    """Return the ids of a batch."""
+    return cast("list[int]", row[0])
+
+
+def ids_in_all(ranks: list[list[Row]]) -> list[int]:
+    """Return the ids of all batches of all ranks."""
+    return [number for rows in ranks for row in rows for number in ids_in(row)]
+
+
+def test_a_class_is_made_once_in_each_of_few_processes(
+    folder: Path, readers: list[ActorHandle[Reader]]
+) -> None:
+    made: list[JsonValue] = [{"use": f"{FUNCTIONS}:Counting"}, {"use": f"{FUNCTIONS}:in_process"}]
+    plan = make_plan(folder, cache="none", transforms=made)
+    feeder, seen = start(plan), set[tuple[float, float]]()
+    for epoch in range(3):
+        at = make_pass(epoch=epoch, num_ranks=1)
+        seen |= set(ray.get(readers[0].processes.remote(plan, at, feeder), timeout=SECONDS))
+
+    assert {built for _, built in seen} == {1.0}
+    assert len(seen) <= 4  # three fragments, three epochs, two CPUs
+    ray.kill(feeder)
+
+
+def test_each_task_is_given_what_the_spec_says(
+    folder: Path, readers: list[ActorHandle[Reader]]
+) -> None:
+    asked: JsonValue = {"cpus": 2, "memory": "100Mi"}
+    given: list[JsonValue] = [{"use": f"{FUNCTIONS}:given_to_it"}]
+    plan = make_plan(folder, cache="none", transforms=given, task=asked)
+    feeder = start(plan)
+
+    rows = read(readers, plan, make_pass(), feeder)
+
+    assert {tuple(value) for rank in rows for _, x, _ in rank for value in cast("Any", x)} == {
+        (2.0, 100.0 * 2**20)
+    }
+    ray.kill(feeder)
 
 
 @pytest.mark.parametrize("mode", ["none", "local"])

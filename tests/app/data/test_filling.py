@@ -1,21 +1,27 @@
 """A cache is filled with the blocks that it had, however many CPUs there are to fill it."""
 
+import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 import ray
 
-from tests.app.data.builders_plan import FUNCTIONS, make_plan, write_rows
+from tests.app.data.builders_plan import FUNCTIONS, GROUPS, grouped_rows, make_plan, write_rows
 from tests.app.ray_head import start_here
-from trainshed.data.feed.cache import CachedBlocks
+from trainshed.data.feed.cache import Cache, CachedBlocks
 from trainshed.data.feed.datasets import from_block
 from trainshed.data.feed.filling import Filling
 from trainshed.data.order.description import Described, describe, keep_order
 from trainshed.data.order.plan import DatasetPlan
 from trainshed.data.read.errors import DataError
 from trainshed.ray_seams import execution
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 
@@ -28,21 +34,51 @@ def number(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("function") / "rows.txt"
 
 
+@dataclass(frozen=True)
+class Begun:
+    """What a checkpoint says of rows where there was one CPU.
+
+    Args:
+        function: of those of a function.
+        grouped: of those that go in groups, by where they come from.
+    """
+
+    function: Described
+    grouped: dict[str, Described]
+
+
 @pytest.fixture(scope="module")
-def begun(number: Path) -> Described:
-    """What a checkpoint says of the function's rows where there was one CPU."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_rows(tmp_path_factory.mktemp("rows"), [[40, 3], [58]])
+
+
+@pytest.fixture(scope="module")
+def all_begun(number: Path, folder: Path) -> Begun:
     number.write_text(str(ROWS))
     plan = make_function_plan(number)
     with start_here(cpus=1):
         execution.configure(1, {})
-        told = describe(plan, Filling(plan, never)().counts)
-    assert told
+        told = described(plan)
+        grouped = {name: described(each) for name, each in make_grouped(number, folder).items()}
     assert told.rows == ROWS
+    return Begun(told, grouped)
+
+
+@pytest.fixture(scope="module")
+def begun(all_begun: Begun) -> Described:
+    """What a checkpoint says of the function's rows where there was one CPU."""
+    return all_begun.function
+
+
+def described(plan: DatasetPlan) -> Described:
+    """Fill the cache, and return what a checkpoint says of its rows."""
+    told = describe(plan, Filling(plan, never)().counts)
+    assert told
     return told
 
 
 @pytest.fixture(scope="module", autouse=True)
-def session(begun: Described) -> Iterator[None]:
+def session(all_begun: Begun) -> Iterator[None]:
     with start_here(cpus=3):
         execution.configure(3, {})
         yield
@@ -54,6 +90,18 @@ def make_function_plan(number: Path) -> DatasetPlan:
         read={"use": f"{FUNCTIONS}:as_many_as", "options": {"file": str(number)}},
         shuffle={"mode": "blocks"},
     )
+
+
+def make_grouped(number: Path, folder: Path) -> dict[str, DatasetPlan]:
+    """Return plans of rows that go in groups: those of files, and those of a function."""
+    made: dict[str, JsonValue] = {
+        "use": f"{FUNCTIONS}:as_many_as",
+        "options": {"file": str(number)},
+    }
+    return {
+        "files": make_plan(folder, transforms=GROUPS),
+        "function": make_plan(None, read=made, transforms=GROUPS),
+    }
 
 
 def going_on(plan: DatasetPlan, told: Described, *, mid_epoch: bool) -> DatasetPlan:
@@ -75,6 +123,63 @@ def cut(counts: Sequence[int]) -> list[list[int]]:
     """Return the rows of the function in blocks of so many."""
     ends = np.cumsum(counts)
     return [rows.tolist() for rows in np.split(np.arange(ends[-1]), ends[:-1])]
+
+
+@pytest.mark.parametrize("source", ["files", "function"])
+def test_groups_are_the_same_in_blocks_of_the_same_rows_with_another_number_of_cpus(
+    number: Path, folder: Path, all_begun: Begun, source: str
+) -> None:
+    number.write_text(str(ROWS))
+    plan, told = make_grouped(number, folder)[source], all_begun.grouped[source]
+
+    made = Filling(going_on(plan, told, mid_epoch=True), never)()
+
+    want = grouped_rows(make_grouped(number, folder)["files"])
+    tables = [from_block(ray.get(block)) for block in made.blocks]
+    assert made.counts.tolist() == list(told.counts or ())
+    assert np.concatenate([each["ids"] for each in tables]).tolist() == want["ids"].tolist()
+    assert sorted(row for ids in want["ids"].tolist() for row in ids if row) == kept_rows()
+
+
+def kept_rows() -> list[int]:
+    """Return the rows that the groups have, by a loop."""
+    users: dict[int, list[int]] = {}
+    for row in range(1, ROWS, 2):
+        users.setdefault(row % 7, []).append(row)
+    by_time = [sorted(rows, key=lambda row: (-(row // 3), row)) for rows in users.values()]
+    return sorted(row for rows in by_time for row in rows[1::2])
+
+
+def test_groups_of_other_rows_are_refused_in_the_middle_of_an_epoch(
+    number: Path, folder: Path, all_begun: Begun
+) -> None:
+    number.write_text("20")
+    plan = make_grouped(number, folder)["function"]
+    fill = Filling(going_on(plan, all_begun.grouped["function"], mid_epoch=True), never)
+
+    with pytest.raises(DataError, match=r"got 3 rows in .* want 7 rows in "):
+        fill()
+
+
+@pytest.mark.parametrize("source", ["files", "function"])
+def test_a_function_of_rows_that_are_made_whole_is_named_where_it_fails(
+    number: Path, folder: Path, source: str
+) -> None:
+    number.write_text(str(ROWS))
+    broken: JsonValue = {"use": f"{FUNCTIONS}:broken", "kind": "groups", "by": ["id"]}
+    plan = make_plan(folder, transforms=[broken])
+    if source == "function":
+        made: dict[str, JsonValue] = {
+            "use": f"{FUNCTIONS}:as_many_as",
+            "options": {"file": str(number)},
+        }
+        plan = make_plan(None, read=made, transforms=[{"use": f"{FUNCTIONS}:broken"}])
+
+    with pytest.raises(DataError) as caught:
+        Cache(plan.field, Filling(plan, never), threading.Lock()).get()
+
+    want = f"transforms[0].use: {FUNCTIONS}:broken raised ValueError: row 0 is bad"
+    assert str(caught.value) == f"{plan.field}.{want}"
 
 
 def test_a_function_s_rows_are_cut_as_they_were_with_another_number_of_cpus(

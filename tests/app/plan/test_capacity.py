@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 from pydantic import JsonValue
 
-from tests.builders import make_data, make_run
+from tests.builders import make_data, make_dataset, make_run
 from trainshed.plan.capacity import (
     Cluster,
     Node,
@@ -122,6 +122,40 @@ def test_a_cluster_that_may_grow_is_waited_for() -> None:
     assert check_capacity(run.spec, Cluster([HEAD, CPUS], waits=True)) == [
         "waiting for nodes: 4 x (1 CPUs, 1 GPUs) are needed, group gpu has 0 CPUs, 0 GPUs on "
         "0 nodes, which is room for 0; --cpu trains without GPUs"
+    ]
+
+
+HAS = "no node of the data has that: they have at most"
+TASKS: dict[str, tuple[JsonValue, str]] = {
+    "more CPUs than a node has": (
+        {"cpus": 5},
+        f"got 5 CPUs, want what one node has that reads: {HAS} 4 CPUs",
+    ),
+    "more memory than a node has": (
+        {"memory": "9Gi"},
+        f"got 1 CPUs, 9Gi, want what one node has that reads: {HAS} 4 CPUs, 8Gi",
+    ),
+}
+
+
+@pytest.mark.parametrize(("task", "want"), TASKS.values(), ids=TASKS)
+def test_a_task_that_fits_no_node_of_the_data_is_refused(task: JsonValue, want: str) -> None:
+    run = make_run(data=make_data(make_dataset(task=task), cpus=8))
+
+    with pytest.raises(SpecError) as caught:
+        check_capacity(run.spec, Cluster([CPUS, CPUS, GPUS]))
+
+    assert str(caught.value) == f"spec.data.datasets.train.task: {want}"
+
+
+def test_a_task_that_fits_is_not_spoken_of_and_one_that_may_is_waited_for() -> None:
+    data = make_data(make_dataset(task={"cpus": 4, "memory": "8Gi"}), cpus=4)
+    run = make_run(data=data, workers={"group": "gpu"})
+    small = make_node("cpu", CPU=4, memory=2 * GIB)
+
+    assert check_capacity(run.spec, Cluster([CPUS, GPUS])) == []
+    assert check_capacity(run.spec, Cluster([small, GPUS], waits=True)) == [
+        f"spec.data.datasets.train.task: waiting for a node with 4 CPUs, 8Gi: {HAS} 4 CPUs, 2Gi"
     ]
 
 

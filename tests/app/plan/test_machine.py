@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 from pydantic import JsonValue
 
-from tests.builders import make_run
+from tests.builders import make_data, make_dataset, make_run
 from trainshed.plan.machine import Machine, check_fits, machine_room, this_machine
 from trainshed_api.errors import SpecError
 
@@ -65,6 +65,17 @@ def test_workers_fit_or_it_is_said_why_not(case: Case) -> None:
     assert len(caught.value.problems) == len(case.want)
     for problem, want in zip(caught.value.problems, case.want, strict=True):
         assert want in str(problem)
+
+
+def test_a_task_fits_or_it_is_said_why_not() -> None:
+    data = make_data(make_dataset(task={"memory": "4Gi"}))
+    check_fits(make_run(data=data).spec, MACHINE)
+
+    data = make_data(make_dataset(task={"memory": "5Gi"}))
+    with pytest.raises(SpecError) as caught:
+        check_fits(make_run(data=data).spec, MACHINE)
+    want = "task.memory: got 5Gi, want at most 4.0Gi, half of this machine's"
+    assert str(caught.value) == f"spec.data.datasets.train.{want}"
 
 
 def test_this_machine_has_something() -> None:

@@ -286,6 +286,22 @@ def test_what_is_wrong_is_said(case: str, folder: Path) -> None:
     assert sorted(folder.rglob("*")) == before
 
 
+def test_groups_are_shown_as_they_are_read_alone(folder: Path) -> None:
+    groups: JsonValue = [
+        {"use": "tests.app.rows.functions:keep_even", "kind": "groups", "by": ["id"]}
+    ]
+    dataset: JsonValue = {"read": {"format": "csv", "path": "csv"}, "transforms": groups}
+    write_run(folder, "grouped", data={"datasets": {"train": dataset}})
+    words = ("count", "grouped.yaml", "--dataset", "train")
+
+    done = trainshed_here("data", *words)
+
+    assert (done.code, done.stdout) == (EXIT_INVALID, "")
+    field = "spec.data.datasets.train.transforms[0].kind"
+    assert f"error: {field}: got groups, want a kind that needs no rows of other" in done.stderr
+    assert said(*words, "--raw") == f"{ROWS}\n"
+
+
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("command", ["show", "schema", "count", "write --to new"])
 def test_a_transform_that_fails_is_told_with_its_own_lines(command: str) -> None:

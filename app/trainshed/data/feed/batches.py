@@ -323,9 +323,8 @@ class Feed:
 
     def _in_file_order(self) -> EpochOrder:
         (counts,) = self.counts()
-        told = self.plan.source is None or self.plan.is_told
-        ids = None if told else self.plan.first_ids
-        return EpochOrder(np.arange(len(counts), dtype=np.int64), counts, first_ids=ids)
+        numbers = np.arange(len(counts), dtype=np.int64)
+        return EpochOrder(numbers, counts, first_ids=self.plan.given_ids)
 
     def _stream(self, at: Pass) -> Iterator[Table]:
         """Yield the tables of a stream, shuffled in windows where the plan says so."""

@@ -28,12 +28,14 @@ class CachedBlocks:
         counts: (blocks,) rows of each.
         filling: which one it is, from 1.
         files: on the run's storage, in the order of the dataset; none where blocks are kept.
+        num_bytes: of all blocks.
     """
 
     blocks: tuple[ray.ObjectRef[Block], ...]
     counts: Indices
     filling: int = 1
     files: tuple[Fragment, ...] = ()
+    num_bytes: int = 0
 
 
 class Cache:

@@ -18,6 +18,7 @@ from ray.data import Dataset
 from ray.data.block import BlockAccessor
 
 from trainshed.data.feed import readers
+from trainshed.data.feed.cache import CachedBlocks
 from trainshed.data.feed.rows import Rows
 from trainshed.data.feed.tables import by_rank, dealt, woven
 from trainshed.data.feed.teller import TELLER
@@ -46,10 +47,12 @@ from trainshed.data.read.source import (
 )
 from trainshed.functions import find
 from trainshed.ray_seams.execution import (
+    Needs,
     Task,
     actor_of,
     block_by_block,
     dataset_of,
+    map_blocks,
     sorted_by,
     this_actor,
 )
@@ -93,10 +96,10 @@ def fragments_dataset(plan: DatasetPlan) -> Dataset:
     """Return a Ray dataset of all fragments after the transforms, one task and block a fragment."""
     assert plan.source
     how = reading(plan)
-    return _dataset(
+    return tasks_dataset(
         plan,
         [
-            Task(functools.partial(_whole_block, how, fragment), _rows_of(plan, fragment))
+            Task(functools.partial(_whole_block, how, fragment), rows_of(plan, fragment))
             for fragment in plan.source.fragments
         ],
     )
@@ -106,7 +109,7 @@ def tallied_dataset(plan: DatasetPlan) -> Dataset:
     """Return a Ray dataset with the rows of each fragment after the transforms, a row each."""
     assert plan.source
     how = reading(plan)
-    return _dataset(
+    return tasks_dataset(
         plan,
         [
             Task(functools.partial(_tallied_block, how, fragment), 1)
@@ -115,7 +118,7 @@ def tallied_dataset(plan: DatasetPlan) -> Dataset:
     )
 
 
-def _rows_of(plan: DatasetPlan, fragment: Fragment) -> int:
+def rows_of(plan: DatasetPlan, fragment: Fragment) -> int:
     """Return about how many rows a fragment has: Ray Data plans its memory by it."""
     if fragment.rows is not None:
         return fragment.rows
@@ -143,8 +146,8 @@ class Origin:
     @functools.cached_property
     def first_ids(self) -> Indices:
         """Return the id of each fragment's first row, shape (fragments,)."""
-        told = self.plan.source is None or self.plan.is_told
-        return first_rows(self.counts) if told else self.plan.first_ids
+        given = self.plan.given_ids
+        return first_rows(self.counts) if given is None else given
 
     def tables(self, at: Pass, segment: Segment) -> Callable[[], Iterator[Table]]:
         """Return what yields the rows of a segment, augmented; it is called in a task."""
@@ -184,8 +187,8 @@ def uncounted_dataset(plan: DatasetPlan, at: Pass, fragments: Sequence[int], cpu
     for number in fragments:
         fragment, first = plan.source.fragments[number], int(plan.first_ids[number])
         make = functools.partial(_numbered_blocks, how, fragment, number, first)
-        tasks.append(Task(make, _rows_of(plan, fragment)))
-    return block_by_block(_dataset(plan, tasks), plan.block_rows * plan.row_bytes, cpus)
+        tasks.append(Task(make, rows_of(plan, fragment)))
+    return block_by_block(tasks_dataset(plan, tasks), plan.block_rows * plan.row_bytes, cpus)
 
 
 def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
@@ -221,7 +224,7 @@ def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
             make = functools.partial(_woven_blocks, plan.field, reads, order, steps, some)
         tasks.append(Task(make, end - begin))
     widest = min(plan.block_rows, max((count for _, count in deal.dealt), default=1))
-    dataset, block_bytes = _dataset(plan, tasks), widest * plan.row_bytes
+    dataset, block_bytes = tasks_dataset(plan, tasks), widest * plan.row_bytes
     # A block with rows of several ranks would go to the node of each.
     return block_by_block(dataset, block_bytes, cpus, as_made=not steps.has_one_reader)
 
@@ -289,7 +292,7 @@ def sorted_dataset(origin: Origin, how: Reading, deal: Delivery) -> Dataset:
     counts = [rows for _, rows in deal.dealt]
     if deal.steps.has_one_reader:
         counts = np.diff(deal.turns).tolist()
-    return sorted_by(_dataset(plan, tasks), POSITION, np.cumsum(counts[:-1]).tolist())
+    return sorted_by(tasks_dataset(plan, tasks), POSITION, np.cumsum(counts[:-1]).tolist())
 
 
 def recut_dataset(
@@ -311,11 +314,11 @@ def recut_dataset(
         pieces = base.pieces(start, stop) or [Piece(0, 0, 0)]
         cuts = [([blocks[piece.fragment]], piece) for piece in pieces]
         tasks.append(Task(functools.partial(_joined_block, cuts), stop - start))
-    return _dataset(plan, tasks)
+    return tasks_dataset(plan, tasks)
 
 
-def function_dataset(plan: DatasetPlan) -> Dataset:
-    """Return the dataset that `read.use` or `read.reader` makes, after the transforms.
+def function_dataset(plan: DatasetPlan, transforms: Sequence[Function]) -> Dataset:
+    """Return the dataset that `read.use` or `read.reader` makes, after some transforms.
 
     Raises:
         DataError: when the function returns something else.
@@ -331,33 +334,67 @@ def function_dataset(plan: DatasetPlan) -> Dataset:
             f"{plan.use.field}: {plan.use.use} returned a {type(made).__name__}, "
             "want a ray.data.Dataset"
         )
-    if not plan.transforms:
+    if not transforms:
         return made
-    apply = functools.partial(_transform_batch, plan.transforms)
-    transformed: Dataset = made.map_batches(apply, batch_size=None, batch_format="numpy")
-    return transformed
+    apply = functools.partial(_transformed_block, transforms)
+    return blocks_dataset(plan, made, apply)
 
 
-def kept_dataset(plan: DatasetPlan, folder: Folder) -> Dataset:
+def kept_fragments(plan: DatasetPlan, folder: Folder) -> Dataset:
     """Return a Ray dataset that writes all rows after the transforms, a file for each fragment.
 
     Its rows are what was written: name, rows, row groups and bytes of each file, in their order.
     """
-    if plan.use:
-        keep = functools.partial(_kept_batch, folder)
-        kept: Dataset = function_dataset(plan).map_batches(
-            keep, batch_size=None, batch_format="pyarrow"
-        )
-        return kept
     assert plan.source
     how = reading(plan)
-    return _dataset(
+    return tasks_dataset(
         plan,
         [
             Task(functools.partial(_kept_block, how, fragment, folder), 1)
             for fragment in plan.source.fragments
         ],
     )
+
+
+def kept_blocks(plan: DatasetPlan, made: Dataset, folder: Folder) -> Dataset:
+    """Return a Ray dataset that does the same of a dataset, with a file for each block."""
+    return blocks_dataset(plan, made, functools.partial(_kept_batch, folder))
+
+
+def materialized(dataset: Dataset) -> CachedBlocks:
+    """Return the blocks of a dataset, which are all made and lie in the object store then."""
+    entries = [
+        entry
+        for bundle in dataset.materialize().iter_internal_ref_bundles()
+        for entry in bundle.blocks
+    ]
+    return CachedBlocks(
+        tuple(entry.ref for entry in entries),
+        np.asarray([entry.metadata.num_rows for entry in entries], dtype=np.int64),
+        num_bytes=sum(entry.metadata.size_bytes or 0 for entry in entries),
+    )
+
+
+def tasks_dataset(plan: DatasetPlan, tasks: Sequence[Task]) -> Dataset:
+    """Return the Ray dataset that tasks of a dataset make."""
+    name = "->".join([plan.name, *(function.name for function in plan.transforms)])
+    told = this_actor()
+    metered = [
+        replace(task, make=functools.partial(_metered, Key(plan.name, DEAL), task.make, told))
+        for task in tasks
+    ]
+    return dataset_of(name, metered, plan.row_bytes, _needs_of(plan))
+
+
+def blocks_dataset(plan: DatasetPlan, made: Dataset, make: Callable[[pa.Table], Block]) -> Dataset:
+    """Return a Ray dataset of what a function makes of each block of one that has rows."""
+    metered = functools.partial(_metered_block, make, this_actor())
+    return map_blocks(made, metered, _needs_of(plan))
+
+
+def _needs_of(plan: DatasetPlan) -> Needs:
+    """Return what Ray is asked for each task of a dataset."""
+    return Needs(plan.task_cpus, plan.task_memory)
 
 
 def to_block(columns: Columns) -> Block:
@@ -372,8 +409,8 @@ def from_block(block: Block) -> Columns:
     return columns
 
 
-def _transform_batch(functions: Sequence[Function], batch: Columns) -> Columns:
-    return transform(batch, functions)
+def _transformed_block(functions: Sequence[Function], block: pa.Table) -> Block:
+    return to_block(transform(from_block(block), functions))
 
 
 def _whole_block(how: Reading, fragment: Fragment) -> Iterator[Block]:
@@ -480,21 +517,9 @@ def _placed_block(
         yield to_block(take_rows(columns, kept) | {POSITION: place[kept]})
 
 
-def _dataset(plan: DatasetPlan, tasks: Sequence[Task]) -> Dataset:
-    name = "->".join([plan.name, *(function.name for function in plan.transforms)])
-    told = this_actor()
-    metered = [
-        replace(task, make=functools.partial(_metered, Key(plan.name, DEAL), task.make, told))
-        for task in tasks
-    ]
-    return dataset_of(name, metered, plan.row_bytes)
-
-
 def _metered(key: Key, make: Callable[[], Iterable[Block]], told: bytes | None) -> Iterator[Block]:
     """Yield the blocks; what they take is told to the actor that asks for them."""
-    if told is not None:
-        actor: ActorHandle[Listener] = actor_of(told)
-        TELLER.tell(actor.spend.remote)
+    _tell(told)
     for block in LEDGER.each(key, make(), lambda block: BlockAccessor.for_block(block).num_rows()):
         begun = time.thread_time()
         yield block
@@ -503,3 +528,18 @@ def _metered(key: Key, make: Callable[[], Iterable[Block]], told: bytes | None) 
         del block
     # Ray ends a process that has nothing to do for a second.
     TELLER.tell_now()
+
+
+def _metered_block(make: Callable[[pa.Table], Block], told: bytes | None, block: pa.Table) -> Block:
+    """Return what is made of a block; what functions take in it is told."""
+    _tell(told)
+    made = make(block)
+    TELLER.tell_now()
+    return made
+
+
+def _tell(told: bytes | None) -> None:
+    """Have this process tell an actor what it spends."""
+    if told is not None:
+        actor: ActorHandle[Listener] = actor_of(told)
+        TELLER.tell(actor.spend.remote)

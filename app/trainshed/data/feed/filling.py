@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainshed.data.feed import datasets
-from trainshed.data.feed.cache import CachedBlocks
+from trainshed.data.feed.grouped import made_whole
 from trainshed.data.feed.on_disk import kept_on
 from trainshed.data.order.description import kept_counts, other_blocks
 from trainshed.data.order.learning import UNKNOWN
@@ -18,8 +18,7 @@ from trainshed.data.read.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ray.data import Dataset
-
+    from trainshed.data.feed.cache import CachedBlocks
     from trainshed.data.feed.on_disk import Shelf
     from trainshed.data.order.plan import DatasetPlan
 
@@ -57,8 +56,8 @@ class Filling:
         if plan.cache == "disk":
             assert self._shelf
             return self._as_wanted(kept_on(self._shelf, plan))
-        dataset = datasets.function_dataset(plan) if plan.use else datasets.fragments_dataset(plan)
-        made = self._as_wanted(_materialized(dataset))
+        dataset = made_whole(plan) if plan.is_made_whole else datasets.fragments_dataset(plan)
+        made = self._as_wanted(datasets.materialized(dataset))
         seconds = time.perf_counter() - started
         logger.info("%s: %d rows cached in %.2f s", plan.name, made.counts.sum(), seconds)
         # Workers may be in the middle of an epoch of these blocks when some of them are lost.
@@ -72,20 +71,11 @@ class Filling:
             wanted = np.where(wanted == UNKNOWN, made.counts, wanted)
         if wanted is None or np.array_equal(made.counts, wanted):
             return made
-        if plan.use and made.blocks and made.counts.sum() == wanted.sum():
-            return _materialized(datasets.recut_dataset(plan, made.blocks, made.counts, wanted))
+        if plan.is_made_whole and made.blocks and made.counts.sum() == wanted.sum():
+            recut = datasets.recut_dataset(plan, made.blocks, made.counts, wanted)
+            return datasets.materialized(recut)
         difference = other_blocks(plan, made.counts, wanted)
         if self._under_way:
             raise DataError(str(difference.problem))
         self._warn(difference.note)
         return made
-
-
-def _materialized(dataset: Dataset) -> CachedBlocks:
-    entries = [
-        entry
-        for bundle in dataset.materialize().iter_internal_ref_bundles()
-        for entry in bundle.blocks
-    ]
-    counts = np.asarray([entry.metadata.num_rows for entry in entries], dtype=np.int64)
-    return CachedBlocks(tuple(entry.ref for entry in entries), counts)

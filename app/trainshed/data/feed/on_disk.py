@@ -17,6 +17,7 @@ import numpy as np
 
 from trainshed.data.feed import datasets
 from trainshed.data.feed.cache import CachedBlocks
+from trainshed.data.feed.grouped import made_whole
 from trainshed.data.order.files import Fragment
 from trainshed.records.folder import ROWS_LIST
 from trainshed_api.progress import Record
@@ -112,5 +113,9 @@ def _found(folder: Folder, identity: str) -> KeptFiles | None:
 
 
 def _made(plan: DatasetPlan, folder: Folder) -> tuple[KeptFile, ...]:
-    rows = datasets.kept_dataset(plan, folder).iter_rows()
+    if plan.is_made_whole:
+        kept = datasets.kept_blocks(plan, made_whole(plan), folder)
+    else:
+        kept = datasets.kept_fragments(plan, folder)
+    rows = kept.iter_rows()
     return tuple(KeptFile(**{**row, "name": str(row["name"])}) for row in rows)

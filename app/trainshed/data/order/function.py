@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainshed_api.transforms import BatchFormat, TransformKind
+
+# A filter leaves rows out, and what becomes of a group only its function knows.
+_CHANGE_ROWS = ("filter", "groups")
 
 
 @dataclass(frozen=True)
@@ -13,18 +19,36 @@ class Function:
     Args:
         use: `module:function`.
         field: the spec's field that names it, for errors.
-        kind: `batches` gets columns, `rows` one row as a dict.
+        kind: `batches` gets columns, `rows` one row as a dict, `filter` columns and tells which
+            rows stay, `groups` the columns of each group.
         options: keyword arguments, as sorted pairs.
         batch_size: most rows a call; None for all rows of the table.
+        init: keyword arguments of the constructor of a class, as sorted pairs.
+        batch_format: as what it is given columns.
+        by: columns whose values make a group.
+        order_by: columns that sort the rows of a group.
     """
 
     use: str
     field: str
-    kind: Literal["batches", "rows"] = "batches"
+    kind: TransformKind = "batches"
     options: tuple[tuple[str, object], ...] = ()
     batch_size: int | None = None
+    init: tuple[tuple[str, object], ...] = ()
+    batch_format: BatchFormat = "numpy"
+    by: tuple[str, ...] = ()
+    order_by: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """Return the bare name of the function."""
         return self.use.partition(":")[2]
+
+    @property
+    def changes_rows(self) -> bool:
+        """Say whether it may leave rows out, or make more of them, by its kind alone."""
+        return self.kind in _CHANGE_ROWS
+
+    def beside(self, name: str) -> str:
+        """Return another field of the spec beside the one that names it, for errors."""
+        return f"{self.field.removesuffix('use')}{name}"

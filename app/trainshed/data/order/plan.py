@@ -17,6 +17,7 @@ from trainshed.data.order.permutation import first_rows
 from trainshed.data.order.size import Size, megabytes
 from trainshed_api.data import LOCAL_BUFFER
 from trainshed_api.errors import Problem, SpecError
+from trainshed_api.quantity import parse_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,6 +86,8 @@ class DatasetPlan:
         may_learn: whether who trains can do without them.
         bad_record_limit: most rows that are left out as bad; None where the first ends the run.
         tell: called with what is bad; whoever reads sets it.
+        task_cpus: that Ray is asked for each task that reads and transforms.
+        task_memory: bytes that it is asked for each; None for none.
     """
 
     name: str
@@ -111,6 +114,8 @@ class DatasetPlan:
     may_learn: bool = False
     bad_record_limit: int | None = None
     tell: Tell | None = None
+    task_cpus: int = 1
+    task_memory: int | None = None
 
     @property
     def field(self) -> str:
@@ -161,6 +166,16 @@ class DatasetPlan:
         return self.changes_rows or (counts and bool(self.transforms))
 
     @property
+    def is_grouped(self) -> bool:
+        """Say whether rows of all fragments go together into a function."""
+        return any(function.kind == "groups" for function in self.transforms)
+
+    @property
+    def is_made_whole(self) -> bool:
+        """Say whether its rows are all made in one go, in blocks of their own, and kept."""
+        return self.use is not None or self.is_grouped
+
+    @property
     def is_learned(self) -> bool:
         """Say whether the first pass over the rows counts them; it takes steps as they come."""
         streams = self.loader == "ray-data" and self.cache == "none"
@@ -184,6 +199,13 @@ class DatasetPlan:
         if self.is_told:
             return first_rows(self.counts)
         return np.arange(len(self.source.fragments), dtype=np.int64) << FRAGMENT_BITS
+
+    @property
+    def given_ids(self) -> Indices | None:
+        """Return the id of each fragment's first row where that is not its position."""
+        if self.source is None or self.is_told or self.is_made_whole:
+            return None
+        return self.first_ids
 
     @property
     def row_bytes(self) -> float:
@@ -273,10 +295,12 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     field = f"spec.data.datasets.{name}"
     skips_bad = spec.on_bad_record == "skip"
     rows = (source.likely_rows if source.rows is None else source.rows) if source else None
+    transforms = transforms_of(spec, field)
+    is_grouped = any(function.kind == "groups" for function in transforms)
     num_bytes = int(measured.row_bytes * rows) if rows and measured else None
-    size = measured.size(rows) if rows and measured else None
+    size = measured.size(rows) if rows and measured and not is_grouped else None
     if size is None:
-        cache, reason = _functions_cache(spec, loader, field)
+        cache, reason = _whole_cache(spec, loader, field)
     elif spec.cache != "auto":
         cache, reason = spec.cache, "asked for"
     else:
@@ -286,7 +310,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         source=source,
         use=_use(spec, field),
         columns=spec.read.columns,
-        transforms=transforms_of(spec, field),
+        transforms=transforms,
         augments=_augments(spec, field),
         loader=loader,
         cache=cache,
@@ -298,10 +322,12 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         size=size,
         processes=processes,
         rows_per_epoch=spec.rows_per_epoch,
-        changes_rows=skips_bad or bool(measured and not measured.keeps_rows),
+        changes_rows=skips_bad or _changes_rows(transforms, measured),
         steps=spec.steps,
         may_learn=may_learn and not is_mixed,
         bad_record_limit=spec.bad_record_limit if skips_bad else None,
+        task_cpus=spec.task.cpus,
+        task_memory=parse_bytes(spec.task.memory) if spec.task.memory else None,
     )
 
 
@@ -348,6 +374,8 @@ def plan_mix(
         parts=parts,
         weights=tuple(weights.values()),
         rows_per_epoch=spec.rows_per_epoch,
+        task_cpus=max(part.task_cpus for part in parts),
+        task_memory=max((part.task_memory or 0 for part in parts), default=0) or None,
     )
 
 
@@ -392,9 +420,19 @@ def transforms_of(spec: DatasetSpec, field: str) -> tuple[Function, ...]:
             transform.kind,
             tuple(sorted(transform.options.items())),
             transform.batch_size,
+            tuple(sorted(transform.init.items())),
+            transform.batch_format,
+            transform.by,
+            transform.order_by,
         )
         for position, transform in enumerate(spec.transforms)
     )
+
+
+def _changes_rows(transforms: Sequence[Function], measured: Measured | None) -> bool:
+    """Say whether rows are left out or added: some kinds may, of others a sample tells."""
+    by_kind = any(function.changes_rows for function in transforms)
+    return by_kind or bool(measured and not measured.keeps_rows)
 
 
 def _augments(spec: DatasetSpec, field: str) -> tuple[Function, ...]:
@@ -403,12 +441,14 @@ def _augments(spec: DatasetSpec, field: str) -> tuple[Function, ...]:
             augment.use,
             f"{field}.augment[{position}].use",
             options=tuple(sorted(augment.options.items())),
+            init=tuple(sorted(augment.init.items())),
         )
         for position, augment in enumerate(spec.augment)
     )
 
 
-def _functions_cache(spec: DatasetSpec, loader: Loader, field: str) -> tuple[Cache, str]:
+def _whole_cache(spec: DatasetSpec, loader: Loader, field: str) -> tuple[Cache, str]:
+    """Return where rows stay that are all made in one go."""
     want = "a cache and loader ray-data: a function's dataset is run once and kept"
     if spec.cache == "none":
         raise SpecError([Problem(f"{field}.cache", "none", want)])
@@ -416,7 +456,8 @@ def _functions_cache(spec: DatasetSpec, loader: Loader, field: str) -> tuple[Cac
         raise SpecError([Problem(f"{field}.read", _named_function(spec), want)])
     if spec.cache != "auto":
         return spec.cache, "asked for"
-    return "objects", "a function's dataset is run once"
+    made = "a function's dataset is" if _named_function(spec) else "groups are"
+    return "objects", f"{made} made once"
 
 
 def _best_cache(  # noqa: PLR0913 - what decides it

@@ -17,7 +17,8 @@ MIX_1 = U64(0xBF58476D1CE4E5B9)
 MIX_2 = U64(0x94D049BB133111EB)
 
 
-def _mix(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mix(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return bits that look random for each state, shape as it: SplitMix64."""
     with np.errstate(over="ignore"):
         z = state + GAMMA
         z = (z ^ (z >> U64(30))) * MIX_1
@@ -38,19 +39,19 @@ class RowRandom:
     def __init__(self, seed: int, epoch: int, rows: NDArray[np.int64], function: int = 0) -> None:
         key = np.zeros(1, dtype=np.uint64)
         for part in (seed, epoch, function):
-            key = _mix(key ^ np.asarray([part], dtype=np.uint64))
+            key = mix(key ^ np.asarray([part], dtype=np.uint64))
         # rows_key has shape (rows,)
-        self._rows_key = _mix(rows.astype(np.uint64) ^ key)
+        self._rows_key = mix(rows.astype(np.uint64) ^ key)
         self._calls = 0
 
     def _bits(self, size: tuple[int, ...]) -> NDArray[np.uint64]:
         """Return fresh bits of shape (rows, *size)."""
-        call = _mix(self._rows_key ^ np.asarray([self._calls + 1], dtype=np.uint64))
+        call = mix(self._rows_key ^ np.asarray([self._calls + 1], dtype=np.uint64))
         self._calls += 1
         if not size:
-            return _mix(call)
+            return mix(call)
         lanes = np.arange(math.prod(size), dtype=np.uint64)
-        return _mix(call[:, None] ^ _mix(lanes)[None, :]).reshape(len(call), *size)
+        return mix(call[:, None] ^ mix(lanes)[None, :]).reshape(len(call), *size)
 
     def integers(self, low: int, high: int, size: tuple[int, ...] = ()) -> NDArray[np.int64]:
         """Return integers in [low, high), shape (rows, *size).

@@ -157,13 +157,13 @@ def is_mixed(plan: DatasetPlan, at: Pass) -> bool:
 def _own_order(plan: DatasetPlan, at: Pass, epoch: int, counts: Indices) -> EpochOrder:
     """Return the order of all rows of a dataset in an epoch."""
     mode = shuffle_mode(plan, at)
-    if plan.source:
+    if plan.source and not plan.is_made_whole:
         files = [fragment.file for fragment in plan.source.fragments]
     else:
         files = list(range(len(counts)))
     mixed = global_order(int(counts.sum()), at.seed, epoch) if mode == "global" else None
-    ids = plan.first_ids if plan.source and not plan.is_told else None
-    return EpochOrder(fragment_order(files, mode, at.seed, epoch), counts, mixed, ids)
+    order = fragment_order(files, mode, at.seed, epoch)
+    return EpochOrder(order, counts, mixed, plan.given_ids)
 
 
 def segments_of(

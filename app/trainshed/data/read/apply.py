@@ -2,51 +2,33 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trainshed.data.order.randomness import RowRandom
 from trainshed.data.order.spending import key_of
-from trainshed.data.read.columns import (
-    Array,
-    Columns,
-    cut_rows,
-    join,
-    num_rows,
-    take_rows,
-    writable,
+from trainshed.data.read.calling import (
+    as_mask,
+    as_table,
+    call,
+    call_with_columns,
+    joined,
+    takes_rng,
 )
+from trainshed.data.read.columns import Array, Columns, cut_rows, num_rows, take_rows, writable
 from trainshed.data.read.errors import DataError, FunctionError
+from trainshed.data.read.grouping import groups
 from trainshed.data.read.ledger import LEDGER
-from trainshed.faults import RULES, WorldError, classify
-from trainshed.functions import find
-from trainshed_api.names import APPLICATION
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from trainshed.data.order.function import Function
-
-
-@dataclass(frozen=True)
-class _Loaded:
-    call: Callable[..., object]
-    takes_rng: bool
-
-
-@functools.cache
-def _load(use: str, field: str) -> _Loaded:
-    found = find(use, field)
-    # A class is made once a process: what is expensive to build is built in its constructor.
-    made = found() if inspect.isclass(found) else found
-    assert callable(made)
-    return _Loaded(made, "rng" in inspect.signature(made).parameters)
 
 
 def transform(columns: Columns, functions: Sequence[Function]) -> Columns:
@@ -55,14 +37,13 @@ def transform(columns: Columns, functions: Sequence[Function]) -> Columns:
     No function is given no rows: what comes back where none is left has the columns before it.
 
     Raises:
-        DataError: when a function raises, or returns something that is no table.
+        DataError: when a function raises, or returns something else than its kind has to.
     """
     for function in functions:
         if not num_rows(columns):
             break
-        apply = _by_row if function.kind == "rows" else _by_batch
         with LEDGER.inside(key_of(function.field), num_rows(columns)):
-            columns = apply(writable(columns), function)
+            columns = _APPLIED[function.kind](columns, function)
     return columns
 
 
@@ -121,10 +102,9 @@ def augment(
         DataError: when a function raises, or changes the number of rows.
     """
     for position, function in enumerate(functions):
-        takes_rng = _load(function.use, function.field).takes_rng
-        extra = {"rng": RowRandom(seed, epoch, rows, position)} if takes_rng else {}
+        extra = {"rng": RowRandom(seed, epoch, rows, position)} if takes_rng(function) else {}
         with LEDGER.inside(key_of(function.field), len(rows)):
-            columns = _table(_called(function, writable(columns), **extra), function)
+            columns = as_table(call_with_columns(function, writable(columns), **extra), function)
         if num_rows(columns) != len(rows):
             raise DataError(
                 f"{function.field}: {function.use} returned {num_rows(columns)} rows for "
@@ -134,29 +114,59 @@ def augment(
 
 
 def _by_batch(columns: Columns, function: Function) -> Columns:
-    rows = num_rows(columns)
-    size = function.batch_size or max(rows, 1)
-    return join(
-        [
-            _table(_called(function, cut_rows(columns, start, start + size)), function)
-            for start in range(0, max(rows, 1), size)
-        ]
-    )
+    batches = _batches(writable(columns), function)
+    return joined([_made(function, batch) for batch in batches], function)
+
+
+def _by_filter(columns: Columns, function: Function) -> Columns:
+    # What a filter writes into its rows would stay in them.
+    batches = _batches(_unchangeable(columns), function)
+    masks = [
+        as_mask(call_with_columns(function, batch), num_rows(batch), function) for batch in batches
+    ]
+    kept = np.concatenate(masks)
+    return columns if kept.all() else take_rows(columns, np.flatnonzero(kept))
+
+
+def _by_group(columns: Columns, function: Function) -> Columns:
+    order, ends = groups(columns, function)
+    columns = take_rows(columns, order)
+    tables = [
+        _made(function, cut_rows(columns, start, stop))
+        for start, stop in pairwise([0, *ends.tolist()])
+    ]
+    return joined(tables, function)
 
 
 def _by_row(columns: Columns, function: Function) -> Columns:
-    rows = []
+    columns, rows = writable(columns), []
     for position in range(num_rows(columns)):
-        row = _called(function, {name: array[position] for name, array in columns.items()})
+        row = call(function, {name: array[position] for name, array in columns.items()})
         if not isinstance(row, Mapping):
             raise DataError(
                 f"{function.field}: {function.use} returned a {type(row).__name__}, "
                 "want a dict with the row's columns"
             )
         rows.append({str(name): np.asarray(value) for name, value in row.items()})
-    if not rows:
-        return columns
     return {name: _stacked([row.get(name) for row in rows], name, function) for name in rows[0]}
+
+
+_APPLIED: dict[str, Callable[[Columns, Function], Columns]] = {
+    "batches": _by_batch,
+    "rows": _by_row,
+    "filter": _by_filter,
+    "groups": _by_group,
+}
+
+
+def _made(function: Function, given: Columns) -> Columns:
+    return as_table(call_with_columns(function, given), function)
+
+
+def _batches(columns: Columns, function: Function) -> Iterator[Columns]:
+    rows = num_rows(columns)
+    size = function.batch_size or rows
+    return (cut_rows(columns, start, start + size) for start in range(0, rows, size))
 
 
 def _stacked(values: Sequence[Array | None], name: str, function: Function) -> Array:
@@ -167,34 +177,3 @@ def _stacked(values: Sequence[Array | None], name: str, function: Function) -> A
             f"column {name} has the shapes {', '.join(sorted(map(str, shapes)))}"
         )
     return np.stack([value for value in values if value is not None])
-
-
-def _called(function: Function, given: Mapping[str, object], **extra: object) -> object:
-    try:
-        return _load(function.use, function.field).call(given, **dict(function.options), **extra)
-    except Exception as error:
-        message = f"{function.field}: {function.use} raised {type(error).__name__}: {error}"
-        line, kind = " ".join(message.split()), classify(error)
-        if kind and RULES[kind].cause != APPLICATION:
-            raise WorldError(line, kind) from error
-        raise FunctionError(line, _users_traceback(error)) from error
-
-
-def _users_traceback(error: Exception) -> str:
-    # The first frame is the call above.
-    frames = traceback.extract_tb(error.__traceback__)[1:]
-    lines = [*traceback.format_list(frames), *traceback.format_exception_only(error)]
-    return "".join(["Traceback (most recent call last):\n", *lines])
-
-
-def _table(result: object, function: Function) -> Columns:
-    if not isinstance(result, Mapping) or not result:
-        got = "an empty dict" if isinstance(result, Mapping) else f"a {type(result).__name__}"
-        raise DataError(f"{function.field}: {function.use} returned {got}, want a dict of columns")
-    columns = {str(name): np.asarray(array) for name, array in result.items()}
-    lengths = {name: len(array) if array.ndim else "no rows" for name, array in columns.items()}
-    if len(set(lengths.values())) > 1 or "no rows" in lengths.values():
-        raise DataError(
-            f"{function.field}: {function.use} returned columns of different length: {lengths}"
-        )
-    return columns

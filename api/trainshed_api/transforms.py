@@ -1,0 +1,139 @@
+"""What is done to the rows of a dataset, by functions of the user's, and what that takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Self
+
+from pydantic import Field, model_validator
+
+from trainshed_api.errors import Problem, RuleError, show_value
+from trainshed_api.schema import (
+    MOST_COUNT,
+    Bytes,
+    Count,
+    FunctionName,
+    Integer,
+    JsonObject,
+    NonEmpty,
+    SpecModel,
+    annotate,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TransformKind = Literal["batches", "rows", "filter", "groups"]
+BatchFormat = Literal["numpy", "pandas", "pyarrow"]
+
+
+class TransformSpec(SpecModel):
+    """One function over the rows that does the same in every epoch; its result may be cached."""
+
+    use: FunctionName = Field(
+        description="module:function, or a class that is made once in each process and called.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    kind: TransformKind = Field(
+        default="batches",
+        description="What the function is given. batches: some rows, for which it returns rows. "
+        "rows: one row, for which it returns one. filter: some rows, and it returns True for each "
+        "that stays. groups: all rows that are alike in `by`, for which it returns any number.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    options: JsonObject = Field(
+        default_factory=dict,
+        description="Keyword arguments of the function.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    init: JsonObject = Field(
+        default_factory=dict,
+        description="Keyword arguments of the constructor, where `use` is a class.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    batch_size: Count | None = Field(
+        default=None,
+        description="Most rows the function is given at once, with kind batches and filter; "
+        "without it a whole block.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    batch_format: BatchFormat = Field(
+        default="numpy",
+        description="As what it is given rows: a dict of numpy arrays, a pandas DataFrame or a "
+        "pyarrow Table. It may return any of them.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    by: tuple[NonEmpty, ...] = Field(
+        default=(),
+        description="With kind groups, the columns whose values make a group.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    order_by: tuple[NonEmpty, ...] = Field(
+        default=(),
+        description="With kind groups, the columns that sort the rows of a group; what is equal "
+        "there, and all without them, is in the order of the files.",
+        json_schema_extra=annotate("app", "never"),
+    )
+
+    @model_validator(mode="after")
+    def _fields_fit_the_kind(self) -> Self:
+        if problems := list(self._misplaced()):
+            raise RuleError(problems)
+        return self
+
+    def _misplaced(self) -> Iterator[Problem]:
+        if self.batch_size is not None and self.kind not in ("batches", "filter"):
+            want = "it only with kind batches or filter"
+            yield Problem("batchSize", str(self.batch_size), want)
+        if self.batch_format != "numpy" and self.kind == "rows":
+            want = "it left out with kind rows, which are dicts; or another kind"
+            yield Problem("batchFormat", show_value(self.batch_format), want)
+        if self.kind == "groups":
+            if not self.by:
+                yield Problem("by", None, "missing; want the columns that make a group")
+            return
+        for name, columns in (("by", self.by), ("orderBy", self.order_by)):
+            if columns:
+                yield Problem(name, show_value(list(columns)), "it only with kind groups")
+
+
+class AugmentSpec(SpecModel):
+    """One function over batches that acts anew in each epoch; it runs after every cache."""
+
+    use: FunctionName = Field(
+        description="module:function of one batch, or a class as in `transforms`; it may take "
+        "`rng`, random numbers that belong to seed, epoch and row.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    options: JsonObject = Field(
+        default_factory=dict,
+        description="Keyword arguments of the function.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    init: JsonObject = Field(
+        default_factory=dict,
+        description="Keyword arguments of the constructor, where `use` is a class.",
+        json_schema_extra=annotate("app", "never"),
+    )
+
+
+class TaskSpec(SpecModel):
+    """What each task of Ray Data is given that reads and transforms rows of a dataset."""
+
+    cpus: Integer = Field(
+        default=1,
+        ge=1,
+        le=MOST_COUNT,
+        description="CPUs of each task, for functions that have threads; at most data.cpus.",
+        json_schema_extra=annotate("app", "nextAttempt"),
+    )
+    memory: Bytes | None = Field(
+        default=None,
+        description="Memory reserved for each task, such as 4Gi: fewer run at once on a node. "
+        "Without it none is reserved.",
+        json_schema_extra=annotate("app", "nextAttempt"),
+    )
+
+    def say(self) -> str:
+        """Return it in words."""
+        memory = f", {self.memory} of memory" if self.memory else ""
+        return f"{self.cpus} CPUs{memory}"

@@ -1,0 +1,145 @@
+"""Ray datasets of rows that are all made in one go: those of a function, and of groups.
+
+Rows that are alike go to one task: they are sorted by the part of the range of hashes that theirs
+lies in. The groupby of Ray 2.60 does not do: its tasks run on any node, whatever labels the data's
+must have, its hash of 5 is not that of 5.0, and the order of its rows hangs on the number of parts.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import ray
+
+from trainshed.data.feed.datasets import (
+    blocks_dataset,
+    from_block,
+    function_dataset,
+    materialized,
+    rows_of,
+    tasks_dataset,
+    to_block,
+)
+from trainshed.data.order.permutation import first_rows
+from trainshed.data.read.apply import transform
+from trainshed.data.read.columns import num_rows, take_rows
+from trainshed.data.read.grouping import hashes
+from trainshed.data.read.source import read_whole, reading
+from trainshed.ray_seams.execution import Task, sorted_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from ray.data import Dataset
+    from ray.data.block import Block
+
+    from trainshed.data.order.files import Fragment
+    from trainshed.data.order.function import Function
+    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.read.columns import Columns
+    from trainshed.data.read.source import Reading
+
+# Columns that carry where a row goes, and where it comes from, through the sort.
+PART = "__trainshed_part__"
+PLACE = "__trainshed_place__"
+# Parts of the rows, each the work of a task: they hang on the rows alone, as the blocks of a run
+# that goes on have to be those that it had. More of them are more pieces for Ray to move.
+LEAST_PARTS, MOST_PARTS = 16, 512
+PART_BYTES = 16 * 2**20
+
+
+def made_whole(plan: DatasetPlan) -> Dataset:
+    """Return a Ray dataset of all rows after the transforms.
+
+    Args:
+        plan: of a dataset that a function makes, or whose rows go in groups.
+
+    Raises:
+        DataError: when the function returns something else than a dataset.
+    """
+    before, *stages = _stages(plan.transforms)
+    made = None if plan.use is None else function_dataset(plan, before)
+    for stage in stages:
+        if made is None:
+            made = _spread_fragments(plan, before, stage[0])
+        else:
+            made = _spread_blocks(plan, made, stage[0])
+        made = blocks_dataset(plan, made, functools.partial(_grouped_block, stage))
+    assert made
+    return made
+
+
+def _stages(transforms: Sequence[Function]) -> list[list[Function]]:
+    """Return the transforms up to the first of kind groups, then each of these and what follows."""
+    stages: list[list[Function]] = [[]]
+    for function in transforms:
+        if function.kind == "groups":
+            stages.append([])
+        stages[-1].append(function)
+    return stages
+
+
+def _spread_fragments(plan: DatasetPlan, before: Sequence[Function], group: Function) -> Dataset:
+    """Return the rows of the files, those of a part in a block; parts are those of hashes."""
+    assert plan.source
+    how = replace(reading(plan), transforms=tuple(before))
+    parts = min(max(LEAST_PARTS, len(plan.source.fragments)), MOST_PARTS)
+    tasks = [
+        Task(
+            functools.partial(_spread_fragment, how, fragment, int(first), group, parts),
+            rows_of(plan, fragment),
+        )
+        for fragment, first in zip(plan.source.fragments, plan.first_ids, strict=True)
+    ]
+    return _sorted(plan, tasks, parts)
+
+
+def _spread_blocks(plan: DatasetPlan, made: Dataset, group: Function) -> Dataset:
+    """Return the rows of a dataset, those of a part in a block; all of them are held meanwhile."""
+    held = materialized(made)
+    parts = min(max(LEAST_PARTS, math.ceil(held.num_bytes / PART_BYTES)), MOST_PARTS)
+    firsts = first_rows(held.counts).tolist()
+    tasks = [
+        # References travel inside lists: Ray would replace a bare one by its value.
+        Task(functools.partial(_spread_block, [block], first, group, parts), int(rows))
+        for block, rows, first in zip(held.blocks, held.counts, firsts, strict=True)
+    ]
+    return _sorted(plan, tasks, parts)
+
+
+def _sorted(plan: DatasetPlan, tasks: Sequence[Task], parts: int) -> Dataset:
+    return sorted_by(tasks_dataset(plan, tasks), PART, range(1, parts))
+
+
+def _spread_fragment(
+    how: Reading, fragment: Fragment, first: int, group: Function, parts: int
+) -> Iterator[Block]:
+    yield _spread(read_whole(how, fragment), first, group, parts)
+
+
+def _spread_block(
+    block: Sequence[ray.ObjectRef[Block]], first: int, group: Function, parts: int
+) -> Iterator[Block]:
+    yield _spread(from_block(ray.get(block[0])), first, group, parts)
+
+
+def _spread(columns: Columns, first: int, group: Function, parts: int) -> Block:
+    rows = num_rows(columns)
+    # Without a row there may be no such column: no function was called.
+    numbers = hashes(columns, group) if rows else np.empty(0, dtype=np.uint64)
+    half = np.uint64(32)
+    part = ((numbers >> half) * np.uint64(parts)) >> half
+    places = np.arange(first, first + rows, dtype=np.int64)
+    return to_block(columns | {PART: part.astype(np.int64), PLACE: places})
+
+
+def _grouped_block(stage: Sequence[Function], block: pa.Table) -> Block:
+    columns = from_block(block)
+    del columns[PART]
+    order = np.argsort(columns.pop(PLACE), kind="stable")
+    return to_block(transform(take_rows(columns, order), stage))

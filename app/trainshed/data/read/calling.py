@@ -1,0 +1,159 @@
+"""Calling a user's function on rows, in the format it wants, and what it may give back."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import traceback
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainshed.data.read.batch_formats import from_format, to_format
+from trainshed.data.read.columns import Array, Columns, join, num_rows, say_columns
+from trainshed.data.read.errors import DataError, FunctionError
+from trainshed.faults import RULES, WorldError, classify
+from trainshed.functions import find
+from trainshed_api.names import APPLICATION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from trainshed.data.order.function import Function
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    call: Callable[..., object]
+    takes_rng: bool
+
+
+@functools.cache
+def _load(use: str, field: str, init: str) -> _Loaded:
+    found = find(use, field)
+    # A class is made once a process: what is expensive to build is built in its constructor.
+    made = found(**json.loads(init)) if inspect.isclass(found) else found
+    assert callable(made)
+    return _Loaded(made, "rng" in inspect.signature(made).parameters)
+
+
+def takes_rng(function: Function) -> bool:
+    """Say whether a function wants random numbers.
+
+    Raises:
+        FunctionError: when it is a class that cannot be made.
+        WorldError: when that is not its fault.
+    """
+    try:
+        return _loaded(function).takes_rng
+    except Exception as error:
+        raise _fault(function, error) from error
+
+
+def call(function: Function, given: object, **extra: object) -> object:
+    """Return what a function returns.
+
+    Raises:
+        FunctionError: when it raises.
+        WorldError: when that is not its fault.
+    """
+    try:
+        return _loaded(function).call(given, **dict(function.options), **extra)
+    except Exception as error:
+        raise _fault(function, error) from error
+
+
+def call_with_columns(function: Function, columns: Columns, **extra: object) -> object:
+    """Return what a function makes of some rows, which it gets in the format that it wants.
+
+    Raises:
+        DataError: when they cannot be put into that format, or as in `call`.
+        WorldError: as in `call`.
+    """
+    try:
+        given = to_format(columns, function.batch_format)
+    except ValueError as error:
+        raise DataError(f"{function.beside('batchFormat')}: {error}") from error
+    return call(function, given, **extra)
+
+
+def _loaded(function: Function) -> _Loaded:
+    return _load(function.use, function.field, json.dumps(dict(function.init), sort_keys=True))
+
+
+def _fault(function: Function, error: Exception) -> FunctionError | WorldError:
+    message = f"{function.field}: {function.use} raised {type(error).__name__}: {error}"
+    line, kind = " ".join(message.split()), classify(error)
+    if kind and RULES[kind].cause != APPLICATION:
+        return WorldError(line, kind)
+    return FunctionError(line, _users_traceback(error))
+
+
+def _users_traceback(error: Exception) -> str:
+    # The first frame is that of this module.
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    lines = [*traceback.format_list(frames), *traceback.format_exception_only(error)]
+    return "".join(["Traceback (most recent call last):\n", *lines])
+
+
+def as_table(result: object, function: Function) -> Columns:
+    """Return the columns that a function returned.
+
+    Raises:
+        DataError: when it returned something that is no table.
+    """
+    try:
+        columns = from_format(result)
+    except ValueError as error:
+        raise DataError(f"{function.field}: {function.use} returned {error}") from error
+    if not columns:
+        got = f"a {type(result).__name__}" if columns is None else "no columns"
+        raise DataError(
+            f"{function.field}: {function.use} returned {got}, want a dict of columns, a pandas "
+            "DataFrame or a pyarrow Table"
+        )
+    lengths = {name: len(array) if array.ndim else "no rows" for name, array in columns.items()}
+    if len(set(lengths.values())) > 1 or "no rows" in lengths.values():
+        raise DataError(
+            f"{function.field}: {function.use} returned columns of different length: {lengths}"
+        )
+    return columns
+
+
+def joined(tables: Sequence[Columns], function: Function) -> Columns:
+    """Return what a function returned in several calls, in one table.
+
+    Raises:
+        DataError: when it does not fit together.
+    """
+    filled = [table for table in tables if num_rows(table)] or list(tables[:1])
+    first, shapes = filled[0], _row_shapes(filled[0])
+    for other in filled[1:]:
+        if _row_shapes(other) != shapes:
+            raise DataError(
+                f"{function.field}: {function.use} returned rows that do not fit together: "
+                f"{say_columns(first)} of one call, {say_columns(other)} of another"
+            )
+    return join(filled)
+
+
+def _row_shapes(table: Columns) -> dict[str, tuple[int, ...]]:
+    return {name: array.shape[1:] for name, array in table.items()}
+
+
+def as_mask(result: object, rows: int, function: Function) -> Array:
+    """Return which rows stay, shape (rows,).
+
+    Raises:
+        DataError: when a filter returned anything but True or False for each of them.
+    """
+    mask = np.asarray(result)
+    if mask.dtype != np.bool_ or mask.shape != (rows,):
+        got = f"a {type(result).__name__} of {mask.dtype} with the shape {mask.shape}"
+        raise DataError(
+            f"{function.field}: {function.use} returned {got}, want True or False for each of the "
+            f"{rows} rows"
+        )
+    return mask

@@ -1,0 +1,114 @@
+"""Which rows are alike in some columns: the same groups in the same order, however rows are cut.
+
+Groups come by a hash of their values, so that about as many lie in each part of its range, whatever
+the values are. Numbers are alike by value, whatever their type: where one file lacks some
+integers they are floats.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trainshed.data.order.randomness import mix
+from trainshed.data.read.columns import num_rows
+from trainshed.data.read.errors import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from trainshed.data.order.function import Function
+    from trainshed.data.order.permutation import Indices
+    from trainshed.data.read.columns import Columns
+
+_HASH, _PLACE = "hash", "place"
+
+
+def hashes(columns: Columns, function: Function) -> NDArray[np.uint64]:
+    """Return a number for each row, shape (rows,): the same for all rows of a group.
+
+    Args:
+        columns: the rows.
+        function: of kind groups.
+
+    Raises:
+        DataError: when a column is not there, or cannot be compared.
+    """
+    keys = _keys(columns, function.by, function.beside("by"))
+    found = np.zeros(num_rows(columns), dtype=np.uint64)
+    for key in keys:
+        found = mix(found ^ _hashes(key))
+    return found
+
+
+def groups(columns: Columns, function: Function) -> tuple[Indices, Indices]:
+    """Return the rows group by group, shape (rows,), and where groups end, shape (groups,).
+
+    Rows that are alike in `by` and `order_by` stay in their order.
+
+    Args:
+        columns: the rows.
+        function: of kind groups.
+
+    Raises:
+        DataError: when a column is not there, or cannot be compared.
+    """
+    rows = num_rows(columns)
+    by = _keys(columns, function.by, function.beside("by"))
+    inside = _keys(columns, function.order_by, function.beside("orderBy"))
+    keys = {_HASH: pa.array(hashes(columns, function))}
+    keys |= {str(number): key for number, key in enumerate([*by, *inside])}
+    keys[_PLACE] = pa.array(np.arange(rows, dtype=np.int64))
+    ascending = [(name, "ascending") for name in keys]
+    order = pc.sort_indices(pa.table(keys), sort_keys=ascending).to_numpy().astype(np.int64)
+    starts = np.zeros(max(0, rows - 1), dtype=np.bool_)
+    for key in by:
+        codes = key.dictionary_encode(null_encoding="encode").indices.to_numpy()[order]
+        starts |= codes[1:] != codes[:-1]
+    return order, np.append(np.flatnonzero(starts) + 1, [rows] if rows else []).astype(np.int64)
+
+
+def _keys(columns: Columns, names: tuple[str, ...], field: str) -> list[pa.Array]:
+    """Return columns that can be compared; numbers as float64 where they are none without."""
+    found = []
+    for name in names:
+        if name not in columns:
+            there = ", ".join(sorted(columns))
+            raise DataError(f"{field}: no column {name}, want some of: {there}")
+        array = columns[name]
+        try:
+            if array.ndim > 1:
+                raise pa.ArrowInvalid(f"its rows have the shape {array.shape[1:]}")
+            key = pa.array(array, from_pandas=True)
+            pc.sort_indices(key[:1])
+        except (pa.ArrowException, TypeError) as error:
+            said = " ".join(str(error).split())
+            want = "a column of numbers, texts, bytes or times"
+            raise DataError(
+                f"{field}: column {name} cannot be compared ({said}), want {want}"
+            ) from (error)
+        # Else 0.0 and -0.0 would be two groups.
+        found.append(pc.add(key, 0.0) if pa.types.is_floating(key.type) else key)
+    return found
+
+
+def _hashes(key: pa.Array) -> NDArray[np.uint64]:
+    """Return a number for each value, shape (rows,)."""
+    kind = key.type
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        filled = key.cast(pa.float64(), safe=False).fill_null(np.nan)
+        numbers: NDArray[np.float64] = filled.to_numpy(zero_copy_only=False)
+        return mix(numbers.view(np.uint64))
+    encoded = key.dictionary_encode(null_encoding="encode")
+    known = [_digest(value) for value in encoded.dictionary.to_pylist()]
+    codes: Indices = encoded.indices.to_numpy()
+    return np.asarray(known, dtype=np.uint64)[codes]
+
+
+def _digest(value: object) -> int:
+    stored = value if isinstance(value, bytes) else str(value).encode()
+    return int.from_bytes(hashlib.blake2b(stored, digest_size=8).digest(), "little")

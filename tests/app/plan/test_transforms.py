@@ -1,0 +1,109 @@
+"""Transforms of every kind are tried out on a few rows before anything starts."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from tests.app.data.builders_plan import FUNCTIONS, write_rows
+from tests.builders import make_data, make_run
+from trainshed.plan.explanation import explain_lines
+from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed.records.disk import Disk
+from trainshed_api.errors import SpecError
+
+USE = "spec.data.datasets.train.transforms[0]"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    write_rows(folder / "rows", [[100]] * 10)
+    return folder
+
+
+def prepared(home: Path, transform: dict[str, JsonValue], **fields: JsonValue) -> Prepared:
+    """Return a run whose dataset has a transform, beside other fields."""
+    read: JsonValue = {"format": "parquet", "path": "rows"}
+    dataset: dict[str, JsonValue] = {"read": read, "transforms": [transform], **fields}
+    run = make_run(train="tests.app.processes:children", data=make_data(dataset))
+    return prepare(run, Place(Disk(home)))
+
+
+def make_filter(least: int) -> dict[str, JsonValue]:
+    return {"use": f"{FUNCTIONS}:above", "kind": "filter", "options": {"least": least}}
+
+
+def test_a_filter_is_known_to_change_rows_though_the_first_ones_stay(home: Path) -> None:
+    run = prepared(home, make_filter(-1), cache="none")
+
+    assert run.plans["train"].changes_rows
+    assert run.plans["train"].is_learned
+    lines = [line.strip() for line in explain_lines(run)]
+    assert f"transform {FUNCTIONS}:above (filter)" in lines
+
+
+def test_rows_are_shown_to_augmentations_from_where_a_filter_lets_some_pass(home: Path) -> None:
+    words: JsonValue = [{"use": f"{FUNCTIONS}:words"}]
+    with pytest.raises(SpecError, match="train: column word: got values of str, want numbers"):
+        prepared(home, make_filter(500), augment=words)
+
+    # And where none passes nobody knows, but what the rows take is not taken for nothing.
+    plan = prepared(home, make_filter(5000), augment=words).plans["train"]
+    assert plan.row_bytes == 20.0
+
+
+def test_groups_are_tried_out_and_explained(home: Path) -> None:
+    groups: dict[str, JsonValue] = {
+        "use": f"{FUNCTIONS}:first_of_each",
+        "kind": "groups",
+        "by": ["id"],
+        "orderBy": ["id"],
+    }
+    run = prepared(home, groups, task={"cpus": 2, "memory": "1Gi"})
+    lines = [line.strip() for line in explain_lines(run)]
+
+    assert f"transform {FUNCTIONS}:first_of_each (groups of id, by id)" in lines
+    assert "task      2 CPUs, 1,024.0 MB of memory for each" in lines
+    assert "count     rows are counted while the cache is filled" in lines
+    assert "cache     objects: groups are made once" in lines
+
+
+FAULTS: dict[str, tuple[dict[str, JsonValue], str]] = {
+    "groups by what is not there": (
+        {"use": f"{FUNCTIONS}:listed", "kind": "groups", "by": ["user"]},
+        f"{USE}.by: no column user, want some of: id, x",
+    ),
+    "a filter that returns rows": (
+        {"use": f"{FUNCTIONS}:odd_rows", "kind": "filter"},
+        f"{USE}.use: {FUNCTIONS}:odd_rows returned a dict of object with the shape (), want True",
+    ),
+    "a DataFrame for who wants a dict": (
+        {"use": f"{FUNCTIONS}:noted", "batchFormat": "pandas"},
+        f"{USE}.use: {FUNCTIONS}:noted raised TypeError: want a dict, got a DataFrame",
+    ),
+    "arguments of a constructor for a function": (
+        {"use": f"{FUNCTIONS}:doubled", "init": {"column": "x"}},
+        f"{USE}.init: got column, want it left out, as {FUNCTIONS}:doubled is no class; arguments "
+        "of a function are its options",
+    ),
+    "other arguments than a constructor takes": (
+        {"use": f"{FUNCTIONS}:Scaled", "init": {"scale": 2}},
+        f"{USE}.init: got scale, want keyword arguments of {FUNCTIONS}:Scaled, which are factor, "
+        "column (missing a required argument: 'factor')",
+    ),
+    "no argument where a constructor needs one": (
+        {"use": f"{FUNCTIONS}:Scaled"},
+        f"{USE}.init: got none, want keyword arguments of {FUNCTIONS}:Scaled",
+    ),
+}
+
+
+@pytest.mark.parametrize(("transform", "want"), FAULTS.values(), ids=FAULTS)
+def test_what_is_wrong_is_said_at_its_field(
+    home: Path, transform: dict[str, JsonValue], want: str
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        prepared(home, transform)
+
+    assert str(caught.value).startswith(want)
