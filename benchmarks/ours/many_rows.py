@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 FILES, NUMBERS, SIDE, LETTERS = 8, 1024, 64, 1000
 # Of csv and JSON, each in a column of its own.
 COLUMNS = 32
+# Of JSON, again and again: to make them costs more than to read them.
+DRAWN_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,11 @@ def _csv(path: Path, rows: int) -> None:
 
 def _json(path: Path, rows: int) -> None:
     names = [f"x{number}" for number in range(COLUMNS)]
+    drawn = _random(DRAWN_ROWS, COLUMNS).tolist()
+    lines = [json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in drawn]
     with path.open("w", encoding="ascii") as to:
-        for row in _random(rows, COLUMNS).tolist():
-            to.write(json.dumps(dict(zip(names, row, strict=True))) + "\n")
+        for start in range(0, rows, DRAWN_ROWS):
+            to.writelines(lines[: rows - start])
 
 
 def _text(path: Path, rows: int) -> None:

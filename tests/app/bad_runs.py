@@ -125,10 +125,6 @@ CASES: dict[str, Case] = {
     "a field that is not yet": Case(
         make_spec(workers={"min": 1}), ["spec.workers.min: not yet supported in this version"]
     ),
-    "a value that is not yet": Case(
-        make_spec(data={"datasets": {"train": {"read": {"format": "csv", "path": "x"}}}}),
-        ["spec.data.datasets.train.read.format: csv is not yet supported"],
-    ),
     "a wrong type": Case(
         make_spec(epochs="three"), ['spec.epochs: got "three", want an integer >= 1']
     ),

@@ -74,6 +74,15 @@ CASES = {
             "2 CPUs for data = 246 rows/s, training takes 610: set data.cpus to 5",
         ),
     ),
+    "tasks of two CPUs each": Case(
+        STREAMED | {"task": {"cpus": 2}},
+        DECODE,
+        (
+            "transforms[0]",
+            "needs 8.1 ms a row on 2 CPUs for data = 123 rows/s, training takes 610: set data.cpus "
+            "to 10",
+        ),
+    ),
     "one that a cache would spare": Case(
         STREAMED,
         DECODE,

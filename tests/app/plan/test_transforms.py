@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from tests.app.data.builders_plan import FUNCTIONS, write_rows
 from tests.builders import make_data, make_run
+from trainshed.data.order.plan import ROW_BYTES
 from trainshed.plan.explanation import explain_lines
 from trainshed.plan.preflight import Place, Prepared, prepare
 from trainshed.records.disk import Disk
@@ -48,9 +49,9 @@ def test_rows_are_shown_to_augmentations_from_where_a_filter_lets_some_pass(home
     with pytest.raises(SpecError, match="train: column word: got values of str, want numbers"):
         prepared(home, make_filter(500), augment=words)
 
-    # And where none passes nobody knows, but what the rows take is not taken for nothing.
+    # And where none passes nobody knows.
     plan = prepared(home, make_filter(5000), augment=words).plans["train"]
-    assert plan.row_bytes == 20.0
+    assert plan.row_bytes == ROW_BYTES
 
 
 def test_groups_are_tried_out_and_explained(home: Path) -> None:
