@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.app.data.builders_buckets import FORMATS, assert_same, files_behind, on_disk
-from tests.app.data.builders_formats import FIELD, read_all, write_text
+from tests.app.data.builders_formats import FIELD, read_all, write_csv, write_text
 from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 from tests.s3_faults import SLOW_DOWN, Late, Rule
 from trainshed.data.order.files import Source
-from trainshed.data.read.files import open_source, read_fragment
+from trainshed.data.read.files import open_source, read_fragment, read_sample
 from trainshed.data.read.formats import lines
 from trainshed.data.read.formats.whole_files import FILES_AT_ONCE
 from trainshed.records.bucket import Bucket
+from trainshed.records.spans import PART_BYTES
 
 
 @pytest.fixture
@@ -74,16 +75,17 @@ def test_a_file_that_is_a_row_is_one_request(
     assert faulty_s3.count("HEAD", "*.png") == 0
 
 
+@pytest.mark.parametrize(("form", "heads"), [("text", 0), ("json", 0), ("csv", 1)])
 def test_a_fragment_of_lines_is_a_request_for_each_part(
-    s3: S3Server, faulty_s3: FaultyS3, through_proxy: Bucket
+    s3: S3Server, faulty_s3: FaultyS3, through_proxy: Bucket, form: str, heads: int
 ) -> None:
-    source = source_of(s3, through_proxy, "csv")
+    source = source_of(s3, through_proxy, form)
     [fragment] = source.fragments
 
     def read() -> None:
         list(read_fragment(source.scan, fragment, (), 100))
 
-    assert counted(faulty_s3, read) == 1
+    assert counted(faulty_s3, read) == heads + 1  # of csv the header says the order of columns
     assert counted(faulty_s3, read, "HEAD") == 0
 
 
@@ -100,6 +102,21 @@ def test_a_fragment_of_parquet_is_its_footer_and_what_lies_together(
     assert counted(faulty_s3, read()) == 2
     assert counted(faulty_s3, read("c1", "c4")) == 2
     assert faulty_s3.count("HEAD", "*.parquet") == 0
+
+
+def test_of_a_few_rows_no_whole_fragment_is_fetched(
+    s3: S3Server, faulty_s3: FaultyS3, through_proxy: Bucket
+) -> None:
+    write_csv(files_behind(s3, through_proxy) / "a.csv", 0, 800_000)
+    source = open_source(through_proxy, FORMATS["csv"].spec(), FIELD)
+    fragment = source.fragments[0]
+    assert fragment.num_bytes > 2 * PART_BYTES - 1
+
+    def read() -> None:
+        assert len(read_sample(source.scan, fragment, (), 32)["id"]) == 32
+
+    # The header, the end of the last line, and a block of 4 MB.
+    assert counted(faulty_s3, read) == 3
 
 
 def test_a_dataset_is_listed_once(s3: S3Server, faulty_s3: FaultyS3, through_proxy: Bucket) -> None:

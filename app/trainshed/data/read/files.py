@@ -326,7 +326,7 @@ def read_sample(
         DataError: naming the file when they cannot be decoded.
         WorldError: naming it when the storage does not give them.
     """
-    fragment = replace(fragment, stamps=())  # of a few rows no whole file is fetched
+    access = access.briefly()
     if scan.selection:
         read = read_fragment(scan, fragment, columns_to_read(scan, columns), rows, access)
         chosen = selected(islice(read, MOST_LOOKS), scan, fragment, columns)

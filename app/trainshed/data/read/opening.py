@@ -58,11 +58,13 @@ class Files:
         reach: of their store.
         cache_bytes: of files that this node keeps; 0 for none.
         stamps: of those that may be kept, by their addresses.
+        is_brief: whether only a few first rows are read: nothing is fetched ahead or kept for them.
     """
 
     reach: Reach = AS_USUAL
     cache_bytes: int = 0
     stamps: Mapping[str, Stamp] = field(default_factory=dict, compare=False)
+    is_brief: bool = False
 
     def __call__(self, where: str, ahead: Sequence[Span] = (), /) -> NativeFile:
         """Return a file that can be read at any place.
@@ -78,13 +80,14 @@ class Files:
         file, stamp = stored_file(where, self.reach), self.stamps.get(where)
         if is_web(where) and not _gives_ranges(where):
             return self._whole(file)
-        if stamp and self.cache_bytes:
+        if stamp and self.cache_bytes and not self.is_brief:
             kept = kept_here(self.cache_bytes)
             if found := kept.open(
                 self._key(where, stamp), stamp.bytes, lambda: _ranges(file, stamp)
             ):
                 return found
-        return pa.PythonFile(Ranges(file, stamp and stamp.bytes, ahead), mode="r")
+        coming = () if self.is_brief else ahead
+        return pa.PythonFile(Ranges(file, stamp and stamp.bytes, coming), mode="r")
 
     def _whole(self, file: Bucket) -> NativeFile:
         stored = file.stat("")
@@ -118,7 +121,14 @@ class Access:
         if not isinstance(self.opened, Files):
             return self
         stamps = dict(zip(fragment.paths, fragment.stamps, strict=False)) if fragment else {}
-        return replace(self, opened=Files(scan.reach, scan.cache_bytes, stamps))
+        files = replace(self.opened, reach=scan.reach, cache_bytes=scan.cache_bytes, stamps=stamps)
+        return replace(self, opened=files)
+
+    def briefly(self) -> Access:
+        """Return how files are got at of which a few first rows are read."""
+        if not isinstance(self.opened, Files):
+            return self
+        return replace(self, opened=replace(self.opened, is_brief=True))
 
 
 ACCESS = Access()
