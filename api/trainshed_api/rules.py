@@ -127,8 +127,9 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "spec.data",
-        "self.loader != 'torch' || self.datasets.all(name, self.datasets[name].cache != 'objects')",
-        "cache: want workers, none or auto with loader torch: it does not use Ray's object store",
+        "self.loader != 'torch' || "
+        "self.datasets.all(name, !(self.datasets[name].cache in ['objects', 'disk']))",
+        "cache: want workers, none or auto with loader torch: what is kept there Ray Data makes",
         "datasets",
     ),
     Rule(
@@ -140,7 +141,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         DATASET,
         "self.cache != 'workers' || !(self.shuffle.mode in ['files', 'blocks', 'global'])",
-        "want objects, none or auto with this shuffle mode: the rows of a worker change each epoch",
+        "want objects, disk, none or auto with this shuffle mode: the rows of a worker change each "
+        "epoch",
         "cache",
     ),
     Rule(
@@ -179,8 +181,9 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         f"{DATASET}.read",
-        "[has(self.format), has(self.use), has(self.mix)].filter(given, given).size() == 1",
-        "want exactly one: format (with path), use or mix",
+        "[has(self.format), has(self.use), has(self.reader), has(self.mix)]"
+        ".filter(given, given).size() == 1",
+        "want exactly one: format (with path), use, reader or mix",
     ),
     Rule(
         f"{DATASET}.read",

@@ -126,13 +126,17 @@ REFUSED: dict[str, tuple[Document, str]] = {
         {"data": make_data(make_dataset(cache="objects"), loader="torch")},
         "spec.data.datasets: Invalid value: cache: want workers, none or auto with loader torch",
     ),
+    "a disk with torch": (
+        {"data": make_data(make_dataset(cache="disk"), loader="torch")},
+        "spec.data.datasets: Invalid value: cache: want workers, none or auto with loader torch",
+    ),
     "processes with Ray Data": (
         {"data": make_data(loaderProcesses=2)},
         "spec.data.loaderProcesses: Invalid value: want 0 with loader ray-data, whose CPUs are",
     ),
     "kept by workers, shuffled over all": (
         dataset(cache="workers", shuffle={"mode": "global"}),
-        "spec.data.datasets[train].cache: Invalid value: want objects, none or auto",
+        "spec.data.datasets[train].cache: Invalid value: want objects, disk, none or auto",
     ),
     "a buffer of nothing": (
         dataset(shuffle={"mode": "local", "bufferSize": 0}),
@@ -163,6 +167,10 @@ REFUSED: dict[str, tuple[Document, str]] = {
     ),
     "read two ways": (
         dataset(read={"format": "parquet", "path": "a", "use": "m:f"}),
+        "spec.data.datasets[train].read: Invalid value: want exactly one: format",
+    ),
+    "read by a reader, too": (
+        dataset(read={"format": "parquet", "path": "a", "reader": "read_sql"}),
         "spec.data.datasets[train].read: Invalid value: want exactly one: format",
     ),
     "no path": (
@@ -376,6 +384,29 @@ def test_every_rule_has_a_case_that_it_refuses() -> None:
 
     missing = [r for r in iterate_rules() if not is_covered(r) and not r.message.startswith("meta")]
     assert missing == []
+
+
+READ: dict[str, Document] = {
+    "by a reader": {"reader": "read_sql", "options": {"sql": "select 1"}},
+    "rows that are chosen": {
+        "format": "csv",
+        "path": "rows",
+        "where": "x > 1",
+        "holdout": {"share": 0.2, "keep": "held"},
+        "options": {"delimiter": ";"},
+    },
+}
+
+
+@pytest.mark.parametrize("read", READ.values(), ids=READ)
+async def test_server_takes_what_the_model_takes(
+    api: KubeApi, namespace_of_all: str, read: Document
+) -> None:
+    manifest = manifest_of(dataset(read=read))
+
+    made = await api.create(RUNS, namespace_of_all, manifest, is_strict=True, is_trial=True)
+
+    assert made["spec"]
 
 
 @pytest.mark.parametrize("file", SAMPLES, ids=[path.name for path in SAMPLES])
