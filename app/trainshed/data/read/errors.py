@@ -7,6 +7,9 @@ from typing import NoReturn
 from trainshed.faults import RULES, WorldError, causes, classify
 from trainshed_api.names import APPLICATION
 
+# How what Ray Data 2.60 adds to a message begins (_annotate_exception_with_retry_context).
+_OF_RAY = "\nFailed to "
+
 
 class DataError(Exception):
     """Data that cannot be read or used; the message names the file, column or function."""
@@ -49,7 +52,9 @@ def as_fault(error: BaseException, field: str) -> DataError | WorldError:
     """
     for found in causes(error):
         if isinstance(found, (DataError, WorldError)):
-            found.__dict__.pop("__notes__", None)  # Ray's, on how often it would try again
+            # Ray's, on how often it would try again: as a note, or behind the message.
+            found.__dict__.pop("__notes__", None)
+            found.args = (str(found.args[0]).partition(_OF_RAY)[0].rstrip(), *found.args[1:])
             return found
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     message = f"{field}: {type(error).__name__}: {lines[-1] if lines else ''}"
