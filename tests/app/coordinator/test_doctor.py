@@ -79,8 +79,8 @@ CASES = {
         DECODE,
         (
             "transforms[0]",
-            "needs 8.1 of 16.3 ms a row on 2 CPUs for data = 123 rows/s, training takes 610: set data.cpus "
-            "to 10",
+            "needs 8.1 of 16.3 ms a row on 2 CPUs for data = 123 rows/s, training takes 610: set "
+            "data.cpus to 10",
         ),
     ),
     "one that a cache would spare": Case(
