@@ -35,7 +35,7 @@ def run_record(prepared: Prepared, home: Path | None) -> RunRecord:
         data={
             name: DataRecord(
                 rows=plan.source.rows,
-                bytes=sum(fragment.num_bytes for fragment in plan.source.fragments),
+                bytes=plan.source.num_bytes,
                 files=len(plan.source.files),
                 fingerprint=plan.source.fingerprint,
             )

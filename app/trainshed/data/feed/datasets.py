@@ -123,8 +123,8 @@ def rows_of(plan: DatasetPlan, fragment: Fragment) -> int:
     if fragment.rows is not None:
         return fragment.rows
     assert plan.source
-    stored = sum(each.num_bytes for each in plan.source.fragments)
-    return max(1, round(plan.source.likely_rows * fragment.num_bytes / max(1, stored)))
+    share = fragment.num_bytes / max(1, plan.source.num_bytes)
+    return max(1, round(plan.source.likely_rows * share))
 
 
 @dataclass(frozen=True)

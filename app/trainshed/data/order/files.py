@@ -173,6 +173,11 @@ class Source:
     likely_rows: int = 0
 
     @cached_property
+    def num_bytes(self) -> int:
+        """Return the size of all fragments, decoded or stored as each of them has it."""
+        return sum(fragment.num_bytes for fragment in self.fragments)
+
+    @cached_property
     def rows(self) -> int | None:
         """Return the rows of all fragments; None where only reading tells."""
         if self.scan.selection:
