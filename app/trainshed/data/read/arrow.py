@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from trainshed.data.read.columns import Array, Columns
 
 # How Ray Data marks tensor columns in files. Where Ray is not imported Arrow sees only what is
@@ -26,6 +28,12 @@ def from_arrow(table: pa.Table) -> Columns:
     Numbers that are missing become NaN, other values None, as numpy has no better word.
     """
     return {field.name: _column(field, table.column(field.name)) for field in table.schema}
+
+
+def in_tables(table: pa.Table, rows: int) -> Iterator[Columns]:
+    """Yield the columns of an Arrow table in tables of at most so many rows."""
+    for start in range(0, table.num_rows, rows):
+        yield from_arrow(table.slice(start, rows))
 
 
 def _column(field: pa.Field, column: pa.ChunkedArray) -> Array:

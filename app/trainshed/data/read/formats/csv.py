@@ -11,7 +11,7 @@ import pyarrow.csv as pacsv
 from typing_extensions import override
 
 from trainshed.data.order.bad_records import BadRecord
-from trainshed.data.read.arrow import from_arrow
+from trainshed.data.read.arrow import in_tables
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.format import Format
 from trainshed.data.read.formats.lines import (
@@ -76,8 +76,7 @@ class Csv(Format):
             if isinstance(found, BadRecord):
                 yield found
                 continue
-            for start in range(0, found.num_rows, chunk_rows):
-                yield from_arrow(found.slice(start, chunk_rows))
+            yield from in_tables(found, chunk_rows)
 
     @override
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:

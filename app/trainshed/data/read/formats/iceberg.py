@@ -16,7 +16,7 @@ import pyarrow as pa
 from typing_extensions import override
 
 from trainshed.data.order.files import File, Fragment
-from trainshed.data.read.arrow import from_arrow
+from trainshed.data.read.arrow import in_tables
 from trainshed.data.read.formats.format import Contents, Table
 from trainshed.data.read.formats.row_groups import read_row_groups
 from trainshed.data.read.listing import Found
@@ -217,5 +217,4 @@ def _by_pyiceberg(
     reading = ArrowScan(snapshot.metadata, Files(opened=opened), schema, AlwaysTrue())
     for batch in reading.to_record_batches([snapshot.tasks[fragment.path]]):
         table = pa.Table.from_batches([batch]).select(wanted.names).cast(wanted)
-        for start in range(0, table.num_rows, chunk_rows):
-            yield from_arrow(table.slice(start, chunk_rows))
+        yield from in_tables(table, chunk_rows)

@@ -13,7 +13,7 @@ import pyarrow.json as pajson
 from typing_extensions import override
 
 from trainshed.data.order.bad_records import BadRecord
-from trainshed.data.read.arrow import from_arrow
+from trainshed.data.read.arrow import in_tables
 from trainshed.data.read.formats.format import Format
 from trainshed.data.read.formats.lines import cut_files, head_of, line_blocks, with_packed
 from trainshed.data.read.formats.salvage import (
@@ -80,8 +80,7 @@ class Json(Format):
                 yield found
                 continue
             wanted = found.select(list(columns)) if columns else found
-            for start in range(0, wanted.num_rows, chunk_rows):
-                yield from_arrow(wanted.slice(start, chunk_rows))
+            yield from in_tables(wanted, chunk_rows)
 
     @override
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
