@@ -101,10 +101,6 @@ class Audio(Format):
     def place(self, fragment: Fragment, row: int) -> tuple[str, str]:
         return fragment.paths[row], "the file"
 
-    @override
-    def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
-        return len(fragment.paths) / max(1, fragment.num_bytes)
-
 
 def _options(scan: Scan) -> AudioOptions:
     assert isinstance(scan.options, AudioOptions)

@@ -68,10 +68,6 @@ class Delta(Table):
     ) -> Iterator[Columns]:
         return read_row_groups(fragment, scan, columns, chunk_rows, opened)
 
-    @override
-    def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
-        return (fragment.rows or 0) / max(1, fragment.num_bytes)
-
 
 def _options(scan: Scan) -> DeltaOptions:
     assert isinstance(scan.options, DeltaOptions)

@@ -60,12 +60,13 @@ class Reader(ABC):
         begin = f" from byte {fragment.span[0]} on" if fragment.span else ""
         return fragment.path, f"row {row}{begin}"
 
-    @abstractmethod
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
         """Return about how many rows a stored byte has, by the beginning of a fragment.
 
-        It is asked only where a fragment does not know its rows.
+        It is asked only where a fragment does not know its rows: of a format whose fragments all
+        do, nobody asks.
         """
+        raise NotImplementedError(f"{fragment.path}: format {scan.format} tells its rows")
 
 
 class Format(Reader):

@@ -98,10 +98,6 @@ class Lance(Table):
             _raise_if_storage(error, fragment.path)
             raise
 
-    @override
-    def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
-        return (fragment.rows or 0) / max(1, fragment.num_bytes)
-
 
 def _options(scan: Scan) -> LanceOptions:
     assert isinstance(scan.options, LanceOptions)

@@ -103,10 +103,6 @@ class Npy(Format):
                     yield BadRecord(fragment.path, place, f"the file ends {left} rows early", left)
                     return
 
-    @override
-    def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
-        return (fragment.rows or 0) / max(1, fragment.num_bytes)
-
 
 def _cut(where: str, number: int, head: _Head) -> Iterator[Fragment]:
     rows = head.shape[0]

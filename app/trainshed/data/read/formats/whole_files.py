@@ -73,10 +73,6 @@ class Binary(Format):
     def place(self, fragment: Fragment, row: int) -> tuple[str, str]:
         return fragment.paths[row], "the file"
 
-    @override
-    def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
-        return len(fragment.paths) / max(1, fragment.num_bytes)
-
 
 class Images(Binary):
     """Pictures as they are stored, in the columns `image`, `label` and, if asked for, `path`."""
