@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, required=True)
     parser.add_argument("--materialize", action="store_true")
     options = parser.parse_args()
-    ray.init(num_cpus=3, include_dashboard=False)
+    ray.init("local", num_cpus=3, include_dashboard=False)
     rows = ray.data.read_parquet(options.data)
     TorchTrainer(
         train_loop_per_worker,

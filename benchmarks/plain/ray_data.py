@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, required=True)
     options = parser.parse_args()
     # Two for the workers, two for the data: where the workers take all, Ray Data waits for ever.
-    ray.init(num_cpus=4, include_dashboard=False)
+    ray.init("local", num_cpus=4, include_dashboard=False)
     rows = ray.data.read_parquet(options.data).randomize_block_order()
     TorchTrainer(
         train_loop_per_worker,

@@ -16,7 +16,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", required=True)
     options = parser.parse_args()
-    ray.init(num_cpus=4, include_dashboard=False)
+    ray.init("local", num_cpus=4, include_dashboard=False)
     TorchTrainer(
         train_loop_per_worker,
         scaling_config=ScalingConfig(num_workers=2),

@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, required=True)
     parser.add_argument("--cpus", type=int, required=True)
     options = parser.parse_args()
-    ray.init(num_cpus=options.cpus, include_dashboard=False)
+    ray.init("local", num_cpus=options.cpus, include_dashboard=False)
     ray.data.DataContext.get_current().enable_progress_bars = False
     cases = read_cases(options.cases)
     epochs(cases[0], 1)

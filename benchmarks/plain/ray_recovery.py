@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--kill-at", type=int, required=True)
     parser.add_argument("--pause", type=float, required=True)
     options = vars(parser.parse_args())
-    ray.init(num_cpus=3, include_dashboard=False)
+    ray.init("local", num_cpus=3, include_dashboard=False)
     TorchTrainer(
         train_loop_per_worker,
         train_loop_config=options,

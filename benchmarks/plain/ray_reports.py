@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--reports", type=int, required=True)
     parser.add_argument("--megabytes", type=int, nargs="+", required=True)
     options = vars(parser.parse_args())
-    ray.init(num_cpus=2, include_dashboard=False)
+    ray.init("local", num_cpus=2, include_dashboard=False)
     TorchTrainer(
         train_loop_per_worker,
         train_loop_config=options,
