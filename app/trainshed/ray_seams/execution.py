@@ -33,6 +33,8 @@ READY_BYTES_A_CPU = 64 * 2**20
 # Ray Data's loop turns without a rest while finished blocks wait to be taken: half a core of CPU.
 REST_SECONDS = 0.005
 MOST_RESTS = 10
+# An answer of Ray Data's own actor takes milliseconds; where no node is there yet, none will tell.
+LIMITS_SECONDS, ASK_AGAIN_SECONDS = 1.0, 0.002
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def configure(cpus: int, node_labels: Mapping[str, str]) -> None:
     context.execution_options.resource_limits = ExecutionResources(cpu=cpus)
     # Else what a function of a dataset's raises is gone: Ray 2.60 raises another one in its place.
     context.raise_original_map_exception = True
-    context.custom_execution_callback_classes = [_Resting]
+    context.custom_execution_callback_classes = [_Resting, _KnowingLimits]
     if node_labels:
         context.execution_options.label_selector = dict(node_labels)
     with contextlib.suppress(AttributeError):
@@ -203,6 +205,20 @@ class _Resting(ExecutionCallback):
             if executor._consumer_idling():
                 return
             time.sleep(REST_SECONDS)
+
+
+class _KnowingLimits(ExecutionCallback):
+    """Has Ray Data know its CPUs before the first task.
+
+    Ray 2.60 asks for them once a second and waits for no answer (resource_manager.py:287): for the
+    first second of each pass it took none to be there, and had one task at a time.
+    """
+
+    def before_execution_starts(self, executor: StreamingExecutor) -> None:
+        manager, deadline = executor._resource_manager, time.monotonic() + LIMITS_SECONDS
+        while not manager.get_global_limits().cpu and time.monotonic() < deadline:
+            time.sleep(ASK_AGAIN_SECONDS)
+            manager._global_limits_last_update_time = 0
 
 
 class _AsMade(ExecutionCallback):

@@ -3,13 +3,14 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import pytest
 import ray
 from pydantic import JsonValue
 from ray.actor import ActorHandle
+from ray.data._internal.execution.execution_callback import ExecutionCallback
 from ray.data._internal.logical.operators import Sort
 
 from tests.app.data.builders_plan import (
@@ -40,11 +41,20 @@ from trainshed.data.order.schedule import Pass
 from trainshed.data.order.spending import BATCH, DEAL, Key, Spending, Spent
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.ledger import LEDGER
-from trainshed.ray_seams import spilling
-from trainshed.ray_seams.execution import Task, block_by_block, dataset_of, sorted_by
+from trainshed.ray_seams import execution, spilling
+from trainshed.ray_seams.execution import (
+    Task,
+    block_by_block,
+    configure,
+    dataset_of,
+    sorted_by,
+)
 from trainshed.records.disk import Disk
 from trainshed.worker.process import summary, users_traceback
 from trainshed_api.progress import BadRecords
+
+if TYPE_CHECKING:
+    from ray.data._internal.execution.streaming_executor import StreamingExecutor
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
@@ -327,6 +337,32 @@ def test_blocks_are_handed_out_as_a_task_makes_them() -> None:
     bundles = list(dataset.iter_internal_ref_bundles())
 
     assert [entry.metadata.num_rows for bundle in bundles for entry in bundle.blocks] == sizes
+
+
+class NotesLimits(ExecutionCallback):
+    """Notes the CPUs that Ray Data knows of before its first task."""
+
+    cpus: ClassVar[list[float | None]] = []
+
+    def before_execution_starts(self, executor: "StreamingExecutor") -> None:
+        self.cpus.append(executor._resource_manager.get_global_limits().cpu)
+
+
+def test_a_pass_has_all_of_its_cpus_from_the_first_task_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Ray Data hears of them a second later: until then it has one task at a time.
+    monkeypatch.setattr(execution, "LIMITS_SECONDS", SECONDS)  # its first pass starts an actor
+    configure(2, {})
+    task = Task(lambda: [to_block({"id": np.arange(3)})], 3)
+    dataset = block_by_block(dataset_of("made", [task], 8), 24, 2)
+    callbacks = dataset.context.custom_execution_callback_classes
+    dataset.context.custom_execution_callback_classes = [*callbacks, NotesLimits]
+
+    (bundle,) = dataset.iter_internal_ref_bundles()
+
+    assert bundle.num_rows() == 3
+    assert NotesLimits.cpus == [2]
 
 
 def test_a_task_may_be_told_more_than_a_megabyte(
