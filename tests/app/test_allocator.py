@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-from trainshed.worker.allocator import USERS
+from trainshed.allocator import USERS
 
 # Each time as much as a batch of wide rows or a gradient; the pages that are made for all of them.
 STEPS, BYTES, PAGE = 50, 3 * 2**20, 4096
 PROGRAM = f"""
 import resource
 
-from trainshed.worker.allocator import keep_freed_memory
+from trainshed.allocator import keep_freed_memory
 
 def step():
     made = [bytearray({BYTES}) for _ in range(2)]

@@ -12,6 +12,7 @@ import ray.train
 import torch
 
 import trainshed
+from trainshed.allocator import keep_freed_memory
 from trainshed.checkpoint.state import seed_everything
 from trainshed.coordinator.hub import Failure
 from trainshed.data.read.errors import RemoteTracebackError
@@ -19,7 +20,6 @@ from trainshed.faults import RULES, WorldError, classify, told
 from trainshed.functions import find_training_function, takes_config
 from trainshed.ray_seams.quiet import quiet
 from trainshed.worker.active import activate
-from trainshed.worker.allocator import keep_freed_memory
 from trainshed.worker.kept_log import kept
 from trainshed.worker.loop import StopTraining
 from trainshed.worker.user_failure import UserFailureError

@@ -17,6 +17,7 @@ import ray
 from ray.data import Dataset
 from ray.data.block import BlockAccessor
 
+from trainshed.allocator import keep_freed_memory
 from trainshed.data.feed import readers
 from trainshed.data.feed.cache import CachedBlocks
 from trainshed.data.feed.rows import Rows
@@ -519,7 +520,7 @@ def _placed_block(
 
 def _metered(key: Key, make: Callable[[], Iterable[Block]], told: bytes | None) -> Iterator[Block]:
     """Yield the blocks; what they take is told to the actor that asks for them."""
-    _tell(told)
+    _begin(told)
     for block in LEDGER.each(key, make(), lambda block: BlockAccessor.for_block(block).num_rows()):
         begun = time.thread_time()
         yield block
@@ -532,14 +533,15 @@ def _metered(key: Key, make: Callable[[], Iterable[Block]], told: bytes | None) 
 
 def _metered_block(make: Callable[[pa.Table], Block], told: bytes | None, block: pa.Table) -> Block:
     """Return what is made of a block; what functions take in it is told."""
-    _tell(told)
+    _begin(told)
     made = make(block)
     TELLER.tell_now()
     return made
 
 
-def _tell(told: bytes | None) -> None:
-    """Have this process tell an actor what it spends."""
+def _begin(told: bytes | None) -> None:
+    """Have this process keep what it frees, and tell an actor what it spends."""
+    keep_freed_memory()
     if told is not None:
         actor: ActorHandle[Listener] = actor_of(told)
         TELLER.tell(actor.spend.remote)

@@ -18,7 +18,7 @@ from trainshed.data.feed.requests import (
     Request,
     Requests,
     as_it_is,
-    end_with_the_worker,
+    begin_process,
     unpack,
     untold,
 )
@@ -124,7 +124,7 @@ class _Loader:
             sampler=self._requests,
             num_workers=number,
             collate_fn=as_it_is,
-            worker_init_fn=end_with_the_worker,
+            worker_init_fn=begin_process,
             multiprocessing_context=self._context,
             generator=torch.Generator(),
             prefetch_factor=AHEAD,

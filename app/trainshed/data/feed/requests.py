@@ -18,6 +18,7 @@ import numpy as np
 import torch
 import torch.utils.data
 
+from trainshed.allocator import keep_freed_memory
 from trainshed.data.order.size import megabytes
 from trainshed.data.read.errors import DataError, as_fault
 from trainshed.data.read.ledger import LEDGER
@@ -147,7 +148,13 @@ def check_room(num_bytes: int, field: str) -> None:
         )
 
 
-def end_with_the_worker(_: int) -> None:
+def begin_process(_: int) -> None:
+    """Make ready a process that reads for a worker."""
+    keep_freed_memory()
+    _end_with_the_worker()
+
+
+def _end_with_the_worker() -> None:
     """Have this process end as soon as the worker is gone, however it went.
 
     torch looks for the end of the process that forked this one, which is not the worker.
