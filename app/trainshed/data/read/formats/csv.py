@@ -203,7 +203,7 @@ def _parse(block: bytes, *, scan: Scan, columns: Sequence[str]) -> pa.Table:
         quoted_strings_can_be_null=False,
     )
     table = _read(block, scan, converting)
-    if not options.multiline and table.num_rows < num_lines(block):
+    if not options.multiline and table.num_rows < num_lines(block, likely=table.num_rows):
         raise ValueError("a value with a line end, or a quote that is not closed; see multiline")
     last = block if options.multiline else block[block.rstrip(b"\r\n").rfind(b"\n") + 1 :]
     if last.count(b'"') % 2 and _is_open(last, scan):

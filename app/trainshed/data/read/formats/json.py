@@ -164,10 +164,11 @@ def _of_lines(
             `null` alone ends the process.
     """
     block = block.removeprefix(_BOM)
-    lines = num_lines(block)
+    objects = block.startswith(b"{") + block.count(b"\n{")
+    lines = num_lines(block, likely=objects)
     if not lines and schema is not None:
         return schema.empty_table()
-    if block.startswith(b"{") + block.count(b"\n{") < lines and _NO_OBJECT.search(block):
+    if objects < lines and _NO_OBJECT.search(block):
         raise ValueError("want an object on each line")
     parsing = pajson.ParseOptions(explicit_schema=schema, unexpected_field_behavior=extra)
     # A block more than the text, or it would be cut in the middle of an object.

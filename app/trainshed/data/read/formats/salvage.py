@@ -116,8 +116,13 @@ def cut_lines(block: bytes) -> list[bytes]:
     return [*(line + b"\n" for line in ended), *([rest] if rest else [])]
 
 
-def num_lines(block: bytes) -> int:
-    """Return how many lines have something on them."""
-    if block[:1] in _BLANK or any(b"\n" + blank in block for blank in _BLANK):
+def num_lines(block: bytes, likely: int = 0) -> int:
+    """Return how many lines have something on them.
+
+    likely: as many as are known to have; where all have nobody looks for empty ones, which took a
+        third of what parsing takes.
+    """
+    most = block.count(b"\n") + (not block.endswith(b"\n"))
+    if likely < most and (block[:1] in _BLANK or any(b"\n" + each in block for each in _BLANK)):
         return sum(1 for line in block.split(b"\n") if line.strip())
-    return block.count(b"\n") + (not block.endswith(b"\n"))
+    return most
