@@ -161,7 +161,7 @@ _TYPES: Mapping[str, Kind] = {
     "tensorflow.python.framework.errors_impl.AbortedError": "peer",
     "tensorflow.python.framework.errors_impl.DeadlineExceededError": "timeout",
     "tensorflow.python.framework.errors_impl.ResourceExhaustedError": "memory",
-    "trainshed.data.read.errors.FunctionError": "code",
+    "trainshed.data.read.errors.UsersError": "code",
     "trainshed.data.read.errors.DataError": "data",
     "trainshed.worker.user_failure.UserFailureError": "code",
     "trainshed.records.scratch.NoRoomError": "scratch",

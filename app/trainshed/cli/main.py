@@ -17,7 +17,7 @@ from trainshed.cli.run import run
 from trainshed.cli.storage import storage
 from trainshed.cli.submit import submit
 from trainshed.cli.validate import validate
-from trainshed.data.read.errors import DataError, FunctionError
+from trainshed.data.read.errors import DataError, UsersError
 from trainshed.faults import WorldError
 from trainshed.jobs.errors import ClusterError
 from trainshed.records.folder import AttemptHeldError
@@ -46,7 +46,7 @@ def main() -> None:
             click.echo(f"error: {problem}", err=True)
         sys.exit(EXIT_INVALID)
     except DataError as error:
-        if isinstance(error, FunctionError):
+        if isinstance(error, UsersError) and error.trace:
             click.echo(error.trace, err=True, nl=False)
         click.echo(f"error: {error}", err=True)
         sys.exit(EXIT_INVALID)

@@ -130,6 +130,11 @@ def picky_in_place(batch: Batch, *, bad: Sequence[int] = ()) -> Batch:
     return picky(batch, bad=bad)
 
 
+def never(row: Batch) -> Batch:
+    """Raise, whatever comes."""
+    raise ValueError(f"not {int(row['id'])} either")
+
+
 def numbered_calls(batch: Batch) -> dict[str, object]:
     """Return for each row with how many it came."""
     rows = len(batch["id"])
@@ -171,6 +176,19 @@ def listed(batch: Batch) -> dict[str, object]:
 def crumbled(batch: Batch) -> Batch:
     """Return each second row of a group, and of one with a single row none."""
     return {name: array[1::2] for name, array in batch.items()}
+
+
+class Unmakeable:
+    """A transform whose constructor raises."""
+
+    tries = 0
+
+    def __init__(self) -> None:
+        Unmakeable.tries += 1
+        raise RuntimeError("no model there")
+
+    def __call__(self, batch: Batch) -> Batch:
+        return batch
 
 
 class Scaled:

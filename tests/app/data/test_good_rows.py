@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from tests.app.data.builders_formats import write_pictures
 from tests.app.data.builders_plan import FUNCTIONS, make_plan, write_rows
+from tests.app.data.sample_functions import Unmakeable
 from trainshed.data.order.bad_records import FIRST, BadRecord, Ledger, Told
 from trainshed.data.order.files import Fragment
 from trainshed.data.order.function import Function
@@ -72,11 +73,16 @@ def fragment_of(plan: DatasetPlan) -> Fragment:
     return fragment
 
 
+def good_and_bad(columns: Columns, *functions: Function) -> tuple[Columns, dict[int, str]]:
+    bad: dict[int, str] = {}
+    return transform_good(columns, functions, bad.__setitem__), bad
+
+
 @pytest.mark.parametrize("use", ["picky", "picky_in_place"])
 def test_rows_that_a_transform_raises_on_are_left_out_and_no_other(use: str) -> None:
     columns = table()
 
-    good, bad = transform_good(columns, [picky(1, 4, use=use), picky(5, use=use)])
+    good, bad = good_and_bad(columns, picky(1, 4, use=use), picky(5, use=use))
 
     assert good["id"].tolist() == [0, 2, 3]
     assert sorted(bad) == [1, 4, 5]
@@ -88,14 +94,14 @@ def test_rows_that_a_transform_raises_on_are_left_out_and_no_other(use: str) -> 
 def test_a_good_table_is_given_to_the_transforms_once_and_whole() -> None:
     function = Function(f"{FUNCTIONS}:numbered_calls", "field", options=())
 
-    good, bad = transform_good(table(), [function])
+    good, bad = good_and_bad(table(), function)
 
     assert not bad
     assert good["rows"].tolist() == [6] * 6
 
 
 def test_nothing_is_left_of_rows_that_are_all_bad() -> None:
-    good, bad = transform_good(table(2), [picky(0, 1)])
+    good, bad = good_and_bad(table(2), picky(0, 1))
 
     assert (good, sorted(bad)) == ({}, [0, 1])
 
@@ -104,12 +110,39 @@ def test_what_is_raised_for_rows_together_alone_is_no_row_s_fault() -> None:
     function = Function(f"{FUNCTIONS}:only_alone", "field", options=())
 
     with pytest.raises(FunctionError, match="no row of these raises alone"):
-        transform_good(table(), [function])
+        good_and_bad(table(), function)
 
 
 def test_a_function_that_returns_no_table_ends_the_run_all_the_same() -> None:
     with pytest.raises(DataError, match="want a dict of columns"):
-        transform_good(table(), [Function(f"{FUNCTIONS}:no_table", "field", options=())])
+        good_and_bad(table(), Function(f"{FUNCTIONS}:no_table", "field", options=()))
+
+
+def test_a_class_that_cannot_be_made_is_no_row_s_fault(tmp_path: Path) -> None:
+    transforms: JsonValue = [{"use": f"{FUNCTIONS}:Unmakeable"}]
+    plan = make_csv_plan(tmp_path, ["0", "1", "2"], transforms=transforms)
+    how, told = read_with(plan)
+    before = Unmakeable.tries
+
+    with pytest.raises(DataError) as caught:
+        read_whole(how, fragment_of(plan))
+
+    assert str(caught.value) == (
+        f"{FIELD}.transforms[0].use: the constructor of {FUNCTIONS}:Unmakeable raised "
+        "RuntimeError: no model there"
+    )
+    assert Unmakeable.tries == before + 1
+    assert not told
+
+
+def test_many_bad_rows_of_a_table_are_told_before_all_of_them_are_known(tmp_path: Path) -> None:
+    transforms: JsonValue = [{"use": f"{FUNCTIONS}:never", "kind": "rows"}]
+    plan = make_csv_plan(tmp_path, [str(row) for row in range(250)], transforms=transforms)
+    how, told = read_with(plan)
+
+    assert read_whole(how, fragment_of(plan)) == {}
+
+    assert [each.rows for each in told] == [100, 200, 250]
 
 
 @settings(max_examples=40, deadline=None)

@@ -251,7 +251,12 @@ FAULTS: dict[str, tuple[Function, str]] = {
     ),
     "a class that cannot be made": (
         make_function("Scaled", init={"factor": 2.0, "wrong": 1}),
-        f"{FIELD}: {FUNCTIONS}:Scaled raised TypeError: Scaled.__init__() got an unexpected",
+        f"{FIELD}: the constructor of {FUNCTIONS}:Scaled raised TypeError: Scaled.__init__() got "
+        "an unexpected",
+    ),
+    "a function that is gone": (
+        make_function("no_more"),
+        f"{FIELD}: got {FUNCTIONS}:no_more, want a name in {FUNCTIONS}",
     ),
     "no table": (
         make_function("no_table"),

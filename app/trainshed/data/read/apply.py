@@ -48,34 +48,42 @@ def transform(columns: Columns, functions: Sequence[Function]) -> Columns:
 
 
 def transform_good(
-    columns: Columns, functions: Sequence[Function]
-) -> tuple[Columns, dict[int, str]]:
-    """Return the rows on which no transform raises, and what it raised on each other one.
+    columns: Columns, functions: Sequence[Function], leave_out: Callable[[int, str], object]
+) -> Columns:
+    """Return the rows on which no transform raises.
 
     A row is bad when a transform raises on it alone: whatever it came with, it is left out. The
     others are given to the transforms together, as they would have been. No column at all comes
     back where no row does.
 
+    Args:
+        columns: the table.
+        functions: the transforms, in their order.
+        leave_out: called with each bad row, as it is found, and what was raised on it.
+
     Raises:
-        DataError: when a function returns something that is no table, or raises on rows together
-            and on none of them alone.
+        DataError: when a function cannot be loaded, returns something that is no table, or raises
+            on rows together and on none of them alone.
     """
     held = _unchangeable(columns)  # or a function that raises had changed some of it already
     try:
-        return transform(held, functions), {}
+        return transform(held, functions)
     except FunctionError as error:
         together = error
-    bad = {}
+    good = []
     for row in range(num_rows(held)):
         try:
             transform(cut_rows(held, row, row + 1), functions)
         except FunctionError as error:
-            bad[row] = str(error)
-    if not bad:
+            leave_out(row, str(error))
+        else:
+            good.append(row)
+    if len(good) == num_rows(held):
         why = "no row of these raises alone, so none is left out"
         raise FunctionError(f"{together}: {why}", together.trace) from together
-    good = np.asarray([row for row in range(num_rows(held)) if row not in bad], dtype=np.int64)
-    return (transform(take_rows(held, good), functions) if len(good) else {}), bad
+    if not good:
+        return {}
+    return transform(take_rows(held, np.asarray(good, dtype=np.int64)), functions)
 
 
 def _unchangeable(columns: Columns) -> Columns:

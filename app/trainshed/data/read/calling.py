@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import json
 import traceback
 from dataclasses import dataclass
@@ -13,9 +14,10 @@ import numpy as np
 
 from trainshed.data.read.batch_formats import from_format, to_format
 from trainshed.data.read.columns import Array, Columns, join, num_rows, say_columns
-from trainshed.data.read.errors import DataError, FunctionError
+from trainshed.data.read.errors import DataError, FunctionError, LoadError, UsersError
 from trainshed.faults import RULES, WorldError, classify
 from trainshed.functions import find
+from trainshed_api.errors import SpecError
 from trainshed_api.names import APPLICATION
 
 if TYPE_CHECKING:
@@ -43,13 +45,10 @@ def takes_rng(function: Function) -> bool:
     """Say whether a function wants random numbers.
 
     Raises:
-        FunctionError: when it is a class that cannot be made.
+        LoadError: when it cannot be imported, or is a class that cannot be made.
         WorldError: when that is not its fault.
     """
-    try:
-        return _loaded(function).takes_rng
-    except Exception as error:
-        raise _fault(function, error) from error
+    return _loaded(function).takes_rng
 
 
 def call(function: Function, given: object, **extra: object) -> object:
@@ -57,12 +56,15 @@ def call(function: Function, given: object, **extra: object) -> object:
 
     Raises:
         FunctionError: when it raises.
+        LoadError: as in `takes_rng`.
         WorldError: when that is not its fault.
     """
+    loaded = _loaded(function)  # whatever is wrong with that is wrong with no row
     try:
-        return _loaded(function).call(given, **dict(function.options), **extra)
+        return loaded.call(given, **dict(function.options), **extra)
     except Exception as error:
-        raise _fault(function, error) from error
+        said = f"{function.field}: {function.use} raised {_say(error)}"
+        raise _fault(said, error, FunctionError) from error
 
 
 def call_with_columns(function: Function, columns: Columns, **extra: object) -> object:
@@ -80,20 +82,32 @@ def call_with_columns(function: Function, columns: Columns, **extra: object) -> 
 
 
 def _loaded(function: Function) -> _Loaded:
-    return _load(function.use, function.field, json.dumps(dict(function.init), sort_keys=True))
+    init = json.dumps(dict(function.init), sort_keys=True)
+    try:
+        return _load(function.use, function.field, init)
+    except SpecError as error:  # it is not there
+        raise _fault(str(error), error, LoadError) from error
+    except Exception as error:
+        said = f"{function.field}: the constructor of {function.use} raised {_say(error)}"
+        raise _fault(said, error, LoadError) from error
 
 
-def _fault(function: Function, error: Exception) -> FunctionError | WorldError:
-    message = f"{function.field}: {function.use} raised {type(error).__name__}: {error}"
-    line, kind = " ".join(message.split()), classify(error)
+def _say(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _fault(said: str, error: Exception, of_users: type[UsersError]) -> UsersError | WorldError:
+    line, kind = " ".join(said.split()), classify(error)
     if kind and RULES[kind].cause != APPLICATION:
         return WorldError(line, kind)
-    return FunctionError(line, _users_traceback(error))
+    return of_users(line, _users_traceback(error))
 
 
 def _users_traceback(error: Exception) -> str:
-    # The first frame is that of this module.
-    frames = traceback.extract_tb(error.__traceback__)[1:]
+    # The first frames are those of this module.
+    frames = itertools.dropwhile(
+        lambda frame: frame.filename == __file__, traceback.extract_tb(error.__traceback__)
+    )
     lines = [*traceback.format_list(frames), *traceback.format_exception_only(error)]
     return "".join(["Traceback (most recent call last):\n", *lines])
 

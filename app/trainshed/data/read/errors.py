@@ -15,8 +15,8 @@ class DataError(Exception):
     """Data that cannot be read or used; the message names the file, column or function."""
 
 
-class FunctionError(DataError):
-    """A transform or augmentation that raised.
+class UsersError(DataError):
+    """What code of the user's raised.
 
     Args:
         message: the field, the function and what it raised, on one line.
@@ -34,6 +34,14 @@ class FunctionError(DataError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class FunctionError(UsersError):
+    """A transform or augmentation that raised on the rows that it was given."""
+
+
+class LoadError(UsersError):
+    """A function that cannot be imported, or made where it is a class: no row is to blame."""
 
 
 class RemoteTracebackError(Exception):
@@ -71,6 +79,6 @@ def raise_again(error: DataError | WorldError) -> NoReturn:
         DataError: that it is.
         WorldError: that it is.
     """
-    if isinstance(error, FunctionError) and error.trace:
+    if isinstance(error, UsersError) and error.trace:
         raise error from RemoteTracebackError(error.trace)
     raise error from None

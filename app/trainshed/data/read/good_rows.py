@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from trainshed.data.order.bad_records import BadRecord
@@ -13,11 +14,31 @@ if TYPE_CHECKING:
 
     from trainshed.data.order.bad_records import Tell, Told
     from trainshed.data.order.function import Function
+    from trainshed.data.order.permutation import Indices
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.selecting import Numbered
 
 # Told at once: where all is bad, the limit should be met soon, and not by a call for each.
 _AT_ONCE = 100
+
+
+class _LeftOut:
+    """The bad records of a fragment, told whenever enough of them are known."""
+
+    def __init__(self, told: Told, tell: Tell) -> None:
+        self._told = told
+        self._tell = tell
+        self._untold: list[BadRecord] = []
+
+    def add(self, record: BadRecord) -> None:
+        self._untold.append(record)
+        if len(self._untold) >= _AT_ONCE:
+            self.tell()
+
+    def tell(self) -> None:
+        if self._untold:
+            self._told, self._untold = self._told.after(self._untold), []
+            self._tell(self._told)
 
 
 def good_rows(
@@ -34,27 +55,26 @@ def good_rows(
         functions: the transforms.
         place: returns the file of a row by its number, and where in it.
         told: of the fragment, before anything is.
-        tell: called with all that is bad so far, whenever that grew.
+        tell: called with all that is bad so far: before rows behind it are used, and where much is
+            bad on its way there.
 
     Raises:
         DataError: when more is left out than may be, as `tell` knows.
     """
-    bad: list[BadRecord] = []
+    left_out = _LeftOut(told, tell)
+
+    def leave_out(numbers: Indices, row: int, reason: str) -> None:
+        left_out.add(BadRecord(*place(int(numbers[row])), reason))
+
     for each in found:
-        columns: Columns = {}
         if isinstance(each, BadRecord):
-            bad.append(each)
-        else:
-            table, numbers = each
-            if not num_rows(table):  # none is chosen
-                continue
-            columns, failed = transform_good(table, functions)
-            for row, reason in failed.items():
-                bad.append(BadRecord(*place(int(numbers[row])), reason))
-        if bad and (num_rows(columns) or len(bad) >= _AT_ONCE):
-            told, bad = told.after(bad), []
-            tell(told)
+            left_out.add(each)
+            continue
+        table, numbers = each
+        if not num_rows(table):  # none is chosen
+            continue
+        columns = transform_good(table, functions, partial(leave_out, numbers))
         if num_rows(columns):
+            left_out.tell()
             yield columns
-    if bad:
-        tell(told.after(bad))
+    left_out.tell()
