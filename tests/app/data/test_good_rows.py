@@ -91,6 +91,19 @@ def test_rows_that_a_transform_raises_on_are_left_out_and_no_other(use: str) -> 
     assert columns["x"].tolist() == (np.arange(6) / 2).tolist()
 
 
+def test_what_a_function_changes_inside_of_a_row_is_changed_once() -> None:
+    audio = np.empty(4, dtype=object)
+    for row in range(4):
+        audio[row] = np.ones(3)
+    function = Function(f"{FUNCTIONS}:louder", "field", kind="rows")
+
+    good, bad = good_and_bad({"id": np.array([0, -1, 2, 3]), "audio": audio}, function, function)
+
+    assert sorted(bad) == [1]
+    assert {float(value) for row in good["audio"] for value in row} == {4.0}
+    assert {float(value) for row in audio for value in row} == {1.0}
+
+
 def test_a_good_table_is_given_to_the_transforms_once_and_whole() -> None:
     function = Function(f"{FUNCTIONS}:numbered_calls", "field", options=())
 

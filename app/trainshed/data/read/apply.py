@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -67,13 +68,13 @@ def transform_good(
     """
     held = _unchangeable(columns)  # or a function that raises had changed some of it already
     try:
-        return transform(held, functions)
+        return transform(_lent(held), functions)
     except FunctionError as error:
         together = error
     good = []
     for row in range(num_rows(held)):
         try:
-            transform(cut_rows(held, row, row + 1), functions)
+            transform(_lent(cut_rows(held, row, row + 1)), functions)
         except FunctionError as error:
             leave_out(row, str(error))
         else:
@@ -83,7 +84,15 @@ def transform_good(
         raise FunctionError(f"{together}: {why}", together.trace) from together
     if not good:
         return {}
-    return transform(take_rows(held, np.asarray(good, dtype=np.int64)), functions)
+    rows = take_rows(held, np.asarray(good, dtype=np.int64))
+    return transform(_lent(rows), functions)
+
+
+def _lent(held: Columns) -> Columns:
+    """Return columns that stay as they are whatever functions do: lists in them are copied, too."""
+    return {
+        name: deepcopy(array) if array.dtype == object else array for name, array in held.items()
+    }
 
 
 def _unchangeable(columns: Columns) -> Columns:
