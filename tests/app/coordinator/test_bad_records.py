@@ -19,7 +19,7 @@ def left_out(tmp_path: Path) -> LeftOut:
 
 def told(*places: int) -> Told:
     records = [BadRecord("a.csv", f"byte {place}", "it is broken") for place in places]
-    return Told("spec.data.datasets.train", ("a.csv", 0)).after(records)
+    return Told("spec.data.datasets.train", ("a.csv", 0, 0)).after(records)
 
 
 def test_the_first_bad_row_is_a_warning_and_later_ones_are_counted(left_out: LeftOut) -> None:

@@ -269,10 +269,10 @@ def record(number: int, rows: int = 1) -> BadRecord:
 
 def test_what_is_told_again_counts_once() -> None:
     ledger = Ledger(FIELD, 10, 100)
-    first = Told(FIELD, ("a.csv", 0)).after([record(0), record(1)])
-    other = Told(FIELD, ("a.csv", 50)).after([record(50, rows=3)])
+    first = Told(FIELD, ("a.csv", 0, 0)).after([record(0), record(1)])
+    other = Told(FIELD, ("a.csv", 50, 0)).after([record(50, rows=3)])
 
-    grown = [ledger.take(each) for each in (first, other, first, other, Told(FIELD, ("a", 0)))]
+    grown = [ledger.take(each) for each in (first, other, first, other, Told(FIELD, ("a", 0, 0)))]
 
     assert grown == [True, True, False, False, False]
     assert ledger.rows == 5
@@ -284,7 +284,7 @@ def test_what_is_told_again_counts_once() -> None:
 
 def test_one_row_more_than_may_be_is_said_with_the_first() -> None:
     ledger = Ledger(FIELD, 4, 100)
-    told = Told(FIELD, ("a.csv", 0)).after(record(number) for number in range(30))
+    told = Told(FIELD, ("a.csv", 0, 0)).after(record(number) for number in range(30))
 
     ledger.take(told)
 

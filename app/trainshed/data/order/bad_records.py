@@ -47,13 +47,13 @@ class Told:
 
     Args:
         field: of the dataset.
-        fragment: its file, and where in that it begins.
+        fragment: its file, where in that it begins, and how many rows come before it there.
         rows: that are left out, so far.
         first: of the records; no more than FIRST.
     """
 
     field: str
-    fragment: tuple[str, int]
+    fragment: tuple[str, int, int]
     rows: int = 0
     first: tuple[BadRecord, ...] = ()
 
@@ -80,7 +80,7 @@ class Ledger:
         self._field = field
         self._limit = limit
         self._likely_rows = likely_rows
-        self._rows: dict[tuple[str, int], int] = {}
+        self._rows: dict[tuple[str, int, int], int] = {}
         self._first: dict[tuple[str, str], BadRecord] = {}
 
     @property

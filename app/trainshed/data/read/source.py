@@ -238,7 +238,7 @@ def _good_chunks(
         lambda each: 0 if isinstance(each, BadRecord) else num_rows(each[0]),
     )
     begin = fragment.span[0] if fragment.span else (*fragment.row_groups, 0)[0]
-    told = Told(how.field, (fragment.path, begin))
+    told = Told(how.field, (fragment.path, begin, fragment.skip))
     yield from good_rows(
         found, how.transforms, partial(place_of, how.scan, fragment), told, how.tell
     )

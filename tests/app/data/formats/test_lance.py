@@ -8,14 +8,20 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from pydantic import JsonValue
 
 from hack.cluster.ports import LOOPBACK, pick_ports
 from tests.app.data.builders_formats import FIELD, open_files, read_all
+from tests.app.data.builders_plan import FUNCTIONS, make_plan
 from tests.app.data.builders_tables import table_rows, write_lance
 from tests.s3 import S3Server
+from trainshed.data.order.bad_records import Ledger
+from trainshed.data.order.plan import telling
+from trainshed.data.read.columns import join
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import open_source, read_fragment
 from trainshed.data.read.opening import Access, reach_of
+from trainshed.data.read.source import read_whole, reading
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
 from trainshed.records.addresses import reached
@@ -52,6 +58,27 @@ def test_a_large_fragment_is_cut_at_rows(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(source.fragments) > 6
     assert source.rows == 225
     assert read_all(source)["id"].tolist() == [n for n in range(250) if n % 10 != 3]
+
+
+def test_bad_rows_of_pieces_of_a_fragment_are_counted_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainshed.data.read.formats.lance.FRAGMENT_BYTES", 1000)
+    write_lance(tmp_path / "rows", table_rows(0, 100))
+    picky: JsonValue = {"use": f"{FUNCTIONS}:picky", "options": {"bad": [0, 1, 2, 98, 99]}}
+    read: dict[str, JsonValue] = {"format": "lance"}
+    plan = make_plan(tmp_path / "rows", read=read, onBadRecord="skip", transforms=[picky])
+    assert plan.source
+    assert len({fragment.path for fragment in plan.source.fragments}) == 1
+    left_out = Ledger(plan.field, 100, None)
+    how = reading(telling(plan, left_out.take))
+
+    tables = [read_whole(how, fragment) for fragment in plan.source.fragments]
+
+    assert join(tables)["id"].tolist() == list(range(3, 98))
+    assert left_out.rows == 5
+    places = [record.place for record in left_out.first]
+    assert places == [f"row {row} of fragment 0" for row in (0, 1, 2, 98, 99)]
 
 
 def test_a_version_is_kept_while_others_are_written(tmp_path: Path) -> None:

@@ -98,6 +98,10 @@ class Lance(Table):
             _raise_if_storage(error, fragment.path)
             raise
 
+    @override
+    def place(self, fragment: Fragment, row: int) -> tuple[str, str]:
+        return fragment.path, f"row {fragment.skip + row} of fragment {fragment.row_groups[0]}"
+
 
 def _options(scan: Scan) -> LanceOptions:
     assert isinstance(scan.options, LanceOptions)
