@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.alias_generators import to_camel
 
 from trainshed_api.names import BUCKETS, Outcome
@@ -17,6 +17,22 @@ def _blank_not_finite(value: float | None) -> float | None:
 
 def _cut(text: str) -> str:
     return text[:MAX_TEXT]
+
+
+def _encodable(given: object) -> object:
+    """Return the same; halves of surrogate pairs, which no encoding has, are written out in texts.
+
+    Words of errors and names of files may have them.
+    """
+    if isinstance(given, str):
+        return given if given.isascii() else given.encode(errors="backslashreplace").decode()
+    if isinstance(given, dict):
+        return {_encodable(key): _encodable(value) for key, value in given.items()}
+    if isinstance(given, list):
+        return [_encodable(value) for value in given]
+    if type(given) is tuple:
+        return tuple(_encodable(value) for value in given)
+    return given
 
 
 def _held(value: float | None, most: float) -> float | None:
@@ -51,6 +67,11 @@ class Record(BaseModel):
         validate_by_name=True,
         validate_by_alias=True,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _have_it_encodable(cls, given: object) -> object:
+        return _encodable(given)
 
     def to_line(self) -> str:
         """Return one line of JSON, without the line break."""

@@ -7,6 +7,7 @@ import pytest
 
 from trainshed_api.names import BUCKETS
 from trainshed_api.progress import (
+    BadRecords,
     CheckpointSaved,
     Evaluated,
     Event,
@@ -44,6 +45,20 @@ def test_event_is_one_line_and_back(name: str) -> None:
     assert "\n" not in line
     assert json.loads(line)["event"] == name
     assert parse_event(line) == EVENTS[name]
+
+
+def test_half_of_a_surrogate_pair_is_written_out_wherever_a_text_may_be() -> None:
+    half = "caf\udce9"
+    warning = WarningEvent(time=1.0, message=f"{half} is no name")
+    left_out = BadRecords(time=1.0, dataset="train", rows=1, first=(f"{half}: byte 0",))
+    evaluated = Evaluated(time=1.0, metrics={half: 1.0})
+
+    said = [parse_event(event.to_line()) for event in (warning, left_out, evaluated)]
+
+    assert said == [warning, left_out, evaluated]
+    assert warning.message == "caf\\udce9 is no name"
+    assert left_out.first == ("caf\\udce9: byte 0",)
+    assert evaluated.metrics == {"caf\\udce9": 1.0}
 
 
 def test_line_has_all_fields_in_camel_case() -> None:

@@ -24,7 +24,7 @@ from trainshed_api.names import (
     SNAPSHOT_LINE,
 )
 from trainshed_api.progress import CheckpointSaved, Progress, Seconds
-from trainshed_api.snapshot import MAX_TRACEBACK, Answer, Snapshot
+from trainshed_api.snapshot import Answer, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -178,7 +178,7 @@ class Pusher:
             cause=verdict.cause,
             exit_code=exit_code,
             message=self._snapshot.message or verdict.message,
-            traceback=(verdict.traceback or "")[-MAX_TRACEBACK:],
+            traceback=verdict.traceback or "",
             result=result,
         )
 
@@ -220,7 +220,8 @@ class Pusher:
             self._changed.notify()
         if self._thread.is_alive():
             self._thread.join()
-        self._snapshot = self._snapshot.model_copy(update=changes)
+        # What is a user's own words is cut and made fit by its validators.
+        self._snapshot = Snapshot.model_validate({**dict(self._snapshot), **changes})
 
     def _push(self) -> None:
         assert self._target

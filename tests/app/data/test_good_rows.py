@@ -13,14 +13,15 @@ from pydantic import JsonValue
 from tests.app.data.builders_formats import write_pictures
 from tests.app.data.builders_plan import FUNCTIONS, make_plan, write_rows
 from tests.app.data.sample_functions import Unmakeable
-from trainshed.data.order.bad_records import FIRST, BadRecord, Ledger, Told
-from trainshed.data.order.files import Fragment
+from trainshed.data.order.bad_records import FIRST, MOST_SAID, BadRecord, Ledger, Told
+from trainshed.data.order.files import Fragment, Scan
 from trainshed.data.order.function import Function
 from trainshed.data.order.permutation import Piece
 from trainshed.data.order.plan import DatasetPlan, telling
 from trainshed.data.read.apply import transform_good
 from trainshed.data.read.columns import Columns
 from trainshed.data.read.errors import DataError, FunctionError
+from trainshed.data.read.files import place_of
 from trainshed.data.read.source import (
     FragmentReader,
     Part,
@@ -34,6 +35,7 @@ from trainshed.data.read.source import (
     reading,
 )
 from trainshed_api.data import DatasetSpec
+from trainshed_api.snapshot import MAX_REASON
 
 ROWS = 40
 FIELD = "spec.data.datasets.train"
@@ -301,6 +303,39 @@ def test_a_reason_is_one_line_and_not_the_whole_record() -> None:
 
     assert len(said) < 400
     assert "\n" not in said
+
+
+def test_of_a_bad_record_the_reason_is_told_however_long_the_rest_is() -> None:
+    bad = BadRecord(f"/{'deep/' * 200}a.csv", f"row 3 of {'x' * 200}", "no number " * 100)
+
+    said = bad.say()
+
+    assert len(said) == MOST_SAID == MAX_REASON
+    assert said.startswith("...")
+    assert "/deep/a.csv: row 3 of xxx" in said
+    assert said.endswith("no numb...")
+
+
+def test_a_bad_record_is_said_without_what_a_terminal_obeys() -> None:
+    bad = BadRecord("a\n\x1b[2J\udce9.csv", "byte 0", "no \x1b[31mnumber:\n\x9b \ud800 caf\u00e9")
+
+    assert bad.say() == (
+        "a\\n\\x1b[2J\\udce9.csv: byte 0: no \\x1b[31mnumber: \\x9b \\ud800 caf\u00e9"
+    )
+
+
+GROUPS: dict[str, tuple[int, ...]] = {
+    "row group 7": (7,),
+    "row groups 0 to 4999": tuple(range(5000)),
+    "3 of row groups 2 to 9": (2, 5, 9),
+}
+
+
+@pytest.mark.parametrize("words", GROUPS)
+def test_row_groups_are_told_in_a_few_words(words: str) -> None:
+    fragment = Fragment("a.parquet", 0, GROUPS[words], 10, 100)
+
+    assert place_of(Scan(), fragment, 3) == ("a.parquet", f"row 3 of {words}")
 
 
 REFUSED: dict[str, dict[str, JsonValue]] = {

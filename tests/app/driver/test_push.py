@@ -204,6 +204,18 @@ def test_an_end_is_told_with_its_cause_and_stands_in_the_log() -> None:
     assert (logged.outcome, logged.exit_code) == ("Failed", 1)
 
 
+def test_an_end_in_words_that_no_encoding_has_is_told() -> None:
+    with serve(lambda *_: GO_ON) as server:
+        with pushing(server) as pusher:
+            pusher.show(make_started(2))
+        pusher.end(Verdict("Failed", "a\udce9", "in b\ud800", "Application"), 1, "/c\udcff")
+        logged = final_snapshot(pusher.deliver())
+
+    assert logged
+    assert (logged.message, logged.traceback) == ("a\\udce9", "in b\\ud800")
+    assert logged.result == "/c\\udcff"
+
+
 def test_nothing_is_said_to_have_ended_before_its_cause_is_known() -> None:
     with serve(lambda *_: GO_ON) as server, pushing(server) as pusher:
         wait_until(server, "Starting")

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 # Of a dataset, told with file, place and reason.
 FIRST = 20
-# A reason may hold the record itself.
-_MOST_REASON = 300
+# A status has room for so much of each; a reason may hold the record itself.
+MOST_SAID = 500
+_MOST_REASON, _MOST_PLACE = 300, 80
 # In an error that is one line.
 _SAID = 3
 
@@ -34,11 +35,29 @@ class BadRecord:
     rows: int = 1
 
     def say(self) -> str:
-        """Return what is wrong where, on one line."""
-        reason = " ".join(self.reason.split())
-        if len(reason) > _MOST_REASON:
-            reason = f"{reason[:_MOST_REASON]}..."
-        return f"{self.path}: {self.place}: {reason}"
+        """Return what is wrong where, on one line that a terminal shows as it is.
+
+        It has at most MOST_SAID characters: of a long path the end is told.
+        """
+        place, reason = _begin(self.place, _MOST_PLACE), _begin(self.reason, _MOST_REASON)
+        path = _shown(self.path)
+        room = MOST_SAID - len(f": {place}: {reason}")
+        if len(path) > room:
+            path = f"...{path[3 - room :]}"
+        return f"{path}: {place}: {reason}"
+
+
+def _begin(text: str, most: int) -> str:
+    """Return the beginning of a text on one line."""
+    line = _shown(" ".join(text.split()))
+    return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
+def _shown(text: str) -> str:
+    """Return a text in which what no terminal shows, or would obey, is written as in a program."""
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
 
 
 @dataclass(frozen=True)

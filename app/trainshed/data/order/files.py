@@ -76,6 +76,14 @@ class Fragment:
         """Return all of its files."""
         return (self.path, *self.more)
 
+    def say_row_groups(self) -> str:
+        """Return which of its file's row groups it has, in a few words for any number of them."""
+        first, last, number = self.row_groups[0], self.row_groups[-1], len(self.row_groups)
+        if number == 1:
+            return f"row group {first}"
+        some = "" if number == last - first + 1 else f"{number} of "
+        return f"{some}row groups {first} to {last}"
+
     @property
     def is_a_row_a_file(self) -> bool:
         """Say whether each of its files is a row."""

@@ -294,7 +294,7 @@ def place_of(scan: Scan, fragment: Fragment, row: int) -> tuple[str, str]:
         row: counted from 0 at the fragment's beginning, with the bad records before it.
     """
     if scan.format == "parquet":
-        return fragment.path, f"row {row} of row groups {list(fragment.row_groups)}"
+        return fragment.path, f"row {row} of {fragment.say_row_groups()}"
     return _reader(scan).place(fragment, row)
 
 

@@ -56,7 +56,7 @@ class Reader(ABC):
             row: counted from 0 at the fragment's beginning, with the bad records before it.
         """
         if fragment.row_groups:
-            return fragment.path, f"row {row} of row groups {list(fragment.row_groups)}"
+            return fragment.path, f"row {row} of {fragment.say_row_groups()}"
         begin = f" from byte {fragment.span[0]} on" if fragment.span else ""
         return fragment.path, f"row {row}{begin}"
 
