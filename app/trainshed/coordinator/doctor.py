@@ -71,12 +71,17 @@ class Verdict:
     message: str
 
 
+def later_waits(spent: Spending) -> float:
+    """Return the seconds in which workers waited for batches that are no first ones, of all data."""
+    return sum(each.seconds for key, each in spent.items() if key.stage == WAIT)
+
+
 def diagnose(plan: DatasetPlan, spent: Spending, means: Means, loop: Loop) -> Verdict | None:
     """Return why training waits for a dataset; None where it hardly waits, or not for long.
 
     Args:
-        plan: of the dataset whose batches are the steps.
-        spent: by all of who prepares it.
+        plan: of the dataset.
+        spent: by all of who prepares this one and others.
         means: that it is prepared with.
         loop: how the steps went meanwhile.
     """
@@ -99,7 +104,7 @@ def say_limit(plan: DatasetPlan, spent: Spending, means: Means) -> str | None:
     lanes = lanes_of(plan, spent, means)
     if not lanes:
         return None
-    lane = min(lanes, key=lambda each: each.rate)
+    lane = min(lanes, key=lambda each: each.given)
     stage = lane.slowest
     each = f"{lane.rate / lane.number:,.0f} rows/s each"
     advice = [
@@ -119,15 +124,16 @@ class _Case:
 
     @property
     def _wanted(self) -> float:
-        """Return the rows a second that training takes while it does not wait."""
-        rows = self.spent.get(self._key(BATCH), NOTHING).rows
+        """Return the rows a second that training takes in all workers while it does not wait."""
+        # Batches are made for evaluation, too; what a loop of the user's own takes nobody counts.
+        taken = self.spent.get(self._key(WAIT), NOTHING).rows
+        rows = taken or self.spent.get(self._key(BATCH), NOTHING).rows
         return rows / max(self.loop.training, 1e-9)
 
     @property
     def _first(self) -> float:
         """Return the seconds that a worker waited before first batches."""
-        later = self.spent.get(self._key(WAIT), NOTHING).seconds / self.means.workers
-        return max(0.0, self.loop.waiting - later)
+        return max(0.0, self.loop.waiting - later_waits(self.spent) / self.means.workers)
 
     @property
     def _waits_at_first(self) -> bool:
@@ -158,12 +164,12 @@ class _Case:
     def short_lane(self) -> tuple[Key, str] | None:
         """Return the stage that is too slow for what training takes, with its lane's numbers."""
         lanes = lanes_of(self.plan, self.spent, self.means)
-        lane = min(lanes, key=lambda each: each.rate, default=None)
-        if lane is None or lane.rate > ENOUGH * self._wanted:
+        lane = min(lanes, key=lambda each: each.given, default=None)
+        if lane is None or lane.given > ENOUGH * self._wanted:
             return None
         stage = lane.slowest
         advice = [*self._more(lane, stage), *_cheaper(self.plan, stage, self.means)]
-        said = f"{_say_stage(self.plan, lane, stage)}, training takes {self._wanted:,.0f}"
+        said = f"{_say_stage(self.plan, lane, stage)}, training takes {self._wanted / lane.takers:,.0f}"
         return stage, f"{said}: {', or '.join(advice)}"
 
     def first_batches(self) -> tuple[Key, str] | None:
@@ -200,7 +206,7 @@ class _Case:
     def _more(self, lane: Lane, stage: Key) -> Iterator[str]:
         """Yield how more of a lane would do it."""
         plan, means = self.plan, self.means
-        number = max(lane.number + 1, math.ceil(self._wanted * lane.row_seconds))
+        number = max(lane.number + 1, math.ceil(self._wanted / lane.takers * lane.row_seconds))
         if lane.field == "data.cpus":
             there = f"there are {means.cores}" if means.cores and number > means.cores else ""
             if number > MOST_TIMES * lane.number:

@@ -69,6 +69,7 @@ class Lane:
         who: they are, for people.
         field: of the spec that sets the number; empty where none does.
         each: how many of that number one task takes.
+        takers: how many workers are given each of the rows.
     """
 
     stages: Mapping[Key, float]
@@ -77,6 +78,7 @@ class Lane:
     who: str
     field: str = ""
     each: int = 1
+    takers: int = 1
 
     @property
     def row_seconds(self) -> float:
@@ -87,6 +89,11 @@ class Lane:
     def rate(self) -> float:
         """Return the rows a second that all could do."""
         return self.number / self.row_seconds
+
+    @property
+    def given(self) -> float:
+        """Return the rows a second that all workers together could be given."""
+        return self.takers * self.rate
 
     @property
     def slowest(self) -> Key:
@@ -119,7 +126,8 @@ def lanes_of(plan: DatasetPlan, spent: Spending, means: Means) -> list[Lane]:
     else:
         made = spent.get(Key(plan.name, DEAL), NOTHING).rows
         who = "CPU for data" if means.cpus == 1 else "CPUs for data"
-        lanes.append(Lane(of_data, made, means.cpus, who, "data.cpus", plan.task_cpus))
+        takers = 1 if plan.split else means.workers  # a row that all get is made once
+        lanes.append(Lane(of_data, made, means.cpus, who, "data.cpus", plan.task_cpus, takers))
     lanes.append(Lane(of_worker, given, means.workers, _threads(means.workers)))
     return [lane for lane in lanes if lane.rows and sum(lane.stages.values()) > 0]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainshed.coordinator.doctor import Loop, diagnose
+from trainshed.coordinator.doctor import MOST_OF_IT, Loop, diagnose, later_waits
 from trainshed.data.order.plan import main_dataset
-from trainshed.data.order.spending import since
+from trainshed.data.order.spending import NOTHING, WAIT, Key, since
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from trainshed.coordinator.doctor import Verdict
     from trainshed.coordinator.lanes import Means
     from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.order.spending import Key, Spending
+    from trainshed.data.order.spending import Spending
 
 TRAINING, WAITING = "training", "waitingForData"
 
@@ -28,8 +29,8 @@ class Waits:
     """
 
     def __init__(self, plans: Mapping[str, DatasetPlan], means: Means) -> None:
-        name = main_dataset(plans)
-        self._plan = plans[name] if name else None
+        self._plans = plans
+        self._main = main_dataset(plans)
         self._means = means
         self._began: tuple[Mapping[str, float], Spending] = ({}, {})
         self._told: Key | None = None
@@ -45,15 +46,29 @@ class Waits:
             seconds: where the time of the attempt went until now, by bucket.
             spent: on rows until now.
         """
-        if self._plan is None:
+        if self._main is None:
             return None
         before, spent_before = self._began
         training, waiting = (
             max(0.0, seconds.get(bucket, 0.0) - before.get(bucket, 0.0))
             for bucket in (TRAINING, WAITING)
         )
-        loop = Loop(training, waiting)
-        return diagnose(self._plan, since(spent, spent_before), self._means, loop)
+        loop, spent = Loop(training, waiting), since(spent, spent_before)
+        name = self._waited_for(self._main, loop, spent)
+        found = diagnose(self._plans[name], spent, self._means, loop)
+        if found is None or name == self._main:
+            return found
+        return replace(found, message=f"dataset {name}: {found.message}")
+
+    def _waited_for(self, main: str, loop: Loop, spent: Spending) -> str:
+        """Return the dataset of whose later batches most waiting is; the main one where it is not.
+
+        Training may take batches of several datasets, and of first ones nobody tells whose.
+        """
+        if later_waits(spent) < MOST_OF_IT * loop.waiting * self._means.workers:
+            return main
+        waits = {name: spent.get(Key(name, WAIT), NOTHING).seconds for name in self._plans}
+        return max((main, *waits), key=waits.__getitem__)
 
     def notice(
         self, seconds: Mapping[str, float], spent: Spending, *, is_over: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from trainshed.data.order.spending import WAIT, Key, Spent
 from trainshed.data.read.ledger import LEDGER
@@ -18,7 +18,17 @@ EVALUATING = "evaluating"
 CHECKPOINTING = "checkpointing"
 WORKER_BUCKETS = (TRAINING, WAITING, EVALUATING, CHECKPOINTING)
 
-Item = TypeVar("Item")
+
+class Counted(Protocol):
+    """Something that has rows, such as a batch."""
+
+    @property
+    def rows(self) -> int:
+        """Return how many count."""
+        ...
+
+
+Item = TypeVar("Item", bound=Counted)
 
 
 class Meter:
@@ -42,7 +52,7 @@ class Meter:
     def waiting_for(self, items: Iterator[Item], dataset: str) -> Iterator[Item]:
         """Yield the items; what each is waited for counts to `waitingForData`.
 
-        That of all but the first one goes into the ledger, too.
+        That of all but the first one goes into the ledger, too, and the rows of all.
 
         Args:
             items: of one pass.
@@ -56,8 +66,8 @@ class Meter:
                     item = next(items)
                 except StopIteration:
                     return
-            if not is_first:
-                LEDGER.add({key: Spent(self._seconds[WAITING] - before)})
+            waited = 0.0 if is_first else self._seconds[WAITING] - before
+            LEDGER.add({key: Spent(waited, item.rows)})
             is_first = False
             yield item
 

@@ -83,6 +83,19 @@ CASES = {
             "data.cpus to 10",
         ),
     ),
+    "rows that all workers get": Case(
+        STREAMED | {"split": False},
+        {**DECODE, **spending(20_000, batch=0.001)},
+        ("transforms[0]", "= 246 rows/s, training takes 610: set data.cpus to 5"),
+    ),
+    "rows that evaluation takes, too": Case(
+        STREAMED,
+        {
+            **spending(30_000, read=0.01, transform=8.1, deal=0.02, batch=0.001),
+            Key("train", "wait"): Spent(46.0, 10_000),
+        },
+        ("transforms[0]", "= 246 rows/s, training takes 610: set data.cpus to 5"),
+    ),
     "one that a cache would spare": Case(
         STREAMED,
         DECODE,
@@ -276,6 +289,26 @@ def test_waiting_is_told_once_and_at_the_end_only_where_it_is_something_else(wai
     assert waits.notice(seconds, slow_read) is None
     assert waits.notice(seconds, DECODE, is_over=True) is None
     assert "reading parquet" in str(waits.notice(seconds, slow_read, is_over=True))
+
+
+def test_of_two_datasets_in_a_loop_the_one_that_is_waited_for_is_told(rows: Path) -> None:
+    plans = {
+        "train": make_plan(rows, cache="none"),
+        "pairs": replace(make_plan(rows, **STREAMED), name="pairs"),  # type: ignore[arg-type]
+    }
+    waits = Waits(plans, make_means())
+    seconds = {TRAINING: 10_000 / 610, WAITING: 24.1}
+    quick = spending(read=0.01, deal=0.02, batch=0.001, wait=0.2)
+    slow = spending(dataset="pairs", read=0.01, transform=8.1, deal=0.02, batch=0.001, wait=46.0)
+
+    found = waits.verdict(seconds, {**quick, **slow})
+
+    assert found
+    assert found.stage == Key("pairs", "transforms[0]")
+    assert found.message.startswith("dataset pairs: waiting for data takes 60 % of the time: ")
+    first = waits.verdict(seconds, {**quick, **slow, Key("pairs", "wait"): Spent(1.0, 0)})
+    assert first
+    assert first.stage.dataset == "train"
 
 
 def test_what_a_lost_group_waited_for_does_not_count(waits: Waits) -> None:

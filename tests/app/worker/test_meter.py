@@ -3,12 +3,15 @@
 import contextlib
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.app.clock import Clock
+from trainshed.data.order.spending import WAIT, Key, Spent
+from trainshed.data.read.ledger import LEDGER
 from trainshed.worker.meter import (
     CHECKPOINTING,
     EVALUATING,
@@ -44,22 +47,30 @@ def test_an_exception_ends_the_bucket_too() -> None:
     assert meter.seconds() == {TRAINING: 2, WAITING: 0, EVALUATING: 0, CHECKPOINTING: 1}
 
 
+class Given(NamedTuple):
+    """What is waited for."""
+
+    rows: int
+
+
 def test_waiting_is_until_an_item_is_there_and_not_what_is_done_with_it() -> None:
     clock = Clock()
     meter = Meter(clock)
 
-    def make() -> Iterator[int]:
+    def make() -> Iterator[Given]:
         for seconds in (1, 2):
             clock.pass_(seconds)
-            yield seconds
+            yield Given(10 * seconds)
         clock.pass_(4)  # to find out that there are no more
 
     items = []
+    LEDGER.take()
     for item in meter.waiting_for(make(), "train"):
         clock.pass_(8)
         items.append(item)
 
-    assert items == [1, 2]
+    assert items == [Given(10), Given(20)]
+    assert LEDGER.take() == {Key("train", WAIT): Spent(2.0, 30)}
     assert meter.seconds() == {TRAINING: 16, WAITING: 7, EVALUATING: 0, CHECKPOINTING: 0}
 
 

@@ -16,7 +16,7 @@ STARVED = "starved"  # who makes batches waits for rows
 TRANSFER = "transfer"
 BATCH = "batch"
 DEVICE = "device"
-WAIT = "wait"  # who trains waits for a batch that is not the first of a pass
+WAIT = "wait"  # who trains waits for a batch that is not the first of a pass; rows of all that came
 
 
 class Key(NamedTuple):
