@@ -179,18 +179,11 @@ class WorkersReady(Event):
     event: Literal["workersReady"] = "workersReady"
 
 
-ABOUT_DATA = "data"
-
-
 class WarningEvent(Event):
-    """Something the user should know that does not end the run.
-
-    `about` is `data` where it says why training waits for data, else empty.
-    """
+    """Something the user should know that does not end the run."""
 
     event: Literal["warning"] = "warning"
     message: str
-    about: str = ""
 
 
 class BadRecords(Event):

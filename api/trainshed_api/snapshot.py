@@ -19,7 +19,6 @@ from trainshed_api.names import (
     Outcome,
 )
 from trainshed_api.progress import (
-    ABOUT_DATA,
     AnyEvent,
     BadRecords,
     CheckpointSaved,
@@ -85,7 +84,7 @@ class Snapshot(Record):
     with. host: of the driver; hosts: of the workers, in a cluster the names of their Pods.
     restarting: workers were lost, and the next ones have done nothing yet. progress: of the
     steps; metrics: the last value of each that was evaluated or reported. bad_records: by dataset,
-    what is left out. waits_for: why training waits for data, where it does. wall_seconds: since the
+    what is left out. waits_for: why training waits for data, where it does now. wall_seconds: since the
     driver's process began; seconds: where they went.
     """
 
@@ -150,8 +149,6 @@ class Snapshot(Record):
                 changes = {"restarting": self.restarting and self.progress is not None}
             case WarningEvent():
                 changes = {"warnings": self._warned(event.message)}
-                if event.about == ABOUT_DATA:
-                    changes["waits_for"] = event.message[:MAX_MESSAGE]
             case BadRecords():
                 before = self.bad_records.get(event.dataset, BadRecordsRecord(rows=0))
                 known = {**self.bad_records, event.dataset: before.after(event)}

@@ -12,7 +12,6 @@ from tests.builders_run import (
 )
 from trainshed_api.names import EXIT_INVALID, MAX_SNAPSHOT_BYTES, SNAPSHOT_LINE
 from trainshed_api.progress import (
-    ABOUT_DATA,
     MAX_TEXT,
     AnyEvent,
     BadRecords,
@@ -70,15 +69,6 @@ def test_later_events_keep_what_earlier_ones_said() -> None:
     assert known.progress.step == 120
     assert known.metrics == {"loss": 0.31, "valid.loss": 0.2, "valid.accuracy": 0.95}
     assert known.checkpoint == CheckpointRecord(path="attempts/1/ray/c", epoch=3, step=135)
-
-
-def test_why_training_waits_for_data_is_kept_apart() -> None:
-    said = WarningEvent(time=1.0, message="waiting for data", about=ABOUT_DATA)
-
-    known = after(said, warning("hot"))
-
-    assert known.waits_for == "waiting for data"
-    assert known.warnings == ("waiting for data", "hot")
 
 
 def test_the_end_says_how_and_where_the_time_went() -> None:

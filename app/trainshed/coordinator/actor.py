@@ -19,7 +19,7 @@ from trainshed.coordinator.hub import Ending, Failure, Hub, Reported, Seconds
 from trainshed.ray_seams.quiet import quiet
 from trainshed.ray_seams.spilling import watch_spilling
 from trainshed.ray_seams.spoken import heed
-from trainshed_api.progress import ABOUT_DATA, WarningEvent
+from trainshed_api.progress import WarningEvent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,7 +51,8 @@ BAD_RECORDS = "bad_records"
 class View:
     """What the driver sees: events since it last looked, and the state.
 
-    `spent` is what all have spent on rows, `waits_for` what training waits for.
+    `spent` is what all have spent on rows, `waits_for` what training waited for in all, and
+    `waits_now` what it waits for lately.
     """
 
     time: float
@@ -64,6 +65,7 @@ class View:
     hosts: tuple[str, ...]
     spent: Spending = field(default_factory=dict)
     waits_for: str | None = None
+    waits_now: str | None = None
 
 
 class Coordinator:
@@ -267,6 +269,7 @@ class Coordinator:
             hub.add(self._left_out.events(now))
             self._notice(now)
             found = self._waits and self._waits.verdict(hub.measured(now), self._spent)
+            lately = self._waits and self._waits.now
             return View(
                 now,
                 hub.take(),
@@ -278,6 +281,7 @@ class Coordinator:
                 hub.hosts,
                 self._spent,
                 found.message if found else None,
+                lately.message if lately else None,
             )
 
     @property
@@ -290,4 +294,4 @@ class Coordinator:
             return
         said = self._waits.notice(self._hub.measured(now), self._spent, is_over=is_over)
         if said:
-            self._hub.add([WarningEvent(time=now, message=said, about=ABOUT_DATA)])
+            self._hub.add([WarningEvent(time=now, message=said)])

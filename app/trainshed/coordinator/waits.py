@@ -1,23 +1,40 @@
-"""When it is told that training waits for data: once while it goes on, and at the end. Pure."""
+"""When it is told that training waits for data: while it goes on, and at the end. Pure.
+
+While it goes on only the last half an hour of the loop counts: a run of weeks that begins to wait
+is to be told so, and one that waited in its first minutes does not wait for weeks.
+"""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from trainshed.coordinator.doctor import MOST_OF_IT, Loop, diagnose, later_waits
 from trainshed.data.order.plan import main_dataset
-from trainshed.data.order.spending import NOTHING, WAIT, Key, since
+from trainshed.data.order.spending import NOTHING, WAIT, Key, Spending, since
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from trainshed.coordinator.doctor import Verdict
     from trainshed.coordinator.lanes import Means
     from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.order.spending import Spending
 
 TRAINING, WAITING = "training", "waitingForData"
+# Of a worker's loop, in seconds: what is recent, and in which steps that moves on.
+RECENT, STEP = 1800.0, 180.0
+
+
+class _Mark(NamedTuple):
+    """Where the time of the attempt had gone at some moment, and what had been spent on rows."""
+
+    seconds: Mapping[str, float]
+    spent: Spending
+
+    @property
+    def loop(self) -> float:
+        """Return the seconds that steps and their waiting had taken."""
+        return sum(self.seconds.get(bucket, 0.0) for bucket in (TRAINING, WAITING))
 
 
 class Waits:
@@ -32,28 +49,37 @@ class Waits:
         self._plans = plans
         self._main = main_dataset(plans)
         self._means = means
-        self._began: tuple[Mapping[str, float], Spending] = ({}, {})
+        self._began = _Mark({}, {})
+        # From where on things are recent, and later ones.
+        self._marks = deque([self._began])
         self._told: Key | None = None
+        self._has_passed = False
+        self.now: Verdict | None = None
+        """What training waits for as far as `notice` knows; None where it hardly waits."""
 
     def begin(self, seconds: Mapping[str, float], spent: Spending) -> None:
         """Take in that a worker group begins."""
-        self._began = dict(seconds), spent
+        self._began = _Mark(dict(seconds), spent)
+        self._marks = deque([self._began])
+        self.now = None
 
     def verdict(self, seconds: Mapping[str, float], spent: Spending) -> Verdict | None:
-        """Return what training waits for; None where it hardly waits.
+        """Return what training waited for in all; None where it hardly did.
 
         Args:
             seconds: where the time of the attempt went until now, by bucket.
             spent: on rows until now.
         """
+        return self._since(self._began, _Mark(seconds, spent))
+
+    def _since(self, before: _Mark, mark: _Mark) -> Verdict | None:
         if self._main is None:
             return None
-        before, spent_before = self._began
         training, waiting = (
-            max(0.0, seconds.get(bucket, 0.0) - before.get(bucket, 0.0))
+            max(0.0, mark.seconds.get(bucket, 0.0) - before.seconds.get(bucket, 0.0))
             for bucket in (TRAINING, WAITING)
         )
-        loop, spent = Loop(training, waiting), since(spent, spent_before)
+        loop, spent = Loop(training, waiting), since(mark.spent, before.spent)
         name = self._waited_for(self._main, loop, spent)
         found = diagnose(self._plans[name], spent, self._means, loop)
         if found is None or name == self._main:
@@ -73,11 +99,28 @@ class Waits:
     def notice(
         self, seconds: Mapping[str, float], spent: Spending, *, is_over: bool = False
     ) -> str | None:
-        """Return what is to be told now; at the end again where it is something else."""
-        if self._told is not None and not is_over:
-            return None
-        found = self.verdict(seconds, spent)
+        """Return what is to be told now; at the end, and when waiting begins anew, another thing.
+
+        To be called often: what is recent it knows by that.
+        """
+        mark = _Mark(dict(seconds), spent)
+        self._look(mark)
+        found = self._since(self._began, mark) if is_over else self.now
+        self._has_passed |= found is None
         if found is None or found.stage == self._told:
             return None
-        self._told = found.stage
+        if self._told is not None and not (is_over or self._has_passed):
+            return None
+        self._told, self._has_passed = found.stage, False
         return found.message
+
+    def _look(self, mark: _Mark) -> None:
+        """Take in how it goes now. What is said changes in steps, unless it is something else."""
+        has_moved = mark.loop - self._marks[-1].loop >= STEP
+        if has_moved:
+            self._marks.append(mark)
+        while len(self._marks) > 1 and mark.loop - self._marks[1].loop >= RECENT:
+            self._marks.popleft()
+        found = self._since(self._marks[0], mark)
+        if has_moved or not (found and self.now and found.stage == self.now.stage):
+            self.now = found

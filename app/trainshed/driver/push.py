@@ -24,7 +24,7 @@ from trainshed_api.names import (
     SNAPSHOT_LINE,
 )
 from trainshed_api.progress import CheckpointSaved, Progress, Seconds
-from trainshed_api.snapshot import Answer, Snapshot
+from trainshed_api.snapshot import MAX_MESSAGE, Answer, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -130,6 +130,7 @@ class Pusher:
         """What is done about Pods that the controller says are gone; set before the start."""
         self._shaken_until = 0.0
         self._seconds: Mapping[str, float] = {}
+        self._waits_for = ""
         self._changed = threading.Condition()
         self._urgent = True
         self._over = False
@@ -157,10 +158,10 @@ class Pusher:
                 self._urgent = True
                 self._changed.notify()
 
-    def measure(self, seconds: Mapping[str, float]) -> None:
-        """Take in where the time went until now."""
+    def measure(self, seconds: Mapping[str, float], waits_for: str | None = None) -> None:
+        """Take in where the time went until now, and what training waits for."""
         with self._changed:
-            self._seconds = seconds
+            self._seconds, self._waits_for = seconds, waits_for or ""
 
     def place(self, hosts: tuple[str, ...]) -> None:
         """Take in on which hosts the workers run, which is told at once."""
@@ -260,5 +261,6 @@ class Pusher:
             if self._snapshot.state != "Ended":
                 changes["seconds"] = Seconds.model_validate(dict(self._seconds))
                 changes["wall_seconds"] = now - self._started
+                changes["waits_for"] = self._waits_for[:MAX_MESSAGE]
             self._snapshot = self._snapshot.model_copy(update=changes)
             return self._snapshot

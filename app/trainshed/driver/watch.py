@@ -137,7 +137,7 @@ class Driver:
         """Show what is new."""
         self.view = coordinator.look()
         if self._pusher:
-            self._pusher.measure(self.view.seconds)
+            self._pusher.measure(self.view.seconds, self.view.waits_now)
             self._pusher.place(self.view.hosts)
         for event in self.view.events:
             self.told = self.told.then(told_by(event))

@@ -291,6 +291,50 @@ def test_waiting_is_told_once_and_at_the_end_only_where_it_is_something_else(wai
     assert "reading parquet" in str(waits.notice(seconds, slow_read, is_over=True))
 
 
+def grown(spent: Spending, times: float) -> Spending:
+    return {key: Spent(each.seconds * times, int(each.rows * times)) for key, each in spent.items()}
+
+
+def test_what_training_waited_for_is_said_until_it_has_not_for_a_while(waits: Waits) -> None:
+    waited, spent = {TRAINING: 1640.0, WAITING: 2410.0}, grown(DECODE, 100)
+
+    assert waits.notice(waited, spent)
+    assert waits.now
+    for minutes in range(1, 35):
+        busy = {**waited, TRAINING: waited[TRAINING] + 60.0 * minutes}
+        assert waits.notice(busy, spent) is None
+
+    assert waits.now is None
+    assert waits.verdict(busy, spent)
+
+
+def test_waiting_that_begins_late_is_told_however_long_the_run_has_gone_on(waits: Waits) -> None:
+    weeks, told = 2_000_000.0, []
+    waits.notice({TRAINING: weeks}, {})
+    for minutes in range(1, 61):  # it waits as in the other cases
+        seconds = {TRAINING: weeks + 24.3 * minutes, WAITING: 35.7 * minutes}
+        told.append(waits.notice(seconds, grown(DECODE, 1.48 * minutes)))
+        assert waits.verdict(seconds, DECODE) is None
+
+    (said,) = filter(None, told)
+    assert "waiting for data takes 60 % of the time: transform my:decode needs 8.1 ms" in said
+    assert waits.now
+
+
+def test_another_stage_is_told_once_the_first_one_did_not_hold(waits: Waits) -> None:
+    waited = {TRAINING: 10_000 / 610, WAITING: 24.1}
+    assert waits.notice(waited, DECODE)
+    for training in (2000.0, 4000.0):
+        assert waits.notice({**waited, TRAINING: training}, DECODE) is None
+
+    slow_read = spending(
+        1_240_000, read=8.0, transform=0.1, deal=0.02, batch=0.001, wait=46.0 + 1500.0
+    )
+    later = {TRAINING: 4016.0, WAITING: waited[WAITING] + 1000.0}
+
+    assert "reading parquet" in str(waits.notice(later, slow_read))
+
+
 def test_of_two_datasets_in_a_loop_the_one_that_is_waited_for_is_told(rows: Path) -> None:
     plans = {
         "train": make_plan(rows, cache="none"),

@@ -204,6 +204,17 @@ def test_an_end_is_told_with_its_cause_and_stands_in_the_log() -> None:
     assert (logged.outcome, logged.exit_code) == ("Failed", 1)
 
 
+def test_what_training_waits_for_is_told_as_long_as_it_does() -> None:
+    with serve(lambda *_: GO_ON) as server, pushing(server) as pusher:
+        pusher.show(make_started(2))
+        pusher.measure({"training": 1.0}, "waiting for data takes 60 % of the time")
+        wait_for(server, lambda told: told.waits_for.endswith("60 % of the time"))
+        pusher.measure({"training": 9.0}, None)
+        told = wait_for(server, lambda told: told.seconds.training == 9.0)
+
+    assert not told.waits_for
+
+
 def test_an_end_in_words_that_no_encoding_has_is_told() -> None:
     with serve(lambda *_: GO_ON) as server:
         with pushing(server) as pusher:
