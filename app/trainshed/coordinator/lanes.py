@@ -11,6 +11,7 @@ from trainshed.data.order.spending import (
     COUNT,
     DEAL,
     DEVICE,
+    FILL,
     NOTHING,
     READ,
     STARVED,
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.order.spending import Spending
 
-_ORDER = (COUNT, READ, TRANSFORMS, AUGMENT, DEAL, STARVED, TRANSFER, BATCH, DEVICE, WAIT)
+_ORDER = (COUNT, FILL, READ, TRANSFORMS, AUGMENT, DEAL, STARVED, TRANSFER, BATCH, DEVICE, WAIT)
 _WORDS = {
     COUNT: "counting rows",
+    FILL: "filling the cache",
     DEAL: "dealing rows out",
     STARVED: "a worker's wait for rows",
     TRANSFER: "bringing rows to a worker",
@@ -174,7 +176,7 @@ def _threads(workers: int) -> str:
 def _is_streaming(plan: DatasetPlan, key: Key) -> bool:
     """Say whether a stage is one of every epoch, and of work."""
     part = {each.name: each for each in (plan, *plan.parts)}.get(key.dataset)
-    if part is None or key.stage in (COUNT, STARVED, WAIT):
+    if part is None or key.stage in (COUNT, FILL, STARVED, WAIT):
         return False
     # What fills a cache is done once; one on disk is read in every epoch.
     is_once = part.is_filled or part.cache == "workers"

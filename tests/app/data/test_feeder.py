@@ -38,7 +38,7 @@ from trainshed.data.order.bad_records import Told
 from trainshed.data.order.description import describe, keep_order
 from trainshed.data.order.plan import DatasetPlan, telling
 from trainshed.data.order.schedule import Pass
-from trainshed.data.order.spending import BATCH, DEAL, Key, Spending, Spent
+from trainshed.data.order.spending import BATCH, COUNT, DEAL, FILL, READ, Key, Spending, Spent
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.ledger import LEDGER
 from trainshed.ray_seams import execution, spilling
@@ -617,10 +617,10 @@ class TellingFeeder(Feeder):
         return self.spent
 
 
-def spent_on(plan: DatasetPlan, batch_size: int = 8) -> Spending:
+def spent_on(plan: DatasetPlan, batch_size: int = 8, shelf: Shelf | None = None) -> Spending:
     """Return what a pass of one rank cost, once all of it was told."""
     actor = ray.remote(TellingFeeder).options(num_cpus=0, max_concurrency=8)
-    feeder = cast("ActorHandle[TellingFeeder]", actor.remote({"train": plan}, Limits(2), print))
+    feeder = cast("ActorHandle[TellingFeeder]", actor.remote({"train": plan}, Limits(2), print, shelf))
     LEDGER.take()
     blocks = FedBlocks(plan, feeder, 0)
     at = make_pass(num_ranks=1, batch_size=batch_size)
@@ -656,6 +656,34 @@ def test_a_slow_transform_of_tasks_is_told_and_named(tmp_path: Path) -> None:
     said = str(say_limit(plan, spent, MEANS))
     assert said.startswith(f"slowest: transform {name} needs ")
     assert "on 2 CPUs for data" in said
+
+
+def test_filling_a_cache_on_disk_is_no_part_of_what_each_epoch_takes(tmp_path: Path) -> None:
+    plan = make_plan(
+        write_rows(tmp_path / "rows", [[80], [80]]),
+        cache="disk",
+        transforms=[{"use": f"{FUNCTIONS}:doubled"}],
+    )
+
+    spent = spent_on(plan, shelf=Shelf(Disk(tmp_path / "kept")))
+
+    assert spent[Key("train", FILL)].rows == spent[Key("train", DEAL)].rows == 160
+    assert spent[Key("train", READ)].rows
+    assert Key("train", "transforms[0]") not in spent
+
+
+def test_counting_rows_is_told_with_their_number(tmp_path: Path) -> None:
+    plan = make_plan(
+        write_rows(tmp_path, [[80], [80]]),
+        cache="none",
+        steps="known",
+        keeps_rows=False,
+        transforms=[{"use": f"{FUNCTIONS}:odd_rows"}],
+    )
+
+    spent = spent_on(plan)
+
+    assert spent[Key("train", COUNT)].rows == spent[Key("train", DEAL)].rows == 80
 
 
 def test_slow_reading_of_tasks_is_told_and_named(tmp_path: Path) -> None:

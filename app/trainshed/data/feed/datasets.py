@@ -27,7 +27,7 @@ from trainshed.data.order.epoch import EpochOrder
 from trainshed.data.order.mix import MixedOrder, gathered
 from trainshed.data.order.permutation import Indices, Piece, first_rows
 from trainshed.data.order.schedule import delivery, first_read, part_of, segments_of, steps_for
-from trainshed.data.order.spending import DEAL, Key, Spent
+from trainshed.data.order.spending import COUNT, DEAL, FILL, Key, Spent
 from trainshed.data.read.apply import transform
 from trainshed.data.read.columns import Columns, cut_rows, join, take_rows
 from trainshed.data.read.errors import DataError
@@ -103,6 +103,7 @@ def fragments_dataset(plan: DatasetPlan) -> Dataset:
             Task(functools.partial(_whole_block, how, fragment), rows_of(plan, fragment))
             for fragment in plan.source.fragments
         ],
+        FILL,
     )
 
 
@@ -116,6 +117,8 @@ def tallied_dataset(plan: DatasetPlan) -> Dataset:
             Task(functools.partial(_tallied_block, how, fragment), 1)
             for fragment in plan.source.fragments
         ],
+        COUNT,
+        _rows_in_it,
     )
 
 
@@ -315,7 +318,7 @@ def recut_dataset(
         pieces = base.pieces(start, stop) or [Piece(0, 0, 0)]
         cuts = [([blocks[piece.fragment]], piece) for piece in pieces]
         tasks.append(Task(functools.partial(_joined_block, cuts), stop - start))
-    return tasks_dataset(plan, tasks)
+    return tasks_dataset(plan, tasks, FILL)
 
 
 def function_dataset(plan: DatasetPlan, transforms: Sequence[Function]) -> Dataset:
@@ -354,6 +357,8 @@ def kept_fragments(plan: DatasetPlan, folder: Folder) -> Dataset:
             Task(functools.partial(_kept_block, how, fragment, folder), 1)
             for fragment in plan.source.fragments
         ],
+        FILL,
+        _rows_in_it,
     )
 
 
@@ -376,12 +381,37 @@ def materialized(dataset: Dataset) -> CachedBlocks:
     )
 
 
-def tasks_dataset(plan: DatasetPlan, tasks: Sequence[Task]) -> Dataset:
-    """Return the Ray dataset that tasks of a dataset make."""
+def _rows_of_block(block: Block) -> int:
+    return BlockAccessor.for_block(block).num_rows()
+
+
+def _rows_in_it(block: Block) -> int:
+    """Return how many rows a block tells of, which has a list of them."""
+    return int(from_block(block)[TALLY].sum())
+
+
+def tasks_dataset(
+    plan: DatasetPlan,
+    tasks: Sequence[Task],
+    stage: str = DEAL,
+    rows: Callable[[Block], int] = _rows_of_block,
+) -> Dataset:
+    """Return the Ray dataset that tasks of a dataset make.
+
+    Args:
+        plan: of the dataset.
+        tasks: in their order.
+        stage: to which counts what is not metered in them.
+        rows: that a block stands for.
+    """
     name = "->".join([plan.name, *(function.name for function in plan.transforms)])
     told = this_actor()
+    key = Key(plan.name, stage)
+    if stage == FILL and plan.cache == "disk":
+        # What is kept there is read again in each epoch: that is another reading.
+        tasks = [replace(each, make=functools.partial(_as_one, key, each.make)) for each in tasks]
     metered = [
-        replace(task, make=functools.partial(_metered, Key(plan.name, DEAL), task.make, told))
+        replace(task, make=functools.partial(_metered, key, task.make, rows, told))
         for task in tasks
     ]
     return dataset_of(name, metered, plan.row_bytes, _needs_of(plan))
@@ -518,10 +548,22 @@ def _placed_block(
         yield to_block(take_rows(columns, kept) | {POSITION: place[kept]})
 
 
-def _metered(key: Key, make: Callable[[], Iterable[Block]], told: bytes | None) -> Iterator[Block]:
+def _as_one(key: Key, make: Callable[[], Iterable[Block]]) -> Iterator[Block]:
+    """Yield the blocks of a task that puts out few; whatever they take counts to one stage."""
+    with LEDGER.whole(key):
+        made = list(make())
+    yield from made
+
+
+def _metered(
+    key: Key,
+    make: Callable[[], Iterable[Block]],
+    rows: Callable[[Block], int],
+    told: bytes | None,
+) -> Iterator[Block]:
     """Yield the blocks; what they take is told to the actor that asks for them."""
     _begin(told)
-    for block in LEDGER.each(key, make(), lambda block: BlockAccessor.for_block(block).num_rows()):
+    for block in LEDGER.each(key, make(), rows):
         begun = time.thread_time()
         yield block
         # Not by the clock: a task also rests here while nobody takes its blocks.

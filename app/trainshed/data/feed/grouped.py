@@ -25,6 +25,7 @@ from trainshed.data.feed.datasets import (
     to_block,
 )
 from trainshed.data.order.permutation import first_rows
+from trainshed.data.order.spending import FILL
 from trainshed.data.read.apply import transform
 from trainshed.data.read.columns import num_rows, take_rows
 from trainshed.data.read.grouping import hashes
@@ -113,7 +114,7 @@ def _spread_blocks(plan: DatasetPlan, made: Dataset, group: Function) -> Dataset
 
 
 def _sorted(plan: DatasetPlan, tasks: Sequence[Task], parts: int) -> Dataset:
-    return sorted_by(tasks_dataset(plan, tasks), PART, range(1, parts))
+    return sorted_by(tasks_dataset(plan, tasks, FILL), PART, range(1, parts))
 
 
 def _spread_fragment(

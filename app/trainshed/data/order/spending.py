@@ -9,6 +9,7 @@ from trainshed_api.rules import DATASETS
 
 # Stages, in the order in which rows meet them.
 TRANSFORMS, AUGMENT = "transforms", "augment"  # of functions, with a position in brackets
+FILL = "fill"  # making all rows for a cache, once, beside what is metered in it
 COUNT = "count"  # a pass over all rows for nothing but their number
 READ = "read"
 DEAL = "deal"  # cutting rows up for ranks, and handing them to Ray
