@@ -6,9 +6,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trainshed.coordinator.lanes import Lane, lanes_of, words_of
-from trainshed.data.order.plan import OBJECT_STORE_SHARE
-from trainshed.data.order.size import megabytes
+from trainshed.coordinator.advice import (
+    cache_for,
+    cheaper,
+    is_of_readers,
+    number_for,
+    say_stage,
+    why_counted,
+)
+from trainshed.coordinator.lanes import lanes_of
 from trainshed.data.order.spending import (
     AUGMENT,
     BATCH,
@@ -17,7 +23,6 @@ from trainshed.data.order.spending import (
     READ,
     STARVED,
     TRANSFER,
-    TRANSFORMS,
     WAIT,
     Key,
 )
@@ -25,7 +30,7 @@ from trainshed.data.order.spending import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from trainshed.coordinator.lanes import Means
+    from trainshed.coordinator.lanes import Lane, Means
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.order.spending import Spending
 
@@ -35,8 +40,6 @@ LEAST_SECONDS = 30.0
 # What a lane could do by its stages' seconds is more than it does: starts and turns are not in it.
 ENOUGH = 1.3
 MOST_OF_IT = 0.5
-# More than so many times as many is no number that anybody sets.
-MOST_TIMES = 16
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,7 @@ def diagnose(plan: DatasetPlan, spent: Spending, means: Means, loop: Loop) -> Ve
     case = _Case(plan, spent, means, loop)
     ways: Sequence[Callable[[], tuple[Key, str] | None]] = (
         case.made_ahead,
+        case.read_ahead,
         case.short_lane,
         case.first_batches,
         case.no_rows,
@@ -109,10 +113,10 @@ def say_limit(plan: DatasetPlan, spent: Spending, means: Means) -> str | None:
     each = f"{lane.rate / lane.number:,.0f} rows/s each"
     advice = [
         *([f"more {lane.field} ({each})"] if lane.field else []),
-        *_cheaper(plan, stage, means),
+        *cheaper(plan, stage, means),
     ]
     more = f"; what helps: {', or '.join(advice)}" if advice else ""
-    return f"slowest: {_say_stage(plan, lane, stage)}{more}"
+    return f"slowest: {say_stage(plan, lane, stage)}{more}"
 
 
 @dataclass(frozen=True)
@@ -139,15 +143,34 @@ class _Case:
     def _waits_at_first(self) -> bool:
         return self._first > MOST_OF_IT * self.loop.waiting
 
+    def read_ahead(self) -> tuple[Key, str] | None:
+        """Return which stage is slow where no row is read after the first step."""
+        if not self.means.reads_ahead:
+            return None
+        said = f"{self.loop.waiting:.0f} s before the first step, until all rows were read"
+        lanes = lanes_of(self.plan, self.spent, self.means)
+        lane = min(lanes, key=lambda each: each.given, default=None)
+        if lane is None:
+            return self._key(READ), said
+        stage = lane.slowest
+        advice = [
+            *([f"set more {lane.field}"] if lane.field else []),
+            *cheaper(self.plan, stage, self.means),
+        ]
+        more = f": {', or '.join(advice)}" if advice else ""
+        return stage, f"{said}; {say_stage(self.plan, lane, stage)}{more}"
+
     def made_ahead(self) -> tuple[Key, str] | None:
         """Return what all rows are read for before the first batch, where most waiting is then."""
         if not self._waits_at_first:
             return None
         parts = self.plan.parts or (self.plan,)
         seconds = f"{self._first:.0f} s before first batches"
-        if self._key(COUNT) in self.spent:
-            said = "rows were counted before the first step: leave out steps: known"
-            return self._key(COUNT), f"{seconds}, for {said}"
+        for part in parts:
+            if (key := Key(part.name, COUNT)) in self.spent:
+                of = f" of {part.name}" if part is not self.plan else ""
+                why = why_counted(self.plan, part)
+                return key, f"{seconds}, for rows{of} were counted before the first step{why}"
         filled = next((part for part in parts if part.cache != "none"), None)
         if filled is not None:
             more = f"more data.cpus than {self.means.cpus} fill it sooner"
@@ -157,7 +180,7 @@ class _Case:
             return Key(filled.name, READ), f"{seconds}, while {said}"
         if self.plan.shuffle.mode == "global" and not self.plan.is_found_in_memory:
             said = "mode: global reads and sorts all rows in each epoch before its first batch"
-            advice = ["mode: blocks with a bufferSize", *_cache(self.plan, self.means)]
+            advice = ["mode: blocks with a bufferSize", *cache_for(self.plan, self.means)]
             return self._key(READ), f"{seconds}, for {said}: set {', or '.join(advice)}"
         return None
 
@@ -168,8 +191,8 @@ class _Case:
         if lane is None or lane.given > ENOUGH * self._wanted:
             return None
         stage = lane.slowest
-        advice = [*self._more(lane, stage), *_cheaper(self.plan, stage, self.means)]
-        said = f"{_say_stage(self.plan, lane, stage)}, training takes {self._wanted / lane.takers:,.0f}"
+        advice = [*self._more(lane, stage), *cheaper(self.plan, stage, self.means)]
+        said = f"{say_stage(self.plan, lane, stage)}, training takes {self._wanted / lane.takers:,.0f}"
         return stage, f"{said}: {', or '.join(advice)}"
 
     def first_batches(self) -> tuple[Key, str] | None:
@@ -208,14 +231,9 @@ class _Case:
         plan, means = self.plan, self.means
         number = max(lane.number + 1, math.ceil(self._wanted / lane.takers * lane.row_seconds))
         if lane.field == "data.cpus":
-            there = f"there are {means.cores}" if means.cores and number > means.cores else ""
-            if number > MOST_TIMES * lane.number:
-                known = ", ".join(filter(None, (f"{number:,} would do", there)))
-                yield f"set data.cpus as high as can be ({known})"
-            else:
-                yield f"set data.cpus to {number}{f' ({there})' if there else ''}"
-        elif plan.loader == "torch" and (lane.field or _is_of_readers(stage)):
-            yield f"set data.loaderProcesses to {math.ceil(number / means.workers)}"
+            yield number_for(means, "data.cpus", number, lane.number)
+        elif plan.loader == "torch" and (lane.field or is_of_readers(stage)):
+            yield number_for(means, "data.loaderProcesses", number, lane.number, means.workers)
         elif stage.stage.startswith(AUGMENT):
             yield "set cache: objects, with which the data's CPUs augment"
         elif stage.stage == TRANSFER:
@@ -227,46 +245,3 @@ class _Case:
 
     def _key(self, stage: str) -> Key:
         return Key(self.plan.name, stage)
-
-
-def _is_of_readers(stage: Key) -> bool:
-    return stage.stage == READ or stage.stage.startswith((TRANSFORMS, AUGMENT))
-
-
-def _say_stage(plan: DatasetPlan, lane: Lane, stage: Key) -> str:
-    """Return what a stage takes of a row, and how many rows its lane can do."""
-    own = 1000 * lane.stages[stage] / lane.rows
-    whole = 1000 * lane.row_seconds
-    of = f"{own:.3g} ms a row" if own > 0.95 * whole else f"{own:.3g} of {whole:.3g} ms a row"
-    return f"{words_of(plan, stage)} needs {of} on {lane.say()} = {lane.rate:,.0f} rows/s"
-
-
-def _cheaper(plan: DatasetPlan, stage: Key, means: Means) -> Iterator[str]:
-    """Yield how a row would take less of a stage."""
-    part = next((each for each in plan.parts if each.name == stage.dataset), plan)
-    functions = {f"{TRANSFORMS}[{n}]": each for n, each in enumerate(part.transforms)}
-    if (function := functions.get(stage.stage)) and function.kind == "rows":
-        yield "kind: batches, with many rows a call"
-    if stage.stage == READ and part.source and part.source.scan.format == "parquet":
-        yield from ["read.columns with those that are used"] if not part.columns else []
-    if stage.stage == READ or function:
-        yield from _cache(part, means)
-    if stage.stage in (TRANSFER, BATCH):
-        yield "fewer bytes a row, such as uint8 that becomes float32 on the device"
-
-
-def _cache(part: DatasetPlan, means: Means) -> Iterator[str]:
-    """Yield which cache would spare the reading and transforming of later epochs."""
-    if part.cache != "none" or means.epochs == 1 or part.size is None:
-        return
-    if part.loader == "torch":
-        if part.reason == "asked for":
-            yield f"cache: auto ({part.size.say()} of all workers)"
-        return
-    if means.object_store is None:
-        yield f"cache: objects ({part.size.say()})"
-    elif part.size.most <= OBJECT_STORE_SHARE * means.object_store:
-        yield f"cache: objects ({part.size.say()}, which fits)"
-    else:
-        store = megabytes(means.object_store)
-        yield f"a larger object store for cache: objects ({part.size.say()}, of {store} half)"

@@ -51,6 +51,7 @@ class Means:
         cores: of the machine, where it is one alone.
         object_store: bytes of those of the data's nodes; None where nobody knows.
         epochs: of the run; None where nobody knows.
+        reads_ahead: whether all rows are read before the first step, and never again.
     """
 
     cpus: int
@@ -58,6 +59,7 @@ class Means:
     cores: int | None = None
     object_store: int | None = None
     epochs: int | None = None
+    reads_ahead: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from trainshed.plan.capacity import group_label, memory_room, worker_label, work
 from trainshed.plan.unheeded import find_unheeded
 from trainshed.records.arrow_files import as_ray_has_it
 from trainshed.records.folder import LOG, RECORD, RESULT, ROWS
+from trainshed_api.frameworks import RULES as FRAMEWORKS
 from trainshed_api.names import (
     EXIT_APPLICATION,
     EXIT_INTERRUPTED,
@@ -162,6 +163,7 @@ def means_of(prepared: Prepared, cluster: Cluster) -> Means:
         cores=None if ray_cluster.in_cluster() else prepared.machine.cpus,
         object_store=memory_room(spec, cluster).object_store or None,
         epochs=spec.epochs,
+        reads_ahead=not FRAMEWORKS[spec.framework].has_batches,
     )
 
 

@@ -201,7 +201,27 @@ CASES = {
     "rows that were counted": Case(
         {"cache": "none", "steps": "known"},
         spending(read=0.1, deal=0.1, batch=0.01, wait=1.0, count=2.0),
-        ("count", "leave out steps: known"),
+        ("count", "rows were counted before the first step: leave out steps: known"),
+    ),
+    "rows that were counted for epochs of so many": Case(
+        {"cache": "none", "rowsPerEpoch": 500},
+        spending(read=0.1, deal=0.1, batch=0.01, wait=1.0, count=2.0),
+        ("count", "before the first step, as rowsPerEpoch needs their number"),
+    ),
+    "rows that were counted for a framework": Case(
+        {"cache": "none"},
+        spending(read=0.1, deal=0.1, batch=0.01, wait=1.0, count=2.0),
+        ("count", "as the framework needs their number: files of trainshed data write tell it"),
+    ),
+    "rows that are all read before the first step": Case(
+        STREAMED,
+        spending(read=0.01, transform=8.1, deal=0.02, batch=0.001),
+        (
+            "transforms[0]",
+            "24 s before the first step, until all rows were read; transform my:decode needs 8.1 "
+            "ms a row on 2 CPUs for data = 246 rows/s: set more data.cpus",
+        ),
+        means=replace(make_means(), reads_ahead=True),
     ),
 }
 
@@ -223,6 +243,13 @@ TORCH = {
     "no process yet": (0, "set data.loaderProcesses to 3"),
     "too few processes": (1, "2 processes of the loader", "set data.loaderProcesses to 3"),
 }
+SLOW = {
+    "more processes than CPUs": (610.0, "set data.loaderProcesses to 3 (there are 4 CPUs for all)"),
+    "far more than anybody has": (
+        100_000.0,
+        "set data.loaderProcesses as high as can be (407 would do, there are 4 CPUs for all)",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", TORCH.values(), ids=TORCH)
@@ -237,6 +264,30 @@ def test_with_loader_torch_processes_are_what_to_change(
     assert found
     assert found.stage == Key("train", "transforms[0]")
     assert all(words in found.message for words in said), found.message
+
+
+@pytest.mark.parametrize(("rate", "said"), SLOW.values(), ids=SLOW)
+def test_no_more_processes_are_asked_for_than_there_are_cpus(
+    rows: Path, rate: float, said: str
+) -> None:
+    plan = make_plan(rows, loader="torch", processes=1, cache="none", transforms=TRANSFORMS)
+
+    found = diagnose(plan, DECODE, make_means(cores=4), Loop(10_000 / rate, 60.0))
+
+    assert found
+    assert said in found.message
+
+
+def test_of_a_mix_the_part_is_named_whose_rows_were_counted(rows: Path) -> None:
+    plain = make_plan(rows, cache="none")
+    plan = make_mix({"web": (plain, 0.5), "books": (plain, 0.5)})
+    spent = {**spending(deal=0.1, batch=0.01, wait=1.0), Key("books", "count"): Spent(20.0, 100)}
+
+    found = diagnose(plan, spent, make_means(), Loop(10_000 / 610, 24.1))
+
+    assert found
+    assert found.stage == Key("books", "count")
+    assert "rows of books were counted before the first step, as a mix needs" in found.message
 
 
 def test_of_a_mix_the_slow_part_is_named(rows: Path) -> None:

@@ -1,0 +1,98 @@
+"""What would make a stage of rows cheaper, or more of them go on at once, in words. Pure."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from trainshed.coordinator.lanes import words_of
+from trainshed.data.order.plan import OBJECT_STORE_SHARE
+from trainshed.data.order.size import megabytes
+from trainshed.data.order.spending import AUGMENT, BATCH, READ, TRANSFER, TRANSFORMS, Key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trainshed.coordinator.lanes import Lane, Means
+    from trainshed.data.order.plan import DatasetPlan
+
+# More than so many times as many is no number that anybody sets.
+MOST_TIMES = 16
+
+
+def number_for(means: Means, field: str, number: int, before: int, holders: int = 1) -> str:
+    """Return to what a field is to be set so that there are so many in all.
+
+    Args:
+        means: that rows are prepared with.
+        field: of the spec.
+        number: that would do.
+        before: as many as there are.
+        holders: each of whom has as many as the field says.
+    """
+    each, there = math.ceil(number / holders), ""
+    if means.cores and number > means.cores:
+        there = f"there are {means.cores}{' CPUs for all' if holders > 1 else ''}"
+    if number > MOST_TIMES * before:
+        known = ", ".join(filter(None, (f"{each:,} would do", there)))
+        return f"set {field} as high as can be ({known})"
+    return f"set {field} to {each}{f' ({there})' if there else ''}"
+
+
+def why_counted(plan: DatasetPlan, part: DatasetPlan) -> str:
+    """Return why rows of a dataset were counted ahead, and what would spare that."""
+    if part is not plan:
+        return ", as a mix needs their number: files of trainshed data write tell it"
+    if plan.loader == "torch":
+        return ", as loader: torch needs their number: loader: ray-data counts them as they come"
+    if plan.rows_per_epoch is not None:
+        return ", as rowsPerEpoch needs their number: leave it out"
+    if plan.shuffle.mode == "global":
+        return ", as mode: global needs their number: set mode: blocks with a bufferSize"
+    if plan.steps == "known":
+        return ": leave out steps: known"
+    return ", as the framework needs their number: files of trainshed data write tell it"
+
+
+def is_of_readers(stage: Key) -> bool:
+    """Say whether it is the work of who reads rows."""
+    return stage.stage == READ or stage.stage.startswith((TRANSFORMS, AUGMENT))
+
+
+def say_stage(plan: DatasetPlan, lane: Lane, stage: Key) -> str:
+    """Return what a stage takes of a row, and how many rows its lane can do."""
+    own = 1000 * lane.stages[stage] / lane.rows
+    whole = 1000 * lane.row_seconds
+    of = f"{own:.3g} ms a row" if own > 0.95 * whole else f"{own:.3g} of {whole:.3g} ms a row"
+    return f"{words_of(plan, stage)} needs {of} on {lane.say()} = {lane.rate:,.0f} rows/s"
+
+
+def cheaper(plan: DatasetPlan, stage: Key, means: Means) -> Iterator[str]:
+    """Yield how a row would take less of a stage."""
+    part = next((each for each in plan.parts if each.name == stage.dataset), plan)
+    functions = {f"{TRANSFORMS}[{n}]": each for n, each in enumerate(part.transforms)}
+    if (function := functions.get(stage.stage)) and function.kind == "rows":
+        yield "kind: batches, with many rows a call"
+    if stage.stage == READ and part.source and part.source.scan.format == "parquet":
+        yield from ["read.columns with those that are used"] if not part.columns else []
+    if stage.stage == READ or function:
+        yield from cache_for(part, means)
+    if stage.stage in (TRANSFER, BATCH):
+        yield "fewer bytes a row, such as uint8 that becomes float32 on the device"
+
+
+def cache_for(part: DatasetPlan, means: Means) -> Iterator[str]:
+    """Yield which cache would spare the reading and transforming of later epochs."""
+    if part.cache != "none" or means.epochs == 1 or part.size is None:
+        return
+    if part.loader == "torch":
+        if part.reason == "asked for":
+            yield f"cache: auto ({part.size.say()} of all workers)"
+        return
+    if means.object_store is None:
+        yield f"cache: objects ({part.size.say()})"
+    elif part.size.most <= OBJECT_STORE_SHARE * means.object_store:
+        yield f"cache: objects ({part.size.say()}, which fits)"
+    else:
+        store = megabytes(means.object_store)
+        yield f"a larger object store for cache: objects ({part.size.say()}, of {store} half)"
