@@ -17,7 +17,6 @@ from trainshed_api.status import (
     RunTime,
     TrainingRunStatus,
 )
-from trainshed_controller.left_out import with_bad_records
 
 if TYPE_CHECKING:
     from trainshed_api.progress import Progress
@@ -196,7 +195,6 @@ def told(
         if old is None or old.path != new.path:
             kept = CheckpointStatus(path=new.path, epoch=new.epoch, step=new.step, time=at)
             status = status.model_copy(update={"checkpoint": kept})
-    status = with_bad_records(status, snapshot)
     if snapshot.state == "Ended" and (snapshot.result or snapshot.report):
         result = ResultStatus(
             path=snapshot.result or "",

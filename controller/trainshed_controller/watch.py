@@ -10,6 +10,7 @@ from trainshed_controller import status as states
 from trainshed_controller.asking import SILENT_SECONDS
 from trainshed_controller.finish import finish
 from trainshed_controller.judge import Case, Ending, judge
+from trainshed_controller.left_out import with_bad_records
 from trainshed_controller.model import Plan
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def _take_note(
         status = status.model_copy(update={"dashboard": url})
     if snapshot:
         status = states.told(status, attempt, snapshot)
+        status = with_bad_records(status, snapshot, turn.run.spec.data.datasets)
         attempt = status.attempts[-1]
     return status, attempt
 

@@ -25,3 +25,16 @@ def test_rows_that_are_left_out_are_in_the_status_and_never_fewer() -> None:
         view = with_status(view, reconcile(view, seen, SETTINGS, later(10 * at)).status)
 
     assert view.status.bad_records == {"train": BadRecordsStatus(rows=70, first=("a.csv: 70",))}
+
+
+def test_names_that_the_spec_does_not_have_find_no_room() -> None:
+    view = make_view()
+    view = with_status(view, reconcile(view, make_seen(), SETTINGS, later(0)).status)
+    job = make_job(job_status="RUNNING", deployment_status="Running")
+    for at in range(10):
+        names = ["train", *(f"made-up-{at}-{number}" for number in range(15))]
+        bad = {name: BadRecordsRecord(rows=1) for name in names}
+        seen = make_seen(ray_job=job, snapshot=make_snapshot(step=at + 1, bad_records=bad))
+        view = with_status(view, reconcile(view, seen, SETTINGS, later(10 * at + 10)).status)
+
+    assert list(view.status.bad_records) == ["train"]
