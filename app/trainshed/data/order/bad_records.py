@@ -100,12 +100,13 @@ class Ledger:
         self._limit = limit
         self._likely_rows = likely_rows
         self._rows: dict[tuple[str, int, int], int] = {}
+        self._all_rows = 0
         self._first: dict[tuple[str, str], BadRecord] = {}
 
     @property
     def rows(self) -> int:
         """Return how many rows are left out, each counted once."""
-        return sum(self._rows.values())
+        return self._all_rows
 
     @property
     def first(self) -> tuple[BadRecord, ...]:
@@ -114,9 +115,12 @@ class Ledger:
 
     def take(self, told: Told) -> bool:
         """Take in what is known of a fragment; say whether it is more than was known."""
-        if told.rows <= self._rows.get(told.fragment, 0):
+        new = told.rows - self._rows.get(told.fragment, 0)
+        if new <= 0:
             return False
+        # Not added up anew each time: there may be as many fragments as there are calls.
         self._rows[told.fragment] = told.rows
+        self._all_rows += new
         for record in told.first:
             if len(self._first) < FIRST:
                 self._first.setdefault((record.path, record.place), record)
