@@ -75,7 +75,7 @@ class Verdict:
 
 
 def later_waits(spent: Spending) -> float:
-    """Return the seconds in which workers waited for batches that are no first ones, of all data."""
+    """Return the seconds of waiting for batches that are no first ones, of all datasets."""
     return sum(each.seconds for key, each in spent.items() if key.stage == WAIT)
 
 
@@ -192,7 +192,9 @@ class _Case:
             return None
         stage = lane.slowest
         advice = [*self._more(lane, stage), *cheaper(self.plan, stage, self.means)]
-        said = f"{say_stage(self.plan, lane, stage)}, training takes {self._wanted / lane.takers:,.0f}"
+        said = (
+            f"{say_stage(self.plan, lane, stage)}, training takes {self._wanted / lane.takers:,.0f}"
+        )
         return stage, f"{said}: {', or '.join(advice)}"
 
     def first_batches(self) -> tuple[Key, str] | None:

@@ -7,7 +7,6 @@ is to be told so, and one that waited in its first minutes does not wait for wee
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +15,8 @@ from trainshed.data.order.plan import main_dataset
 from trainshed.data.order.spending import NOTHING, WAIT, Key, Spending, since
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trainshed.coordinator.doctor import Verdict
     from trainshed.coordinator.lanes import Means
     from trainshed.data.order.plan import DatasetPlan

@@ -620,7 +620,9 @@ class TellingFeeder(Feeder):
 def spent_on(plan: DatasetPlan, batch_size: int = 8, shelf: Shelf | None = None) -> Spending:
     """Return what a pass of one rank cost, once all of it was told."""
     actor = ray.remote(TellingFeeder).options(num_cpus=0, max_concurrency=8)
-    feeder = cast("ActorHandle[TellingFeeder]", actor.remote({"train": plan}, Limits(2), print, shelf))
+    feeder = cast(
+        "ActorHandle[TellingFeeder]", actor.remote({"train": plan}, Limits(2), print, shelf)
+    )
     LEDGER.take()
     blocks = FedBlocks(plan, feeder, 0)
     at = make_pass(num_ranks=1, batch_size=batch_size)

@@ -8,7 +8,6 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
-from pydantic import JsonValue
 
 from hack.cluster.ports import LOOPBACK, pick_ports
 from tests.app.data.builders_formats import FIELD, open_files, read_all
@@ -65,9 +64,12 @@ def test_bad_rows_of_pieces_of_a_fragment_are_counted_together(
 ) -> None:
     monkeypatch.setattr("trainshed.data.read.formats.lance.FRAGMENT_BYTES", 1000)
     write_lance(tmp_path / "rows", table_rows(0, 100))
-    picky: JsonValue = {"use": f"{FUNCTIONS}:picky", "options": {"bad": [0, 1, 2, 98, 99]}}
-    read: dict[str, JsonValue] = {"format": "lance"}
-    plan = make_plan(tmp_path / "rows", read=read, onBadRecord="skip", transforms=[picky])
+    plan = make_plan(
+        tmp_path / "rows",
+        read={"format": "lance"},
+        onBadRecord="skip",
+        transforms=[{"use": f"{FUNCTIONS}:picky", "options": {"bad": [0, 1, 2, 98, 99]}}],
+    )
     assert plan.source
     assert len({fragment.path for fragment in plan.source.fragments}) == 1
     left_out = Ledger(plan.field, 100, None)
