@@ -1,5 +1,6 @@
 """The status says what is left out of datasets, by the attempt that met most."""
 
+from tests.builders import make_data
 from tests.controller.builders_view import (
     SETTINGS,
     later,
@@ -15,7 +16,7 @@ from trainshed_controller.reconcile import reconcile
 
 
 def test_rows_that_are_left_out_are_in_the_status_and_never_fewer() -> None:
-    view = make_view()
+    view = make_view(data=make_data())
     view = with_status(view, reconcile(view, make_seen(), SETTINGS, later(0)).status)
     job = make_job(job_status="RUNNING", deployment_status="Running")
     for at, rows in enumerate((3, 70, 5), 1):
@@ -28,7 +29,7 @@ def test_rows_that_are_left_out_are_in_the_status_and_never_fewer() -> None:
 
 
 def test_names_that_the_spec_does_not_have_find_no_room() -> None:
-    view = make_view()
+    view = make_view(data=make_data())
     view = with_status(view, reconcile(view, make_seen(), SETTINGS, later(0)).status)
     job = make_job(job_status="RUNNING", deployment_status="Running")
     for at in range(10):

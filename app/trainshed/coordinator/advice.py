@@ -73,8 +73,10 @@ def cheaper(plan: DatasetPlan, stage: Key, means: Means) -> Iterator[str]:
     functions = {f"{TRANSFORMS}[{n}]": each for n, each in enumerate(part.transforms)}
     if (function := functions.get(stage.stage)) and function.kind == "rows":
         yield "kind: batches, with many rows a call"
-    if stage.stage == READ and part.source and part.source.scan.format == "parquet":
-        yield from ["read.columns with those that are used"] if not part.columns else []
+    # What is kept on disk has the columns that the transforms left.
+    is_parquet = part.source and part.source.scan.format == "parquet" and part.cache != "disk"
+    if stage.stage == READ and is_parquet and not part.columns:
+        yield "read.columns with those that are used"
     if stage.stage == READ or function:
         yield from cache_for(part, means)
     if stage.stage in (TRANSFER, BATCH):

@@ -14,7 +14,7 @@ from tests.app.data.builders_formats import FIELD, open_files, read_all
 from tests.app.data.builders_plan import FUNCTIONS, make_plan
 from tests.app.data.builders_tables import table_rows, write_lance
 from tests.s3 import S3Server
-from trainshed.data.order.bad_records import Ledger
+from trainshed.data.order.bad_records import Ledger, Told
 from trainshed.data.order.plan import telling
 from trainshed.data.read.columns import join
 from trainshed.data.read.errors import DataError
@@ -72,11 +72,13 @@ def test_bad_rows_of_pieces_of_a_fragment_are_counted_together(
     )
     assert plan.source
     assert len({fragment.path for fragment in plan.source.fragments}) == 1
-    left_out = Ledger(plan.field, 100, None)
-    how = reading(telling(plan, left_out.take))
+    left_out, told = Ledger(plan.field, 100, None), list[Told]()
+    how = reading(telling(plan, told.append))
 
     tables = [read_whole(how, fragment) for fragment in plan.source.fragments]
 
+    for each in told:
+        left_out.take(each)
     assert join(tables)["id"].tolist() == list(range(3, 98))
     assert left_out.rows == 5
     places = [record.place for record in left_out.first]
