@@ -145,6 +145,8 @@ def _part(
 
 def _turn_of(encoded: bytes) -> Turn:
     with Image.open(io.BytesIO(encoded)) as picture:
+        if picture.format == "TIFF":  # Pillow turns these itself, as it loads them
+            return _AS_IT_LIES
         orientation: object = picture.getexif().get(ExifTags.Base.Orientation)
     return _TURNS.get(orientation, _AS_IT_LIES) if isinstance(orientation, int) else _AS_IT_LIES
 

@@ -157,13 +157,14 @@ def with_orientation(kind: str, orientation: int) -> bytes:
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF"])
 @pytest.mark.parametrize("orientation", [*range(1, 9), 0, 77])
 def test_a_picture_is_turned_where_that_is_asked_for(orientation: int, kind: str) -> None:
     encoded = with_orientation(kind, orientation)
     batch = make_column(encoded)
-    as_it_lies = images(decode_image, batch, size=(45, 60))[0]
-    assert (as_it_lies == by_pillow(encoded, (45, 60))).all()
+    if kind != "TIFF":  # which Pillow turns in any case
+        as_it_lies = images(decode_image, batch, size=(45, 60))[0]
+        assert (as_it_lies == by_pillow(encoded, (45, 60))).all()
     seen = ImageOps.exif_transpose(Image.open(io.BytesIO(encoded))).convert("RGB")
     for size, most in ((seen.size[::-1], 0), ((20, 30), 1), ((6, 5), 12)):
         want = np.asarray(seen.resize(size[::-1], Image.Resampling.BILINEAR))
