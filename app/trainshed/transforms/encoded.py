@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import simplejpeg
-from PIL import ExifTags, Image
+from PIL import ExifTags, Image, TiffImagePlugin
 
 from trainshed.transforms.resize import Box, resize
 
@@ -31,6 +31,8 @@ _UNREADABLE = (
     struct.error,
     Image.DecompressionBombError,
 )
+# Pillow's modes of values with 32 bits, integers and floats.
+_WIDE = ("I", "F")
 _JPEG = b"\xff\xd8\xff"
 # A JPEG is decoded at a half of its size or less where that leaves this many times the wanted
 # pixels along each side: what is scaled then hardly differs (as with reducing_gap of Pillow).
@@ -118,8 +120,30 @@ def _decode(encoded: bytes, mode: str, choose: Choice, upright: bool) -> Pixels:
             shape = simplejpeg.decode_jpeg_header(encoded)[:2]
             return _part(shape, partial(read_jpeg, encoded, mode), choose, turn)
     with Image.open(io.BytesIO(encoded)) as picture:
-        pixels = np.asarray(picture.convert(mode))
+        pixels = _pixels(picture, mode)
     return _part(pixels.shape[:2], lambda _: (pixels, 1.0), choose, turn)
+
+
+def _pixels(picture: Image.Image, mode: str) -> Pixels:
+    """Return the pixels of a picture's first frame, (H, W) for mode L, (H, W, 3) for RGB."""
+    if picture.mode in _WIDE:
+        raise ValueError(
+            f"its values have 32 bits (mode {picture.mode}), and nothing says which one is white: "
+            "scale it by a transform of your own"
+        )
+    if not picture.mode.startswith("I;16"):
+        return np.asarray(picture.convert(mode))
+    # Pillow's own way to 8 bits makes white of all that is above 255.
+    grey: Pixels = (np.asarray(picture) >> (_bits_of(picture) - 8)).astype(np.uint8)
+    return grey if mode == "L" else np.repeat(grey[:, :, np.newaxis], 3, axis=2)
+
+
+def _bits_of(picture: Image.Image) -> int:
+    """Return the bits of values that Pillow holds in 16: those of 12 in a TIFF are not scaled."""
+    if not isinstance(picture, TiffImagePlugin.TiffImageFile):
+        return 16
+    bits: tuple[int, ...] = picture.tag_v2.get(ExifTags.Base.BitsPerSample, (16,))
+    return bits[0]
 
 
 def _part(
