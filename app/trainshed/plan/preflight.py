@@ -13,7 +13,6 @@ from trainshed.data.feed import readers
 from trainshed.data.order.plan import (
     ROW_BYTES,
     DatasetPlan,
-    main_dataset,
     plan_dataset,
     plan_mix,
 )
@@ -29,6 +28,7 @@ from trainshed.functions import check_config, find, find_for_rows, find_training
 from trainshed.plan.capacity import check_capacity, memory_room
 from trainshed.plan.executable import find_command
 from trainshed.plan.framework import check_framework
+from trainshed.plan.labels import check_labels, label_notes
 from trainshed.plan.machine import Machine, check_fits, machine_room, this_machine
 from trainshed.plan.memory import check_disk, check_memory
 from trainshed.plan.places import (
@@ -61,8 +61,6 @@ SAMPLE_ROWS = 32
 # Rows differ along a dataset: as many places are looked at, at all but the first with fewer rows.
 SAMPLE_PLACES = 8
 PLACE_ROWS = 8
-# Names that are told as examples.
-FEW = 3
 # One after the other at a place, at which nothing more is looked at.
 MOST_BAD = 100
 
@@ -148,7 +146,7 @@ def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepa
     command = find_command(spec.entrypoint, beside) if spec.entrypoint else ()
     room = memory_room(spec, place.cluster) if place.cluster else machine_room(spec, machine)
     plans, told = _plans(spec, home, room)
-    notes += [*told, *_label_notes(plans)]
+    notes += [*told, *label_notes(plans)]
     if here or place.cluster:  # else nobody knows the machines yet
         notes += check_memory(plans.values(), room, spec.workers.count, spec.batch_size)
     _check_batch(spec, plans)
@@ -161,21 +159,6 @@ def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepa
     is_path = wanted not in ("latest", "never")
     named = locate(wanted, home, "spec.checkpoint.resume") if is_path else None
     return Prepared(run, spec_hash(spec), machine, plans, folder, command, notes, named)
-
-
-def _label_notes(plans: Mapping[str, DatasetPlan]) -> Iterator[str]:
-    """Yield which labels do not mean what those of the dataset that trains mean."""
-    main = main_dataset(plans)
-    named = {name: plan.source.scan.classes for name, plan in plans.items() if plan.source}
-    want = named.get(main or "", ())
-    for name, classes in named.items():
-        if want and classes and classes != want:
-            some = ", ".join(sorted(set(want) ^ set(classes))[:FEW])
-            yield (
-                f"spec.data.datasets.{name}.read.path: its {len(classes)} folders are not the "
-                f"{len(want)} of {main} (only in one of them: {some}): a label is the number of a "
-                "row's own folder, and does not mean the same in both"
-            )
 
 
 def _disk_notes(plans: Mapping[str, DatasetPlan], folder: RunFolder) -> Sequence[str]:
@@ -213,6 +196,7 @@ def _plans(
             samples = {part: found[part].sample for part in dataset.read.mix}
             plans[name] = plan_mix(name, dataset, loader, plans)
             _check_alike(plans[name], samples)
+            check_labels(plans[name])
     notes = [note for looked in found.values() for note in looked.notes]
     return {name: plans[name] for name in datasets}, notes
 

@@ -1,7 +1,7 @@
 """What a run keeps of its datasets is held against the memory of each node."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -292,21 +292,69 @@ def test_a_filter_that_drops_rows_further_on_is_found_before_the_start(home: Pat
     assert "the first epoch counts the rows as they come" in "\n".join(explain_lines(run))
 
 
+DECODED: JsonValue = [{"use": "trainshed.transforms:decode_image", "options": {"size": [8, 8]}}]
+
+
+def of_pictures(
+    folder: Path, datasets: Mapping[str, Mapping[str, int]], **others: JsonValue
+) -> Prepared:
+    """Look at a run of datasets of pictures, each with folders of so many; others: datasets."""
+    of_files: dict[str, JsonValue] = {}
+    for name, counts in datasets.items():
+        write_pictures(folder / name, dict(counts))
+        of_files[name] = {"read": {"format": "images", "path": name}, "transforms": DECODED}
+    data: JsonValue = {"datasets": {**of_files, **others}}
+    run = make_run(train="tests.app.processes:children", batchSize=4, data=data)
+    return prepare(run, Place(Disk(folder)))
+
+
+THREE = {"ant": 2, "bee": 2, "cat": 2}
+TWO = {"ant": 2, "cat": 2}
+MIX: JsonValue = {"read": {"mix": {"one": 1, "two": 1}}}
+
+
 def test_labels_that_mean_something_else_are_said(tmp_path: Path) -> None:
     """A folder that the test has not: all labels behind it are one less there."""
-    write_pictures(tmp_path / "train", {"ant": 2, "bee": 2, "cat": 2})
-    write_pictures(tmp_path / "valid", {"ant": 2, "cat": 2})
-    decoded: JsonValue = [{"use": "trainshed.transforms:decode_image", "options": {"size": [8, 8]}}]
-    datasets: dict[str, JsonValue] = {
-        name: {"read": {"format": "images", "path": name}, "transforms": decoded}
-        for name in ("train", "valid")
-    }
-    run = make_run(train="tests.app.processes:children", batchSize=4, data={"datasets": datasets})
-
-    notes = prepare(run, Place(Disk(tmp_path))).notes
+    notes = of_pictures(tmp_path, {"train": THREE, "valid": TWO}).notes
 
     want = r"valid.read.path: its 2 folders are not the 3 of train \(only in one of them: bee\)"
     assert [note for note in notes if re.search(want, note)]
+
+
+def test_labels_of_a_mix_that_mean_different_things_are_refused(tmp_path: Path) -> None:
+    """Two datasets gave one number to different classes, and trained a model on both."""
+    with pytest.raises(SpecError) as refused:
+        of_pictures(tmp_path, {"one": THREE, "two": TWO}, train=MIX)
+
+    want = "train.read.mix.two: got label 1 for the folder cat, want the folders of one, where it"
+    assert f"{want} is the folder bee: " in str(refused.value)
+
+
+def test_labels_that_a_part_of_a_mix_has_at_the_end_are_refused_too(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"mix\.two: got label 1 for no folder, want the folders"):
+        of_pictures(tmp_path, {"one": TWO, "two": {"ant": 2}}, train=MIX)
+
+
+def test_labels_beside_a_mix_are_held_against_those_of_its_parts(tmp_path: Path) -> None:
+    notes = of_pictures(tmp_path, {"one": THREE, "two": THREE, "valid": TWO}, train=MIX).notes
+
+    said = [note for note in notes if "folders are not" in note]
+    assert len(said) == 1
+    assert "valid.read.path: its 2 folders are not the 3 of train" in said[0]
+
+
+def test_a_mix_without_labels_has_any_folders(tmp_path: Path) -> None:
+    write_pictures(tmp_path / "one", THREE)
+    write_pictures(tmp_path / "two", TWO)
+    parts: dict[str, JsonValue] = {
+        name: {
+            "read": {"format": "images", "path": name, "columns": ["image"]},
+            "transforms": DECODED,
+        }
+        for name in ("one", "two")
+    }
+
+    assert of_pictures(tmp_path, {}, **parts, train=MIX).plans["train"].parts
 
 
 def test_functions_are_tried_on_rows_that_are_chosen(home: Path) -> None:

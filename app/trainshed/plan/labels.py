@@ -1,0 +1,71 @@
+"""What the numbers of labels mean, where they number folders: the same in all datasets of a run."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from trainshed.data.order.plan import main_dataset
+from trainshed_api.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from trainshed.data.order.plan import DatasetPlan
+
+# Names that are told as examples.
+FEW = 3
+
+
+def label_notes(plans: Mapping[str, DatasetPlan]) -> Iterator[str]:
+    """Yield which labels do not mean what those of the dataset that trains mean."""
+    main = main_dataset(plans)
+    named = {name: _classes_of(plan) for name, plan in plans.items()}
+    want = named.get(main or "", ())
+    mixed = {part.name for plan in plans.values() for part in plan.parts}
+    for name, classes in named.items():
+        if name in mixed:  # they are alike, or were refused
+            continue
+        if want and classes and classes != want:
+            some = ", ".join(sorted(set(want) ^ set(classes))[:FEW])
+            source = "mix" if plans[name].parts else "path"
+            yield (
+                f"{plans[name].field}.read.{source}: its {len(classes)} folders are not the "
+                f"{len(want)} of {main} (only in one of them: {some}): a label is the number of a "
+                "row's own folder, and does not mean the same in both"
+            )
+
+
+def check_labels(mix: DatasetPlan) -> None:
+    """Refuse datasets of a mix in which the number of a label means different folders.
+
+    Raises:
+        SpecError: naming the first folder that differs.
+    """
+    known = [(part.name, classes) for part in mix.parts if (classes := _classes_of(part))]
+    for name, classes in known[1:]:
+        first, want = known[0]
+        if classes == want:
+            continue
+        pairs = enumerate(zip_longest(want, classes))
+        number, (one, other) = next((at, pair) for at, pair in pairs if pair[0] != pair[1])
+        field = f"{mix.field}.read.mix.{name}"
+        got = f"label {number} for {_say_folder(other)}"
+        alike = (
+            f"the folders of {first}, where it is {_say_folder(one)}: a label is the number of a "
+            "row's own folder; or read.columns with path in the place of label, and a transform "
+            "that makes the label of it"
+        )
+        raise SpecError([Problem(field, got, alike)])
+
+
+def _say_folder(name: str | None) -> str:
+    return "no folder" if name is None else f"the folder {name}"
+
+
+def _classes_of(plan: DatasetPlan) -> Sequence[str]:
+    """Return what the labels of a dataset mean, by number; of a mix, what those of a part do."""
+    if plan.parts:
+        return next(filter(None, map(_classes_of, plan.parts)), ())
+    is_read = not plan.columns or "label" in plan.columns
+    return plan.source.scan.classes if plan.source and is_read else ()
