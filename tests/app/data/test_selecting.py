@@ -59,6 +59,15 @@ CONDITIONS: dict[str, Holds] = {
     'col("a word") == "word 1"': lambda row: row % 10 != 0 and row % 3 == 1,
     'col("a word") is None': lambda row: row % 10 == 0,
     'col("a word") is not None and id < 4': lambda row: row in (1, 2, 3),
+    'col("a word") in ("word 1", "word 2")': lambda row: row % 10 != 0 and row % 3 > 0,
+    'col("a word") not in ("word 1",)': lambda row: row % 10 != 0 and row % 3 != 1,
+    'not (col("a word") in ("word 1",))': lambda row: row % 10 != 0 and row % 3 != 1,
+    'not (col("a word") == "word 1")': lambda row: row % 10 != 0 and row % 3 != 1,
+    'col("a word") not in ("word 1",) or col("a word") is None': (
+        lambda row: row % 10 == 0 or row % 3 != 1
+    ),
+    'not (col("a word") in ("word 1",) and id >= 0)': lambda row: row % 10 != 0 and row % 3 != 1,
+    'not (col("a word") not in ("word 1",))': lambda row: row % 10 != 0 and row % 3 == 1,
     "id != 0": lambda row: row != 0,
     "id > -1": lambda row: row >= 0,
 }
@@ -81,6 +90,17 @@ def test_row_groups_that_cannot_have_such_rows_are_not_read(folder: Path) -> Non
     source, _ = opened(folder, where="id < 5")
 
     assert [fragment.path for fragment in source.fragments] == [f"{folder}/part-0.parquet"]
+
+
+@pytest.mark.parametrize("sign", ["in", "not in"])
+def test_row_groups_are_left_out_as_rows_without_a_value_are(sign: str, tmp_path: Path) -> None:
+    """A row group of one value and nothing: by its ends it may meet `in`, its rows decide."""
+    words = ["a", None, "a", None, "b", None, None, None]
+    pq.write_table(pa.table({"word": words}), tmp_path / "a.parquet", row_group_size=2)
+
+    _, found = opened(tmp_path, where=f'word {sign} ("a",)')
+
+    assert found["word"].tolist() == (["a", "a"] if sign == "in" else ["b"])
 
 
 def test_rows_of_other_formats_are_chosen_alike(tmp_path: Path) -> None:

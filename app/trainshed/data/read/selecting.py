@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 # As a file's own row groups have it, a number has a type; what is compared with it need not.
 _NUMBERS = (bool, int, float)
 _PLACE = "__place__"
+_UNKNOWN = pa.scalar(None, pa.bool_())
 # A table, and the numbers of its rows in their fragment, shape (rows,).
 Numbered = tuple[Columns, Indices]
 
@@ -157,7 +158,9 @@ def _meeting(
     asked = {name: table[name] for name in columns_of(where)}
     try:
         arrays = {name: pa.array(array, from_pandas=True) for name, array in asked.items()}
-        found = pa.table({**arrays, _PLACE: np.arange(rows)}).filter(_expression(where))
+        bare = frozenset(name for name, array in arrays.items() if pa.types.is_null(array.type))
+        asking = _expression(where, bare)
+        found = pa.table({**arrays, _PLACE: np.arange(rows)}).filter(asking)
     except pa.ArrowException as error:
         said = " ".join(str(error).split())
         raise DataError(f"read.where: {fragment.path}: it cannot be asked: {said}") from error
@@ -165,10 +168,11 @@ def _meeting(
     return kept
 
 
-def _expression(condition: Condition) -> ds.Expression:
+def _expression(condition: Condition, bare: frozenset[str]) -> ds.Expression:
+    """Return a condition as Arrow asks it; bare: columns that have no value here."""
     if isinstance(condition, Both):
         join = operator.and_ if condition.all else operator.or_
-        return functools.reduce(join, map(_expression, condition.parts))
+        return functools.reduce(join, (_expression(part, bare) for part in condition.parts))
     if isinstance(condition, Compared):
         signs = {
             "==": operator.eq,
@@ -180,10 +184,14 @@ def _expression(condition: Condition) -> ds.Expression:
         }
         return signs[condition.sign](pc.field(condition.column), condition.value)
     if isinstance(condition, Among):
-        return pc.field(condition.column).isin(list(condition.values))
+        if condition.column in bare:  # whose type Arrow would hold against that of the values
+            return pc.scalar(_UNKNOWN)
+        found = pc.field(condition.column).isin(list(condition.values))
+        # Arrow says False where there is no value, and `not` would make it True.
+        return pc.if_else(pc.field(condition.column).is_valid(), found, _UNKNOWN)
     if isinstance(condition, Missing):
         return pc.field(condition.column).is_null()
-    return ~_expression(condition.part)
+    return ~_expression(condition.part, bare)
 
 
 def _ends(
