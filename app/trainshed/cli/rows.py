@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from trainshed.display.wording import say_plainly
 from trainshed_api.errors import Problem, SpecError, show_value
 from trainshed_api.formats import FORMATS
 from trainshed_api.quantity import parse_bytes
@@ -71,7 +72,10 @@ def of_rows(command: Callable[..., None]) -> Callable[..., None]:
             command(given=open_files(source, form, options, columns), **others)
             return
         _check_dataset({"--format": form, "--option": options, "--columns": columns})
-        command(given=open_dataset(Path(source), dataset, raw=raw), **others)
+        given = open_dataset(Path(source), dataset, raw=raw)
+        command(given=given, **others)
+        if given.left_out and (said := given.left_out.say()):
+            click.echo(say_plainly(said), err=True)
 
     changed = click.option(
         "--columns", metavar="A,B", callback=_split, help="Columns to read; all without it."

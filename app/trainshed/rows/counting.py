@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from trainshed.data.read.columns import num_rows
 from trainshed.data.read.errors import DataError
-from trainshed.rows.reading import chunks, in_order
+from trainshed.rows.reading import chunks, of_fragments
 from trainshed_api.errors import Problem, SpecError, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from trainshed.data.order.bad_records import Tell
     from trainshed.data.order.files import Fragment
     from trainshed.data.read.columns import Array
     from trainshed.data.read.source import Reading
@@ -74,11 +75,13 @@ def count_by(given: Input, column: str, processes: int, told: Told) -> dict[Kind
         schema = how.scan.schema or given.source.schema
         if schema is not None and column not in schema.names:
             _refuse(column, schema.names)
-        how = replace(how, columns=(column,))
+        if not how.scan.skips_bad:  # what is bad hangs on all columns that are read
+            how = replace(how, columns=(column,))
     found: Counter[Kind] = Counter()
     fragments = given.source.fragments
     call = functools.partial(_kinds, how, column)
-    for fragment, kinds in zip(fragments, in_order(call, fragments, processes, AHEAD), strict=True):
+    counted = of_fragments(given, call, fragments, processes, AHEAD)
+    for fragment, kinds in zip(fragments, counted, strict=True):
         found.update(kinds)
         _check_few(found, column)
         told(fragment)
@@ -93,27 +96,29 @@ def _counts(
 ) -> Iterator[tuple[Fragment, int]]:
     how = given.reading(CHUNK_ROWS)
     schema = how.scan.schema
-    if not given.transforms:
+    if not given.transforms and not how.scan.skips_bad:
         if not how.scan.selection and all(fragment.rows is not None for fragment in fragments):
             yield from ((fragment, fragment.rows or 0) for fragment in fragments)
             return
         if schema is not None and not how.columns:
             how = replace(how, columns=(schema.names[0],))  # one tells as much as all
-    counted = in_order(functools.partial(_rows, how), fragments, processes, AHEAD)
+    call = functools.partial(_rows, how)
+    counted = of_fragments(given, call, fragments, processes, AHEAD)
     for fragment, rows in zip(fragments, counted, strict=True):
         told(fragment)
         yield fragment, rows
 
 
-def _rows(how: Reading, fragment: Fragment) -> int:
-    if fragment.rows is not None and not (how.transforms or how.scan.selection):
+def _rows(how: Reading, fragment: Fragment, tell: Tell | None) -> int:
+    scan = how.scan
+    if fragment.rows is not None and not (how.transforms or scan.selection or scan.skips_bad):
         return fragment.rows
-    return sum(num_rows(columns) for columns in chunks(how, fragment))
+    return sum(num_rows(columns) for columns in chunks(how, fragment, tell))
 
 
-def _kinds(how: Reading, column: str, fragment: Fragment) -> Counter[Kind]:
+def _kinds(how: Reading, column: str, fragment: Fragment, tell: Tell | None) -> Counter[Kind]:
     found: Counter[Kind] = Counter()
-    for columns in chunks(how, fragment):
+    for columns in chunks(how, fragment, tell):
         if column not in columns:
             _refuse(column, list(columns))
         found.update(_plain(columns[column], column))

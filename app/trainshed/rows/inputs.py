@@ -18,6 +18,7 @@ from trainshed.plan.code import enter
 from trainshed.plan.places import home_of, locate_source
 from trainshed.records.addresses import is_web
 from trainshed.records.disk import Disk
+from trainshed.rows.left_out import LeftOut
 from trainshed_api.errors import Problem, RuleError, SpecError, show_value
 from trainshed_api.formats import options_of
 from trainshed_api.loading import load_file, set_value
@@ -48,12 +49,14 @@ class Input:
         field: what names them in errors.
         columns: to read; empty for all.
         transforms: in their order.
+        left_out: told of records that are bad; None where the first of them is an error.
     """
 
     source: Source
     field: str
     columns: tuple[str, ...] = ()
     transforms: tuple[Function, ...] = ()
+    left_out: LeftOut | None = None
 
     def reading(self, chunk_rows: int) -> Reading:
         """Return how they are read, at most so many at once."""
@@ -115,14 +118,17 @@ def open_dataset(file: Path, name: str, *, raw: bool) -> Input:
     if dataset.transforms and not raw:
         enter(run.spec.code, file.absolute().parent)
     at = locate_source(path, home, f"{field}.read.path", reach_of(dataset.read))
-    source = open_source(at, dataset.read, f"{field}.read")
+    skips_bad = dataset.on_bad_record == "skip"
+    source = open_source(at, dataset.read, f"{field}.read", skips_bad=skips_bad)
     transforms = () if raw else transforms_of(dataset, field)
     for function in transforms:
         find_for_rows(function.use, dict(function.init), function.beside("").removesuffix("."))
         if function.kind == "groups":
             want = "a kind that needs no rows of other files, as only a run groups them; or --raw"
             raise SpecError([Problem(function.beside("kind"), "groups", want)])
-    return Input(source, field, dataset.read.columns, transforms)
+    rows = source.likely_rows if source.rows is None else source.rows
+    left_out = LeftOut(field, dataset.bad_record_limit, rows) if skips_bad else None
+    return Input(source, field, dataset.read.columns, transforms, left_out)
 
 
 def _path_of(dataset: DatasetSpec, field: str) -> str:

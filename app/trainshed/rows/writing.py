@@ -14,7 +14,7 @@ from trainshed.data.read.columns import num_rows
 from trainshed.data.read.errors import DataError
 from trainshed.records.filling import fill, is_free
 from trainshed.rows.arrow import schema_of, to_arrow
-from trainshed.rows.reading import chunks, in_order, samples
+from trainshed.rows.reading import chunks, of_fragments, samples
 from trainshed.rows.shuffling import num_buckets, shuffled
 from trainshed_api.errors import Problem, SpecError
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from trainshed.data.order.bad_records import Tell
     from trainshed.data.order.files import Fragment
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.source import Reading
@@ -121,7 +122,7 @@ def _first(given: Input) -> Columns:
     """Return the first rows that transforms leave, where they left none of those looked at."""
     how = given.reading(1024)
     for fragment in given.source.fragments:
-        for columns in chunks(how, fragment):
+        for columns in chunks(how, fragment, given.left_out):
             return columns
     raise DataError(f"{given.field}: no rows, so that there is nothing to write")
 
@@ -149,21 +150,23 @@ def _tables(  # noqa: PLR0913, PLR0917 - what is read, and by whom
     mean_bytes = row_bytes * _likely_rows(given) / len(fragments)
     ahead = max(1, min(2 * wish.processes, int(AHEAD_BYTES / mean_bytes)))
     call = functools.partial(_whole, how, schema)
-    for fragment, made in zip(
-        fragments, in_order(call, fragments, wish.processes, ahead), strict=True
-    ):
+    read = of_fragments(given, call, fragments, wish.processes, ahead)
+    for fragment, made in zip(fragments, read, strict=True):
         if made is None:
-            yield from (to_arrow(columns, schema) for columns in chunks(how, fragment))
+            found = chunks(how, fragment, given.left_out)
+            yield from (to_arrow(columns, schema) for columns in found)
         else:
             yield from made
         told(fragment)
 
 
-def _whole(how: Reading, schema: pa.Schema, fragment: Fragment) -> list[pa.Table] | None:
+def _whole(
+    how: Reading, schema: pa.Schema, fragment: Fragment, tell: Tell | None
+) -> list[pa.Table] | None:
     """Return the rows of a fragment; None where they are not to be held."""
     if fragment.num_bytes > MOST_WHOLE_BYTES:
         return None
-    return [to_arrow(columns, schema) for columns in chunks(how, fragment)]
+    return [to_arrow(columns, schema) for columns in chunks(how, fragment, tell)]
 
 
 class _Files:

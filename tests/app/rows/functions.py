@@ -52,6 +52,13 @@ def fail_late(batch: Columns) -> Columns:
     return batch
 
 
+def raise_at_two(batch: Columns) -> Columns:
+    """Raise where a row has the id 2."""
+    if 2 in batch["id"]:
+        raise ValueError("two")
+    return batch
+
+
 def as_complex(batch: Columns) -> Columns:
     """Return what no file holds."""
     return {"z": np.asarray(batch["id"], dtype=np.complex128)}

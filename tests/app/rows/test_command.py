@@ -19,6 +19,7 @@ from tests.app.data.builders_tables import catalog_in, table_rows, write_iceberg
 from tests.app.ray_run import PROGRAM, import_path, write_run
 from tests.app.rows.builders import read_back
 from trainshed.cli.main import cli
+from trainshed.data.read.errors import DataError
 from trainshed.records.storage import Folder
 from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED
 
@@ -135,6 +136,73 @@ def test_of_a_run_the_condition_and_the_part_hold(folder: Path) -> None:
         assert said("count", "parts.yaml", "--dataset", name) == f"{len(rows)}\n"
         said("write", "parts.yaml", "--dataset", name, "--to", name)
         assert read_back(folder / name)["x"].tolist() == rows
+
+
+def write_bad(folder: Path, limit: int = 3) -> None:
+    """Write rows of which three are bad, one by a transform, and a dataset that leaves them out."""
+    (folder / "bad").mkdir()
+    (folder / "bad" / "a.csv").write_text("id,x\n0,0.5\nq,1\n1,1.5\n2,2\n3\n")
+    (folder / "bad" / "b.csv").write_text("id,x\n4,4\n")
+    skipping: JsonValue = {
+        "read": {"format": "csv", "path": "bad", "options": {"types": {"id": "int64"}}},
+        "transforms": [{"use": "tests.app.rows.functions:raise_at_two"}],
+        "onBadRecord": "skip",
+        "badRecordLimit": limit,
+    }
+    write_run(folder, "bad", data={"datasets": {"train": skipping}})
+
+
+OF_GOOD_ROWS = {
+    "show": '{"id": 0, "x": 0.5}\n{"id": 1, "x": 1.5}\n{"id": 4, "x": 4.0}\n',
+    "count": "3\n",
+    "count --processes 2": "3\n",
+    "count --by-file": '{"file": "a.csv", "rows": 2}\n{"file": "b.csv", "rows": 1}\n',
+    "count --by id": "".join(f'{{"id": {number}, "rows": 1}}\n' for number in (0, 1, 4)),
+    "write --to new --shuffle 1": "3 rows in 1 file, ",
+}
+
+
+@pytest.mark.parametrize("command", OF_GOOD_ROWS)
+def test_what_training_leaves_out_as_bad_is_left_out(command: str, folder: Path) -> None:
+    """Each of these ended at the first bad record of a dataset that has leave for some."""
+    write_bad(folder)
+
+    words = ["data", *command.split(), "bad.yaml", "--dataset", "train"]
+    done = CliRunner().invoke(cli, words, catch_exceptions=False)
+
+    assert done.exit_code == EXIT_SUCCEEDED, done.output
+    assert done.stdout.startswith(OF_GOOD_ROWS[command])
+    field = "spec.data.datasets.train"
+    assert f"{field}: 3 rows that cannot be used are left out (onBadRecord: skip)" in done.stderr
+    assert "bad/a.csv: byte 11: " in done.stderr
+
+
+def test_raw_rows_are_bad_only_as_they_are_stored(folder: Path) -> None:
+    write_bad(folder)
+    words = ["data", "count", "bad.yaml", "--dataset", "train", "--raw"]
+    done = CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert done.stdout == "4\n"
+    assert ": 2 rows that cannot be used are left out" in done.stderr
+
+
+def test_types_are_those_of_good_rows(folder: Path) -> None:
+    write_bad(folder)
+    words = ["data", "schema", "bad.yaml", "--dataset", "train"]
+    done = CliRunner().invoke(cli, words, catch_exceptions=False)
+    id_of_rows = json.loads(done.stdout)["columns"][0]
+    assert id_of_rows == {"name": "id", "stored": "int64", "read": "int64", "after": "int64"}
+
+
+@pytest.mark.parametrize("command", ["show", "count", "count --by id", "write --to new"])
+def test_more_bad_rows_than_a_run_may_leave_out_are_an_error(command: str, folder: Path) -> None:
+    write_bad(folder, limit=1)
+
+    words = ["data", *command.split(), "bad.yaml", "--dataset", "train"]
+    done = CliRunner().invoke(cli, words)
+
+    assert isinstance(done.exception, DataError)
+    assert "more than its badRecordLimit of 1: mend them" in str(done.exception)
+    assert not (folder / "new").exists()
 
 
 @pytest.mark.usefixtures("folder")
