@@ -115,11 +115,13 @@ def count(given: Input, by_file: bool, by: str | None, processes: int) -> None:
 
 def _print_counts(title: str, counts: Sequence[tuple[object, int]]) -> None:
     from trainshed.rows.tables import counts_table
+    from trainshed.rows.values import as_key
 
     if sys.stdout.isatty():
         _print(counts_table(title, counts))
     else:
-        _print_lines({title: kind, "rows": rows} for kind, rows in counts)
+        number = "rows" if title != "rows" else "count"  # of a column with that name
+        _print_lines({title: as_key(kind), number: rows} for kind, rows in counts)
 
 
 @data.command()

@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from trainshed.data.read.columns import num_rows
 from trainshed.data.read.errors import DataError
 from trainshed.rows.reading import chunks, of_fragments
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 MOST_KINDS = 100
 CHUNK_ROWS = 4096
 AHEAD = 64
-# What is missing is NaN among numbers, else None.
-Kind = str | int | float | bool | None
+# Bytes that are text are told as text; what is missing is None.
+Kind = str | bytes | int | float | bool | None
 
 
 def count(given: Input, processes: int, told: Told) -> int:
@@ -86,7 +88,8 @@ def count_by(given: Input, column: str, processes: int, told: Told) -> dict[Kind
         _check_few(found, column)
         told(fragment)
     classes = how.scan.classes
-    if column == "label" and classes and all(isinstance(kind, int) for kind in found):
+    # What a transform makes of a label is the number of no folder.
+    if column == "label" and classes and not given.transforms:
         return {classes[int(kind or 0)]: found[kind] for kind in sorted(found, key=_place)}
     return {kind: found[kind] for kind in sorted(found, key=_place)}
 
@@ -130,10 +133,10 @@ def _plain(array: Array, column: str) -> Iterator[Kind]:
     """Yield the values of a column as what Python tells apart."""
     values = array.tolist() if array.ndim == 1 else [array]
     if array.dtype.kind in "mM":
-        values = [str(value) for value in array]
+        values = [None if np.isnat(value) else str(value) for value in array]
     for value in values:
         if isinstance(value, bytes):
-            yield value.decode(errors="replace")
+            yield _as_text(value)
         elif value is None or isinstance(value, (str, int, float)):
             yield None if value != value else value  # noqa: PLR0124 - NaN is not itself
         else:
@@ -141,6 +144,13 @@ def _plain(array: Array, column: str) -> Iterator[Kind]:
                 f"--by {column}: rows hold {type(value).__name__}s there: name a column with one "
                 "number or text a row"
             )
+
+
+def _as_text(value: bytes) -> str | bytes:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:  # and no other bytes may look like these
+        return value
 
 
 def _check_few(found: Counter[Kind], column: str) -> None:
@@ -158,8 +168,8 @@ def _refuse(column: str, known: Sequence[str]) -> None:
 
 def _place(kind: Kind) -> tuple[bool, bool, float, str]:
     """Return where a value comes: numbers by size, texts by letters, what is missing last."""
-    is_text = isinstance(kind, str)
-    number = 0.0 if is_text or kind is None else float(kind)
+    is_text = isinstance(kind, (str, bytes))
+    number = 0.0 if isinstance(kind, (str, bytes)) or kind is None else float(kind)
     return kind is None, is_text, number, str(kind)
 
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainshed.display.wording import MISSING, say_bytes, say_count, say_percent, say_plainly
-from trainshed.rows.values import say_value
+from trainshed.rows.values import as_key, say_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,7 +68,7 @@ def counts_table(title: str, counts: Sequence[tuple[object, int]]) -> Renderable
     table.add_column("share", justify="right")
     for kind, count in counts:
         share = say_percent(100 * count / rows) if rows else MISSING
-        table.add_row(Text(say_value(kind)), say_count(count), share)
+        table.add_row(Text(say_value(as_key(kind))), say_count(count), share)
     table.add_section()
     table.add_row("all", say_count(rows), "")
     return table

@@ -78,6 +78,18 @@ def as_json(value: object) -> JsonValue:
     return found
 
 
+def as_key(kind: object) -> JsonValue:
+    """Return what rows are counted by as JSON has it; nothing else looks like what is missing.
+
+    Bytes that are no text, and infinite numbers, are told as text.
+    """
+    if isinstance(kind, bytes):
+        return kind.decode(errors="backslashreplace")
+    if isinstance(kind, float) and math.isinf(kind):
+        return str(kind)
+    return as_json(kind)
+
+
 def _say_array(array: Array) -> str:
     some = " ".join(say_value(each) for each in array.reshape(-1)[:MOST_VALUES])
     more = " ..." if array.size > MOST_VALUES else ""

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from pydantic import JsonValue
@@ -203,6 +205,26 @@ def test_more_bad_rows_than_a_run_may_leave_out_are_an_error(command: str, folde
     assert isinstance(done.exception, DataError)
     assert "more than its badRecordLimit of 1: mend them" in str(done.exception)
     assert not (folder / "new").exists()
+
+
+def test_counts_by_any_value_are_json(folder: Path) -> None:
+    """The number replaced the values of a column `rows`; Infinity is no JSON."""
+    columns = {
+        "rows": [1, 1, 2],
+        "x": [float("inf"), float("nan"), float("inf")],
+        "b": [b"\xff"] * 3,
+    }
+    pq.write_table(pa.table(columns), folder / "odd.parquet")
+
+    assert lines("count", "odd.parquet", "--by", "rows") == [
+        {"rows": 1, "count": 2},
+        {"rows": 2, "count": 1},
+    ]
+    assert lines("count", "odd.parquet", "--by", "x") == [
+        {"x": "inf", "rows": 2},
+        {"x": None, "rows": 1},
+    ]
+    assert lines("count", "odd.parquet", "--by", "b") == [{"b": "\\xff", "rows": 3}]
 
 
 @pytest.mark.usefixtures("folder")

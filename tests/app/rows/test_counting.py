@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.app.builders_rows import write_rows
@@ -61,6 +63,29 @@ def test_values_are_counted(csv: Path) -> None:
 def test_labels_are_counted_by_the_names_of_their_classes(tmp_path: Path) -> None:
     write_pictures(tmp_path, {"cat": 2, "ant": 1})
     assert count_by(select(tmp_path, "images"), "label", 1, ignore) == {"ant": 1, "cat": 2}
+
+
+def test_labels_that_a_transform_made_are_numbers(tmp_path: Path) -> None:
+    """They had the names of other folders, or of none, which was an IndexError."""
+    write_pictures(tmp_path, {"cat": 2, "ant": 1})
+    counts = count_by(select(tmp_path, "images", "next_label"), "label", 1, ignore)
+    assert counts == {1: 1, 2: 2}
+
+
+def test_bytes_that_are_no_text_are_counted_apart(tmp_path: Path) -> None:
+    values = [b"\xff", b"\xfe", b"\xff", b"a"]
+    pq.write_table(pa.table({"x": values}), tmp_path / "a.parquet")
+    counts = count_by(select(tmp_path, "parquet"), "x", 1, ignore)
+    assert counts == {b"\xff": 2, b"\xfe": 1, "a": 1}
+
+
+def test_times_that_are_none_are_missing(tmp_path: Path) -> None:
+    days = pa.array([0, None, 0], pa.date32())
+    lasting = pa.array([1, 1, None], pa.duration("ms"))
+    pq.write_table(pa.table({"day": days, "lasting": lasting}), tmp_path / "a.parquet")
+    chosen = select(tmp_path, "parquet")
+    assert count_by(chosen, "day", 1, ignore) == {"1970-01-01": 2, None: 1}
+    assert count_by(chosen, "lasting", 1, ignore) == {"1 milliseconds": 2, None: 1}
 
 
 def test_what_is_missing_is_counted_too(tmp_path: Path) -> None:
