@@ -27,6 +27,8 @@ def say_value(value: object) -> str:
     match value:
         case None:
             said = MISSING
+        case np.datetime64() | np.timedelta64():
+            said = MISSING if np.isnat(value) else str(value)
         case np.ndarray():
             said = _say_array(value)
         case bytes() | bytearray() | memoryview():
@@ -55,7 +57,7 @@ def say_type(array: Array) -> str:
 def as_json(value: object) -> JsonValue:
     """Return a value as JSON has it: arrays as lists, bytes in base64, times as ISO 8601 has them.
 
-    Numbers that are no numbers, and infinite ones, are null.
+    Numbers that are no numbers, infinite ones, and times that are none, are null.
     """
     found: JsonValue = None
     match value:
@@ -65,6 +67,8 @@ def as_json(value: object) -> JsonValue:
             found = base64.b64encode(value).decode()
         case Mapping():
             found = {str(key): as_json(each) for key, each in value.items()}
+        case np.datetime64() | np.timedelta64():  # numpy's durations are integers, too
+            found = None if np.isnat(value) else str(value)
         case bool() | np.bool_():
             found = bool(value)
         case int() | np.integer():
