@@ -18,6 +18,7 @@ from trainshed.cli.storage import storage
 from trainshed.cli.submit import submit
 from trainshed.cli.validate import validate
 from trainshed.data.read.errors import DataError, UsersError
+from trainshed.display.wording import say_lines_plainly
 from trainshed.faults import WorldError
 from trainshed.jobs.errors import ClusterError
 from trainshed.records.folder import AttemptHeldError
@@ -43,21 +44,26 @@ def main() -> None:
         cli(prog_name="trainshed", standalone_mode=False)
     except SpecError as error:
         for problem in error.problems:
-            click.echo(f"error: {problem}", err=True)
+            _say(problem)
         sys.exit(EXIT_INVALID)
     except DataError as error:
         if isinstance(error, UsersError) and error.trace:
-            click.echo(error.trace, err=True, nl=False)
-        click.echo(f"error: {error}", err=True)
+            click.echo(say_lines_plainly(error.trace), err=True, nl=False)
+        _say(error)
         sys.exit(EXIT_INVALID)
     except (AttemptHeldError, WorldError, OSError) as error:
-        click.echo(f"error: {error}", err=True)
+        _say(error)
         sys.exit(EXIT_TRY_AGAIN)
     except ClusterError as error:
-        click.echo(f"error: {error}", err=True)
+        _say(error)
         sys.exit(error.exit_code)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except click.Abort:  # Ctrl-C before anything started
         sys.exit(EXIT_INTERRUPTED)
+
+
+def _say(error: object) -> None:
+    """Tell an error, which may have a value of the data in it."""
+    click.echo(say_lines_plainly(f"error: {error}"), err=True)

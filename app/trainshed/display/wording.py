@@ -24,6 +24,11 @@ def say_plainly(text: str) -> str:
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+def say_lines_plainly(text: str) -> str:
+    """The same of several lines, which stay lines."""
+    return "\n".join(map(say_plainly, text.split("\n")))
+
+
 def say_duration(seconds: float | None) -> str:
     """20 ms, 8.4 s, 42 s, 3 min 20 s, 2 h 05 min, 3 d 4 h."""
     if seconds is None or not math.isfinite(seconds):

@@ -40,7 +40,7 @@ def schema_table(schema: Schema) -> RenderableType:
         table.add_column("after transforms")
     for each in schema.columns:
         kinds = [each.stored, each.read, *([each.after] if schema.has_transforms else [])]
-        table.add_row(Text(say_plainly(each.name)), *(Text(kind or MISSING) for kind in kinds))
+        table.add_row(Text(say_plainly(each.name)), *map(_plain, kinds))
     about = "" if schema.rows is not None else "about "
     cut = schema.fragments
     lines = [
@@ -72,6 +72,11 @@ def counts_table(title: str, counts: Sequence[tuple[object, int]]) -> Renderable
     table.add_section()
     table.add_row("all", say_count(rows), "")
     return table
+
+
+def _plain(kind: str | None) -> Text:
+    """Return a type, which has names of fields, too."""
+    return Text(MISSING if kind is None else say_plainly(kind))
 
 
 def _blocks(rows: Sequence[Mapping[str, object]]) -> RenderableType:

@@ -7,6 +7,7 @@ from trainshed.display.wording import (
     MISSING,
     say_bytes,
     say_duration,
+    say_lines_plainly,
     say_moment,
     say_number,
     say_percent,
@@ -69,4 +70,5 @@ def test_what_a_terminal_would_obey_is_not_repeated() -> None:
     asked = "a\tb \x1b]52;c;eA==\x07 c\nd \x9bm \u202ecba"
 
     assert say_plainly(asked) == "a\tb \ufffd]52;c;eA==\ufffd c\ufffdd \ufffdm \ufffdcba"
+    assert say_lines_plainly("a\x1b[2J\n  b\r\n") == "a\ufffd[2J\n  b\ufffd\n"
     assert say_plainly("s3://bucket/d\u00e4\u00e9\u4e2d") == "s3://bucket/d\u00e4\u00e9\u4e2d"

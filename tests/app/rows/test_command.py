@@ -481,6 +481,22 @@ def test_a_person_sees_tables_that_the_terminal_does_not_obey(folder: Path) -> N
     ]
 
 
+def test_a_person_sees_names_of_fields_that_the_terminal_does_not_obey(folder: Path) -> None:
+    (folder / "odd.jsonl").write_text(json.dumps({"x": {"\x1b]0;mine\x07": 1}}))
+    shown = on_a_terminal(folder, "schema", "odd.jsonl")
+    assert "\x1b" not in shown
+    assert "struct<\ufffd]0;mine\ufffd: int64>" in shown
+
+
+def test_an_error_holds_no_words_for_the_terminal(folder: Path) -> None:
+    """What Arrow says has the cell that it cannot read."""
+    (folder / "odd.csv").write_text("x\n\x1b]0;mine\x07\n")
+    done = trainshed_here("data", "show", "odd.csv", "--option", "types.x=int64")
+    assert done.code == EXIT_INVALID
+    assert "\x1b" not in done.stderr
+    assert "\ufffd]0;mine\ufffd" in done.stderr
+
+
 def test_a_person_sees_wide_rows_as_blocks(folder: Path) -> None:
     (folder / "wide.jsonl").write_text(json.dumps({f"c{number}": number for number in range(9)}))
     shown = on_a_terminal(folder, "show", "wide.jsonl").splitlines()
