@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
-from trainshed.data.read.columns import num_rows
+from trainshed.data.read.columns import nbytes, num_rows
 from trainshed.data.read.errors import DataError
 from trainshed.rows.reading import chunks, of_fragments
 from trainshed_api.errors import Problem, SpecError, show_value
@@ -28,7 +29,11 @@ if TYPE_CHECKING:
 
 # Of a column whose values are told apart.
 MOST_KINDS = 100
+# Read at once, as they are before the transforms: so many rows, or so many bytes of them.
 CHUNK_ROWS = 4096
+CHUNK_BYTES = 16 * 2**20
+# Of the first fragment, which tell how large rows are.
+FIRST_ROWS = 8
 AHEAD = 64
 # Bytes that are text are told as text; what is missing is None.
 Kind = str | bytes | int | float | bool | None
@@ -79,6 +84,7 @@ def count_by(given: Input, column: str, processes: int, told: Told) -> dict[Kind
             _refuse(column, schema.names)
         if not how.scan.skips_bad:  # what is bad hangs on all columns that are read
             how = replace(how, columns=(column,))
+    how = _in_chunks(given, how)
     found: Counter[Kind] = Counter()
     fragments = given.source.fragments
     call = functools.partial(_kinds, how, column)
@@ -104,12 +110,30 @@ def _counts(
             yield from ((fragment, fragment.rows or 0) for fragment in fragments)
             return
         if schema is not None and not how.columns:
-            how = replace(how, columns=(schema.names[0],))  # one tells as much as all
+            how = replace(how, columns=(lightest(schema),))  # one tells as much as all
+    how = _in_chunks(given, how)
     call = functools.partial(_rows, how)
     counted = of_fragments(given, call, fragments, processes, AHEAD)
     for fragment, rows in zip(fragments, counted, strict=True):
         told(fragment)
         yield fragment, rows
+
+
+def lightest(schema: pa.Schema) -> str:
+    """Return a column that costs little to read: of a film the number of a frame."""
+    names: list[str] = schema.names
+    numbers = [name for name in names if pa.types.is_primitive(schema.field(name).type)]
+    return [*numbers, *names][0]
+
+
+def _in_chunks(given: Input, how: Reading) -> Reading:
+    """Return how rows are read in chunks of a good size, by the first ones of a fragment."""
+    bare = replace(how, transforms=(), chunk_rows=FIRST_ROWS)
+    first = next(chunks(bare, given.source.fragments[0], given.left_out), None)
+    if first is None:
+        return how
+    rows = int(CHUNK_BYTES * num_rows(first) / max(1, nbytes(first)))
+    return replace(how, chunk_rows=max(1, min(CHUNK_ROWS, rows)))
 
 
 def _rows(how: Reading, fragment: Fragment, tell: Tell | None) -> int:

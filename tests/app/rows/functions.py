@@ -64,6 +64,13 @@ def next_label(batch: Columns) -> Columns:
     return {**batch, "label": np.asarray(batch["label"], dtype=np.int64) + 1}
 
 
+def at_most_ten(batch: Columns) -> Columns:
+    """Raise where more than ten rows come at once."""
+    if len(batch["text"]) > 10:
+        raise ValueError("too many at once")
+    return batch
+
+
 def as_complex(batch: Columns) -> Columns:
     """Return what no file holds."""
     return {"z": np.asarray(batch["id"], dtype=np.complex128)}

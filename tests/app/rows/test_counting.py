@@ -9,8 +9,10 @@ import pytest
 
 from tests.app.builders_rows import write_rows
 from tests.app.data.builders_formats import write_csv, write_pictures
+from tests.app.data.builders_media import write_film
 from tests.app.rows.builders import ignore, select
 from trainshed.data.read.errors import DataError
+from trainshed.rows import counting
 from trainshed.rows.counting import count, count_by, count_by_file
 from trainshed_api.errors import SpecError
 
@@ -32,6 +34,27 @@ def test_all_rows_are_counted(csv: Path, tmp_path: Path) -> None:
 def test_what_transforms_leave_is_counted(csv: Path) -> None:
     assert count(select(csv, "csv", "keep_even"), 1, ignore) == 501
     assert count(select(csv, "csv", "keep_none"), 1, ignore) == 0
+
+
+@pytest.mark.parametrize("by", [False, True])
+def test_of_large_rows_few_are_read_at_once(
+    by: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting, "CHUNK_BYTES", 8192)
+    (tmp_path / "a.txt").write_text(("x" * 1023 + "\n") * 20)
+    given = select(tmp_path, "text", "at_most_ten")
+
+    found = count_by(given, "text", 1, ignore) if by else count(given, 1, ignore)
+
+    assert found == ({"x" * 1023: 20} if by else 20)
+
+
+def test_films_are_counted_without_their_frames(tmp_path: Path) -> None:
+    write_film(tmp_path / "a.mp4", 20)
+    given = select(tmp_path, "video")
+    assert given.source.scan.schema
+    assert counting.lightest(given.source.scan.schema) == "number"
+    assert count(given, 1, ignore) == 20
 
 
 def test_other_processes_count_the_same(tmp_path: Path) -> None:

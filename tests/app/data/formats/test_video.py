@@ -1,5 +1,6 @@
 """The frames of films are rows."""
 
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -45,6 +46,22 @@ def test_some_frames_may_be_taken(tmp_path: Path) -> None:
 
     assert read_all(source, ["number"])["number"].tolist() == [0, 8, 16]
     assert source.likely_rows == pytest.approx(2.5, abs=1)
+
+
+def test_frames_that_nobody_wants_are_not_held(tmp_path: Path) -> None:
+    write_film(tmp_path / "a.mp4", 40)
+    source = open_files(tmp_path, "video")
+    read_all(source, ["number"], chunk_rows=100)  # what is loaded once stays
+
+    tracemalloc.start()
+    try:
+        found = read_all(source, ["number"], chunk_rows=100)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert found["number"].tolist() == list(range(40))
+    assert most < 10 * 48 * 64 * 3  # of 40 frames
 
 
 def test_films_of_several_sizes_are_scaled_or_refused(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 TASK_BYTES = 2**20
 _MICROSECONDS = 1e6
 _COLUMNS = ("frame", "number", "path")
+_NOTHING = np.empty(0, dtype=np.uint8)
 
 
 class Video(Format):
@@ -70,15 +71,19 @@ class Video(Format):
         chunk_rows: int,
         opened: Opener,
     ) -> Iterator[Columns]:
+        names = columns or _COLUMNS
         for path in fragment.paths:
             frames = _frames(path, scan, opened)
+            if "frame" not in names:  # the pixels of many would be held for nothing
+                frames = ((number, _NOTHING) for number, _ in frames)
             while rows := list(islice(frames, chunk_rows)):
                 found: Columns = {
-                    "frame": np.stack([pixels for _, pixels in rows]),
                     "number": np.asarray([number for number, _ in rows], dtype=np.int64),
                     "path": as_objects([scan.name_of(path)] * len(rows)),
                 }
-                yield {name: found[name] for name in columns or _COLUMNS}
+                if "frame" in names:
+                    found["frame"] = np.stack([pixels for _, pixels in rows])
+                yield {name: found[name] for name in names}
 
     @override
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
