@@ -265,22 +265,23 @@ def _measure(
     """
     places = _sample_places(source)
     looked = [
-        (fragment, *_transformed(draft, fragment, PLACE_ROWS if place else SAMPLE_ROWS, told))
+        _transformed(draft, fragment, PLACE_ROWS if place else SAMPLE_ROWS, told)
         for place, fragment in enumerate(places)
     ]
-    keeps_rows = all(keeps for _, _, keeps, _ in looked)
-    looked = [each for each in looked if num_rows(each[1])]
+    keeps_rows = all(each.keeps_rows for each in looked)
+    read_bytes = max((each.read_bytes for each in looked), default=0.0)
+    looked = [each for each in looked if num_rows(each.columns)]
     if told and not looked:
         want = f"rows that can be used: none of {len(places)} places has one"
         raise SpecError([Problem(draft.field, told[0].first[0].say(), want)])
     if not looked:
-        return Measured(ROW_BYTES, keeps_rows), None
-    first, columns, _, row_bytes = looked[0]
+        return Measured(ROW_BYTES, keeps_rows, read_bytes=read_bytes), None
+    first, columns = looked[0].fragment, looked[0].columns
     rows = np.arange(num_rows(columns), dtype=np.int64)
     columns = _sampled(draft, first, lambda: augment(columns, draft.augments, rows, seed, 0))
     _check_columns(draft, columns, takes_text)
-    elsewhere = tuple(bytes_ for *_, bytes_ in looked[1:])
-    return Measured(row_bytes, keeps_rows, elsewhere), columns
+    elsewhere = tuple(each.row_bytes for each in looked[1:])
+    return Measured(looked[0].row_bytes, keeps_rows, elsewhere, read_bytes), columns
 
 
 def _check_alike(mix: DatasetPlan, samples: Mapping[str, Columns | None]) -> None:
@@ -305,22 +306,40 @@ def _sample_places(source: Source) -> list[Fragment]:
     return [source.fragments[place] for place in places]
 
 
-def _transformed(
-    draft: DatasetPlan, fragment: Fragment, rows: int, told: list[Told]
-) -> tuple[Columns, bool, float]:
-    """Return the first rows of a fragment, whether all of them are there, and the size of one."""
+class _Seen(NamedTuple):
+    """First rows of a fragment after the transforms, and whether these kept all that were read.
+
+    row_bytes, read_bytes: mean size of a row that is held, and of one before the transforms.
+    """
+
+    fragment: Fragment
+    columns: Columns
+    keeps_rows: bool
+    row_bytes: float
+    read_bytes: float
+
+
+def _transformed(draft: DatasetPlan, fragment: Fragment, rows: int, told: list[Told]) -> _Seen:
+    """Look at the first rows of a fragment."""
     assert draft.source
     scan = draft.source.scan
     if scan.skips_bad:
         columns = _sampled(draft, fragment, lambda: _good_rows(draft, fragment, rows, told))
-        return columns, False, nbytes(columns) / max(num_rows(columns), 1)
+        again: list[Told] = []
+        bare = replace(draft, transforms=())
+        read = _sampled(draft, fragment, lambda: _good_rows(bare, fragment, rows, again))
+        return _Seen(fragment, columns, False, _mean_bytes(columns), _mean_bytes(read))
     read = _sampled(draft, fragment, lambda: read_sample(scan, fragment, draft.columns, rows))
     columns = _sampled(draft, fragment, lambda: transform(read, draft.transforms))
-    kept = num_rows(columns)
-    row_bytes = nbytes(columns) / max(kept, 1)
+    row_bytes, read_bytes = _mean_bytes(columns), _mean_bytes(read)
     if draft.is_grouped:  # what is read of a group is held, whatever its function makes of it
-        row_bytes = max(row_bytes, nbytes(read) / max(num_rows(read), 1))
-    return columns, kept == num_rows(read), row_bytes
+        row_bytes = max(row_bytes, read_bytes)
+    keeps_rows = num_rows(columns) == num_rows(read)
+    return _Seen(fragment, columns, keeps_rows, row_bytes, read_bytes)
+
+
+def _mean_bytes(columns: Columns) -> float:
+    return nbytes(columns) / max(num_rows(columns), 1)
 
 
 class _NothingGoodError(Exception):

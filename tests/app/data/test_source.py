@@ -1,5 +1,6 @@
 """Parts of a dataset: cut anywhere and read one after the other, they give the same rows."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,6 +92,34 @@ def test_no_function_is_asked_to_take_no_rows(tmp_path: Path) -> None:
 
     assert found["id"].tolist() == [7, 25]
     assert found["id"].dtype == np.int64
+
+
+def test_rows_hang_on_no_number_of_rows_that_are_read_at_once(tmp_path: Path) -> None:
+    write_rows(tmp_path, ([16], [11]))
+    noise: JsonValue = [{"use": f"{FUNCTIONS}:noise"}]
+    doubled: JsonValue = [{"use": f"{FUNCTIONS}:doubled"}]
+    plan = make_plan(tmp_path, transforms=doubled, augment=noise)
+    large = replace(plan, read_bytes=2**21)
+    assert (plan.chunk_rows, large.chunk_rows) == (plan.block_rows, 4)
+    assert plan.source
+
+    for fragment in plan.source.fragments:
+        ways = [list(read_rows(reading(each, 1, 2), fragment, 3)) for each in (plan, large)]
+        assert (len(ways[0]), len(ways[1])) == (1, -(-(fragment.rows or 0) // 4))
+        one, other = (
+            {name: np.concatenate([table[name] for table, _ in way]) for name in ("id", "x")}
+            for way in ways
+        )
+        assert one["id"].tolist() == other["id"].tolist()
+        np.testing.assert_array_equal(one["x"], other["x"])
+
+
+def test_a_function_gets_as_many_rows_as_it_asks_for(tmp_path: Path) -> None:
+    asked: JsonValue = [{"use": f"{FUNCTIONS}:doubled", "batchSize": 24}]
+    plan = make_plan(write_rows(tmp_path, [[5]]), transforms=asked)
+    assert replace(plan, read_bytes=2**23).chunk_rows == 24
+    few = replace(make_plan(tmp_path, row_bytes=2**21, transforms=asked), read_bytes=2**23)
+    assert few.chunk_rows == few.block_rows == 4
 
 
 def test_a_fragment_without_a_row_has_none(tmp_path: Path) -> None:

@@ -54,6 +54,21 @@ def test_rows_are_shown_to_augmentations_from_where_a_filter_lets_some_pass(home
     assert plan.row_bytes == ROW_BYTES
 
 
+@pytest.mark.parametrize("on_bad_record", ["fail", "skip"])
+def test_of_rows_that_transforms_make_small_few_are_read_at_once(
+    on_bad_record: str, tmp_path: Path
+) -> None:
+    """Frames of films were read by as many as fit once they were labels: gigabytes."""
+    write_rows(tmp_path / "rows", [[70]], width=2**16)  # of 256 KB
+    summed: dict[str, JsonValue] = {"use": f"{FUNCTIONS}:row_sum", "kind": "rows"}
+
+    plan = prepared(tmp_path, summed, onBadRecord=on_bad_record).plans["train"]
+
+    assert plan.read_bytes == pytest.approx(2**18 + 8)
+    assert plan.chunk_rows == 16
+    assert plan.block_rows > 2**18  # what travels together, as it was
+
+
 def test_groups_are_tried_out_and_explained(home: Path) -> None:
     groups: dict[str, JsonValue] = {
         "use": f"{FUNCTIONS}:first_of_each",

@@ -77,6 +77,7 @@ class DatasetPlan:
         num_bytes: size of all transformed rows by the first ones alone; None when unknown.
         size: of all transformed rows, by rows of many places; None when unknown.
         processes: of each worker that read with loader torch; 0 where it reads itself.
+        read_bytes: mean size of a row before the transforms, the largest of any place looked at.
         kept: from the checkpoint that the attempt goes on from; None where nothing is.
         parts: the datasets that it mixes; none where it has rows of its own.
         weights: of each of them.
@@ -105,6 +106,7 @@ class DatasetPlan:
     num_bytes: int | None
     size: Size | None
     processes: int
+    read_bytes: float = 0.0
     kept: Kept | None = None
     parts: tuple[DatasetPlan, ...] = ()
     weights: tuple[float, ...] = ()
@@ -230,6 +232,17 @@ class DatasetPlan:
         return 1 << max(0, math.floor(math.log2(BLOCK_BYTES / self.row_bytes)))
 
     @property
+    def chunk_rows(self) -> int:
+        """Return the rows that are read and transformed at once: no part of the order either.
+
+        Where they are larger before the transforms, such as frames of films, fewer than travel
+        together, but as many as a transform asks for.
+        """
+        rows = 1 << max(0, math.floor(math.log2(BLOCK_BYTES / max(1.0, self.read_bytes))))
+        asked = max((function.batch_size or 1 for function in self.transforms), default=1)
+        return min(self.block_rows, max(rows, asked))
+
+    @property
     def is_filled(self) -> bool:
         """Say whether Ray Data makes all rows before the first is used, which counts them."""
         return self.loader == "ray-data" and self.cache != "none"
@@ -321,6 +334,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         num_bytes=num_bytes,
         size=size,
         processes=processes,
+        read_bytes=measured.read_bytes if measured else 0.0,
         rows_per_epoch=spec.rows_per_epoch,
         changes_rows=skips_bad or _changes_rows(transforms, measured),
         steps=spec.steps,

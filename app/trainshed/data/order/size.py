@@ -65,11 +65,13 @@ class Measured:
         row_bytes: mean size of a transformed row among the first ones.
         keeps_rows: whether the transforms returned as many rows as they got.
         elsewhere: mean sizes of transformed rows at other places of the dataset.
+        read_bytes: the largest mean size of rows before the transforms at any of these places.
     """
 
     row_bytes: float
     keeps_rows: bool
     elsewhere: tuple[float, ...] = ()
+    read_bytes: float = 0.0
 
     def size(self, rows: int) -> Size:
         """Return the size of so many rows."""

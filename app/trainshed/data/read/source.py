@@ -90,7 +90,7 @@ def reading(plan: DatasetPlan, seed: int = 0, epoch: int | None = None) -> Readi
         plan.columns,
         plan.transforms,
         plan.augments,
-        plan.block_rows,
+        plan.chunk_rows,
         scan,
         plan.is_found_after,
         seed,
