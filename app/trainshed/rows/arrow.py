@@ -19,23 +19,29 @@ if TYPE_CHECKING:
 
     from trainshed.data.read.columns import Array, Columns
 
+# From here on a float does not tell neighbouring integers apart.
+_ROUNDED = 2.0**53
 # Parquet has no coarser times: what was in these comes back in milliseconds.
 _COARSE = ("datetime64[s]", "datetime64[m]", "datetime64[h]")
 
 
-def schema_of(tables: Sequence[Columns], source: pa.Schema | None) -> pa.Schema:
+def schema_of(
+    tables: Sequence[Columns], source: pa.Schema | None, *, as_read: bool = False
+) -> pa.Schema:
     """Return columns and types that hold the rows of all tables.
 
     Args:
         tables: at least one; rows from several places.
         source: of the files, where they have one.
+        as_read: whether no transform was run, so that floats are integers of which some are
+            missing where the files have integers.
 
     Raises:
         DataError: naming a column that no type of Arrow holds, or that some tables do not have.
     """
     for table in tables:
         _check_names(table, tables[0])
-    return pa.schema([_field_of(name, tables, source) for name in tables[0]])
+    return pa.schema([_field_of(name, tables, source, as_read=as_read) for name in tables[0]])
 
 
 def to_arrow(columns: Columns, schema: pa.Schema) -> pa.Table:
@@ -49,13 +55,23 @@ def to_arrow(columns: Columns, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _field_of(name: str, tables: Sequence[Columns], source: pa.Schema | None) -> pa.Field:
+def _field_of(
+    name: str, tables: Sequence[Columns], source: pa.Schema | None, *, as_read: bool
+) -> pa.Field:
     arrays = [table[name] for table in tables]
     told = source.field(name) if source and name in source.names else None
     # What is missing of these, or empty, hides a type at any place.
     if told is not None and all(as_told(array, told.type) is not None for array in arrays):
         return pa.field(name, told.type)
-    return _shared(name, [_stored(name, array)[0] for array in arrays], told)
+    found = [_stored(name, array)[0] for array in arrays]
+    if (
+        as_read
+        and told is not None
+        and pa.types.is_integer(told.type)
+        and all(field.type in (told.type, pa.float64()) for field in found)
+    ):
+        return pa.field(name, told.type)
+    return _shared(name, found, told)
 
 
 def _check_names(columns: Columns, names: Iterable[str]) -> None:
@@ -222,12 +238,28 @@ def _adapted(field: pa.Field, array: Array) -> pa.Array:
             offsets = np.arange(len(values) + 1, dtype=np.int32) * int(found.type.shape[0])
             return pa.ListArray.from_arrays(pa.array(offsets), values.storage.flatten())
         if pa.types.is_integer(field.type) and found.type == pa.float64():
+            _check_exact(field, array)
             return pa.array(array, field.type, from_pandas=True)
         if _unified([field.type, found.type]) == field.type:
             return values.cast(field.type)
     except pa.ArrowException as error:
         raise _misfit(field, found, f" ({' '.join(str(error).split())})") from error
     raise _misfit(field, found, "")
+
+
+def _check_exact(field: pa.Field, array: Array) -> None:
+    """Refuse integers that were floats on their way, and may be other ones than they were.
+
+    Raises:
+        DataError: naming one.
+    """
+    numbers = array.astype(np.float64)
+    large = numbers[np.abs(numbers) >= _ROUNDED]
+    if len(large):
+        raise DataError(
+            f"column {field.name}: {large[0]:.0f} beside rows without a value: such a column is "
+            "read as floats, which round integers above 2**53; leave it out with --columns"
+        )
 
 
 def _misfit(field: pa.Field, found: pa.Field, why: str) -> DataError:

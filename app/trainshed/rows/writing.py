@@ -88,7 +88,7 @@ def write(given: Input, to: Folder, wish: Wish, told: Callable[[Fragment], None]
         raise _taken(to)
     looked = [after for _, after in samples(given) if num_rows(after)]
     looked = looked or [_first(given)]
-    schema = schema_of(looked, given.source.schema)
+    schema = schema_of(looked, given.source.schema, as_read=not given.transforms)
     row_bytes = _row_bytes(looked, schema)
     how = given.reading(max(1, int(CHUNK_BYTES / row_bytes)))
     try:

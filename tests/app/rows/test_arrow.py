@@ -111,6 +111,22 @@ def test_integers_may_be_missing_where_nobody_looked() -> None:
     assert table["n"].to_pylist() == [5, None]
 
 
+def test_integers_of_which_some_are_missing_at_every_place_stay_integers() -> None:
+    looked: list[Columns] = [{"n": np.array([1, np.nan])}, {"n": np.array([np.nan])}]
+    schema = schema_of(looked, SOURCE, as_read=True)
+    assert schema.field("n").type == pa.int64()
+    assert to_arrow(looked[0], schema)["n"].to_pylist() == [1, None]
+    # What a transform made of them are floats, whatever they look like.
+    assert schema_of(looked, SOURCE).field("n").type == pa.float64()
+
+
+def test_integers_that_floats_have_rounded_are_refused() -> None:
+    looked: list[Columns] = [{"n": np.array([1, np.nan])}]
+    schema = schema_of(looked, SOURCE, as_read=True)
+    with pytest.raises(DataError, match=r"column n: 9007199254740992 beside rows without a value"):
+        to_arrow({"n": np.array([2.0**53, np.nan])}, schema)
+
+
 def test_places_of_several_lengths_are_lists() -> None:
     looked: list[Columns] = [{"x": np.zeros((2, 3))}, {"x": np.zeros((2, 4))}]
     assert schema_of(looked, None).field("x").type == pa.list_(pa.float64())

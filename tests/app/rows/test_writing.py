@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -82,6 +83,19 @@ def test_lists_that_transforms_make_keep_their_lengths(csv: Path, tmp_path: Path
 def test_transforms_may_leave_rows_out(use: str, want: range, csv: Path, tmp_path: Path) -> None:
     found = parquet_of(select(csv, "csv", use), tmp_path / "to")
     assert found["id"].tolist() == list(want)
+
+
+def test_integers_keep_their_type_though_some_are_missing(tmp_path: Path) -> None:
+    """They were written as floats, and what was missing as NaN."""
+    (tmp_path / "from").mkdir()
+    numbers = pa.array([1, None, 3], pa.int64())
+    pq.write_table(pa.table({"n": numbers}), tmp_path / "from" / "a.parquet")
+
+    write_to(select(tmp_path / "from", "parquet"), tmp_path / "to")
+
+    found = pq.read_table(tmp_path / "to" / "part-00000.parquet")["n"]
+    assert found.type == pa.int64()
+    assert found.to_pylist() == [1, None, 3]
 
 
 def test_files_have_so_many_rows(csv: Path, tmp_path: Path) -> None:
