@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trainshed.data.read.columns import num_rows
+from trainshed.data.read.columns import nbytes, num_rows
 from trainshed.data.read.errors import DataError
 from trainshed.records.filling import fill, is_free
 from trainshed.rows.arrow import schema_of, to_arrow
@@ -86,16 +86,18 @@ def write(given: Input, to: Folder, wish: Wish, told: Callable[[Fragment], None]
     _check_writable(to)
     if not is_free(to):
         raise _taken(to)
-    looked = [after for _, after in samples(given) if num_rows(after)]
-    looked = looked or [_first(given)]
+    pairs = samples(given)
+    looked = [after for _, after in pairs if num_rows(after)] or [_first(given)]
     schema = schema_of(looked, given.source.schema, as_read=not given.transforms)
     row_bytes = _row_bytes(looked, schema)
-    how = given.reading(max(1, int(CHUNK_BYTES / row_bytes)))
+    all_bytes = row_bytes * likely_rows(given, pairs)
+    read_bytes = max((nbytes(read) / num_rows(read) for read, _ in pairs), default=1.0)
+    how = given.reading(max(1, int(CHUNK_BYTES / max(row_bytes, read_bytes))))
     try:
         with fill(to) as filling:
-            tables = _tables(given, how, schema, row_bytes, wish, told)
+            tables = _tables(given, how, schema, all_bytes, wish, told)
             if wish.seed is not None:
-                buckets = num_buckets(row_bytes * _likely_rows(given))
+                buckets = num_buckets(all_bytes)
                 tables = shuffled(tables, wish.seed, buckets, filling.aside)
             files = _Files(filling, schema, wish)
             for table in tables:
@@ -132,22 +134,31 @@ def _row_bytes(looked: Sequence[Columns], schema: pa.Schema) -> float:
     return max(1.0, size / sum(num_rows(columns) for columns in looked))
 
 
-def _likely_rows(given: Input) -> int:
+def likely_rows(given: Input, pairs: Sequence[tuple[Columns, Columns]]) -> float:
+    """Return about how many rows there are after the transforms.
+
+    Args:
+        given: the rows.
+        pairs: some of them before and after the transforms.
+    """
     source = given.source
-    return source.likely_rows if source.rows is None else source.rows
+    rows = source.likely_rows if source.rows is None else source.rows
+    before = sum(num_rows(read) for read, _ in pairs)
+    after = sum(num_rows(made) for _, made in pairs)
+    return rows * max(1, after) / max(1, before)
 
 
 def _tables(  # noqa: PLR0913, PLR0917 - what is read, and by whom
     given: Input,
     how: Reading,
     schema: pa.Schema,
-    row_bytes: float,
+    all_bytes: float,
     wish: Wish,
     told: Callable[[Fragment], None],
 ) -> Iterator[pa.Table]:
     """Yield all rows in their order."""
     fragments = given.source.fragments
-    mean_bytes = row_bytes * _likely_rows(given) / len(fragments)
+    mean_bytes = max(1.0, all_bytes / len(fragments))
     ahead = max(1, min(2 * wish.processes, int(AHEAD_BYTES / mean_bytes)))
     call = functools.partial(_whole, how, schema)
     read = of_fragments(given, call, fragments, wish.processes, ahead)

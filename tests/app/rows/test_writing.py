@@ -23,7 +23,8 @@ from tests.app.rows.builders import (
 from trainshed.data.read.columns import Columns, num_rows, say_columns
 from trainshed.data.read.errors import DataError, FunctionError
 from trainshed.records.storage import UNDERWAY, Folder
-from trainshed.rows.writing import Wish, write
+from trainshed.rows.reading import samples
+from trainshed.rows.writing import Wish, likely_rows, write
 from trainshed_api.errors import SpecError
 
 ROWS = 1000
@@ -147,6 +148,14 @@ def test_a_shuffle_has_each_row_once_in_an_order_of_its_seed(csv: Path, tmp_path
     one, again, other = order(1, "one"), order(1, "again"), order(2, "other")
     assert one == again != other
     assert sorted(one) == sorted(other) == list(range(ROWS)) != one
+
+
+@pytest.mark.parametrize(("use", "rows"), [("keep_even", 500), ("repeat", 3000)])
+def test_a_shuffle_makes_room_for_what_transforms_make(use: str, rows: int, csv: Path) -> None:
+    """Buckets were for as many rows as were read: of windows, many from each, they overflowed."""
+    given = select(csv, "csv", use)
+    of_all = likely_rows(select(csv, "csv"), samples(select(csv, "csv")))
+    assert likely_rows(given, samples(given)) == pytest.approx(of_all * rows / ROWS, rel=0.02)
 
 
 @pytest.mark.parametrize("use", ["grow_late", "fail_late"])
