@@ -189,6 +189,24 @@ def not_sure(batch: pd.DataFrame) -> pd.Series:
     return pd.Series([None] * len(batch), dtype="boolean")
 
 
+def small_first(batch: pd.DataFrame) -> pd.Series:
+    """Return which rows have an even id, in the order of another column."""
+    return batch.sort_values("small", ascending=False)["id"] % 2 == 0
+
+
+def by_word(batch: pd.DataFrame) -> pd.Series:
+    """Return an answer for each word rather than for each row."""
+    return batch.set_index("word")["id"] >= 0
+
+
+def test_a_filter_s_answers_go_to_the_rows_that_its_index_names() -> None:
+    function = make_function("small_first", "filter", batch_format="pandas", batch_size=3)
+
+    found = transform(make_columns(8), [function])
+
+    assert found["id"].tolist() == [0, 2, 4, 6]
+
+
 def uneven(batch: Columns) -> Columns:
     """Return columns of another shape for each batch."""
     return {"x": np.zeros((len(batch["id"]), int(batch["id"][0]) + 1))}
@@ -220,6 +238,11 @@ FAULTS: dict[str, tuple[Function, str]] = {
     "a filter that does not know": (
         make_function("not_sure", "filter", batch_format="pandas"),
         f"{USE}:not_sure returned a Series of object with the shape (4,), want True or False",
+    ),
+    "a filter with an index of its own": (
+        make_function("by_word", "filter", batch_format="pandas"),
+        f"{USE}:by_word returned a Series whose index is not that of the rows, want each of 0 to 3 "
+        "once, or an array in the order of the rows",
     ),
     "batches that do not fit together": (
         make_function("uneven", batch_size=2),

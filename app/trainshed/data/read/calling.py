@@ -6,6 +6,7 @@ import functools
 import inspect
 import itertools
 import json
+import sys
 import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -163,6 +164,8 @@ def as_mask(result: object, rows: int, function: Function) -> Array:
     Raises:
         DataError: when a filter returned anything but True or False for each of them.
     """
+    if function.batch_format == "pandas":
+        result = _in_order(result, rows, function)
     mask = np.asarray(result)
     if mask.dtype != np.bool_ or mask.shape != (rows,):
         got = f"a {type(result).__name__} of {mask.dtype} with the shape {mask.shape}"
@@ -171,3 +174,20 @@ def as_mask(result: object, rows: int, function: Function) -> Array:
             f"{rows} rows"
         )
     return mask
+
+
+def _in_order(result: object, rows: int, function: Function) -> object:
+    """Return a Series with its values in the order of the rows: its index says whose each is."""
+    # Who has made a Series has imported pandas.
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(result, pandas.Series) or len(result) != rows:
+        return result
+    places = pandas.RangeIndex(rows)
+    if result.index.equals(places):
+        return result
+    if not (result.index.is_unique and result.index.isin(places).all()):
+        raise DataError(
+            f"{function.field}: {function.use} returned a Series whose index is not that of the "
+            f"rows, want each of 0 to {rows - 1} once, or an array in the order of the rows"
+        )
+    return result.reindex(places)
