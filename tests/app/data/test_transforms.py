@@ -1,6 +1,7 @@
 """Every kind of transform gives the rows of a plain loop over them, in any format of batches."""
 
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -325,15 +326,22 @@ VALUES: dict[str, Callable[[int], object]] = {
     "truths and none": lambda number: None if number == 1 else number % 2 == 0,
     "numbers and none": lambda number: np.nan if number == 1 else float(number),
     "zeros": lambda number: -0.0 if number == 1 else 0.0 if number == 2 else float(number),
+    "numbers of any type": lambda number: (
+        None if number == 1 else number if number % 2 else float(number)
+    ),
+    "decimals": lambda number: None if number == 1 else Decimal(f"{number}.{'0' * number}"),
     "days": lambda number: np.datetime64("2026-01-01") + number,
     "nothing": nothing,
 }
 
 
+OBJECTS = ("texts", "bytes", "truths and none", "numbers of any type", "decimals", "nothing")
+
+
 def make_keys(kind: str, numbers: Sequence[int]) -> Array:
     """Return a column of keys."""
     values = [VALUES[kind](number) for number in numbers]
-    if kind in ("texts", "bytes", "truths and none", "nothing"):
+    if kind in OBJECTS:
         array = np.empty(len(values), dtype=object)
         array[:] = values
         return array
@@ -396,6 +404,47 @@ def test_groups_come_in_the_same_order_however_rows_are_spread(
     ]
 
     assert [row for each in found for row in each["id"].tolist()] == whole["id"].tolist()
+
+
+@pytest.mark.parametrize("kind", VALUES)
+@settings(max_examples=40)
+@given(cuts=st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=5), max_size=5))
+def test_rows_of_a_group_are_alike_in_whatever_cut_they_come(
+    kind: str, cuts: list[list[int]]
+) -> None:
+    function = make_function("listed", "groups", by=("user",))
+    found: dict[str, set[int]] = {}
+
+    # In a cut of rows without a key the column has no type.
+    for keys in [make_keys("nothing", [0, 0]), *(make_keys(kind, numbers) for numbers in cuts)]:
+        for key, number in zip(keys.tolist(), hashes({"user": keys}, function), strict=True):
+            found.setdefault(as_group(key), set()).add(int(number))
+
+    assert all(len(numbers) == 1 for numbers in found.values())
+    assert len(found) == len(set.union(*found.values()))
+
+
+def as_group(key: object) -> str:
+    """Return a text that keys of one group have in common."""
+    if key is None or key != key:  # noqa: PLR0124 - NaN
+        return "nothing"
+    return str(float(key) + 0.0) if isinstance(key, (int, float, Decimal)) else str(key)
+
+
+NUMBERS: dict[str, Array] = {
+    "int8": np.asarray([3], dtype=np.int8),
+    "float32": np.asarray([3], dtype=np.float32),
+    "objects": np.asarray([3, None], dtype=object),
+    "decimals": np.asarray([Decimal("3.00"), Decimal("0.125")], dtype=object),
+}
+
+
+@pytest.mark.parametrize("keys", NUMBERS.values(), ids=NUMBERS)
+def test_numbers_of_any_type_are_alike_by_value(keys: Array) -> None:
+    function = make_function("listed", "groups", by=("user",))
+    want = hashes({"user": np.asarray([3])}, function)
+
+    assert hashes({"user": keys}, function)[0] == want[0]
 
 
 def test_a_row_that_is_left_out_is_given_to_no_function(tmp_path: Path) -> None:
