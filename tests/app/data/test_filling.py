@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,9 @@ from tests.app.ray_head import start_here
 from trainshed.data.feed.cache import Cache, CachedBlocks
 from trainshed.data.feed.datasets import from_block
 from trainshed.data.feed.filling import Filling
+from trainshed.data.feed.tally import Tally
 from trainshed.data.order.description import Described, describe, keep_order
-from trainshed.data.order.plan import DatasetPlan
+from trainshed.data.order.plan import DatasetPlan, Kept
 from trainshed.data.read.errors import DataError
 from trainshed.ray_seams import execution
 
@@ -229,6 +230,23 @@ def test_other_rows_are_refused_where_lost_blocks_are_made_again(number: Path) -
     number.write_text(str(ROWS - 1))
     with pytest.raises(DataError, match=r"got 100 rows in .* want 101 rows in "):
         fill()
+
+
+@pytest.mark.parametrize("under_way", [False, True])
+def test_rows_are_counted_again_where_no_epoch_hangs_on_them(
+    tmp_path: Path, under_way: bool
+) -> None:
+    odd = make_plan(
+        write_rows(tmp_path / "rows", [[4], [6]]),
+        cache="none",
+        keeps_rows=False,
+        transforms=[{"use": f"{FUNCTIONS}:odd_rows"}],
+    )
+    said: list[str] = []
+    tally = Tally(replace(odd, kept=Kept((4, 3), under_way)), threading.Lock(), said.append)
+
+    assert tally.get().tolist() == ([4, 3] if under_way else [2, 3])
+    assert len(said) == (not under_way)
 
 
 def test_a_transform_that_leaves_rows_out_by_now_is_refused_in_the_middle_of_an_epoch(

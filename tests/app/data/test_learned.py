@@ -20,6 +20,7 @@ from tests.app.data.builders_plan import (
     write_rows,
 )
 from trainshed.data.feed.batches import Feed
+from trainshed.data.feed.learned import Learned
 from trainshed.data.order.learning import nothing_known
 from trainshed.data.order.permutation import Indices
 from trainshed.data.order.plan import DatasetPlan, Kept
@@ -189,6 +190,22 @@ def test_rows_that_no_sample_showed_to_be_left_out_are_left_out_in_each_pass(fol
     again = [step[0] for step in given(feed, make_pass(epoch=1, num_ranks=1, batch_size=BATCH))]
 
     assert again == first
+
+
+def test_rows_that_transforms_leave_out_by_now_are_counted_again_after_an_epoch(
+    folder: Path,
+) -> None:
+    plan = replace(planned(folder), kept=Kept((8, 1, 19, 13, 1), under_way=False))
+    said: list[str] = []
+    learned = Learned(plan, said.append)
+
+    assert learned.counts.tolist() == [-1] * 5
+    feed, told = learning(plan, 0)
+    list(feed.batches(make_pass(batch_size=BATCH)))
+    learned.take(dict(enumerate(told.tolist())))
+    learned.take({0: 8})
+    (note,) = said
+    assert "41 rows in 5 blocks after the transforms, where the checkpoint had 42 rows in" in note
 
 
 def test_each_worker_sees_all_rows_of_a_pass_that_counts_them(folder: Path) -> None:

@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.app.data.builders_formats import write_csv
-from tests.app.data.builders_plan import FUNCTIONS, make_plan, write_rows
+from tests.app.data.builders_plan import FUNCTIONS, counted, make_plan, write_rows
+from trainshed.data.order.epoch import EpochOrder
 from trainshed.data.order.permutation import Piece
+from trainshed.data.read.errors import DataError
 from trainshed.data.read.source import (
     FragmentReader,
     Part,
@@ -120,6 +122,24 @@ def test_a_function_gets_as_many_rows_as_it_asks_for(tmp_path: Path) -> None:
     assert replace(plan, read_bytes=2**23).chunk_rows == 24
     few = replace(make_plan(tmp_path, row_bytes=2**21, transforms=asked), read_bytes=2**23)
     assert few.chunk_rows == few.block_rows == 4
+
+
+@pytest.mark.parametrize("row_bytes", [20.0, 2**21])
+def test_more_rows_than_were_counted_are_not_left_out(tmp_path: Path, row_bytes: float) -> None:
+    """As by a filter that was loosened since: an epoch ended where the old count did."""
+    plan = make_plan(
+        write_rows(tmp_path, [[27]]),
+        row_bytes=row_bytes,
+        cache="none",
+        keeps_rows=False,
+        transforms=[{"use": f"{FUNCTIONS}:odd_rows"}],
+    )
+    how, pieces = reading(plan), EpochOrder(np.asarray([0]), counted(plan)).pieces(0, 13)
+    loosened = replace(how, transforms=())
+
+    assert rows_of(how, cut_parts(parts(plan, pieces), 3), FragmentReader()) == list(range(13))
+    with pytest.raises(DataError, match=r"part-000.parquet has more rows than the 13 that it had"):
+        rows_of(loosened, cut_parts(parts(plan, pieces), 3), FragmentReader())
 
 
 def test_a_fragment_without_a_row_has_none(tmp_path: Path) -> None:

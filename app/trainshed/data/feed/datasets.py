@@ -287,7 +287,9 @@ def sorted_dataset(origin: Origin, how: Reading, deal: Delivery) -> Dataset:
     """
     assert deal.places is not None
     plan, shared = origin.plan, [ray.put(deal.places)]
-    whole = [Piece(number, 0, int(rows)) for number, rows in enumerate(origin.counts)]
+    whole = [
+        Piece(number, 0, int(rows), is_last=True) for number, rows in enumerate(origin.counts)
+    ]
     tasks = [
         Task(functools.partial(_placed_block, how, part, shared), part.stop)
         for part in origin.parts(whole)

@@ -84,9 +84,11 @@ class Feeder:
             if plan.is_filled
         }
         self._tallies = {
-            plan.name: Tally(plan, turn) for plan in plans.values() if is_tallied(plan)
+            plan.name: Tally(plan, turn, warn) for plan in plans.values() if is_tallied(plan)
         }
-        self._learned = {plan.name: Learned(plan) for plan in plans.values() if plan.is_learned}
+        self._learned = {
+            plan.name: Learned(plan, warn) for plan in plans.values() if plan.is_learned
+        }
         # A pass stays here a while after its end: a late word of it must not begin it anew.
         self._streams: dict[Pass, Stream[Slice]] = {}
         # The newest worker group: of those before it nobody may ever read a pass.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
+from trainshed.data.order.description import note_of_rows
 from trainshed.data.order.learning import is_complete, nothing_known
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from trainshed.data.order.permutation import Indices
     from trainshed.data.order.plan import DatasetPlan
@@ -33,9 +34,12 @@ class Learned:
 
     Args:
         plan: of the dataset.
+        warn: says what does not end the run.
     """
 
-    def __init__(self, plan: DatasetPlan) -> None:
+    def __init__(self, plan: DatasetPlan, warn: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._warn = warn
         self._counts = nothing_known(plan)
         self._began: dict[Pass, Known] = {}
         self._next: Pass | None = None
@@ -57,8 +61,12 @@ class Learned:
     def take(self, counts: Mapping[int, int]) -> Pass | None:
         """Take in the rows of fragments; return the pass that has waited for the last of them."""
         with self._lock:
+            was_complete = is_complete(self._counts)
             for fragment, rows in counts.items():
                 self._counts[fragment] = rows
+            if not was_complete and is_complete(self._counts):
+                if note := note_of_rows(self._plan, self._counts):
+                    self._warn(note)
             return self._taken()
 
     def wait(self, at: Pass) -> Pass | None:

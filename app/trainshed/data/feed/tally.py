@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainshed.data.feed import datasets
-from trainshed.data.order.description import kept_counts
+from trainshed.data.order.description import kept_counts, note_of_rows
 from trainshed.data.order.learning import is_complete
 from trainshed.data.read.errors import as_fault
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trainshed.data.order.permutation import Indices
     from trainshed.data.order.plan import DatasetPlan
 
@@ -32,13 +34,17 @@ class Tally:
     Args:
         plan: of the dataset.
         turn: held while any dataset is read whole: each takes all CPUs that data may have.
+        warn: says what does not end the run.
     """
 
-    def __init__(self, plan: DatasetPlan, turn: threading.Lock) -> None:
+    def __init__(
+        self, plan: DatasetPlan, turn: threading.Lock, warn: Callable[[str], None]
+    ) -> None:
         self._plan = plan
         self._turn = turn
+        self._warn = warn
         self._lock = threading.Lock()
-        known = kept_counts(plan)
+        known = kept_counts(plan) if plan.counts_hold else None
         self._counts = known if known is not None and is_complete(known) else None
 
     def get(self) -> Indices:
@@ -55,6 +61,8 @@ class Tally:
                         self._counts = self._counted()
                 except Exception as error:
                     raise as_fault(error, self._plan.field) from None
+                if note := note_of_rows(self._plan, self._counts):
+                    self._warn(note)
             return self._counts
 
     def _counted(self) -> Indices:

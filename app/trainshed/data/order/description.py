@@ -99,7 +99,7 @@ def describe(plan: DatasetPlan, counts: Indices | None) -> Described | None:
 
 def _known_counts(plan: DatasetPlan) -> Indices | None:
     """Return the rows of each block without counting them: a checkpoint or the files tell them."""
-    if plan.kept and plan.kept.counts is not None:
+    if plan.kept and plan.kept.counts is not None and plan.counts_hold:
         return kept_counts(plan)
     if not plan.is_told or (plan.is_filled and plan.transforms and plan.kept is None):
         return None  # transforms may leave rows out
@@ -146,6 +146,20 @@ def other_blocks(plan: DatasetPlan, counts: Indices, wanted: Indices) -> Differe
         wanted: rows that each should have.
     """
     return Difference(plan.field, _say_blocks(counts), _say_blocks(wanted))
+
+
+def note_of_rows(plan: DatasetPlan, counts: Indices) -> str | None:
+    """Return how rows that were counted again differ from a checkpoint's; None where they do not.
+
+    Args:
+        plan: of the dataset.
+        counts: rows of each fragment.
+    """
+    before = kept_counts(plan)
+    if before is None or plan.counts_hold:
+        return None
+    before = np.where(before == UNKNOWN, counts, before)
+    return None if np.array_equal(counts, before) else other_blocks(plan, counts, before).note
 
 
 def kept_counts(plan: DatasetPlan) -> Indices | None:

@@ -60,8 +60,9 @@ class EpochOrder:
             end, fragment = int(self._ends[number]), int(self.order[number])
             begin = end - int(self.counts[fragment])
             if end > start:
-                found.append(Piece(fragment, start - begin, min(stop, end) - begin))
-                start = min(stop, end)
+                to = min(stop, end)
+                found.append(Piece(fragment, start - begin, to - begin, is_last=to == end))
+                start = to
             number += 1
         return found
 

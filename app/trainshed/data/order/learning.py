@@ -26,7 +26,7 @@ NO_END = 1 << 60
 def nothing_known(plan: DatasetPlan) -> Indices:
     """Return that no fragment was read, shape (fragments,); but what a checkpoint tells."""
     assert plan.source
-    if plan.kept and plan.kept.counts is not None:
+    if plan.kept and plan.kept.counts is not None and plan.counts_hold:
         return np.asarray(plan.kept.counts, dtype=np.int64)
     return np.full(len(plan.source.fragments), UNKNOWN, dtype=np.int64)
 

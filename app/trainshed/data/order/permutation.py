@@ -22,11 +22,12 @@ FILES, BLOCKS, GLOBAL, LOCAL = 1, 2, 3, 4
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows [start, stop) of one fragment."""
+    """Rows [start, stop) of one fragment; is_last: whether it has no more, by its count."""
 
     fragment: int
     start: int
     stop: int
+    is_last: bool = False
 
     @property
     def rows(self) -> int:

@@ -168,6 +168,14 @@ class DatasetPlan:
         return self.changes_rows or (counts and bool(self.transforms))
 
     @property
+    def counts_hold(self) -> bool:
+        """Say whether what a checkpoint counted has to be so still.
+
+        In an epoch that is under way it has; at its end transforms may leave out other rows by now.
+        """
+        return self.kept is not None and (self.kept.under_way or not self.is_found_after)
+
+    @property
     def is_grouped(self) -> bool:
         """Say whether rows of all fragments go together into a function."""
         return any(function.kind == "groups" for function in self.transforms)

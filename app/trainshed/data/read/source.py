@@ -62,7 +62,8 @@ class Reading:
 class Part:
     """Rows [start, stop) of a fragment, whose first row has the id `first`.
 
-    Its first row comes at `place` among all that are read.
+    Its first row comes at `place` among all that are read; is_last: whether the fragment has no
+    row after it, by its count.
     """
 
     fragment: Fragment
@@ -70,6 +71,7 @@ class Part:
     start: int
     stop: int
     place: int
+    is_last: bool = False
 
 
 Table = tuple[Columns, Indices]
@@ -111,10 +113,8 @@ def parts_of(
     """Return the same of any fragments, with the ids that their first rows have."""
     found = []
     for piece in pieces:
-        number = piece.fragment
-        found.append(
-            Part(fragments[number], int(first_ids[number]), piece.start, piece.stop, place)
-        )
+        fragment, first = fragments[piece.fragment], int(first_ids[piece.fragment])
+        found.append(Part(fragment, first, piece.start, piece.stop, place, piece.is_last))
         place += piece.rows
     return found
 
@@ -158,7 +158,13 @@ def count_rows(how: Reading, fragment: Fragment) -> int:
 def cut_parts(wanted: Iterable[Part], rows: int) -> list[Part]:
     """Return the same rows in parts of at most so many, cut at their multiples in a fragment."""
     return [
-        replace(part, start=start, stop=stop, place=part.place + start - part.start)
+        replace(
+            part,
+            start=start,
+            stop=stop,
+            place=part.place + start - part.start,
+            is_last=part.is_last and stop == part.stop,
+        )
         for part in wanted
         for begin in range(part.start - part.start % rows, part.stop, rows)
         for start, stop in [(max(begin, part.start), min(begin + rows, part.stop))]
@@ -179,7 +185,7 @@ class FragmentReader:
         They are transformed where that changes the number of rows.
 
         Raises:
-            DataError: when the fragment has fewer rows than it had.
+            DataError: when the fragment has fewer rows than it had, or more.
         """
         # Of a fragment's first few rows no whole chunk is decoded; which these are the file tells.
         told = not (how.changes_rows or how.scan.selection)
@@ -191,6 +197,8 @@ class FragmentReader:
         for chunk in self._chunks:
             begin = self._begin
             self._begin += num_rows(chunk)
+            if self._begin >= part.stop:
+                self._check_end(how, part)
             if self._begin > part.start:
                 yield begin, chunk
             if self._begin >= part.stop:
@@ -198,13 +206,25 @@ class FragmentReader:
         else:
             self._open, rows = (), self._begin
             if rows < part.stop:
-                raise DataError(
-                    f"{how.field}: {part.fragment.path} has {rows} rows where it had more: files "
-                    "must stay as they are while a run reads them, and transforms must leave out "
-                    "the same rows each time"
-                )
+                raise _other_rows(how, part, f"{rows} rows where it had more")
         if self._begin == part.fragment.rows:  # or its file would stay open
             self._open, self._chunks = (), iter(())
+
+    def _check_end(self, how: Reading, part: Part) -> None:
+        """Look whether a fragment has as many rows as were counted: no other part would show it."""
+        if not (part.is_last and how.changes_rows):
+            return
+        if self._begin > part.stop or next(self._chunks, None) is not None:
+            self._open = ()
+            raise _other_rows(how, part, f"more rows than the {part.stop} that it had")
+        self._open = ()
+
+
+def _other_rows(how: Reading, part: Part, has: str) -> DataError:
+    return DataError(
+        f"{how.field}: {part.fragment.path} has {has}: files must stay as they are while a run "
+        "reads them, and transforms must leave out the same rows each time"
+    )
 
 
 def _chunks(
