@@ -213,6 +213,27 @@ def uneven(batch: Columns) -> Columns:
     return {"x": np.zeros((len(batch["id"]), int(batch["id"][0]) + 1))}
 
 
+def odd_named(row: Columns) -> dict[str, object]:
+    """Return a row that has a column more where its id is odd."""
+    odd = {"more": 1} if row["id"] % 2 else {}
+    return {"id": row["id"], **odd}
+
+
+def odd_in_words(row: Columns) -> dict[str, object]:
+    """Return a row with a text for a number where its id is odd."""
+    return {"id": str(row["id"]) if row["id"] % 2 else row["id"]}
+
+
+def odd_batch_in_words(batch: Columns) -> Columns:
+    """Return the same by batches."""
+    return {"id": batch["id"].astype(str) if batch["id"][0] % 2 else batch["id"]}
+
+
+def odd_batch_named(batch: Columns) -> Columns:
+    """Return a batch that has another column where its first id is odd."""
+    return {"id": batch["id"], **({"more": batch["id"]} if batch["id"][0] % 2 else {})}
+
+
 def twins(batch: object) -> pd.DataFrame:
     """Return two columns of one name."""
     del batch
@@ -249,6 +270,20 @@ FAULTS: dict[str, tuple[Function, str]] = {
         make_function("uneven", batch_size=2),
         f"{USE}:uneven returned rows that do not fit together: x float64[1] of one call, x "
         "float64[3] of another",
+    ),
+    "rows of other columns": (
+        make_function("odd_named", "rows"),
+        f"{USE}:odd_named returned rows that do not fit together: column more is not in all of",
+    ),
+    "rows of numbers and of text": (
+        make_function("odd_in_words", "rows"),
+        f"{USE}:odd_in_words returned rows that do not fit together: column id has numbers beside "
+        "text",
+    ),
+    "batches of numbers and of text": (
+        make_function("odd_batch_in_words", batch_size=1),
+        f"{USE}:odd_batch_in_words returned rows that do not fit together: column id has numbers "
+        "beside text",
     ),
     "two columns of a name": (make_function("twins"), f"{USE}:twins returned several columns a"),
     "a type of pandas alone": (
@@ -445,6 +480,35 @@ def test_numbers_of_any_type_are_alike_by_value(keys: Array) -> None:
     want = hashes({"user": np.asarray([3])}, function)
 
     assert hashes({"user": keys}, function)[0] == want[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "want"),
+    [
+        ("odd_batch_named", "column more is not in all of them"),
+        ("odd_batch_in_words", "column id has numbers beside text"),
+    ],
+)
+def test_a_function_that_makes_other_columns_of_other_chunks_is_told(
+    tmp_path: Path, name: str, want: str
+) -> None:
+    plan = make_plan(
+        write_rows(tmp_path / "rows", ([3],)),
+        row_bytes=2**23,  # a row a chunk
+        transforms=[{"use": f"{HERE}:{name}"}],
+    )
+    assert plan.source
+
+    with pytest.raises(DataError, match=rf"train.transforms: rows of .* fit together: {want}"):
+        read_whole(reading(plan), plan.source.fragments[0])
+
+
+def test_numbers_beside_texts_that_are_objects_are_not_joined() -> None:
+    words = make_columns(2)["word"]
+
+    with pytest.raises(DataError, match="column a has numbers beside text"):
+        join([{"a": words}, {"a": np.arange(2)}])
+    assert join([{"a": np.arange(2)}, {"a": np.full(1, None)}])["a"].tolist() == [0, 1, None]
 
 
 def test_a_row_that_is_left_out_is_given_to_no_function(tmp_path: Path) -> None:

@@ -19,7 +19,15 @@ from trainshed.data.read.calling import (
     joined,
     takes_rng,
 )
-from trainshed.data.read.columns import Array, Columns, cut_rows, num_rows, take_rows, writable
+from trainshed.data.read.columns import (
+    Array,
+    Columns,
+    cut_rows,
+    mixed_kinds,
+    num_rows,
+    take_rows,
+    writable,
+)
 from trainshed.data.read.errors import DataError, FunctionError
 from trainshed.data.read.grouping import groups
 from trainshed.data.read.ledger import LEDGER
@@ -165,7 +173,13 @@ def _by_row(columns: Columns, function: Function) -> Columns:
                 "want a dict with the row's columns"
             )
         rows.append({str(name): np.asarray(value) for name, value in row.items()})
-    return {name: _stacked([row.get(name) for row in rows], name, function) for name in rows[0]}
+        if rows[-1].keys() != rows[0].keys():
+            odd = min(rows[-1].keys() ^ rows[0].keys())
+            raise DataError(
+                f"{function.field}: {function.use} returned rows that do not fit together: "
+                f"column {odd} is not in all of them"
+            )
+    return {name: _stacked([row[name] for row in rows], name, function) for name in rows[0]}
 
 
 _APPLIED: dict[str, Callable[[Columns, Function], Columns]] = {
@@ -186,11 +200,14 @@ def _batches(columns: Columns, function: Function) -> Iterator[Columns]:
     return (cut_rows(columns, start, start + size) for start in range(0, rows, size))
 
 
-def _stacked(values: Sequence[Array | None], name: str, function: Function) -> Array:
-    shapes = {None if value is None else value.shape for value in values}
+def _stacked(values: Sequence[Array], name: str, function: Function) -> Array:
+    shapes = {value.shape for value in values}
+    odd = mixed_kinds(values)
     if len(shapes) > 1:
+        odd = f"the shapes {', '.join(sorted(map(str, shapes)))}"
+    if odd:
         raise DataError(
             f"{function.field}: {function.use} returned rows that do not fit together: "
-            f"column {name} has the shapes {', '.join(sorted(map(str, shapes)))}"
+            f"column {name} has {odd}"
         )
-    return np.stack([value for value in values if value is not None])
+    return np.stack(values)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainshed.data.read.batch_formats import from_format, to_format
-from trainshed.data.read.columns import Array, Columns, join, num_rows, say_columns
+from trainshed.data.read.columns import Array, Columns, join, misfit, num_rows, say_columns
 from trainshed.data.read.errors import DataError, FunctionError, LoadError, UsersError
 from trainshed.faults import RULES, WorldError, classify
 from trainshed.functions import find
@@ -151,6 +151,10 @@ def joined(tables: Sequence[Columns], function: Function) -> Columns:
                 f"{function.field}: {function.use} returned rows that do not fit together: "
                 f"{say_columns(first)} of one call, {say_columns(other)} of another"
             )
+    if why := misfit(filled):
+        raise DataError(
+            f"{function.field}: {function.use} returned rows that do not fit together: {why}"
+        )
     return join(filled)
 
 

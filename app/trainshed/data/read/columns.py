@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from trainshed.data.read.errors import DataError
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 # The element type is the user's; the first axis is always the row.
 Array = NDArray[np.generic]
 Columns = dict[str, Array]
+
+_KINDS = dict.fromkeys("biufc", "numbers") | {"U": "text", "S": "bytes"}
 
 
 def num_rows(columns: Mapping[str, Array]) -> int:
@@ -59,10 +63,46 @@ def take_rows(columns: Mapping[str, Array], chosen: slice | NDArray[np.int64]) -
 
 
 def join(tables: Sequence[Mapping[str, Array]]) -> Columns:
-    """Return the tables one below the other; a single one is returned as it is."""
-    if len(tables) == 1:
-        return dict(tables[0])
-    return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+    """Return the tables one below the other; a single one is returned as it is.
+
+    Raises:
+        DataError: when they have not the same columns, or numbers would become texts.
+    """
+    filled = [table for table in tables if num_rows(table)] or tables[:1]
+    if len(filled) == 1:
+        return dict(filled[0])
+    if why := misfit(filled):
+        raise DataError(f"rows do not fit together: {why}")
+    return {name: np.concatenate([table[name] for table in filled]) for name in filled[0]}
+
+
+def misfit(tables: Sequence[Mapping[str, Array]]) -> str | None:
+    """Return which column of tables cannot be one; None where all can."""
+    first = tables[0]
+    for other in tables[1:]:
+        if lacking := sorted(first.keys() ^ other.keys()):
+            return f"column {lacking[0]} is not in all of them"
+    for name in first:
+        if kinds := mixed_kinds([table[name] for table in tables]):
+            return f"column {name} has {kinds}"
+    return None
+
+
+def mixed_kinds(arrays: Sequence[Array]) -> str | None:
+    """Return what arrays hold of which numpy would silently make texts or objects; else None."""
+    if len({array.dtype.kind for array in arrays}) == 1:
+        return None
+    kinds = sorted({kind for array in arrays if (kind := _kind(array))})
+    return " beside ".join(kinds) if len(kinds) > 1 else None
+
+
+def _kind(array: Array) -> str | None:
+    """Return what an array holds; None where that is nothing, or of any type."""
+    if array.dtype != object:
+        return _KINDS.get(array.dtype.kind)
+    values: Iterable[object] = array.flat
+    held = next((value for value in values if value is not None), None)
+    return "text" if isinstance(held, str) else "bytes" if isinstance(held, bytes) else None
 
 
 def writable(columns: Mapping[str, Array]) -> Columns:

@@ -14,7 +14,7 @@ from trainshed.data.order.files import Scan
 from trainshed.data.order.permutation import Indices, Piece
 from trainshed.data.order.spending import COUNT, READ, key_of
 from trainshed.data.read.apply import augment, transform
-from trainshed.data.read.columns import Columns, cut_rows, join, num_rows, take_rows
+from trainshed.data.read.columns import Columns, cut_rows, join, misfit, num_rows, take_rows
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import place_of, read_fragment, read_records
 from trainshed.data.read.good_rows import good_rows
@@ -125,8 +125,16 @@ def as_kept(how: Reading) -> Reading:
 
 
 def read_whole(how: Reading, fragment: Fragment) -> Columns:
-    """Return a fragment's rows after the transforms; no column where none is left."""
+    """Return a fragment's rows after the transforms; no column where none is left.
+
+    Raises:
+        DataError: when a transform returned other columns for some of them than for others.
+    """
     chunks = list(_chunks(how, fragment, how.chunk_rows, transformed=True))
+    if len(chunks) > 1 and (why := misfit(chunks)):
+        raise DataError(
+            f"{how.field}.transforms: rows of {fragment.path} do not fit together: {why}"
+        )
     return join(chunks) if chunks else {}
 
 
