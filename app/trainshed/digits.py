@@ -39,7 +39,7 @@ def write_digits(folder: "Folder") -> dict[str, int]:
     if UNDERWAY in target.names():
         target.remove(first=LAST)
     if not target.exists():
-        with folder.aside() as draft:
+        with folder.aside("the digits") as draft:
             _write_parts(draft)
             written = folder.adopt(draft, target.name, last=LAST)
         if written != target:

@@ -54,7 +54,7 @@ def fill(target: Folder) -> Iterator[Filling]:
 
 @contextlib.contextmanager
 def _on_disk(target: Folder, path: Path) -> Iterator[Filling]:
-    with target.parent.aside() as made:
+    with target.parent.aside("a part of the rows") as made:
         files, aside = made / "files", made / "aside"
         files.mkdir()
         aside.mkdir()
@@ -88,7 +88,7 @@ def _make_room(path: Path, target: Folder) -> None:
 @contextlib.contextmanager
 def _in_bucket(target: Folder) -> Iterator[Filling]:
     target.create(UNDERWAY, uuid.uuid4().bytes)
-    with contextlib.ExitStack() as undo, target.aside() as aside:
+    with contextlib.ExitStack() as undo, target.aside("a part of the rows") as aside:
         undo.callback(_forget, target)
         if target.names() != [UNDERWAY]:  # somebody came to the end of it since it was looked at
             undo.pop_all()

@@ -38,8 +38,10 @@ class NoRoomError(OSError):
 
 
 @contextlib.contextmanager
-def made_aside() -> Iterator[Path]:
+def made_aside(what: str) -> Iterator[Path]:
     """Give a new folder, which goes with the context, or when its process was killed.
+
+    what: is made there.
 
     Raises:
         NoRoomError: where the disk refuses what is written there.
@@ -47,7 +49,7 @@ def made_aside() -> Iterator[Path]:
     _sweep()
     held, made = _make()
     try:
-        with room_for("a checkpoint"):
+        with room_for(what):
             yield made
     finally:
         shutil.rmtree(made, ignore_errors=True)
@@ -82,7 +84,7 @@ def _no_room(what: str, num_left: int) -> NoRoomError:
     folder = tempfile.gettempdir()
     return NoRoomError(
         f"{folder} of this machine has no room for {what} ({max(0, num_left) // _MB} MB are left): "
-        "give it more, in a cluster by scratch.tmp of the chart, or make checkpoints smaller"
+        "give it more, in a cluster by scratch.tmp of the chart, or write less at once"
     )
 
 

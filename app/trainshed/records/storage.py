@@ -143,10 +143,13 @@ class Folder(ABC):
         """Yield the lines of a text, also of one that still grows; none where it is not there."""
 
     @abstractmethod
-    def aside(self) -> AbstractContextManager[Path]:
+    def aside(self, what: str = "a checkpoint") -> AbstractContextManager[Path]:
         """Return a folder on a disk of this machine to make something in, for `adopt`.
 
         It is gone with the context, and so is what was not adopted.
+
+        Args:
+            what: is made, for who is told that the disk has no room for it.
         """
 
     @abstractmethod

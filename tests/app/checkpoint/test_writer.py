@@ -118,8 +118,8 @@ class Slow(Disk):
 
     @override
     @contextmanager
-    def aside(self) -> Iterator[Path]:
-        with super().aside() as made:
+    def aside(self, what: str = "a checkpoint") -> Iterator[Path]:
+        with super().aside(what) as made:
             self.under_way.append(made)
             self.most.append(len(self.under_way))
             yield made

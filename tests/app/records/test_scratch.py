@@ -20,7 +20,7 @@ import os, signal, sys, tempfile
 from trainshed.records.scratch import made_aside
 
 tempfile.tempdir = sys.argv[1]
-with made_aside() as made:
+with made_aside("rows") as made:
     (made / "model").write_bytes(b"half")
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -28,7 +28,7 @@ with made_aside() as made:
 
 # Starts a process: what is about is what a kill leaves.
 def test_what_a_killed_process_made_goes_and_what_is_being_made_stays(own_temporary: Path) -> None:
-    with made_aside() as made:
+    with made_aside("rows") as made:
         killed = subprocess.run(
             [sys.executable, "-c", MAKES, str(own_temporary)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -38,7 +38,7 @@ def test_what_a_killed_process_made_goes_and_what_is_being_made_stays(own_tempor
         [left] = set(own_temporary.iterdir()) - {made}
         assert (left / "model").exists()
 
-        with made_aside() as another:
+        with made_aside("rows") as another:
             assert set(own_temporary.iterdir()) == {made, another}
     assert list(own_temporary.iterdir()) == []
 
@@ -46,7 +46,7 @@ def test_what_a_killed_process_made_goes_and_what_is_being_made_stays(own_tempor
 def test_a_full_disk_is_said_with_what_to_do(own_temporary: Path) -> None:
     with (
         pytest.raises(NoRoomError, match=f"{own_temporary} of this machine has no room") as caught,
-        made_aside(),
+        made_aside("rows"),
         Path("/dev/full").open("wb", buffering=0) as full,
     ):
         full.write(b"weights")
@@ -60,7 +60,7 @@ def test_a_full_disk_is_said_with_what_to_do(own_temporary: Path) -> None:
 
 
 def test_another_fault_of_the_disk_is_what_it_is(own_temporary: Path) -> None:
-    with pytest.raises(FileNotFoundError), made_aside() as made:
+    with pytest.raises(FileNotFoundError), made_aside("rows") as made:
         (made / "model").read_bytes()
 
 
@@ -73,13 +73,26 @@ def test_what_is_known_not_to_fit_is_not_begun() -> None:
         raise AssertionError("begun")
 
 
+def test_what_is_made_is_named_where_there_is_no_room_for_it(
+    in_bucket: Bucket, own_temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (own_temporary / "large").write_bytes(bytes(2**21))
+    monkeypatch.setenv(ENV_SCRATCH, "1Mi")
+
+    with (
+        pytest.raises(NoRoomError, match="no room for rows that are kept"),
+        in_bucket.aside("rows that are kept"),
+    ):
+        raise AssertionError("begun")
+
+
 def test_beyond_the_limit_of_a_pod_nothing_is_put(
     in_bucket: Bucket, own_temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(ENV_SCRATCH, "1Mi")
     with in_bucket.aside() as made:
         (made / "model").write_bytes(bytes(2**21))
-        with pytest.raises(NoRoomError, match="no room for checkpoint"):
+        with pytest.raises(NoRoomError, match=r"no room for s3://.*/checkpoint \("):
             in_bucket.adopt(made, "checkpoint", last="model")
 
     assert in_bucket.tree() == []

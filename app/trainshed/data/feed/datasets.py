@@ -467,7 +467,7 @@ def _kept_batch(folder: Folder, batch: pa.Table) -> Block:
 def _written(folder: Folder, tables: Iterable[Block]) -> Block:
     """Write tables into one file and return its name, rows, row groups and bytes."""
     name, rows, groups = f"part-{uuid.uuid4().hex}", 0, 0
-    with folder.aside() as made:
+    with folder.aside("rows that cache: disk keeps") as made:
         (made / name).mkdir()
         path = made / name / ROWS_FILE
         writer: pq.ParquetWriter | None = None
