@@ -1,5 +1,6 @@
 """Rows that are kept as parquet on the run's storage: the same ones, made once."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
@@ -124,6 +125,27 @@ def test_rows_of_other_columns_are_made_again(folder: Path, tmp_path: Path) -> N
     Here(other, Shelf(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),))).counts()
 
     assert (tmp_path / "2" / "train" / ROWS_LIST).exists()
+
+
+def test_rows_that_are_not_there_to_their_end_are_made_again(folder: Path, tmp_path: Path) -> None:
+    plan = planned(folder)
+    first = Here(plan, Shelf(Disk(tmp_path / "1"))).counts()
+    part = next((tmp_path / "1" / "train").glob("*/rows.parquet"))
+    os.truncate(part, 100)
+
+    again = Here(plan, Shelf(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),)))
+
+    at = make_pass(num_ranks=1, batch_size=5)
+    assert again.counts() == first
+    assert again.rows(at) == expected(plan, at)
+
+
+def test_a_list_that_was_not_written_to_its_end_is_none(folder: Path, tmp_path: Path) -> None:
+    plan = planned(folder)
+    first = Here(plan, Shelf(Disk(tmp_path))).counts()
+    (tmp_path / "train" / ROWS_LIST).write_text("")
+
+    assert Here(plan, Shelf(Disk(tmp_path))).counts() == first
 
 
 def test_rows_of_a_database_are_read_once_and_kept(database: Path, tmp_path: Path) -> None:

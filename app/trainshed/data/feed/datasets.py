@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 import time
 import uuid
 from dataclasses import dataclass, replace
@@ -57,6 +58,7 @@ from trainshed.ray_seams.execution import (
     sorted_by,
     this_actor,
 )
+from trainshed.records import durable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -479,7 +481,9 @@ def _written(folder: Folder, tables: Iterable[Block]) -> Block:
             pq.write_table(pa.table({}), path)
         else:
             writer.close()
-        size = path.stat().st_size
+        with path.open("rb+") as file:  # its list must not outlive it where the power is lost
+            durable.sync(file)
+            size = file.seek(0, os.SEEK_END)
         folder.adopt(made / name, name, ROWS_FILE)
     return pa.table({"name": [name], "rows": [rows], "groups": [groups], "bytes": [size]})
 

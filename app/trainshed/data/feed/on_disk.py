@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from pydantic import ValidationError
 
 from trainshed.data.feed import datasets
 from trainshed.data.feed.cache import CachedBlocks
@@ -68,7 +69,8 @@ def kept_on(shelf: Shelf, plan: DatasetPlan) -> CachedBlocks:
             return _as_blocks(folder / plan.name, found)
     folder, started = shelf.folder / plan.name, time.perf_counter()
     made = KeptFiles(identity=identity, files=_made(plan, folder))
-    folder.write(ROWS_LIST, made.to_line().encode())
+    folder.delete(ROWS_LIST)  # of files that are damaged
+    folder.create(ROWS_LIST, made.to_line().encode())
     rows, seconds = sum(file.rows for file in made.files), time.perf_counter() - started
     logger.info("%s: %d rows kept in %s in %.2f s", plan.name, rows, folder, seconds)
     return _as_blocks(folder, made)
@@ -107,9 +109,20 @@ def _identity(plan: DatasetPlan) -> str:
 def _found(folder: Folder, identity: str) -> KeptFiles | None:
     try:
         found = KeptFiles.model_validate_json(folder.read(ROWS_LIST))
-    except FileNotFoundError:
+    except (FileNotFoundError, ValidationError):
         return None
-    return found if found.identity == identity else None
+    return found if found.identity == identity and _are_whole(folder, found.files) else None
+
+
+def _are_whole(folder: Folder, files: Sequence[KeptFile]) -> bool:
+    there = {each.name: each.bytes for each in folder.tree()}
+    for file in files:
+        name = f"{file.name}/{datasets.ROWS_FILE}"
+        if there.get(name) != file.bytes:
+            has = there.get(name, "none")
+            logger.warning("%s/%s has %s bytes of %d", folder, name, has, file.bytes)
+            return False
+    return True
 
 
 def _made(plan: DatasetPlan, folder: Folder) -> tuple[KeptFile, ...]:
