@@ -12,6 +12,7 @@ from trainshed_api.names import SUCCEEDED
 from trainshed_api.records import ResultRecord
 
 if TYPE_CHECKING:
+    from trainshed.plan.preflight import Prepared
     from trainshed.records.folder import RunFolder
     from trainshed.records.storage import Folder
 
@@ -20,6 +21,18 @@ def kept_rows(run: RunFolder) -> list[Folder]:
     """Return the rows of each dataset that each attempt of a run kept."""
     parents = (run.attempt(number) / ROWS for number in run.attempts())
     return [parent / name for parent in parents for name in parent.names()]
+
+
+def rows_before(prepared: Prepared, number: int) -> list[Folder]:
+    """Return the rows of the attempts whose training an attempt goes on with, the last one first.
+
+    Args:
+        prepared: the run.
+        number: of the attempt.
+    """
+    run = prepared.folder
+    numbers = resume.ancestors(run, prepared.spec.checkpoint.resume, number)
+    return [run.attempt(each) / ROWS for each in reversed(numbers)]
 
 
 def unneeded_rows(run: RunFolder) -> list[Folder]:

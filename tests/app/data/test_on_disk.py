@@ -127,6 +127,23 @@ def test_rows_of_other_columns_are_made_again(folder: Path, tmp_path: Path) -> N
     assert (tmp_path / "2" / "train" / ROWS_LIST).exists()
 
 
+@pytest.mark.parametrize("under_way", [False, True])
+def test_rows_of_other_code_are_made_again_where_no_epoch_hangs_on_them(
+    folder: Path, tmp_path: Path, under_way: bool
+) -> None:
+    plan = planned(folder)
+    counts = Here(plan, Shelf(Disk(tmp_path / "1"), code="old")).counts()
+    going_on = replace(plan, kept=Kept(tuple(counts), under_way))
+    shelf = Shelf(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),), "new")
+    said: list[str] = []
+
+    Feeder({"train": going_on}, Limits(2), said.append, shelf).cached("train")
+
+    assert (tmp_path / "2" / "train" / ROWS_LIST).exists() == (not under_way)
+    assert len(said) == under_way
+    assert all("kept with other code (old) stay" in note for note in said)
+
+
 def test_rows_that_are_not_there_to_their_end_are_made_again(folder: Path, tmp_path: Path) -> None:
     plan = planned(folder)
     first = Here(plan, Shelf(Disk(tmp_path / "1"))).counts()

@@ -19,12 +19,13 @@ from trainshed.checkpoint import ray_snapshot
 from trainshed.data.order.description import describe
 from trainshed.data.order.plan import Kept
 from trainshed.driver import resume
+from trainshed.driver.kept_rows import rows_before
 from trainshed.driver.provenance import run_record
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
 from trainshed.plan.preflight import Place, Prepared, prepare
 from trainshed.records.disk import Disk
-from trainshed.records.folder import RECORD, RESULT
+from trainshed.records.folder import RECORD, RESULT, ROWS
 from trainshed.records.storage import Folder
 from trainshed_api.errors import SpecError
 from trainshed_api.names import Outcome
@@ -326,6 +327,17 @@ def test_a_run_goes_on_from_what_it_made_of_the_checkpoint_that_it_names(tmp_pat
     assert resume.choose(prepared, True) == (named, [])
     another = make_prepared(tmp_path, checkpoint={"resume": f"file://{named}"})
     assert resume.choose(another, False) == (named, [])
+
+
+def test_rows_kept_before_a_checkpoint_was_named_are_not_gone_on_with(tmp_path: Path) -> None:
+    """They are of another training; those of what it made of that checkpoint are its own."""
+    named = write_checkpoint(Disk(tmp_path / "elsewhere"), 50)
+    write_checkpoint(make_attempt(make_prepared(tmp_path), tmp_path), 90)
+    prepared = make_prepared(tmp_path, checkpoint={"resume": str(named)})
+    write_checkpoint(make_attempt(prepared, tmp_path), 60)
+
+    assert rows_before(prepared, 2) == []
+    assert rows_before(prepared, 3) == [prepared.folder.attempt(2) / ROWS]
 
 
 # ------------------------------------------------------------------- same data

@@ -55,7 +55,7 @@ class Filling:
         plan, started = self._plan, time.perf_counter()
         if plan.cache == "disk":
             assert self._shelf
-            return self._as_wanted(kept_on(self._shelf, plan))
+            return self._as_wanted(kept_on(self._shelf, plan, self._warn))
         dataset = made_whole(plan) if plan.is_made_whole else datasets.fragments_dataset(plan)
         made = self._as_wanted(datasets.materialized(dataset))
         seconds = time.perf_counter() - started

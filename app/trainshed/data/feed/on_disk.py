@@ -1,7 +1,8 @@
 """A dataset kept as parquet on the run's storage: a file for each fragment, in its order.
 
 What was kept is read again by an attempt that goes on from a checkpoint: a function may return
-other rows the next time. One that begins anew makes it anew: its code may be another.
+other rows the next time. One that begins anew makes it anew, and so does one with other code, but
+in the middle of an epoch, whose rows must stay what they are.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from trainshed.records.folder import ROWS_LIST
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.records.storage import Folder
@@ -39,10 +40,12 @@ class Shelf:
     Args:
         folder: of the attempt.
         earlier: those of attempts before it, the last one first, where it goes on with their rows.
+        code: with which it makes rows, as `spec.code` names it.
     """
 
     folder: Folder
     earlier: tuple[Folder, ...] = ()
+    code: str = ""
 
 
 class KeptFile(Record):
@@ -58,17 +61,33 @@ class KeptFiles(Record):
     """All of them in their order, and what they were made of."""
 
     identity: str
+    code: str
     files: tuple[KeptFile, ...]
 
 
-def kept_on(shelf: Shelf, plan: DatasetPlan) -> CachedBlocks:
-    """Return the files of a dataset; they are made where they are not there."""
+def kept_on(shelf: Shelf, plan: DatasetPlan, warn: Callable[[str], None]) -> CachedBlocks:
+    """Return the files of a dataset; they are made where they are not there.
+
+    Args:
+        shelf: where they lie.
+        plan: of the dataset.
+        warn: says what does not end the run.
+    """
     identity = _identity(plan)
     for folder in (shelf.folder, *shelf.earlier):
-        if found := _found(folder / plan.name, identity):
+        found = _found(folder / plan.name, identity)
+        if found and found.code != shelf.code:
+            if not (plan.kept and plan.kept.under_way):
+                continue
+            warn(
+                f"{plan.field}.cache: rows that were kept with other code ({found.code}) stay, as "
+                "an epoch of them is under way: they are made anew by an attempt that goes on "
+                "from an epoch's end"
+            )
+        if found:
             return _as_blocks(folder / plan.name, found)
     folder, started = shelf.folder / plan.name, time.perf_counter()
-    made = KeptFiles(identity=identity, files=_made(plan, folder))
+    made = KeptFiles(identity=identity, code=shelf.code, files=_made(plan, folder))
     folder.delete(ROWS_LIST)  # of files that are damaged
     folder.create(ROWS_LIST, made.to_line().encode())
     rows, seconds = sum(file.rows for file in made.files), time.perf_counter() - started
