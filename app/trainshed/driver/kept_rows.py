@@ -12,6 +12,8 @@ from trainshed_api.names import SUCCEEDED
 from trainshed_api.records import ResultRecord
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from trainshed.plan.preflight import Prepared
     from trainshed.records.folder import RunFolder
     from trainshed.records.storage import Folder
@@ -46,8 +48,39 @@ def unneeded_rows(run: RunFolder) -> list[Folder]:
 
 def delete_rows(run: RunFolder) -> str | None:
     """Delete all rows that a run kept; return why some are still there."""
+    return _deleted(run, lambda: kept_rows(run))
+
+
+def delete_left_rows(run: RunFolder, number: int, before: Sequence[Folder]) -> str | None:
+    """Delete what earlier attempts kept and an attempt does not go on with.
+
+    Args:
+        run: its folder.
+        number: of the attempt.
+        before: the rows with which it goes on; of these go what was not kept to its end.
+
+    Returns:
+        Why some are still there.
+    """
+
+    def left() -> list[Folder]:
+        # Who was given up and does not know it yet may delete what the next one goes on with.
+        if number != max(run.attempts()):
+            return []
+        kept = {str(folder) for folder in before}
+        return [
+            parent / name
+            for parent in (run.attempt(each) / ROWS for each in run.attempts() if each < number)
+            for name in parent.names()
+            if str(parent) not in kept or (parent / name).stat(ROWS_LIST) is None
+        ]
+
+    return _deleted(run, left)
+
+
+def _deleted(run: RunFolder, found: Callable[[], Sequence[Folder]]) -> str | None:
     try:
-        for folder in kept_rows(run):
+        for folder in found():
             folder.remove(first=ROWS_LIST)
     except OSError as error:
         return f"rows that are no longer needed could not be deleted from {run.at}: {error}"

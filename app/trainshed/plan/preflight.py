@@ -39,7 +39,7 @@ from trainshed.plan.places import (
     locate_source,
     num_free,
 )
-from trainshed.records.folder import ROWS, RunFolder
+from trainshed.records.folder import ROWS, ROWS_LIST, RunFolder
 from trainshed.records.identity import folder_of
 from trainshed_api.data import LOCAL_BUFFER
 from trainshed_api.errors import Problem, SpecError
@@ -154,21 +154,38 @@ def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepa
     folder = RunFolder(folder_of(run.metadata.name, place.identity, storage))
     check_environment(folder.at, spec.env)
     check_storage(folder.at)
-    notes += _disk_notes(plans, folder)
     wanted = spec.checkpoint.resume
+    notes += _disk_notes(plans, folder, wanted)
     is_path = wanted not in ("latest", "never")
     named = locate(wanted, home, "spec.checkpoint.resume") if is_path else None
     return Prepared(run, spec_hash(spec), machine, plans, folder, command, notes, named)
 
 
-def _disk_notes(plans: Mapping[str, DatasetPlan], folder: RunFolder) -> Sequence[str]:
-    """Return what of the rows that are to be kept may not fit; what an attempt kept is there."""
+def _disk_notes(
+    plans: Mapping[str, DatasetPlan], folder: RunFolder, wanted: str
+) -> Sequence[str]:
+    """Return what of the rows that are to be kept may not fit; what is gone on with is there.
+
+    Args:
+        plans: by dataset.
+        folder: of the run.
+        wanted: its `checkpoint.resume`.
+    """
     free = num_free(folder.at)
-    kept = {
-        name for number in folder.attempts() for name in (folder.attempt(number) / ROWS).names()
-    }
+    if free is None or not any(plan.cache == "disk" for plan in plans.values()):
+        return []
+    numbers = [] if wanted == "never" else folder.lineage()
+    goes_on = any(folder.checkpoints(number).names() for number in numbers)
+    kept: set[str] = set()
+    for number in folder.attempts():
+        parent = folder.attempt(number) / ROWS
+        for name in parent.names():
+            if goes_on and number in numbers and (parent / name).stat(ROWS_LIST):
+                kept.add(name)
+            else:  # the attempt deletes it before it keeps any
+                free += sum(each.bytes for each in (parent / name).tree())
     coming = [plan for name, plan in plans.items() if name not in kept]
-    return check_disk(coming, free, str(folder.at)) if free is not None else []
+    return check_disk(coming, free, str(folder.at))
 
 
 class _Looked(NamedTuple):

@@ -12,7 +12,7 @@ from tests.app.builders_checkpoint import hold, make_manifest
 from tests.app.cli_here import trainshed_here
 from trainshed.checkpoint import files as checkpoint
 from trainshed.driver import leftovers as found
-from trainshed.driver.kept_rows import delete_rows
+from trainshed.driver.kept_rows import delete_left_rows, delete_rows
 from trainshed.driver.leftovers import ROWS_KEPT, SUPERFLUOUS, UNFINISHED, leftovers
 from trainshed.records.disk import Disk
 from trainshed.records.folder import RECORD, ROWS, ROWS_LIST, RunFolder
@@ -146,6 +146,30 @@ def test_rows_that_no_attempt_goes_on_with_are_listed_and_deleted(place: Folder)
 
     assert (str(listed.folder), listed.why) == (str(rows), ROWS_KEPT)
     assert rows.tree() == []
+
+
+def test_an_attempt_deletes_rows_with_which_it_does_not_go_on(place: Folder) -> None:
+    run = make_run(place, {1: [10], 2: [20], 3: [30], 4: []})
+    before, half, own, other = (keep_rows(run, number) for number in (1, 2, 4, 3))
+    half.delete(ROWS_LIST)
+
+    assert delete_left_rows(run, 4, [run.attempt(3) / ROWS, run.attempt(2) / ROWS]) is None
+
+    assert [bool(folder.tree()) for folder in (before, half, other, own)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
+def test_one_that_was_overtaken_deletes_none(place: Folder) -> None:
+    run = make_run(place, {1: [10], 2: [20], 3: []})
+    rows = keep_rows(run, 1)
+
+    assert delete_left_rows(run, 2, []) is None
+
+    assert rows.tree()
 
 
 def test_a_run_that_has_succeeded_leaves_no_rows(place: Folder) -> None:

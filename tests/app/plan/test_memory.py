@@ -10,12 +10,13 @@ from pydantic import JsonValue
 
 from tests.app.data.builders_formats import write_pictures
 from tests.app.data.builders_plan import FUNCTIONS, write_rows
-from tests.builders import make_data, make_run
+from tests.builders import make_data, make_dataset, make_run
 from trainshed.plan.capacity import Cluster, Node
 from trainshed.plan.explanation import explain_lines
 from trainshed.plan.memory import check_disk
 from trainshed.plan.preflight import Place, Prepared, prepare
 from trainshed.records.disk import Disk
+from trainshed.records.folder import ROWS, ROWS_LIST, RunFolder
 from trainshed_api.errors import SpecError
 from trainshed_api.names import NODE_GROUP_LABEL
 
@@ -265,6 +266,54 @@ def test_rows_that_no_packing_makes_fit_are_refused(home: Path) -> None:
     want = "train.cache: got disk, want objects or none, .*: about 2.9 MB .* 0.5 MB left"
     with pytest.raises(SpecError, match=want):
         check_disk(plans, MIB // 2, "/runs")
+
+
+def test_rows_are_held_against_the_room_unless_an_attempt_goes_on_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever an attempt had left of them passed for all rows."""
+    monkeypatch.setattr("trainshed.plan.preflight.num_free", lambda _: MIB // 2)
+    write_rows(tmp_path / "rows", GROUPS, WIDTH)
+    run = RunFolder(Disk(tmp_path / "storage" / "local" / "digits"))
+    run.claim("abc", fresh=False).close()
+    rows = run.attempt(1) / ROWS / "train"
+    (rows / "part-1").write("rows.parquet", b"half")
+
+    with pytest.raises(SpecError, match=r"train.cache: got disk, .* 0.5 MB left"):
+        on_disk(tmp_path)
+
+    rows.write(ROWS_LIST, b"{}")
+    with pytest.raises(SpecError, match=r"train.cache: got disk, .* 0.5 MB left"):
+        on_disk(tmp_path)  # there is nothing to go on from
+
+    (run.checkpoints(1) / "checkpoint").write("manifest.json", b"{}")
+    assert list(on_disk(tmp_path).notes) == []
+    with pytest.raises(SpecError, match=r"train.cache: got disk, .* 0.5 MB left"):
+        on_disk(tmp_path, resume="never")
+
+
+def test_what_an_attempt_deletes_first_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainshed.plan.preflight.num_free", lambda _: MIB // 2)
+    write_rows(tmp_path / "rows", GROUPS, WIDTH)
+    run = RunFolder(Disk(tmp_path / "storage" / "local" / "digits"))
+    run.claim("abc", fresh=False).close()
+    (run.attempt(1) / ROWS / "train" / "part-1").write("rows.parquet", bytes(3 * MIB))
+
+    assert list(on_disk(tmp_path).notes) == []
+
+
+def on_disk(home: Path, resume: str = "latest") -> Prepared:
+    """Return a run that keeps its rows on its storage."""
+    run = make_run(
+        train="tests.app.processes:children",
+        storage="storage",
+        data=make_data(make_dataset(cache="disk")),
+        checkpoint={"resume": resume},
+    )
+    cluster = Cluster([LARGE, GPU], waits=True)
+    return prepare(run, Place(Disk(home), in_cluster=True, cluster=cluster))
 
 
 # ------------------------------------------------------------------- how large rows are
