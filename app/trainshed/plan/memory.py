@@ -50,9 +50,10 @@ class Kept:
 def kept_of(plan: DatasetPlan, num_workers: int, batch_size: int) -> Kept | None:
     """Return what is kept of a dataset; None where only running its function tells its size."""
     size, mode = plan.size, plan.shuffle.mode
-    # The size of a mix is that of an epoch; how many rows a transform leaves nobody can guess.
+    # The size of a mix is that of an epoch; how many rows a transform leaves nobody can guess, but
+    # one that makes more makes them of all.
     rows = (plan.rows_per_epoch if plan.parts else None) or plan.likely_rows
-    if plan.changes_rows:
+    if plan.changes_rows and plan.growth == 1.0:
         rows = None
     if size is None or rows is None:
         return None

@@ -287,6 +287,7 @@ def _measure(
     ]
     keeps_rows = all(each.keeps_rows for each in looked)
     read_bytes = max((each.read_bytes for each in looked), default=0.0)
+    growth = 1.0 if draft.is_grouped else _growth(looked)
     looked = [each for each in looked if num_rows(each.columns)]
     if told and not looked:
         want = f"rows that can be used: none of {len(places)} places has one"
@@ -298,7 +299,14 @@ def _measure(
     columns = _sampled(draft, first, lambda: augment(columns, draft.augments, rows, seed, 0))
     _check_columns(draft, columns, takes_text)
     elsewhere = tuple(each.row_bytes for each in looked[1:])
-    return Measured(looked[0].row_bytes, keeps_rows, elsewhere, read_bytes), columns
+    return Measured(looked[0].row_bytes, keeps_rows, elsewhere, read_bytes, growth), columns
+
+
+def _growth(looked: Sequence[_Seen]) -> float:
+    """Return how many rows came of one that was read, where more did than were read."""
+    known = [(num_rows(each.columns), each.read) for each in looked if each.read is not None]
+    made, of = sum(made for made, _ in known), sum(read for _, read in known)
+    return max(1.0, made / of) if of else 1.0
 
 
 def _check_alike(mix: DatasetPlan, samples: Mapping[str, Columns | None]) -> None:
@@ -326,14 +334,19 @@ def _sample_places(source: Source) -> list[Fragment]:
 class _Seen(NamedTuple):
     """First rows of a fragment after the transforms, and whether these kept all that were read.
 
+    read: of how many rows they are; None where bad ones are left out.
     row_bytes, read_bytes: mean size of a row that is held, and of one before the transforms.
     """
 
     fragment: Fragment
     columns: Columns
-    keeps_rows: bool
+    read: int | None
     row_bytes: float
     read_bytes: float
+
+    @property
+    def keeps_rows(self) -> bool:
+        return num_rows(self.columns) == self.read
 
 
 def _transformed(draft: DatasetPlan, fragment: Fragment, rows: int, told: list[Told]) -> _Seen:
@@ -345,14 +358,13 @@ def _transformed(draft: DatasetPlan, fragment: Fragment, rows: int, told: list[T
         again: list[Told] = []
         bare = replace(draft, transforms=())
         read = _sampled(draft, fragment, lambda: _good_rows(bare, fragment, rows, again))
-        return _Seen(fragment, columns, False, _mean_bytes(columns), _mean_bytes(read))
+        return _Seen(fragment, columns, None, _mean_bytes(columns), _mean_bytes(read))
     read = _sampled(draft, fragment, lambda: read_sample(scan, fragment, draft.columns, rows))
     columns = _sampled(draft, fragment, lambda: transform(read, draft.transforms))
     row_bytes, read_bytes = _mean_bytes(columns), _mean_bytes(read)
     if draft.is_grouped:  # what is read of a group is held, whatever its function makes of it
         row_bytes = max(row_bytes, read_bytes)
-    keeps_rows = num_rows(columns) == num_rows(read)
-    return _Seen(fragment, columns, keeps_rows, row_bytes, read_bytes)
+    return _Seen(fragment, columns, num_rows(read), row_bytes, read_bytes)
 
 
 def _mean_bytes(columns: Columns) -> float:

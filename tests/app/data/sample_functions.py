@@ -105,6 +105,11 @@ def growing(batch: Batch) -> Batch:
     return {"id": batch["id"], "x": np.tile(batch["x"], (1, wide))}
 
 
+def hundredfold(batch: Batch) -> Batch:
+    """Return each row a hundred times."""
+    return {name: np.repeat(array, 100, axis=0) for name, array in batch.items()}
+
+
 def without_the_last(batch: Batch) -> Batch:
     """Return the rows but that with the id 999 and those next to it."""
     kept = batch["id"] < 900

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from tests.app.data.builders_plan import FUNCTIONS, write_rows
 from tests.builders import make_data, make_dataset, make_run
 from trainshed.plan.capacity import Cluster, Node
 from trainshed.plan.explanation import explain_lines
-from trainshed.plan.memory import check_disk
+from trainshed.plan.memory import check_disk, kept_of
 from trainshed.plan.preflight import Place, Prepared, prepare
 from trainshed.records.disk import Disk
 from trainshed.records.folder import ROWS, ROWS_LIST, RunFolder
@@ -404,6 +404,27 @@ def test_a_mix_without_labels_has_any_folders(tmp_path: Path) -> None:
     }
 
     assert of_pictures(tmp_path, {}, **parts, train=MIX).plans["train"].parts
+
+
+def test_rows_of_which_a_transform_makes_more_are_counted_as_so_many(home: Path) -> None:
+    """100 of each: 1,000 narrow rows of 20 bytes are 1.9 MB, a worker's share 1 of 4 MB."""
+    many: JsonValue = [{"use": f"{FUNCTIONS}:hundredfold"}]
+    workers = make_node("gpu", 16, memory=7)
+
+    few = prepared(home, [LARGE, workers], path="narrow").plans["train"]
+    run = prepared(home, [LARGE, workers], path="narrow", transforms=many)
+    plan = run.plans["train"]
+    kept = kept_of(replace(plan, cache="workers"), 2, 64)
+
+    assert (few.cache, few.growth) == ("workers", 1.0)
+    assert few.size
+    assert (plan.cache, plan.growth, plan.likely_rows) == ("objects", 100.0, 100_000)
+    assert plan.size == few.size.part(100)
+    assert plan.row_bytes == pytest.approx(few.row_bytes)
+    assert kept
+    assert kept.worker == plan.size.part(0.5)
+    with pytest.raises(SpecError, match="train.cache: got disk"):
+        check_disk([replace(plan, cache="disk")], MIB // 3, "/runs")
 
 
 def test_functions_are_tried_on_rows_that_are_chosen(home: Path) -> None:

@@ -125,12 +125,12 @@ def tallied_dataset(plan: DatasetPlan) -> Dataset:
 
 
 def rows_of(plan: DatasetPlan, fragment: Fragment) -> int:
-    """Return about how many rows a fragment has: Ray Data plans its memory by it."""
+    """Return about how many rows a task makes of a fragment: Ray Data plans its memory by it."""
     if fragment.rows is not None:
-        return fragment.rows
+        return round(plan.growth * fragment.rows)
     assert plan.source
     share = fragment.num_bytes / max(1, plan.source.num_bytes)
-    return max(1, round(plan.source.likely_rows * share))
+    return max(1, round(plan.growth * plan.source.likely_rows * share))
 
 
 @dataclass(frozen=True)

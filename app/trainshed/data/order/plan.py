@@ -83,6 +83,7 @@ class DatasetPlan:
         weights: of each of them.
         rows_per_epoch: where an epoch is not once all rows.
         changes_rows: whether transforms leave rows out, or make more of them, or bad rows are.
+        growth: rows that transforms make of one, as far as a sample tells; 1 where no more.
         steps: whether somebody needs the steps of an epoch before the first one.
         may_learn: whether who trains can do without them.
         bad_record_limit: most rows that are left out as bad; None where the first ends the run.
@@ -112,6 +113,7 @@ class DatasetPlan:
     weights: tuple[float, ...] = ()
     rows_per_epoch: int | None = None
     changes_rows: bool = False
+    growth: float = 1.0
     steps: Literal["learned", "known"] = "learned"
     may_learn: bool = False
     bad_record_limit: int | None = None
@@ -140,7 +142,7 @@ class DatasetPlan:
             return sum(rows) if len(rows) == len(self.parts) else None
         if self.source is None:
             return None
-        return self.source.likely_rows if self.source.rows is None else self.source.rows
+        return _grown(self.source, self.growth)
 
     @property
     def epoch_rows(self) -> int | None:
@@ -315,7 +317,8 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     """
     field = f"spec.data.datasets.{name}"
     skips_bad = spec.on_bad_record == "skip"
-    rows = (source.likely_rows if source.rows is None else source.rows) if source else None
+    growth = measured.growth if measured else 1.0
+    rows = _grown(source, growth) if source else None
     transforms = transforms_of(spec, field)
     is_grouped = any(function.kind == "groups" for function in transforms)
     num_bytes = int(measured.row_bytes * rows) if rows and measured else None
@@ -345,6 +348,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         read_bytes=measured.read_bytes if measured else 0.0,
         rows_per_epoch=spec.rows_per_epoch,
         changes_rows=skips_bad or _changes_rows(transforms, measured),
+        growth=growth,
         steps=spec.steps,
         may_learn=may_learn and not is_mixed,
         bad_record_limit=spec.bad_record_limit if skips_bad else None,
@@ -418,6 +422,12 @@ def _mixed_size(
         sum(share.likely for share in shares),
         sum(share.most for share in shares),
     )
+
+
+def _grown(source: Source, growth: float) -> int:
+    """Return about how many rows transforms make of those of files."""
+    rows = source.likely_rows if source.rows is None else source.rows
+    return round(growth * rows)
 
 
 def _use(spec: DatasetSpec, field: str) -> Function | None:

@@ -66,15 +66,17 @@ class Measured:
         keeps_rows: whether the transforms returned as many rows as they got.
         elsewhere: mean sizes of transformed rows at other places of the dataset.
         read_bytes: the largest mean size of rows before the transforms at any of these places.
+        growth: rows that the transforms make of one; 1 where they make no more.
     """
 
     row_bytes: float
     keeps_rows: bool
     elsewhere: tuple[float, ...] = ()
     read_bytes: float = 0.0
+    growth: float = 1.0
 
     def size(self, rows: int) -> Size:
-        """Return the size of so many rows."""
+        """Return the size of so many rows after the transforms."""
         seen = (self.row_bytes, *self.elsewhere)
         return Size(*(int(each * rows) for each in (min(seen), sum(seen) / len(seen), max(seen))))
 
