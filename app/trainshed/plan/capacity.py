@@ -133,27 +133,43 @@ def _check_data(spec: TrainingRunSpec, cluster: Cluster) -> list[str]:
 
 
 def _check_tasks(spec: TrainingRunSpec, cluster: Cluster) -> Iterator[str]:
-    """Yield for which task of a dataset no node is large enough yet: it would wait for ever."""
+    """Yield for which task of a dataset no node has room yet: it would wait for ever."""
     cluster = cluster.whole
     theirs = cluster.within(spec.data.placement) or list(cluster.nodes)
+    left = [_left_by_workers(node, spec, cluster) for node in theirs]
+    beside = any(there != node.total for there, node in zip(left, theirs, strict=True))
     for dataset_name, dataset in spec.data.datasets.items():
         if dataset.task == TaskSpec():
             continue
         wanted: dict[str, float] = {"CPU": dataset.task.cpus}
         if dataset.task.memory:
             wanted["memory"] = parse_bytes(dataset.task.memory)
-        if any(_fits(node.total, wanted) for node in theirs):
+        if any(_fits(there, wanted) for there in left):
             continue
         field = f"spec.data.datasets.{dataset_name}.task"
         largest = {
-            name: max((node.total.get(name, 0.0) for node in theirs), default=0.0)
-            for name in wanted
+            name: max((there.get(name, 0.0) for there in left), default=0.0) for name in wanted
         }
         has = f"no node of the data has that: they have at most {_say(largest)}"
+        if beside:
+            has = f"no node of the data has that beside workers: {_say(largest)} are left at most"
         if not cluster.waits:
             want = "what one node has that reads"
             raise SpecError([Problem(field, _say(wanted), f"{want}: {has}")])
         yield f"{field}: waiting for a node with {_say(wanted)}: {has}"
+
+
+def _left_by_workers(node: Node, spec: TrainingRunSpec, cluster: Cluster) -> Mapping[str, float]:
+    """Return what a node has beside the workers that no other node has room for."""
+    wanted, theirs = worker_resources(spec), cluster.within(spec.workers.group)
+    if node not in theirs:
+        return node.total
+    here = _fits(node.total, wanted)
+    elsewhere = sum(_fits(each.total, wanted) for each in theirs) - here
+    workers = min(here, max(0, spec.workers.count - elsewhere))
+    if not workers:
+        return node.total
+    return {name: has - workers * wanted.get(name, 0.0) for name, has in node.total.items()}
 
 
 def _fits(there: Mapping[str, float], wanted: Mapping[str, float]) -> int:

@@ -22,8 +22,9 @@ _HANGING = re.compile(
     re.DOTALL,
 )
 _WORDS = {
-    _NO_ROOM: "no task of {task} found a free CPU for a minute: does the cluster have as many as "
-    "data.cpus, beside the workers', on nodes of data.placement?",
+    _NO_ROOM: "no task of {task} found a free CPU, or the memory of its task.memory, for a minute: "
+    "does the cluster have as many as data.cpus, and a node with that memory, beside the workers', "
+    "on nodes of data.placement?",
     _NO_OUTPUT: "a task of {task} runs for {s} s without a row: storage or a function is slow, or "
     "hangs",
     _HIGH_MEMORY: "a task of {task} takes {mean} of memory, up to {most}, and Ray counts none of "

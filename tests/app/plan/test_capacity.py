@@ -148,6 +148,45 @@ def test_a_task_that_fits_no_node_of_the_data_is_refused(task: JsonValue, want: 
     assert str(caught.value) == f"spec.data.datasets.train.task: {want}"
 
 
+BESIDE = "no node of the data has that beside workers"
+BESIDE_WORKERS: dict[str, tuple[list[Node], dict[str, JsonValue], JsonValue, str]] = {
+    "memory that a worker takes": (
+        [make_node(CPU=8, memory=16 * GIB)],
+        {"count": 1, "resources": {"memory": "12Gi"}},
+        {"memory": "8Gi"},
+        f"got 1 CPUs, 8Gi, want what one node has that reads: {BESIDE}: 7 CPUs, 4Gi are left at "
+        "most",
+    ),
+    "CPUs that no node has after its worker": (
+        [LAPTOP, LAPTOP],
+        {"count": 2, "resources": {"cpu": 3}},
+        {"cpus": 2},
+        f"got 2 CPUs, want what one node has that reads: {BESIDE}: 1 CPUs are left at most",
+    ),
+    "a node without workers": ([LAPTOP, LAPTOP], {"count": 1, "resources": {"cpu": 3}}, {"cpus": 4}, ""),
+    "workers that go to another group": (
+        [CPUS, GPUS], {"count": 2, "group": "gpu", "resources": {"cpu": 4}}, {"cpus": 4}, ""
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "workers", "task", "want"), BESIDE_WORKERS.values(), ids=BESIDE_WORKERS
+)
+def test_a_task_has_to_fit_beside_the_workers(
+    nodes: list[Node], workers: dict[str, JsonValue], task: JsonValue, want: str
+) -> None:
+    cpus: JsonValue = task.get("cpus", 1) if isinstance(task, dict) else 1
+    run = make_run(workers=workers, data=make_data(make_dataset(task=task), cpus=cpus))
+
+    if not want:
+        assert check_capacity(run.spec, Cluster(nodes)) == []
+        return
+    with pytest.raises(SpecError) as caught:
+        check_capacity(run.spec, Cluster(nodes))
+    assert str(caught.value) == f"spec.data.datasets.train.task: {want}"
+
+
 def test_a_task_that_fits_is_not_spoken_of_and_one_that_may_is_waited_for() -> None:
     data = make_data(make_dataset(task={"cpus": 4, "memory": "8Gi"}), cpus=4)
     run = make_run(data=data, workers={"group": "gpu"})

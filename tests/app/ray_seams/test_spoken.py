@@ -37,7 +37,8 @@ CASES = {
     "no CPU": Case(
         "Cluster resources are not enough to run any task from TaskPoolMapOperator[train]. The "
         "job may hang forever unless the cluster scales up.",
-        "no task of TaskPoolMapOperator[train] found a free CPU for a minute",
+        "no task of TaskPoolMapOperator[train] found a free CPU, or the memory of its "
+        "task.memory, for a minute",
     ),
     "no output": Case(
         "Operator TaskPoolMapOperator[train] is running but has no outputs for 61.5 seconds. "
