@@ -122,9 +122,9 @@ def _fit(launch: Launch, attempt: Attempt, driver: Driver) -> Verdict:
     coordinator = launch.place.coordinator or actor.start(spec, launch.started)
     # Only what goes on from a checkpoint goes on with the rows that an earlier attempt kept.
     earlier = rows_before(prepared, attempt.number) if launch.resume_from else ()
-    if any(plan.cache == "disk" for plan in prepared.plans.values()):
-        if left := delete_left_rows(prepared.folder, attempt.number, earlier):
-            driver.show(WarningEvent(time=time.time(), message=left))
+    keeps = any(plan.cache == "disk" for plan in prepared.plans.values())
+    if keeps and (left := delete_left_rows(prepared.folder, attempt.number, earlier)):
+        driver.show(WarningEvent(time=time.time(), message=left))
     code = spec.code.model_dump_json(by_alias=True, exclude_defaults=True)
     shelf = Shelf(attempt.folder / ROWS, tuple(earlier), code)
     feeding = begin_to_feed(prepared, coordinator, cluster, data_labels, shelf)

@@ -161,9 +161,7 @@ def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepa
     return Prepared(run, spec_hash(spec), machine, plans, folder, command, notes, named)
 
 
-def _disk_notes(
-    plans: Mapping[str, DatasetPlan], folder: RunFolder, wanted: str
-) -> Sequence[str]:
+def _disk_notes(plans: Mapping[str, DatasetPlan], folder: RunFolder, wanted: str) -> Sequence[str]:
     """Return what of the rows that are to be kept may not fit; what is gone on with is there.
 
     Args:

@@ -138,7 +138,7 @@ class Disk(Folder):
 
     @override
     @contextlib.contextmanager
-    def aside(self, what: str = "a checkpoint") -> Iterator[Path]:  # noqa: ARG002 - a volume is no scratch
+    def aside(self, what: str = "a checkpoint") -> Iterator[Path]:
         self.at.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=UNDERWAY, dir=self.at))
         try:

@@ -163,9 +163,17 @@ BESIDE_WORKERS: dict[str, tuple[list[Node], dict[str, JsonValue], JsonValue, str
         {"cpus": 2},
         f"got 2 CPUs, want what one node has that reads: {BESIDE}: 1 CPUs are left at most",
     ),
-    "a node without workers": ([LAPTOP, LAPTOP], {"count": 1, "resources": {"cpu": 3}}, {"cpus": 4}, ""),
+    "a node without workers": (
+        [LAPTOP, LAPTOP],
+        {"count": 1, "resources": {"cpu": 3}},
+        {"cpus": 4},
+        "",
+    ),
     "workers that go to another group": (
-        [CPUS, GPUS], {"count": 2, "group": "gpu", "resources": {"cpu": 4}}, {"cpus": 4}, ""
+        [CPUS, GPUS],
+        {"count": 2, "group": "gpu", "resources": {"cpu": 4}},
+        {"cpus": 4},
+        "",
     ),
 }
 

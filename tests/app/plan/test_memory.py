@@ -423,7 +423,7 @@ def test_rows_of_which_a_transform_makes_more_are_counted_as_so_many(home: Path)
     assert plan.row_bytes == pytest.approx(few.row_bytes)
     assert kept
     assert kept.worker == plan.size.part(0.5)
-    with pytest.raises(SpecError, match="train.cache: got disk"):
+    with pytest.raises(SpecError, match=r"train.cache: got disk"):
         check_disk([replace(plan, cache="disk")], MIB // 3, "/runs")
 
 

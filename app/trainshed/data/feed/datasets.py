@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import ray
 from ray.data import Dataset
 from ray.data.block import BlockAccessor
@@ -22,6 +21,7 @@ from trainshed.allocator import keep_freed_memory
 from trainshed.data.feed import readers
 from trainshed.data.feed.cache import CachedBlocks
 from trainshed.data.feed.rows import Rows
+from trainshed.data.feed.rows_file import RowsFile
 from trainshed.data.feed.tables import by_rank, dealt, woven
 from trainshed.data.feed.teller import TELLER
 from trainshed.data.order.epoch import EpochOrder
@@ -289,9 +289,7 @@ def sorted_dataset(origin: Origin, how: Reading, deal: Delivery) -> Dataset:
     """
     assert deal.places is not None
     plan, shared = origin.plan, [ray.put(deal.places)]
-    whole = [
-        Piece(number, 0, int(rows), is_last=True) for number, rows in enumerate(origin.counts)
-    ]
+    whole = [Piece(number, 0, int(rows), is_last=True) for number, rows in enumerate(origin.counts)]
     tasks = [
         Task(functools.partial(_placed_block, how, part, shared), part.stop)
         for part in origin.parts(whole)
@@ -368,7 +366,7 @@ def kept_fragments(plan: DatasetPlan, folder: Folder) -> Dataset:
 
 def kept_blocks(plan: DatasetPlan, made: Dataset, folder: Folder) -> Dataset:
     """Return a Ray dataset that does the same of a dataset, with a file for each block."""
-    return blocks_dataset(plan, made, functools.partial(_kept_batch, folder))
+    return blocks_dataset(plan, made, functools.partial(_kept_batch, folder, plan.field))
 
 
 def materialized(dataset: Dataset) -> CachedBlocks:
@@ -459,33 +457,29 @@ def _numbered_blocks(how: Reading, fragment: Fragment, number: int, first: int) 
 
 def _kept_block(how: Reading, fragment: Fragment, folder: Folder) -> Iterator[Block]:
     tables = (to_block(columns) for columns, _ in read_rows(how, fragment, 0))
-    yield _written(folder, tables)
+    yield _written(folder, tables, how.field)
 
 
-def _kept_batch(folder: Folder, batch: pa.Table) -> Block:
-    return _written(folder, [batch])
+def _kept_batch(folder: Folder, field: str, batch: pa.Table) -> Block:
+    return _written(folder, [batch], field)
 
 
-def _written(folder: Folder, tables: Iterable[Block]) -> Block:
+def _written(folder: Folder, tables: Iterable[Block], field: str) -> Block:
     """Write tables into one file and return its name, rows, row groups and bytes."""
-    name, rows, groups = f"part-{uuid.uuid4().hex}", 0, 0
+    name = f"part-{uuid.uuid4().hex}"
     with folder.aside("rows that cache: disk keeps") as made:
         (made / name).mkdir()
         path = made / name / ROWS_FILE
-        writer: pq.ParquetWriter | None = None
+        made_of = RowsFile(path, field)
         for table in tables:
-            writer = writer or pq.ParquetWriter(path, table.schema)
-            writer.write_table(table.cast(writer.schema), row_group_size=max(1, table.num_rows))
-            rows, groups = rows + table.num_rows, groups + bool(table.num_rows)
-        if writer is None:
-            pq.write_table(pa.table({}), path)
-        else:
-            writer.close()
+            made_of.add(table)
+        made_of.close()
         with path.open("rb+") as file:  # its list must not outlive it where the power is lost
             durable.sync(file)
             size = file.seek(0, os.SEEK_END)
         folder.adopt(made / name, name, ROWS_FILE)
-    return pa.table({"name": [name], "rows": [rows], "groups": [groups], "bytes": [size]})
+    said = {"name": name, "rows": made_of.rows, "groups": made_of.groups, "bytes": size}
+    return pa.table({key: [value] for key, value in said.items()})
 
 
 def _tallied_block(how: Reading, fragment: Fragment) -> Iterator[Block]:

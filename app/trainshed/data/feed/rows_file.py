@@ -1,0 +1,122 @@
+"""A parquet file of tables that come one by one: a column's type may become wider on the way.
+
+Which values a column has in a table hangs on its rows: None alone has no type, integers of which
+one is missing are floats.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trainshed.data.read.errors import DataError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ray.data.block import Block
+
+
+class RowsFile:
+    """A file that is being written; each table with rows is a row group of it.
+
+    Args:
+        path: of the file.
+        field: of the dataset, for errors.
+    """
+
+    def __init__(self, path: Path, field: str) -> None:
+        self._path = path
+        self._field = field
+        self._writer: pq.ParquetWriter | None = None
+        self.rows = 0
+        self.groups = 0
+
+    def add(self, table: Block) -> None:
+        """Write a table.
+
+        Raises:
+            DataError: naming the column that does not go with those before, or into a file.
+        """
+        if not isinstance(table, pa.Table):  # Ray's way out where Arrow has no such values
+            raise DataError(f"{self._field}.cache: got disk, want another for values of any type")
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._path, table.schema)
+        elif not (wider := self._unified(self._writer.schema, table.schema)).equals(
+            self._writer.schema
+        ):
+            self._writer = self._widened(self._writer, wider)
+        self._write(self._writer, table)
+        self.rows += table.num_rows
+        self.groups += bool(table.num_rows)
+
+    def close(self) -> None:
+        """Write the end of the file; without a table it has no column."""
+        if self._writer is None:
+            pq.write_table(pa.table({}), self._path)
+        else:
+            self._writer.close()
+
+    def _widened(self, writer: pq.ParquetWriter, schema: pa.Schema) -> pq.ParquetWriter:
+        """Write what there is anew with wider types, a row group after the other."""
+        writer.close()
+        before = self._path.with_name(f"before-{self._path.name}")
+        self._path.rename(before)
+        again = pq.ParquetWriter(self._path, schema)
+        with pq.ParquetFile(before) as written:
+            for group in range(written.num_row_groups):
+                self._write(again, written.read_row_group(group))
+        before.unlink()
+        return again
+
+    def _write(self, writer: pq.ParquetWriter, table: pa.Table) -> None:
+        columns = [self._cast(table.column(field.name), field) for field in writer.schema]
+        made = pa.table(columns, schema=writer.schema)
+        writer.write_table(made, row_group_size=max(1, table.num_rows))
+
+    def _cast(self, column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+        if column.type.equals(field.type):
+            return column
+        try:
+            return column.cast(field.type)
+        except pa.ArrowException as error:  # an integer that no float is
+            raise self._refused(field.name, f"{column.type} in some rows: {error}") from error
+
+    def _unified(self, known: pa.Schema, new: pa.Schema) -> pa.Schema:
+        """Return the columns with types that hold the values of both."""
+        if lacking := sorted(set(known.names) ^ set(new.names)):
+            raise self._refused(lacking[0], "values in some rows alone")
+        return pa.schema([self._wider(field, new.field(field.name)) for field in known])
+
+    def _wider(self, known: pa.Field, new: pa.Field) -> pa.Field:
+        if known.type.equals(new.type):
+            return known
+        both = (known.type, new.type)
+        if not (any(map(_is_tensor, both)) or (any(map(_is_text, both)) and _is_bytes(*both))):
+            try:
+                schemas = [pa.schema([pa.field(known.name, kind)]) for kind in both]
+                return pa.unify_schemas(schemas, promote_options="permissive").field(0)
+            except pa.ArrowException:
+                pass
+        raise self._refused(known.name, f"{known.type} in some rows and {new.type} in others")
+
+    def _refused(self, name: str, has: str) -> DataError:
+        said = " ".join(has.split())
+        return DataError(
+            f"{self._field}.cache: got disk, want another, or transforms that return one type of "
+            f"a column: {name} has {said}"
+        )
+
+
+def _is_tensor(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.BaseExtensionType)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_bytes(*kinds: pa.DataType) -> bool:
+    return any(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) for kind in kinds)
