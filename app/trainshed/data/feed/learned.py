@@ -64,9 +64,9 @@ class Learned:
             was_complete = is_complete(self._counts)
             for fragment, rows in counts.items():
                 self._counts[fragment] = rows
-            if not was_complete and is_complete(self._counts):
-                if note := note_of_rows(self._plan, self._counts):
-                    self._warn(note)
+            are_new = not was_complete and is_complete(self._counts)
+            if are_new and (note := note_of_rows(self._plan, self._counts)):
+                self._warn(note)
             return self._taken()
 
     def wait(self, at: Pass) -> Pass | None:
