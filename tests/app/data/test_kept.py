@@ -76,6 +76,18 @@ def test_what_was_fetched_is_kept_for_every_process(folder: Path) -> None:
     assert store.fetched == ["a"]
 
 
+def test_what_was_torn_off_is_fetched_anew(folder: Path) -> None:
+    store = Store()
+    store.read(Kept(folder, 10**6), "a", 2500)
+    with (folder / "a-2500").open("r+b") as file:
+        file.truncate(1000)
+
+    for _ in range(2):
+        assert store.read(Kept(folder, 10**6), "a", 2500) == content_of("a", 2500)
+
+    assert store.fetched == ["a", "a"]
+
+
 def test_the_least_recently_used_goes_first(folder: Path) -> None:
     store, kept = Store(), Kept(folder, 10_000)
     for name in ("a", "b", "c"):

@@ -83,7 +83,7 @@ class Kept:
         name = f"{key}-{size}"
         try:
             self._check_folder()
-            if found := self._found(name):
+            if found := self._found(name, size):
                 return found
             if size > self._most_bytes or self._is_resting():
                 return None
@@ -101,13 +101,19 @@ class Kept:
     def _is_resting(self) -> bool:
         return self._full_since is not None and self._clock() < self._full_since + _REST_SECONDS
 
-    def _found(self, name: str) -> pa.NativeFile | None:
+    def _found(self, name: str, size: int) -> pa.NativeFile | None:
         path = self._folder / name
         try:
             os.utime(path)  # when it was used last
-            return pa.OSFile(str(path))
+            file = pa.OSFile(str(path))
         except FileNotFoundError:
             return None
+        if file.size() == size:
+            return file
+        # Its name came to the disk and its end did not, before the machine lost its power.
+        file.close()
+        path.unlink(missing_ok=True)
+        return None
 
     def _made(
         self, name: str, size: int, pieces: Callable[[], Iterator[bytes]]
@@ -115,7 +121,7 @@ class Kept:
         aside = self._folder / f"{name}{_ASIDE}"
         with _held(aside) as file, contextlib.ExitStack() as undo:
             undo.callback(aside.unlink)
-            if found := self._found(name):  # somebody was faster
+            if found := self._found(name, size):  # somebody was faster
                 return found
             if not self._take_room(size, aside.name):
                 return None
@@ -123,7 +129,7 @@ class Kept:
             _write(file, size, pieces)
             aside.rename(self._folder / name)
             undo.pop_all()  # the name is anybody's now
-        return self._found(name)
+        return self._found(name, size)
 
     def _check_folder(self) -> None:
         self._folder.mkdir(mode=0o700, exist_ok=True)
