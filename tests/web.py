@@ -30,12 +30,16 @@ class WebServer:
         moved: where paths lead to, as a Location has it.
         gives_ranges: whether a part of a file may be asked for.
         tells_size: whether it says how large a file is.
+        tells: what else it says of each file.
+        gives_heads: whether it may be asked about a file alone.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
     moved: dict[str, str] = field(default_factory=dict)
     gives_ranges: bool = True
     tells_size: bool = True
+    tells: dict[str, str] = field(default_factory=dict)
+    gives_heads: bool = True
     asked: list[Asked] = field(default_factory=list)
     url: str = ""
 
@@ -70,7 +74,9 @@ class _Answers(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         self.of.asked.append(Asked(self.command, self.path, headers))
         path = unquote(urlsplit(self.path).path)
-        if path in self.of.moved:
+        if self.command == "HEAD" and not self.of.gives_heads:
+            self._say(403, {}, b"")
+        elif path in self.of.moved:
             self._say(302, {"Location": self.of.moved[path]}, b"")
         elif path not in self.of.files:
             self._say(404, {}, b"")
@@ -81,7 +87,7 @@ class _Answers(BaseHTTPRequestHandler):
 
     def _give(self, content: bytes, asked: str) -> None:
         if not (asked and self.of.gives_ranges):
-            self._say(200, {}, content)
+            self._say(200, self.of.tells, content)
             return
         size = len(content)
         first, _, last = asked.removeprefix("bytes=").partition("-")
@@ -91,7 +97,7 @@ class _Answers(BaseHTTPRequestHandler):
             self._say(416, {}, b"")
             return
         place = f"bytes {start}-{stop - 1}/{size}"
-        self._say(206, {"Content-Range": place}, content[start:stop])
+        self._say(206, {**self.of.tells, "Content-Range": place}, content[start:stop])
 
     def _say(self, status: int, headers: Mapping[str, str], content: bytes) -> None:
         self.send_response(status)

@@ -30,6 +30,11 @@ def is_web(text: str) -> bool:
     return bool(separator) and scheme in WEB_SCHEMES
 
 
+def is_remote(where: str) -> bool:
+    """Say whether a file lies at an address, where each answer has to be waited for."""
+    return is_address(where) or is_web(where)
+
+
 def open_web(text: str) -> Bucket:
     """Return a file on the web, as a bucket of which it is all.
 

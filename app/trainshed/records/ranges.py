@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import re
 import sys
 from bisect import bisect_right
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,10 +20,11 @@ from trainshed.records.client import client_of, told
 from trainshed.records.storage import Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from _typeshed import WriteableBuffer
-    from obstore import GetOptions, ObjectMeta
+    from obstore import GetOptions, GetResult, ObjectMeta
+    from obstore.store import ObjectStore
 
     from trainshed.records.bucket import Bucket
     from trainshed.records.spans import Span
@@ -36,6 +39,8 @@ _TRIES = 4
 AHEAD_AT_ONCE = 4
 # Two contents may have one tag of this kind, so it is no condition (RFC 9110, 8.8.1).
 _WEAK = "W/"
+# How a server says that no such bytes are there: its file is smaller than it was.
+_NO_SUCH_BYTES = re.compile(r"status code: 416|Wanted range starting")
 # What was read may be read again nearby.
 _MOST_HELD = 3
 
@@ -50,12 +55,20 @@ class Ranges(io.RawIOBase):
         file: the object.
         size: of it, where it is known; else the first answer tells.
         ahead: bytes [start, stop) that will be read: a few parts of them are always on their way.
+        check: looks at the first answer's content, and raises where another one is wanted.
     """
 
-    def __init__(self, file: Bucket, size: int | None = None, ahead: Sequence[Span] = ()) -> None:
+    def __init__(
+        self,
+        file: Bucket,
+        size: int | None = None,
+        ahead: Sequence[Span] = (),
+        check: Callable[[Stored], None] | None = None,
+    ) -> None:
         self.stored: Stored | None = None
         self._file = file
         self._size = size
+        self._check = check
         self._place = 0
         self._held: list[tuple[int, bytes]] = []
         self._ahead = _Ahead(self, ahead) if ahead else None
@@ -121,7 +134,7 @@ class Ranges(io.RawIOBase):
             except (FileNotFoundError, PermissionError):
                 raise
             except OSError:  # it may end before
-                self._size = self._asked_size()
+                self._size = self._asked().bytes
         stop = min(stop, self._size)
         return self._get({"range": (start, stop)}) if start < stop else b""
 
@@ -157,7 +170,7 @@ class Ranges(io.RawIOBase):
         except (FileNotFoundError, PermissionError):
             raise
         except OSError:  # it is empty, or Azure's, which knows no ends
-            self._size = self._asked_size()
+            self._size = self._asked().bytes
             return b""
 
     def _get(self, options: GetOptions) -> bytes:
@@ -167,7 +180,7 @@ class Ranges(io.RawIOBase):
         client, tries_left = client_of(self._file.root, reach=self._file.reach), _TRIES
         with told(self._file.root, str(self._file)):
             while True:
-                found = obstore.get(client, self._file.key, options=options)
+                found = self._answer(client, options)
                 self._note(found.meta)
                 tries_left -= 1
                 try:
@@ -176,16 +189,57 @@ class Ranges(io.RawIOBase):
                     if not tries_left:
                         raise
 
-    def _note(self, meta: ObjectMeta) -> None:
-        if self.stored is None:
-            modified, tag = meta["last_modified"].timestamp(), meta["e_tag"] or ""
-            self.stored = Stored(self._file.name, meta["size"], modified, tag)
-            self._size = meta["size"]
+    def _answer(self, client: ObjectStore, options: GetOptions) -> GetResult:
+        try:
+            return obstore.get(client, self._file.key, options=options)
+        except BaseError as error:
+            if self._check and _NO_SUCH_BYTES.search(str(error)):
+                self._check(self._asked())
+            raise
 
-    def _asked_size(self) -> int:
+    def _note(self, meta: ObjectMeta) -> None:
+        found = stored_of(self._file, meta)
+        if self.stored is None:
+            if self._check:
+                self._check(found)
+            self.stored = found
+            self._size = meta["size"]
+        elif found != self.stored:  # where the tag is no condition, or there is none
+            said = "it was written anew while it was read"
+            raise OSError(errno.ESTALE, said, str(self._file))
+
+    def _asked(self) -> Stored:
         with told(self._file.root, str(self._file)):
             client = client_of(self._file.root, reach=self._file.reach)
-            return obstore.head(client, self._file.key)["size"]
+            return stored_of(self._file, obstore.head(client, self._file.key))
+
+
+def stored_of(file: Bucket, meta: ObjectMeta) -> Stored:
+    """Return what an answer says of an object."""
+    modified, tag = meta["last_modified"].timestamp(), meta["e_tag"] or ""
+    return Stored(file.name, meta["size"], modified, tag)
+
+
+def stored_on_web(file: Bucket) -> Stored | None:
+    """Return what is known of a file on the web; None where nothing is there.
+
+    Raises:
+        PermissionError: when it may be neither asked for nor read.
+    """
+    client = client_of(file.root, reach=file.reach)
+    try:
+        with told(file.root, str(file)):
+            return stored_of(file, obstore.head(client, file.key))
+    except FileNotFoundError:
+        return None
+    except PermissionError:
+        # Who signs an address signs its method, too: what may be read may not be asked for by HEAD.
+        first = Ranges(file)
+        try:
+            first.fetch(0, 1)
+        except FileNotFoundError:
+            return None
+        return first.stored
 
 
 class _Ahead:

@@ -40,8 +40,10 @@ class Stored(NamedTuple):
 
     @property
     def version(self) -> str:
-        """Return what tells this content from one that is written here later."""
-        return self.tag or repr(self.modified)
+        """Return what tells this content from one that is written here later; empty for nothing."""
+        # Azure's lists have tags without the quotes that its other answers have.
+        tag = self.tag.removeprefix("W/").strip('"')
+        return tag or (repr(self.modified) if self.modified else "")
 
 
 class Appender(Protocol):

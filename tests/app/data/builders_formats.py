@@ -8,6 +8,7 @@ import gzip
 import io
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -84,11 +85,23 @@ def open_files(
     columns: Sequence[str] = (),
     *,
     skips_bad: bool = False,
+    holdout: JsonValue = None,
 ) -> Source:
     """Return what is known of the files of a folder."""
-    read: JsonValue = {"format": form, "path": str(folder), "options": dict(options)}
+    read: JsonValue = {
+        "format": form,
+        "path": str(folder),
+        "options": dict(options),
+        "holdout": holdout,
+    }
     spec = ReadSpec.model_validate(read).model_copy(update={"columns": tuple(columns)})
     return open_source(Disk(folder), spec, FIELD, skips_bad=skips_bad)
+
+
+def as_if_listed_so(source: Source) -> Source:
+    """Return a dataset whose files may be damaged after it was opened, as if before."""
+    fragments = tuple(replace(fragment, stamps=()) for fragment in source.fragments)
+    return replace(source, fragments=fragments)
 
 
 def read_all(source: Source, columns: Sequence[str] = (), chunk_rows: int = 7) -> Columns:

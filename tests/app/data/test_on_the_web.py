@@ -11,12 +11,17 @@ from tests.app.data.builders_buckets import assert_same, write_parquet
 from tests.app.data.builders_formats import read_all, write_csv, write_npy
 from tests.web import WebServer
 from trainshed.data.order.files import Source
+from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import open_source
 from trainshed.data.read.formats import npy
 from trainshed.data.read.opening import reach_of
+from trainshed.faults import is_passing
 from trainshed.plan.places import locate, locate_source
+from trainshed.records.addresses import open_web
 from trainshed.records.disk import Disk
+from trainshed.records.ranges import Ranges
 from trainshed_api.errors import SpecError
+from trainshed_api.names import ENV_SCRATCH
 from trainshed_api.rows import ReadSpec
 
 FIELD = "spec.data.datasets.train.read"
@@ -126,6 +131,80 @@ def test_a_server_that_tells_no_size_is_refused_at_once(web: WebServer) -> None:
 
     with pytest.raises(SpecError, match=r"read\.path: .*Content-Length"):
         open_at(f"{web.url}/rows.csv", "csv")
+
+
+# ----------------------------------------------------------- written anew
+
+
+@pytest.mark.parametrize("gives_ranges", [True, False])
+@pytest.mark.parametrize("local_cache", [None, "1Gi"])
+def test_what_tells_no_version_is_read_anew_by_the_next_run(
+    web: WebServer, gives_ranges: bool, local_cache: str | None
+) -> None:
+    web.gives_ranges = gives_ranges
+    for content in (b"old 1\nold 2\n", b"new 1\nnew 2\n"):
+        web.files["/rows.txt"] = content
+        found = read_all(open_at(f"{web.url}/rows.txt", "text", localCache=local_cache))
+
+        assert list(found["text"]) == content.decode().splitlines()
+
+
+TELLS: dict[str, tuple[dict[str, str], dict[str, str], bytes]] = {
+    "another tag": ({"ETag": '"1"'}, {"ETag": '"2"'}, b"new 1\n"),
+    "another weak tag": ({"ETag": 'W/"1"'}, {"ETag": 'W/"2"'}, b"new 1\n"),
+    "another date": (
+        {"Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT"},
+        {"Last-Modified": "Thu, 01 Jan 2026 00:00:01 GMT"},
+        b"new 1\n",
+    ),
+    "another size": ({}, {}, b"new 10\n"),
+}
+
+
+@pytest.mark.parametrize("gives_ranges", [True, False])
+@pytest.mark.parametrize("case", TELLS)
+def test_what_was_written_anew_since_the_plan_is_refused(
+    web: WebServer, case: str, gives_ranges: bool
+) -> None:
+    before, after, content = TELLS[case]
+    web.gives_ranges = gives_ranges
+    web.files["/rows.txt"], web.tells = b"old 1\n", before
+    source = open_at(f"{web.url}/rows.txt", "text")
+    web.files["/rows.txt"], web.tells = content, after
+
+    with pytest.raises(DataError, match=r"/rows\.txt: it was written anew since the run was plan"):
+        read_all(source)
+
+
+@pytest.mark.parametrize("case", TELLS)
+def test_answers_of_two_contents_are_not_joined(web: WebServer, case: str) -> None:
+    before, after, content = TELLS[case]
+    web.files["/rows.txt"], web.tells = b"old 1\n", before
+    file = Ranges(open_web(f"{web.url}/rows.txt"))
+    assert file.fetch(0, 3) == b"old"
+    web.files["/rows.txt"], web.tells = content, after
+
+    with pytest.raises(OSError, match=r"written anew while|recondition") as failed:
+        file.fetch(3, 6)
+
+    assert is_passing(failed.value)
+
+
+# ----------------------------------------------------------- whole files
+
+
+def test_a_file_that_comes_whole_is_no_more_than_half_of_what_a_pod_may_have(
+    web: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENV_SCRATCH, "2Ki")
+    web.gives_ranges = False
+    web.files["/rows.txt"] = b"a\n" * 512
+    assert len(read_all(open_at(f"{web.url}/rows.txt", "text"))["text"]) == 512
+    web.files["/rows.txt"] += b"a\n"
+
+    for form in ("text", "parquet"):
+        with pytest.raises(SpecError, match=r"1026 bytes of a server that gives no ranges.*1024 "):
+            open_at(f"{web.url}/rows.txt", form)
 
 
 def test_nothing_is_stored_on_the_web() -> None:

@@ -1,9 +1,14 @@
 """A dataset is reached as its spec says: on another store, without credentials, kept by nodes."""
 
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
 import pytest
 from pydantic import JsonValue
 
@@ -15,12 +20,14 @@ from tests.app.data.builders_buckets import (
     on_disk,
     write_parquet,
 )
-from tests.app.data.builders_formats import FIELD, read_all, write_csv, write_text
+from tests.app.data.builders_formats import FIELD, read_all, write_csv, write_npy, write_text
 from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 from tests.web import WebServer
 from trainshed.data.order.files import Source
-from trainshed.data.read.files import open_source
+from trainshed.data.read.errors import DataError
+from trainshed.data.read.files import open_source, read_fragment
+from trainshed.data.read.formats import npy
 from trainshed.data.read.opening import reach_of
 from trainshed.plan.places import locate_source
 from trainshed.records.bucket import Bucket
@@ -44,6 +51,13 @@ WRITE: dict[str, Callable[[Path], None]] = {
     "csv": lambda path: write_csv(path, 0, 100),
     "parquet": lambda path: write_parquet(path, 3),
 }
+
+
+def write_table(path: Path, rows: int, first: int = 0) -> None:
+    """Write numbers from one on, of five digits each, by the ending of the file's name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.table({"id": np.arange(10_000 + first, 10_000 + first + rows)})
+    (pacsv.write_csv if path.suffix == ".csv" else pq.write_table)(table, path)
 
 
 @pytest.fixture
@@ -98,6 +112,38 @@ def test_who_asks_pays(store: WebServer, tmp_path: Path, form: str) -> None:
     assert all(each.headers["x-amz-request-payer"] == "requester" for each in store.asked)
 
 
+# ----------------------------------------------------------- what listings have
+
+
+def listing_of(*keys: str, size: int = 0) -> bytes:
+    """Return what S3 says of objects of one size, written when the year 2026 began."""
+    entry = (
+        "<Contents><Key>{}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
+        '<ETag>"{}"</ETag><Size>{}</Size></Contents>'
+    )
+    entries = "".join(entry.format(key, number, size) for number, key in enumerate(keys))
+    return f"<ListBucketResult>{entries}</ListBucketResult>".encode()
+
+
+@pytest.mark.parametrize(
+    "tells",
+    [
+        {"ETag": '"0"', "Last-Modified": "Thu, 01 Jan 2026 00:00:07 GMT"},
+        {"ETag": "0"},
+        {"ETag": '"as-lists-have-it-not"', "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT"},
+        {},
+    ],
+)
+def test_a_list_need_not_write_tags_as_other_answers_do(
+    store: WebServer, tells: dict[str, str]
+) -> None:
+    store.files["/data"], store.files["/data/rows/x"] = listing_of("rows/x", size=3), b"abc"
+    source = open_at("s3://data/rows", "binary", endpoint=store.url)
+    store.tells = tells
+
+    assert list(read_all(source, ["bytes"])["bytes"]) == [b"abc"]
+
+
 # ----------------------------------------------------------- kept by the node
 
 
@@ -138,19 +184,42 @@ def test_a_file_that_was_written_anew_is_fetched_anew(
     assert read() == [line.replace("line", "LINE") for line in first]
 
 
-def test_a_file_that_changes_after_it_was_listed_is_not_kept_as_it_was(
+@pytest.mark.parametrize("local_cache", [None, "1Gi"])
+@pytest.mark.parametrize("rows", [90, 100, 110])
+@pytest.mark.parametrize("form", WRITE)
+def test_a_file_that_changes_after_it_was_listed_is_refused(  # noqa: PLR0917 - fixtures
     s3: S3Server,
     through_proxy: Bucket,
     own_node: Path,
+    form: str,
+    rows: int,
+    local_cache: str | None,
 ) -> None:
-    through_proxy.write("a.txt", b"old 1\nold 2\n")
-    source = open_at(str(through_proxy), "text", localCache="1Gi")
-    through_proxy.write("a.txt", b"new 1\nnew 2\n")
+    path = files_behind(s3, through_proxy) / f"a.{form}"
+    write_table(path, 100)
+    source = open_at(str(through_proxy), form, localCache=local_cache)
+    later = path.stat().st_mtime + 10  # by which the server dates it
+    write_table(path, rows, first=1)
+    through_proxy.write(path.name, path.read_bytes())  # which gives it another tag
+    os.utime(path, (later, later))
 
-    assert list(read_all(source)["text"]) == ["new 1", "new 2"]
+    with pytest.raises(DataError, match=rf"a\.{form}: it was written anew since the run was plan"):
+        read_all(source)
 
-    kept = next(own_node.glob("trainshed-files-*"))
-    assert [path.name for path in kept.iterdir() if "-" in path.name] == []
+    kept = [path.name for path in own_node.glob("trainshed-files-*/*") if "-" in path.name]
+    assert kept == []
+
+
+def test_a_part_that_a_smaller_file_does_not_have_is_no_storage_that_is_away(
+    s3: S3Server, through_proxy: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(npy, "FRAGMENT_BYTES", 1000)
+    write_npy(files_behind(s3, through_proxy) / "a.npy", 0, 1000)
+    source = open_at(str(through_proxy), "numpy")
+    through_proxy.write("a.npy", b"nothing")
+
+    with pytest.raises(DataError, match=r"a\.npy: it was written anew since the run was planned"):
+        list(read_fragment(source.scan, source.fragments[-1], [], 10))
 
 
 def test_many_datasets_share_what_a_node_keeps(

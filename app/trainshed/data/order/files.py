@@ -37,10 +37,17 @@ class File:
 
 
 class Stamp(NamedTuple):
-    """What tells a content of a file from one that is written there later."""
+    """What tells a content of a file from one that is written there later.
+
+    Args:
+        bytes: its size.
+        version: of its tag or date; 0 where its store tells none.
+        modified: seconds since 1970, in a store; 0 where that is unknown, or on a disk.
+    """
 
     bytes: int
     version: int
+    modified: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ class Fragment:
         more: further files, where these are so small that several are read at once.
         skip: rows that come before these.
         constants: columns of which all its rows have one value, which the files need not hold.
-        stamps: of each of its files, where nodes keep them.
+        stamps: of each of its files, as listed; none of a table's, which nobody overwrites.
     """
 
     path: str
@@ -141,6 +148,7 @@ class Scan:
         floats: columns of integers that are read as floats, as some are missing somewhere.
         reach: how their store is reached.
         cache_bytes: of files that each node keeps; 0 for none.
+        nonce: of this plan, where the files' store may tell no versions.
     """
 
     format: FormatName = "parquet"
@@ -154,6 +162,7 @@ class Scan:
     floats: frozenset[str] = frozenset()
     reach: Reach = AS_USUAL
     cache_bytes: int = 0
+    nonce: str = ""
 
     def name_of(self, path: str) -> str:
         """Return a file's name below the dataset's folder, or its own where that is the dataset."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import uuid
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -33,6 +35,7 @@ from trainshed.data.read.listing import ending_of, files_of
 from trainshed.data.read.opening import ACCESS, cache_bytes_of, reach_of, stamp_of
 from trainshed.data.read.selecting import columns_to_read, selected
 from trainshed.faults import WorldError, is_passing
+from trainshed.records.addresses import is_web
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import options_of
 from trainshed_api.where import columns_of, parse_where
@@ -110,12 +113,33 @@ def open_source(
     """
     assert read.format
     check_package(read.format, field)
+    with _refused(f"{field}.path", str(at)):
+        return _opened(at, read, field, access, skips_bad=skips_bad)
+
+
+@contextlib.contextmanager
+def _refused(field: str, at: str) -> Iterator[None]:
+    """Refuse data that cannot be read where only looking at files tells so."""
+    try:
+        yield
+    except OSError as error:
+        if is_passing(error):
+            raise WorldError(f"{field}: {error}", "storage") from error
+        raise SpecError([Problem(field, at, str(error))]) from error
+    except DataError as error:
+        where, _, said = str(error).partition(": ")
+        raise SpecError([Problem(field, where, f"files that can be read ({said})")]) from error
+
+
+def _opened(at: Folder, read: ReadSpec, field: str, access: Access, *, skips_bad: bool) -> Source:
+    assert read.format
     selection, reach, kept = selection_of(read), reach_of(read), cache_bytes_of(read)
-    access = access.of(Scan(reach=reach))
+    nonce = uuid.uuid4().hex if is_web(str(at)) else ""
+    access = access.of(Scan(reach=reach, nonce=nonce))
     if read.format == "parquet":
         patience, opened, where = access.patience, access.opened, selection.where
         found = parquet.open_source(at, read.columns, field, patience, opened, where=where)
-        scan = replace(found.scan, skips_bad=skips_bad, reach=reach, cache_bytes=kept)
+        scan = replace(found.scan, skips_bad=skips_bad, reach=reach, cache_bytes=kept, nonce=nonce)
         found = replace(found, scan=scan)
         return _selected(found, selection, field)
     options = options_of(read.format, read.options)
@@ -126,18 +150,15 @@ def open_source(
         skips_bad=skips_bad,
         reach=reach,
         cache_bytes=kept,
+        nonce=nonce,
     )
-    try:
-        contents = access.patience.read(lambda: _open(at, read, begun, field, access))
-        density = access.patience.read(lambda: _density(contents, access.opened))
-    except OSError as error:
-        if is_passing(error):
-            raise WorldError(f"{field}.path: {error}", "storage") from error
-        raise SpecError([Problem(f"{field}.path", str(at), str(error))]) from error
+    contents = access.patience.read(lambda: _open(at, read, begun, field, access))
+    density = access.patience.read(lambda: _density(contents, access.opened))
     scan, files, fragments = contents
     _check_columns(scan.schema, read.columns, f"{field}.columns")
     if not fragments:
-        raise SpecError([Problem(f"{field}.path", read.path, "files with at least one row")])
+        at_least = "files with at least one row"
+        raise SpecError([Problem(f"{field}.path", read.path, at_least)])
     lines = (f"{file.path} {file.bytes} {file.rows} {file.groups}\n" for file in files)
     digest = hashlib.sha256("".join(lines).encode()).hexdigest()
     likely = max(1, int(density * sum(fragment.num_bytes for fragment in fragments)))
@@ -152,14 +173,13 @@ def _open(at: Folder, read: ReadSpec, scan: Scan, field: str, access: Access) ->
     form = FILES[scan.format]
     files = files_of(at, str(scan.format), form.suffixes, field)
     scan, fragments = form.open(files, scan, field, access.opened)
-    if scan.cache_bytes:
-        fragments = _stamped(fragments, files)
-    return Contents(scan, [File(path=file.name, bytes=file.bytes) for file in files], fragments)
+    described = [File(path=file.name, bytes=file.bytes) for file in files]
+    return Contents(scan, described, _stamped(fragments, files))
 
 
 def _stamped(fragments: Sequence[Fragment], files: Sequence[Found]) -> list[Fragment]:
     """Return fragments that say which content of their files is meant."""
-    stamps = [stamp_of(file.bytes, file.version) for file in files]
+    stamps = [stamp_of(file.bytes, file.version, file.modified) for file in files]
     return [
         replace(each, stamps=tuple(stamps[each.file : each.file + len(each.paths)]))
         for each in fragments
@@ -257,10 +277,15 @@ def read_records(
     """
     access = access.of(scan, fragment)
     if scan.format == "parquet":
-        for table in parquet.read_fragment(
-            fragment, columns, chunk_rows, access.patience, access.opened
-        ):
-            yield _as_floats(table, scan)
+        try:
+            for table in parquet.read_fragment(
+                fragment, columns, chunk_rows, access.patience, access.opened
+            ):
+                yield _as_floats(table, scan)
+        except DataError:
+            access.check_again(fragment)
+            raise
+        access.check_again(fragment)
         return
     reader, done, pauses = _reader(scan), 0, iter(access.patience.pauses)
     while True:
@@ -270,6 +295,7 @@ def read_records(
                 yield found
                 done += 1
         except (OSError, pa.ArrowException) as error:
+            access.check_again(fragment)
             # It was there when the run was planned.
             gone = isinstance(error, (FileNotFoundError, PermissionError))
             if not (is_passing(error) or gone):
@@ -282,6 +308,7 @@ def read_records(
                 raise WorldError(f"{fragment.path}: cannot be read: {said}", "storage") from error
             access.patience.rest(pause)
         else:
+            access.check_again(fragment)
             return
 
 

@@ -6,26 +6,41 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from trainshed.records.addresses import is_web
+from trainshed.records.addresses import is_remote, is_web
 from trainshed.records.storage import UNDERWAY
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trainshed.records.storage import Folder
+    from trainshed.records.storage import Folder, Stored
 
 # What TensorFlow's tools put behind the ending of one file of several.
 _OF_SEVERAL = re.compile(r"-\d+-of-\d+$")
 
 
 class Found(NamedTuple):
-    """A file: where it lies, its name below the dataset's folder, its size and version."""
+    """A file: where it lies, its name below the dataset's folder, and its content.
+
+    Args:
+        where: a path or an address.
+        name: below the dataset's folder.
+        bytes: its size.
+        version: of its content, where that is known.
+        modified: seconds since 1970, of a store.
+    """
 
     where: str
     name: str
     bytes: int
     version: str = ""
+    modified: float = 0
+
+    @classmethod
+    def of(cls, where: str, name: str, stored: Stored) -> Found:
+        """Return a file that a listing has; of a disk the date is its version."""
+        modified = stored.modified if is_remote(where) else 0
+        return cls(where, name, stored.bytes, stored.version, modified)
 
 
 def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list[Found]:
@@ -44,13 +59,13 @@ def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list
         return [_on_web(at, field)]
     file = at.parent.stat(at.name) if at.name else None
     if file:
-        return [Found(str(at), file.name, file.bytes, file.version)]
+        return [Found.of(str(at), file.name, file)]
     endings, root, tree = tuple(suffixes), str(at), at.tree()
     if any(each.name == UNDERWAY for each in tree):
         want = f"a folder that is whole: its {UNDERWAY} says that it is not written to its end"
         raise SpecError([Problem(f"{field}.path", str(at), want)])
     found = [
-        Found(f"{root}/{each.name}", each.name, each.bytes, each.version)
+        Found.of(f"{root}/{each.name}", each.name, each)
         for each in tree
         if is_data(each.name) and (not endings or ending_of(each.name).endswith(endings))
     ]
@@ -71,11 +86,15 @@ def ending_of(name: str) -> str:
 
 
 def _on_web(at: Folder, field: str) -> Found:
-    file = at.stat("")
+    from trainshed.records.bucket import Bucket
+    from trainshed.records.ranges import stored_on_web  # not before: who has a disk needs no client
+
+    assert isinstance(at, Bucket)
+    file = stored_on_web(at)
     if file is None:
         raise SpecError([Problem(f"{field}.path", str(at), "the address of a file that is there")])
     name = urlsplit(str(at)).path.rpartition("/")[2]
-    return Found(str(at), name, file.bytes, file.version)
+    return Found.of(str(at), name, file)
 
 
 def is_data(name: str) -> bool:

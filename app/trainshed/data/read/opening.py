@@ -5,21 +5,27 @@ from __future__ import annotations
 import errno
 import functools
 import hashlib
+import os
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from trainshed.data.order.files import Stamp
-from trainshed.data.read.kept import ChangedError, kept_here
+from trainshed.data.read.errors import DataError
+from trainshed.data.read.kept import kept_here
 from trainshed.patience import READS, Patience
-from trainshed.records.addresses import is_address, is_web, stored_file
+from trainshed.records.addresses import is_remote, is_web, stored_file
 from trainshed.records.reach import AS_USUAL, Reach
 from trainshed.records.spans import PART_BYTES, WHOLE
+from trainshed.records.storage import Stored
+from trainshed_api.names import ENV_SCRATCH
 from trainshed_api.quantity import parse_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyarrow import NativeFile
 
@@ -57,13 +63,15 @@ class Files:
     Args:
         reach: of their store.
         cache_bytes: of files that this node keeps; 0 for none.
-        stamps: of those that may be kept, by their addresses.
+        stamps: of what is wanted of each, by paths or addresses; where one is missing, any content.
+        nonce: of a plan: what it keeps of files that tell no version is of no other plan.
         is_brief: whether only a few first rows are read: nothing is fetched ahead or kept for them.
     """
 
     reach: Reach = AS_USUAL
     cache_bytes: int = 0
     stamps: Mapping[str, Stamp] = field(default_factory=dict, compare=False)
+    nonce: str = ""
     is_brief: bool = False
 
     def __call__(self, where: str, ahead: Sequence[Span] = (), /) -> NativeFile:
@@ -72,35 +80,65 @@ class Files:
         Args:
             where: a path, or an address, of which only the ranges that are asked for are fetched.
             ahead: what will be read of it.
+
+        Raises:
+            DataError: when it was written anew since it was listed, now or where it is read.
         """
         if not is_remote(where):
+            self.check_again([where])
             return pa.OSFile(where)
         from trainshed.records.ranges import Ranges
 
         file, stamp = stored_file(where, self.reach), self.stamps.get(where)
-        if is_web(where) and not _gives_ranges(where):
+        if is_web(where) and not _gives_ranges(where, self.reach):
             return self._whole(file)
-        if stamp and self.cache_bytes and not self.is_brief:
+        check = functools.partial(check_same, where, stamp) if stamp else None
+        if stamp and check and self.cache_bytes and not self.is_brief:
             kept = kept_here(self.cache_bytes)
             if found := kept.open(
-                self._key(where, stamp), stamp.bytes, lambda: _ranges(file, stamp)
+                self._key(where, stamp), stamp.bytes, lambda: _ranges(file, stamp.bytes, check)
             ):
                 return found
         coming = () if self.is_brief else ahead
-        return pa.PythonFile(Ranges(file, stamp and stamp.bytes, coming), mode="r")
+        return pa.PythonFile(Ranges(file, stamp and stamp.bytes, coming, check), mode="r")
+
+    def check_again(self, paths: Sequence[str]) -> None:
+        """Refuse files of a disk that are not as they were listed.
+
+        All answers for a file of an address are of one content; a disk gives what it has by then.
+
+        Raises:
+            DataError: naming the first one.
+        """
+        for path in paths:
+            if not is_remote(path) and (stamp := self.stamps.get(path)):
+                with suppress(OSError):  # as who reads it finds
+                    found = Path(path).stat()
+                    check_same(path, stamp, Stored(path, found.st_size, found.st_mtime))
 
     def _whole(self, file: Bucket) -> NativeFile:
-        stored = file.stat("")
+        from trainshed.records.ranges import stored_on_web
+
+        stored = stored_on_web(file)
         if stored is None:
             raise FileNotFoundError(errno.ENOENT, "nothing there", str(file))
-        kept = kept_here(max(self.cache_bytes, WEB_BYTES))
+        if stamp := self.stamps.get(str(file)):
+            check_same(str(file), stamp, stored)
+        most = max(self.cache_bytes, _most_whole_bytes())
+        if stored.bytes > most:
+            raise DataError(
+                f"{file}: {stored.bytes} bytes of a server that gives no ranges, where a node "
+                f"keeps {most} of such files: put it into a bucket or on a volume, or cut it"
+            )
+        kept = kept_here(most)
         key = self._key(str(file), stamp_of(stored.bytes, stored.version))
-        return kept.open(key, stored.bytes, lambda: _streamed(file)) or pa.BufferReader(
-            b"".join(_streamed(file))
+        return kept.open(key, stored.bytes, lambda: _streamed(file, stored)) or pa.BufferReader(
+            b"".join(_streamed(file, stored))
         )
 
     def _key(self, where: str, stamp: Stamp) -> str:
-        text = f"{self.reach.endpoint} {where} {stamp.version}"
+        version = str(stamp.version) if stamp.version else self.nonce
+        text = f"{self.reach.endpoint} {where} {version}"
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -121,8 +159,23 @@ class Access:
         if not isinstance(self.opened, Files):
             return self
         stamps = dict(zip(fragment.paths, fragment.stamps, strict=False)) if fragment else {}
-        files = replace(self.opened, reach=scan.reach, cache_bytes=scan.cache_bytes, stamps=stamps)
+        files = replace(
+            self.opened,
+            reach=scan.reach,
+            cache_bytes=scan.cache_bytes,
+            stamps=stamps,
+            nonce=scan.nonce,
+        )
         return replace(self, opened=files)
+
+    def check_again(self, fragment: Fragment) -> None:
+        """Refuse a file of a disk that changed while it was read; many small ones are read at once.
+
+        Raises:
+            DataError: naming it.
+        """
+        if isinstance(self.opened, Files) and not fragment.more:
+            self.opened.check_again(fragment.paths)
 
     def briefly(self) -> Access:
         """Return how files are got at of which a few first rows are read."""
@@ -133,11 +186,6 @@ class Access:
 
 ACCESS = Access()
 open_file: Opener = Files()
-
-
-def is_remote(where: str) -> bool:
-    """Say whether a file lies at an address, where each answer has to be waited for."""
-    return is_address(where) or is_web(where)
 
 
 def reach_of(read: ReadSpec) -> Reach:
@@ -156,40 +204,71 @@ def cache_bytes_of(read: ReadSpec) -> int:
     return parse_bytes(read.local_cache) if read.local_cache else 0
 
 
-def stamp_of(num_bytes: int, version: str) -> Stamp:
-    """Return what tells a content of a file from one that is written there later."""
-    digest = hashlib.blake2b(version.encode(), digest_size=7).digest()
-    return Stamp(num_bytes, int.from_bytes(digest))
+def stamp_of(num_bytes: int, version: str, modified: float = 0) -> Stamp:
+    """Return what tells a content of a file from one that is written there later.
+
+    Args:
+        num_bytes: its size.
+        version: of it; empty where its store tells none; the sizes alone count then.
+        modified: seconds since 1970, of a store, where several tags may be one content's.
+    """
+    digest = hashlib.blake2b(version.encode(), digest_size=7).digest() if version else b""
+    return Stamp(num_bytes, int.from_bytes(digest), int(modified))
 
 
-def _ranges(file: Bucket, stamp: Stamp) -> Iterator[bytes]:
+def check_same(where: str, stamp: Stamp, found: Stored) -> None:
+    """Refuse a content that is not the one that was listed.
+
+    Raises:
+        DataError: naming the file.
+    """
+    versions = {stamp.version, stamp_of(found.bytes, found.version).version} - {0}
+    # A store may write tags otherwise in its lists than in its other answers.
+    is_of_one_date = stamp.modified and stamp.modified == int(found.modified)
+    if found.bytes != stamp.bytes or (len(versions) > 1 and not is_of_one_date):
+        raise DataError(
+            f"{where}: it was written anew since the run was planned: files, and on disks their "
+            "dates, must stay as they are while a run reads them, and be the same on every node"
+        )
+
+
+def _ranges(file: Bucket, size: int, check: Callable[[Stored], None]) -> Iterator[bytes]:
     from trainshed.records.ranges import Ranges
 
-    with Ranges(file, stamp.bytes, WHOLE) as raw:
+    with Ranges(file, size, WHOLE, check) as raw:
         while piece := raw.read(PART_BYTES):
             yield piece
-        found = raw.stored
-        if found and stamp_of(found.bytes, found.version) != stamp:
-            raise ChangedError
 
 
-def _streamed(file: Bucket) -> Iterator[bytes]:
+def _streamed(file: Bucket, wanted: Stored) -> Iterator[bytes]:
     import obstore
 
     from trainshed.records.client import client_of, told
+    from trainshed.records.ranges import stored_of
 
     with told(file.root, str(file)):
-        for piece in obstore.get(client_of(file.root), file.key).stream():
+        found = obstore.get(client_of(file.root, reach=file.reach), file.key)
+        stored = stored_of(file, found.meta)
+        versions = {stored.version, wanted.version} - {""}  # answers to HEAD may tell none
+        if stored.bytes != wanted.bytes or len(versions) > 1:
+            raise OSError(errno.ESTALE, "it was written anew while it was read", str(file))
+        for piece in found.stream():
             yield bytes(piece)
 
 
+def _most_whole_bytes() -> int:
+    """Return how much a node keeps of files that come whole: beside them Ray spills."""
+    limit = os.environ.get(ENV_SCRATCH)
+    return min(WEB_BYTES, parse_bytes(limit) // 2) if limit else WEB_BYTES
+
+
 @functools.lru_cache(maxsize=64)
-def _gives_ranges(where: str) -> bool:
+def _gives_ranges(where: str, reach: Reach) -> bool:
     """Ask a server whether it gives a part of a file."""
     from trainshed.records.ranges import Ranges
 
     try:
-        Ranges(stored_file(where)).fetch(0, 1)
+        Ranges(stored_file(where, reach)).fetch(0, 1)
     except OSError as error:
         if error.errno != errno.EOPNOTSUPP:
             raise

@@ -16,11 +16,12 @@ import pyarrow.parquet as pq
 from trainshed.data.order.files import File, Fragment, Scan, Source
 from trainshed.data.read.arrow import from_arrow
 from trainshed.data.read.listing import files_of
-from trainshed.data.read.opening import is_remote, open_file, stamp_of
+from trainshed.data.read.opening import open_file, stamp_of
 from trainshed.data.read.rereading import Trouble, spans_of
 from trainshed.data.read.selecting import may_meet
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS, Patience
+from trainshed.records.addresses import is_remote
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
         described.append(describe(found, footer))
         name = found.name.rpartition("/")[2]
         digest.update(f"{name} {found.bytes} {footer.num_rows}\n".encode())
-        stamps = (stamp_of(found.bytes, found.version),)
+        stamps = (stamp_of(found.bytes, found.version, found.modified),)
         fragments.extend(
             replace(fragment, stamps=stamps)
             for fragment in cut(found.where, number, footer)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pydantic import JsonValue
 
-from tests.app.data.builders_formats import open_files, read_all, read_good
+from tests.app.data.builders_formats import as_if_listed_so, open_files, read_all, read_good
 from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.read.errors import DataError
 from trainshed_api.errors import SpecError
@@ -158,7 +158,7 @@ def test_without_leave_the_first_bad_record_ends_it(tmp_path: Path, broken: Brok
 
 def test_an_array_that_ends_early_gives_the_rows_that_are_whole(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.arange(12, dtype=np.float32).reshape(6, 2))
-    source = open_files(tmp_path, "numpy", {}, skips_bad=True)
+    source = as_if_listed_so(open_files(tmp_path, "numpy", {}, skips_bad=True))
     content = (tmp_path / "a.npy").read_bytes()
     (tmp_path / "a.npy").write_bytes(content[:-18])
 

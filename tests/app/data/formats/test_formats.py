@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from tests.app.data.builders_formats import (
     NAMES,
+    as_if_listed_so,
     open_files,
     read_all,
     rows_of,
@@ -272,7 +273,7 @@ def test_values_that_are_no_numbers_are_refused(tmp_path: Path, kind: str) -> No
 def test_an_array_that_is_cut_off_says_how_many_rows_are_missing(tmp_path: Path) -> None:
     """In the middle of a value."""
     write_npy(tmp_path / "a.npy", 0, 4)
-    source = open_files(tmp_path, "numpy")
+    source = as_if_listed_so(open_files(tmp_path, "numpy"))
     (tmp_path / "a.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:-3])
 
     with pytest.raises(DataError, match=r"a.npy: row 3 from byte 128 on: .* ends 1 rows early"):

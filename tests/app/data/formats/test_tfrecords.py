@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pydantic import JsonValue
 
-from tests.app.data.builders_formats import open_files, read_all, read_good
+from tests.app.data.builders_formats import as_if_listed_so, open_files, read_all, read_good
 from tests.app.data.builders_records import (
     Value,
     encode_example,
@@ -122,7 +122,7 @@ def test_damage_says_where(tmp_path: Path, damage: Damage) -> None:
     path = tmp_path / "a.tfrecord"
     write_records(path, [{"x": 0.5}] * 100)
     record_bytes = path.stat().st_size // 100
-    source = open_files(tmp_path, "tfrecords")
+    source = as_if_listed_so(open_files(tmp_path, "tfrecords"))
     with path.open("r+b") as file:
         file.seek(90 * record_bytes + damage.place)
         if damage.put is None:
@@ -216,7 +216,7 @@ def test_damaged_records_may_be_left_out(tmp_path: Path, name: str, chunk_rows: 
     path, damage = tmp_path / "a.tfrecord", DAMAGES[name]
     write_records(path, [{"x": float(number)} for number in range(100)])
     record_bytes = path.stat().st_size // 100
-    source = open_files(tmp_path, "tfrecords", skips_bad=True)
+    source = as_if_listed_so(open_files(tmp_path, "tfrecords", skips_bad=True))
     with path.open("r+b") as file:
         file.seek(90 * record_bytes + damage.place)
         if damage.put is None:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.app.data.builders_formats import open_files, read_all
+from tests.app.data.builders_formats import as_if_listed_so, open_files, read_all
 from tests.app.data.builders_media import write_film
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import read_fragment
@@ -96,7 +96,7 @@ def test_what_is_no_film_is_refused(tmp_path: Path) -> None:
 
 def test_a_film_without_frames_is_named(tmp_path: Path) -> None:
     write_film(tmp_path / "a.mkv", 20, codec="libx264")
-    source = open_files(tmp_path, "video")
+    source = as_if_listed_so(open_files(tmp_path, "video"))
     content = (tmp_path / "a.mkv").read_bytes()
     (tmp_path / "a.mkv").write_bytes(content[:800])
 

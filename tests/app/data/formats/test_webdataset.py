@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.app.data.builders_formats import open_files, read_all
+from tests.app.data.builders_formats import as_if_listed_so, open_files, read_all
 from tests.app.data.builders_tar import npy_of, samples_of, write_tar
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.tar import members
@@ -156,7 +156,7 @@ DAMAGES: dict[str, Damage] = {
 def test_a_broken_file_says_where(tmp_path: Path, damage: Damage) -> None:
     path = tmp_path / "a.tar"
     write_tar(path, samples_of(0, 50))
-    source = open_files(tmp_path, "webdataset")
+    source = as_if_listed_so(open_files(tmp_path, "webdataset"))
     content = bytearray(path.read_bytes())
     content[HEADER : HEADER + len(damage.put)] = damage.put
     path.write_bytes(content[: damage.cut])

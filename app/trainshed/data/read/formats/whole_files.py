@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from trainshed.data.order.files import Fragment
 from trainshed.data.read.formats.format import Format
-from trainshed.data.read.opening import is_remote
+from trainshed.records.addresses import is_remote
 from trainshed.records.spans import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import ImagesOptions
