@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 from trainshed.data.read.opening import ANONYMOUS, is_rays_anonymous
 from trainshed.faults import WorldError
 from trainshed.patience import READS
-from trainshed.records.addresses import is_address, is_web, open_folder, open_web, reached
+from trainshed.records.addresses import (
+    is_address,
+    is_web,
+    open_folder,
+    open_web,
+    reached,
+    shown,
+)
 from trainshed.records.disk import Disk
 from trainshed.records.reach import AS_USUAL, Reach
 from trainshed_api.errors import Problem, SpecError
@@ -75,8 +82,7 @@ def locate_source(text: str, home: Folder, field: str, reach: Reach = AS_USUAL) 
         try:
             return open_web(text)
         except ValueError as error:
-            # Some carry keys behind a question mark.
-            got = None if "@" in text else text.partition("?")[0]
+            got = None if "@" in text else shown(text)
             raise SpecError([Problem(field, got, str(error))]) from error
     if is_rays_anonymous(text):
         text, reach = text.replace(ANONYMOUS, "", 1), replace(reach, is_anonymous=True)

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from trainshed.records.disk import Disk
-from trainshed.records.reach import AS_USUAL
+from trainshed.records.reach import AS_USUAL, Reach
 from trainshed_api.names import BUCKET_SCHEMES, WEB_SCHEMES
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from trainshed.records.bucket import Bucket
-    from trainshed.records.reach import Reach
     from trainshed.records.storage import Folder
 
 
@@ -35,6 +34,11 @@ def is_remote(where: str) -> bool:
     return is_address(where) or is_web(where)
 
 
+def shown(text: str) -> str:
+    """Return a path or an address as messages have it: what may be a key is not said."""
+    return text.partition("?")[0] if is_web(text) else text
+
+
 def open_web(text: str) -> Bucket:
     """Return a file on the web, as a bucket of which it is all.
 
@@ -48,7 +52,8 @@ def open_web(text: str) -> Bucket:
         raise ValueError("the address of one file: folders are not listed at http:// and https://")
     from trainshed.records.bucket import Bucket  # not before, as below
 
-    return Bucket(text.partition("#")[0])
+    where, _, query = text.partition("#")[0].partition("?")
+    return Bucket(where, reach=Reach(query=query))
 
 
 def reached(folder: Folder, reach: Reach) -> Folder:
@@ -64,7 +69,7 @@ def reached(folder: Folder, reach: Reach) -> Folder:
 def stored_file(where: str, reach: Reach = AS_USUAL) -> Bucket:
     """Return a file that a listing named; it is no folder, though it looks like one.
 
-    where: `s3://bucket/key`, or an address on the web.
+    where: `s3://bucket/key`, or an address on the web, without what follows its question mark.
     """
     from trainshed.records.bucket import Bucket
 

@@ -63,6 +63,8 @@ _RENEW = "renew them and start the run again, it goes on from its last checkpoin
 _DENIED = re.compile(
     r"status code: 40[13]|<Code>(ExpiredToken|InvalidToken|TokenRefreshRequired)</Code>"
 )
+# Of an address on the web, which the client repeats.
+_QUERY = re.compile(r"(https?://[^\s?]+)\?[^\s,)]*")
 _NO_SIZE = "Content-Length Header missing"
 # All three answer in XML.
 _CODE, _MESSAGE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"<Message>([^<]{1,300})")
@@ -92,7 +94,8 @@ def client_of(root: str, *, is_patient: bool = False, reach: Reach = AS_USUAL) -
     if scheme in WEB_SCHEMES:
         # All of a large file may be one answer.
         options |= {"timeout": "1h", "read_timeout": "30s"}
-        return HTTPStore(root, client_options=options, retry_config=retry)
+        whole = f"{root}?{reach.query}" if reach.query else root
+        return HTTPStore(whole, client_options=options, retry_config=retry)
     if scheme == "s3":
         config = _config(place, reach)
         return S3Store(place, config=config, client_options=options, retry_config=retry)
@@ -156,7 +159,8 @@ def told(root: str, what: str) -> Iterator[None]:
     root: `s3://bucket`. what: the address of what is asked for.
     """
     try:
-        yield
+        with _without_queries(root):
+            yield
     except AlreadyExistsError as error:
         raise FileExistsError(errno.EEXIST, "there already", what) from error
     except ValueError as error:  # a name that no object can have
@@ -164,10 +168,22 @@ def told(root: str, what: str) -> Iterator[None]:
     except InvalidPathError as error:
         # In the way of each listing: the client reads no name that it would not write, and asking
         # again is of no use.
-        said = f"delete or rename an object here whose name has a control character: {error}"
+        which = "an empty part (//), a part that is . or .., or a control character"
+        said = f"delete or rename an object here whose name has {which}: {error}"
         raise OSError(errno.EINVAL, _words(said), what) from error
     except (FileNotFoundError, BaseError) as error:
         raise _as_os_error(error, root, what) from error
+
+
+@contextlib.contextmanager
+def _without_queries(root: str) -> Iterator[None]:
+    """Take from what the client raises of the web what follows a question mark: it may be a key."""
+    try:
+        yield
+    except (FileNotFoundError, BaseError) as error:
+        if root.partition("://")[0] not in WEB_SCHEMES:
+            raise
+        raise type(error)(_QUERY.sub(r"\1", str(error))) from None
 
 
 def _as_os_error(error: FileNotFoundError | BaseError, root: str, what: str) -> OSError:

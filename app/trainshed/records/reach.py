@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -14,12 +14,15 @@ class Reach:
         pays: whether who asks pays for it (S3 alone).
         endpoint: URL of an S3 store.
         region: of the bucket.
+        query: what follows the question mark of a file on the web: mostly who may read it, so it
+            stands apart from the address, which messages have.
     """
 
     is_anonymous: bool = False
     pays: bool = False
     endpoint: str = ""
     region: str = ""
+    query: str = field(default="", repr=False)
 
 
 AS_USUAL = Reach()

@@ -1,9 +1,13 @@
 """A file at http:// is read as one of a disk is."""
 
+import io
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pydantic import JsonValue
 
@@ -12,10 +16,11 @@ from tests.app.data.builders_formats import read_all, write_csv, write_npy
 from tests.web import WebServer
 from trainshed.data.order.files import Source
 from trainshed.data.read.errors import DataError
-from trainshed.data.read.files import open_source
+from trainshed.data.read.files import open_source, read_fragment
 from trainshed.data.read.formats import npy
-from trainshed.data.read.opening import reach_of
-from trainshed.faults import is_passing
+from trainshed.data.read.opening import Access, reach_of
+from trainshed.faults import WorldError, is_passing
+from trainshed.patience import Patience
 from trainshed.plan.places import locate, locate_source
 from trainshed.records.addresses import open_web
 from trainshed.records.disk import Disk
@@ -205,6 +210,83 @@ def test_a_file_that_comes_whole_is_no_more_than_half_of_what_a_pod_may_have(
     for form in ("text", "parquet"):
         with pytest.raises(SpecError, match=r"1026 bytes of a server that gives no ranges.*1024 "):
             open_at(f"{web.url}/rows.txt", form)
+
+
+# ----------------------------------------------------------- who may read
+
+
+def test_who_may_not_ask_for_the_size_is_told_it_with_the_first_byte(
+    web: WebServer, tmp_path: Path
+) -> None:
+    write_parquet(tmp_path / "rows", 3)
+    web.files["/rows.parquet"] = (tmp_path / "rows").read_bytes()
+    web.gives_heads = False
+
+    source = open_at(f"{web.url}/rows.parquet?signed=for-get", "parquet")
+
+    assert source.files[0].bytes == len(web.files["/rows.parquet"])
+    assert_same(read_all(source), read_all(open_at(str(tmp_path / "rows"), "parquet")))
+
+
+def gone(web: WebServer) -> None:
+    del web.files["/rows.csv"]
+
+
+def none_to_ask(web: WebServer) -> None:
+    web.gives_heads = web.gives_ranges = False
+
+
+def no_size(web: WebServer) -> None:
+    web.tells_size = False
+
+
+def no_table(web: WebServer) -> None:
+    web.files["/rows.csv"] = b'"'
+
+
+def bad_line(web: WebServer) -> None:
+    web.files["/rows.csv"] = b"a\n" + b"1\n" * 2**20 + b"1,2\n"
+
+
+def other(web: WebServer) -> None:
+    web.files["/rows.csv"] += b"1\n"
+
+
+SIGNED = "X-Amz-Signature=5a1f"
+BEFORE: dict[str, Callable[[WebServer], None]] = {
+    "nothing there": gone,
+    "not to be read": none_to_ask,
+    "no size": no_size,
+    "no table": no_table,
+    "a bad line": bad_line,
+}
+AFTER: dict[str, Callable[[WebServer], None]] = {"gone": gone, "another content": other}
+
+
+@pytest.mark.parametrize("case", [*BEFORE, *AFTER])
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_no_message_has_what_follows_a_question_mark(web: WebServer, case: str, form: str) -> None:
+    web.files["/rows.csv"] = b"a\n1\n"
+    if form == "parquet":
+        sink = io.BytesIO()
+        pq.write_table(pa.table({"a": [1]}), sink)
+        web.files["/rows.csv"] = sink.getvalue()
+    if case in BEFORE:
+        BEFORE[case](web)
+
+    def read() -> None:
+        source = open_at(f"{web.url}/rows.csv?{SIGNED}", form)
+        assert "5a1f" not in repr(source)
+        if case in AFTER:
+            AFTER[case](web)
+        for fragment in source.fragments:
+            list(read_fragment(source.scan, fragment, [], 100, Access(Patience(()))))
+
+    with pytest.raises((SpecError, DataError, WorldError)) as failed:
+        read()
+
+    assert "/rows.csv" in str(failed.value)
+    assert "5a1f" not in "".join(traceback.format_exception(failed.value))
 
 
 def test_nothing_is_stored_on_the_web() -> None:

@@ -35,7 +35,7 @@ from trainshed.data.read.listing import ending_of, files_of
 from trainshed.data.read.opening import ACCESS, cache_bytes_of, reach_of, stamp_of
 from trainshed.data.read.selecting import columns_to_read, selected
 from trainshed.faults import WorldError, is_passing
-from trainshed.records.addresses import is_web
+from trainshed.records.addresses import is_web, shown
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import options_of
 from trainshed_api.where import columns_of, parse_where
@@ -158,7 +158,7 @@ def _opened(at: Folder, read: ReadSpec, field: str, access: Access, *, skips_bad
     _check_columns(scan.schema, read.columns, f"{field}.columns")
     if not fragments:
         at_least = "files with at least one row"
-        raise SpecError([Problem(f"{field}.path", read.path, at_least)])
+        raise SpecError([Problem(f"{field}.path", shown(read.path or ""), at_least)])
     lines = (f"{file.path} {file.bytes} {file.rows} {file.groups}\n" for file in files)
     digest = hashlib.sha256("".join(lines).encode()).hexdigest()
     likely = max(1, int(density * sum(fragment.num_bytes for fragment in fragments)))

@@ -138,7 +138,7 @@ class Files:
 
     def _key(self, where: str, stamp: Stamp) -> str:
         version = str(stamp.version) if stamp.version else self.nonce
-        text = f"{self.reach.endpoint} {where} {version}"
+        text = f"{self.reach.endpoint} {where} {self.reach.query} {version}"
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -191,7 +191,8 @@ open_file: Opener = Files()
 def reach_of(read: ReadSpec) -> Reach:
     """Return how the store of a dataset is reached."""
     is_anonymous = read.anonymous or is_rays_anonymous(read.path or "")
-    return Reach(is_anonymous, read.requester_pays, read.endpoint or "", read.region or "")
+    query = (read.path or "").partition("#")[0].partition("?")[2] if is_web(read.path or "") else ""
+    return Reach(is_anonymous, read.requester_pays, read.endpoint or "", read.region or "", query)
 
 
 def is_rays_anonymous(path: str) -> bool:
