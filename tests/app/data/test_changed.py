@@ -18,6 +18,7 @@ from tests.app.data.builders_formats import (
 from trainshed.data.order.files import Source
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import read_fragment
+from trainshed_api.errors import SpecError
 
 CHANGED = r"{}.*: it was written anew since the run was planned"
 FORMS: dict[str, tuple[str, Callable[[Path], None]]] = {
@@ -91,3 +92,11 @@ def test_a_parquet_file_that_changes_in_its_place_is_no_damaged_one(tmp_path: Pa
 
     with pytest.raises(DataError, match=CHANGED.format("a.parquet")):
         list(tables)
+
+
+def test_a_name_that_is_no_text_is_refused_at_once(tmp_path: Path) -> None:
+    write_csv(tmp_path / "a.csv", 0, 10)
+    (tmp_path / os.fsdecode(b"b\xff.csv")).write_bytes((tmp_path / "a.csv").read_bytes())
+
+    with pytest.raises(SpecError, match=r"got b.+xff\.csv, want files with names in UTF-8"):
+        opened(tmp_path, "csv")

@@ -32,6 +32,7 @@ from trainshed.data.read.opening import reach_of
 from trainshed.plan.places import locate_source
 from trainshed.records.bucket import Bucket
 from trainshed.records.disk import Disk
+from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
 
 pytestmark = pytest.mark.usefixtures("own_node")
@@ -142,6 +143,23 @@ def test_a_list_need_not_write_tags_as_other_answers_do(
     store.tells = tells
 
     assert list(read_all(source, ["bytes"])["bytes"]) == [b"abc"]
+
+
+def test_what_marks_a_folder_is_no_file(store: WebServer) -> None:
+    store.files["/data"] = listing_of("rows/of/", "rows/of/ab", "rows/alone/", "rows/x")
+    store.files["/data/rows/x"] = store.files["/data/rows/of/ab"] = b""
+
+    source = open_at("s3://data/rows", "binary", endpoint=store.url, columns=["path"])
+
+    assert [file.path for file in source.files] == ["of/ab", "x"]
+    assert list(read_all(source, ["path"])["path"]) == ["of/ab", "x"]
+
+
+def test_a_name_that_no_client_reads_is_said(store: WebServer) -> None:
+    store.files["/data"] = listing_of("rows//ab")
+
+    with pytest.raises(SpecError, match=r"whose name has an empty part \(//\), a part that is"):
+        open_at("s3://data/rows", "binary", endpoint=store.url)
 
 
 # ----------------------------------------------------------- kept by the node

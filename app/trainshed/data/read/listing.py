@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from trainshed.records.storage import Folder, Stored
 
+# Empty objects, of which a listing does not tell whether they are files.
+ASKED_AT_ONCE = 16
 # What TensorFlow's tools put behind the ending of one file of several.
 _OF_SEVERAL = re.compile(r"-\d+-of-\d+$")
 
@@ -59,7 +62,7 @@ def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list
         return [_on_web(at, field)]
     file = at.parent.stat(at.name) if at.name else None
     if file:
-        return [Found.of(str(at), file.name, file)]
+        return _named([Found.of(str(at), file.name, file)], field)
     endings, root, tree = tuple(suffixes), str(at), at.tree()
     if any(each.name == UNDERWAY for each in tree):
         want = f"a folder that is whole: its {UNDERWAY} says that it is not written to its end"
@@ -69,6 +72,8 @@ def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list
         for each in tree
         if is_data(each.name) and (not endings or ending_of(each.name).endswith(endings))
     ]
+    if at.path is None:
+        found = _without_folders(found, at)
     if not found:
         which = " or ".join(f"*{ending}" for ending in endings) or "any"
         want = (
@@ -77,6 +82,35 @@ def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list
             else f"a {kind} file or folder that exists"
         )
         raise SpecError([Problem(f"{field}.path", str(at), want)])
+    return _named(found, field)
+
+
+def _without_folders(found: Sequence[Found], at: Folder) -> list[Found]:
+    """Leave out the empty objects by which consoles of buckets mark folders.
+
+    Their names end with a slash, which listings do not tell: others lie below them, or nothing is
+    there under the name without it.
+    """
+    above = {
+        each.name[:place]
+        for each in found
+        for place, letter in enumerate(each.name)
+        if letter == "/"
+    }
+    doubtful = [each.name for each in found if not (each.bytes or each.name in above)]
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
+        there = {each.name for each in pool.map(at.stat, doubtful) if each is not None}
+    return [each for each in found if each.bytes or each.name in there]
+
+
+def _named(found: list[Found], field: str) -> list[Found]:
+    """Refuse names that cannot be written down: rows, orders and checkpoints have them."""
+    for each in found:
+        if not each.name.isascii():
+            name = each.name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+            if name != each.name:
+                want = "files with names in UTF-8"
+                raise SpecError([Problem(f"{field}.path", name, want)])
     return found
 
 
