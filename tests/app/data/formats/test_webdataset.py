@@ -201,3 +201,39 @@ def test_members_are_those_that_tarfile_wrote(files: dict[str, bytes], form: int
 
     assert [member.name for member in found] == want
     assert [member.content for member in found] == list(files.values())
+
+
+def test_archives_one_behind_the_other_are_read_to_their_end(tmp_path: Path) -> None:
+    """Each ends with empty blocks, which were taken for the end of the file."""
+    for name, first in (("one", 0), ("two", 10)):
+        write_tar(tmp_path / name, samples_of(first, 10))
+    (tmp_path / "a.tar").write_bytes(
+        (tmp_path / "one").read_bytes() + (tmp_path / "two").read_bytes()
+    )
+
+    found = read_all(open_files(tmp_path, "webdataset"))
+
+    assert found["__key__"].tolist() == [f"{number:05}" for number in range(20)]
+
+
+@pytest.mark.parametrize("rest", [b"x", b"x" * 512, b"\0" * 512 + b"x" * 100])
+def test_what_follows_an_archive_and_is_none_is_refused(tmp_path: Path, rest: bytes) -> None:
+    write_tar(tmp_path / "a.tar", samples_of(0, 40))
+    with (tmp_path / "a.tar").open("ab") as file:
+        file.write(rest)
+
+    with pytest.raises(DataError, match=r"a\.tar: tar from byte \d+: "):
+        read_all(open_files(tmp_path, "webdataset"))
+
+
+def test_a_hard_link_is_no_sample_that_may_be_left_out(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    for number in range(40):
+        (tmp_path / "one" / f"{number:02}.txt").write_bytes(b"a")
+    (tmp_path / "one" / "40.txt").hardlink_to(tmp_path / "one" / "00.txt")
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for path in sorted((tmp_path / "one").iterdir()):
+            tar.add(path, path.name)
+
+    with pytest.raises(DataError, match=r"member 40\.txt from byte \d+: a hard link to 00\.txt"):
+        read_all(open_files(tmp_path, "webdataset"))

@@ -44,21 +44,33 @@ def members(stream: Stream, path: str) -> Iterator[Member]:
         path: of the file, for errors.
 
     Raises:
-        DataError: naming file and place for a header that is none, a member that is cut off, and a
-            file without the empty block that ends it.
+        DataError: naming file and place for a header that is none, a member that is cut off, a hard
+            link, and a file without the empty block that ends it.
     """
-    place, name, size = 0, "", None
+    place, name, size, is_ended = 0, "", None, False
     while True:
         begin = place
-        header = _exactly(stream, _BLOCK, f"{path}: tar from byte {begin}")
-        place += _BLOCK
-        if not any(header):
+        header = stream.read(_BLOCK)
+        if is_ended and not any(header) and len(header) < _BLOCK:
             return
-        info = _header(header, f"{path}: tar from byte {begin}")
+        where = f"{path}: tar from byte {begin}"
+        if len(header) < _BLOCK:
+            raise _cut_off(where, _BLOCK - len(header))
+        place += _BLOCK
+        # Another archive may follow the end of one.
+        is_ended = not any(header)
+        if is_ended:
+            continue
+        info = _header(header, where)
         where = f"{path}: member {name or info.name} from byte {begin}"
         if info.type not in _WITH_CONTENT:
             if info.type == tarfile.GNUTYPE_SPARSE:
                 raise DataError(f"{where}: files with holes are not read")
+            if info.type == tarfile.LNKTYPE:
+                raise DataError(
+                    f"{where}: a hard link to {info.linkname} is not read: tar --hard-dereference "
+                    "packs files as they are"
+                )
             name, size = "", None
             continue
         length = info.size if size is None or info.type not in _FILES else size
@@ -87,8 +99,12 @@ def _header(block: bytes, where: str) -> tarfile.TarInfo:
 def _exactly(stream: Stream, size: int, where: str) -> bytes:
     found = stream.read(size) if size else b""
     if len(found) < size:
-        raise DataError(f"{where}: the file ends {size - len(found)} bytes early")
+        raise _cut_off(where, size - len(found))
     return found
+
+
+def _cut_off(where: str, num_bytes: int) -> DataError:
+    return DataError(f"{where}: the file ends {num_bytes} bytes early")
 
 
 def _records(content: bytes, where: str) -> dict[str, str]:
