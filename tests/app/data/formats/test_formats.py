@@ -1,5 +1,7 @@
 """Every format gives back what was written, cut as names and sizes say."""
 
+import gzip
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -394,3 +396,24 @@ def test_a_first_line_may_be_longer_than_what_is_looked_at(
     found = read_all(open_files(written(tmp_path, {"a.jsonl": '{"a": 123456789}\n'}), "json"))
 
     assert found["a"].tolist() == [123456789]
+
+
+def test_a_list_of_objects_may_be_packed(tmp_path: Path) -> None:
+    content = json.dumps([{"id": number} for number in range(5)]).encode()
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(content))
+
+    found = read_all(open_files(tmp_path, "json", {"lines": False}))
+
+    assert found["id"].tolist() == list(range(5))
+
+
+def test_an_element_with_a_column_that_no_other_has_is_refused_as_a_line_is(tmp_path: Path) -> None:
+    for number in range(16):  # of which some are looked at
+        (tmp_path / f"{number:02}.json").write_text('[{"a": 1}]')
+    (tmp_path / "01.json").write_text('[{"a": 2}, {"a": 3, "b": 4}]')
+    source = open_files(tmp_path, "json", {"lines": False})
+
+    with pytest.raises(DataError, match=r"01\.json: row 1: the first rows have no column b"):
+        read_all(source)
+
+    assert sum(read_all(source, ["a"])["a"].tolist()) == 15 + 5

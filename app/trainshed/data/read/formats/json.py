@@ -15,7 +15,13 @@ from typing_extensions import override
 from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.read.arrow import in_tables
 from trainshed.data.read.formats.format import Format
-from trainshed.data.read.formats.lines import cut_files, head_of, line_blocks, with_packed
+from trainshed.data.read.formats.lines import (
+    cut_files,
+    head_of,
+    line_blocks,
+    unpacked,
+    with_packed,
+)
 from trainshed.data.read.formats.salvage import (
     UNPARSED,
     Block,
@@ -134,7 +140,7 @@ def _parsed(
     schema = pa.schema([scan.schema.field(name) for name in columns]) if columns else scan.schema
     path = fragment.path
     if not _options(scan).lines:
-        yield from _parsed_list(path, schema, opened)
+        yield from _parsed_list(path, schema, opened, only_some=bool(columns))
         return
     parse = partial(_of_lines, schema=schema, extra="ignore" if columns else "error", whole=True)
     for place, block in line_blocks(fragment, opened):
@@ -183,14 +189,15 @@ def _of_lines(
 
 
 def _parsed_list(
-    path: str, schema: pa.Schema | None, opened: Opener
+    path: str, schema: pa.Schema, opened: Opener, *, only_some: bool
 ) -> Iterator[pa.Table | BadRecord]:
     try:
         rows = _listed(path, opened)
     except ValueError as error:
         yield BadRecord(path, "the file", str(error))
         return
-    for found in salvage(rows, partial(_tabulated, schema=schema)):
+    parse = partial(_tabulated, schema=schema, only_some=only_some)
+    for found in salvage(rows, parse):
         if isinstance(found, tuple):
             at, reason = found
             yield _told(BadRecord(path, f"row {at}", reason))
@@ -205,13 +212,26 @@ def _listed(path: str, opened: Opener) -> list[object]:
         ValueError: for a file that holds something else.
     """
     with opened(path, WHOLE) as raw:
-        rows = json.loads(raw.read())
+        rows = json.loads(unpacked(path, raw).read())
     if not isinstance(rows, list):
         raise ValueError("want one list of objects")
     return rows
 
 
-def _tabulated(rows: Sequence[object], schema: pa.Schema | None) -> pa.Table:
+def _tabulated(
+    rows: Sequence[object], schema: pa.Schema | None, *, only_some: bool = False
+) -> pa.Table:
+    """Return rows as a table.
+
+    Args:
+        rows: of a list.
+        schema: columns and types; None for those that the rows tell.
+        only_some: whether they may have columns that are not in it.
+
+    Raises:
+        ValueError: for a row that is no object, or that has other columns.
+        pyarrow.ArrowException: for one that is not of the schema.
+    """
     for row in rows:
         if not isinstance(row, dict):
             raise ValueError(f"want an object, not a {type(row).__name__}")
@@ -219,6 +239,15 @@ def _tabulated(rows: Sequence[object], schema: pa.Schema | None) -> pa.Table:
         objects = [row for row in rows if isinstance(row, dict)]
         names = dict.fromkeys(name for row in objects for name in row)
         return pa.Table.from_pylist([{**names, **row} for row in objects])
+    if not only_some:
+        _check_known(rows, frozenset(schema.names))
     table = pa.Table.from_pylist(rows, schema=schema)
     refuse_missing(table)
     return table
+
+
+def _check_known(rows: Sequence[object], known: frozenset[str]) -> None:
+    for row in rows:
+        if isinstance(row, dict) and not known.issuperset(row):
+            name = min(each for each in row if each not in known)
+            raise ValueError(f"the first rows have no column {name}")
