@@ -121,7 +121,7 @@ class AudioOptions(SpecModel):
     )
     rate: Count | None = Field(
         default=None,
-        description="Frames a second that each must have, with `seconds`; else the first one's.",
+        description="Frames a second that each must have; else, with `seconds`, the first one's.",
     )
 
 

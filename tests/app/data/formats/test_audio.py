@@ -117,3 +117,15 @@ def test_what_is_no_recording_may_be_left_out(
 
     assert len(good["rate"]) == 2
     assert [(each.path, each.place) for each in bad] == [(str(tmp_path / "a.wav"), "the file")]
+
+
+def test_a_rate_is_held_to_where_recordings_are_as_long_as_they_are(tmp_path: Path) -> None:
+    write_sound(tmp_path / "a.wav", 400)
+    write_sound(tmp_path / "b.wav", 400, rate=16_000)
+
+    with pytest.raises(
+        DataError, match=r"b\.wav: 16000 frames a second where options\.rate says 8"
+    ):
+        read_all(open_files(tmp_path, "audio", {"rate": 8000}))
+
+    assert len(read_all(open_files(tmp_path / "a.wav", "audio", {"rate": 8000}))["audio"]) == 1

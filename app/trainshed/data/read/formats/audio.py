@@ -154,6 +154,10 @@ def _samples(paths: Sequence[str], recordings: Sequence[_Recording], scan: Scan)
     assert scan.schema
     kind, rate = scan.schema.field("audio").type, _options(scan).rate
     if not isinstance(kind, pa.FixedShapeTensorType):
+        for path, each in zip(paths, recordings, strict=True):
+            if rate and each.rate != rate:
+                got = f"{each.rate} frames a second"
+                raise DataError(f"{path}: {got} where options.rate says {rate}")
         return as_objects([each.samples for each in recordings])
     frames, *channels = kind.shape
     found = np.zeros((len(recordings), *kind.shape), dtype=np.float32)
