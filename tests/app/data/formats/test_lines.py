@@ -1,5 +1,6 @@
 """A line is read once, by the task in whose bytes it begins, wherever files are cut."""
 
+import gzip
 import tempfile
 from pathlib import Path
 
@@ -7,9 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.app.data.builders_formats import open_files, read_all
+from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats import lines
 from trainshed.data.read.listing import Found
 from trainshed.data.read.opening import open_file
+from trainshed_api.errors import SpecError
 
 LINES = st.lists(st.binary(max_size=12).map(lambda text: text.replace(b"\n", b"-")), max_size=30)
 
@@ -32,3 +36,25 @@ def test_each_line_is_read_once_and_in_order(
     assert b"".join(text for _, text in blocks) == content
     assert all(content[place:].startswith(text) for place, text in blocks)
     assert all(text.endswith(b"\n") for _, text in blocks[:-1])
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "text"])
+def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setattr(lines, "MOST_LINE_BYTES", 2**21)
+    (tmp_path / f"a.{form}.gz").write_bytes(gzip.compress(bytes(2**22)))
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(bytes(2**22)))
+
+    with pytest.raises(SpecError, match=r"the line from byte 0 on is longer than 2097152 bytes"):
+        open_files(tmp_path, form)
+
+
+def test_a_line_without_an_end_in_the_middle_is_refused_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "MOST_LINE_BYTES", 2**23)
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"a\n" * 2**20 + bytes(2**24)))
+
+    with pytest.raises(DataError, match=r"a\.txt\.gz: the line from byte \d+ on is longer than 8"):
+        read_all(open_files(tmp_path, "text"))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from trainshed.data.order.files import Fragment
+from trainshed.data.read.errors import DataError
 from trainshed.records.spans import WHOLE
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ SPAN_BYTES = 16 * 2**20
 BLOCK_BYTES = 4 * 2**20
 # Of a few files, by which types and numbers of rows are told.
 HEAD_BYTES = 2**20
+# Of one line, which one process holds: a file of zeros, packed, is one without an end.
+MOST_LINE_BYTES = 2**27
 # Looked at for the end of a line.
 LINE_BYTES = 2**16
 # By how a file ends. No line can be found in the middle of what is packed.
@@ -60,21 +63,32 @@ class Head(NamedTuple):
 def first_bytes(path: str, opened: Opener, most: int) -> bytes:
     """Return so many bytes of an unpacked file; more of it where its first line is longer."""
     with opened(path) as raw:
-        return _first_bytes(unpacked(path, raw), most)
+        return _first_bytes(path, unpacked(path, raw), most)
 
 
-def _first_bytes(stream: pa.NativeFile, most: int) -> bytes:
+def _first_bytes(path: str, stream: pa.NativeFile, most: int) -> bytes:
     start = bytes(stream.read(most))
-    while len(start) >= most and b"\n" not in start and (more := bytes(stream.read(len(start)))):
+    while len(start) >= most and b"\n" not in start:
+        _check_line(path, 0, 2 * len(start))
+        if not (more := bytes(stream.read(len(start)))):
+            break
         start += more
     return start
+
+
+def _check_line(path: str, place: int, num_bytes: int) -> None:
+    if num_bytes > MOST_LINE_BYTES:
+        raise DataError(
+            f"{path}: the line from byte {place} on is longer than {MOST_LINE_BYTES} bytes, the "
+            "most that a line may have"
+        )
 
 
 def head_of(path: str, opened: Opener) -> Head:
     """Return the first lines of a file; all of it where it has one line."""
     with opened(path, [(0, HEAD_BYTES)]) as raw:
         stream = unpacked(path, raw)  # which closes the file once nobody has it
-        start = _first_bytes(stream, HEAD_BYTES)
+        start = _first_bytes(path, stream, HEAD_BYTES)
         stored = raw.tell() if is_packed(path) else len(start)
     end = start.rfind(b"\n") + 1
     whole = start[:end] if end and len(start) >= HEAD_BYTES else start
@@ -101,12 +115,12 @@ def line_blocks(fragment: Fragment, opened: Opener) -> Iterator[tuple[int, bytes
     ahead = WHOLE if span is None else [(max(0, span[0] - 1), span[1] + LINE_BYTES)]
     with opened(fragment.path, ahead) as raw:
         if span is None:
-            yield from _whole_lines(unpacked(fragment.path, raw), 0, None)
+            yield from _whole_lines(fragment.path, unpacked(fragment.path, raw), 0, None)
             return
         begin = _line_at(raw, span[0])
         end = _line_at(raw, span[1])
         raw.seek(begin)
-        yield from _whole_lines(raw, begin, end)
+        yield from _whole_lines(fragment.path, raw, begin, end)
 
 
 def unpacked(path: str, raw: pa.NativeFile) -> pa.NativeFile:
@@ -129,7 +143,9 @@ def _line_at(raw: pa.NativeFile, place: int) -> int:
     return place
 
 
-def _whole_lines(raw: pa.NativeFile, place: int, end: int | None) -> Iterator[tuple[int, bytes]]:
+def _whole_lines(
+    path: str, raw: pa.NativeFile, place: int, end: int | None
+) -> Iterator[tuple[int, bytes]]:
     """Yield what is read from a place to an end, cut after lines."""
     rest = b""
     left = None if end is None else end - place
@@ -140,6 +156,7 @@ def _whole_lines(raw: pa.NativeFile, place: int, end: int | None) -> Iterator[tu
         cut = block.rfind(b"\n") + 1
         if block and not cut:  # a line longer than a block
             rest += block
+            _check_line(path, place, len(rest))
             continue
         lines = rest + block[:cut] if block else rest
         rest = block[cut:]
