@@ -21,7 +21,7 @@ from trainshed.data.read.errors import DataError
 from trainshed_api.where import Among, Both, Compared, Missing, columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pyarrow.parquet as pq
 
@@ -111,6 +111,8 @@ def may_meet(condition: Condition, group: pq.RowGroupMetaData, names: Sequence[s
     if isinstance(condition, Compared | Among):
         ends = _ends(condition.column, group, names)
         values = (condition.value,) if isinstance(condition, Compared) else condition.values
+        if ends and group.column(names.index(condition.column)).physical_type == "FLOAT":
+            values = tuple(map(_as_float32, values))
         sign = condition.sign if isinstance(condition, Compared) else "=="
         return ends is None or any(_may_be(ends, sign, value) for value in values)
     return True
@@ -158,9 +160,8 @@ def _meeting(
     asked = {name: table[name] for name in columns_of(where)}
     try:
         arrays = {name: pa.array(array, from_pandas=True) for name, array in asked.items()}
-        bare = frozenset(name for name, array in arrays.items() if pa.types.is_null(array.type))
-        asking = _expression(where, bare)
-        found = pa.table({**arrays, _PLACE: np.arange(rows)}).filter(asking)
+        kinds = {name: array.type for name, array in arrays.items()}
+        found = pa.table({**arrays, _PLACE: np.arange(rows)}).filter(_expression(where, kinds))
     except pa.ArrowException as error:
         said = " ".join(str(error).split())
         raise DataError(f"read.where: {fragment.path}: it cannot be asked: {said}") from error
@@ -168,11 +169,11 @@ def _meeting(
     return kept
 
 
-def _expression(condition: Condition, bare: frozenset[str]) -> ds.Expression:
-    """Return a condition as Arrow asks it; bare: columns that have no value here."""
+def _expression(condition: Condition, kinds: Mapping[str, pa.DataType]) -> ds.Expression:
+    """Return a condition as Arrow asks it; kinds: types of columns, null of those without a value."""
     if isinstance(condition, Both):
         join = operator.and_ if condition.all else operator.or_
-        return functools.reduce(join, (_expression(part, bare) for part in condition.parts))
+        return functools.reduce(join, (_expression(part, kinds) for part in condition.parts))
     if isinstance(condition, Compared):
         signs = {
             "==": operator.eq,
@@ -182,16 +183,33 @@ def _expression(condition: Condition, bare: frozenset[str]) -> ds.Expression:
             ">": operator.gt,
             ">=": operator.ge,
         }
-        return signs[condition.sign](pc.field(condition.column), condition.value)
+        [value] = _values([condition.value], kinds[condition.column])
+        return signs[condition.sign](pc.field(condition.column), value)
     if isinstance(condition, Among):
-        if condition.column in bare:  # whose type Arrow would hold against that of the values
+        if pa.types.is_null(kinds[condition.column]):  # Arrow would hold it against the values'
             return pc.scalar(_UNKNOWN)
-        found = pc.field(condition.column).isin(list(condition.values))
+        values = _values(condition.values, kinds[condition.column])
+        found = pc.field(condition.column).isin(values)
         # Arrow says False where there is no value, and `not` would make it True.
         return pc.if_else(pc.field(condition.column).is_valid(), found, _UNKNOWN)
     if isinstance(condition, Missing):
         return pc.field(condition.column).is_null()
-    return ~_expression(condition.part, bare)
+    return ~_expression(condition.part, kinds)
+
+
+def _values(values: Sequence[Value], kind: pa.DataType) -> pa.Array:
+    """Return what a column is compared with, as numbers that it may have."""
+    if pa.types.is_float32(kind):
+        return pa.array([_as_float32(value) for value in values])
+    return pa.array(values)
+
+
+def _as_float32(value: Value) -> Value:
+    """Return the number that a column of such has for one that is written: 0.1 is none of them."""
+    if isinstance(value, (str, bool)):
+        return value
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
 
 
 def _ends(
