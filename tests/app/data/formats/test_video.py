@@ -11,7 +11,7 @@ import pytest
 from tests.app.data.builders_formats import as_if_listed_so, open_files, read_all
 from tests.app.data.builders_media import write_film
 from trainshed.data.read.errors import DataError
-from trainshed.data.read.files import read_fragment
+from trainshed.data.read.files import read_fragment, read_sample
 from trainshed.data.read.opening import Access, open_file
 from trainshed.patience import Patience
 from trainshed_api.errors import SpecError
@@ -124,3 +124,24 @@ def test_a_read_that_fails_is_made_again(tmp_path: Path) -> None:
 
     assert tables[0]["number"].tolist() == list(range(20))
     assert tries == 2
+
+
+def test_another_film_changes_the_part_of_no_frame(tmp_path: Path) -> None:
+    for name in ("b", "d"):
+        write_film(tmp_path / f"{name}.mp4", 20)
+
+    def held() -> list[tuple[str, int]]:
+        source = open_files(tmp_path, "video", holdout={"share": 0.5, "keep": "held"})
+        return [
+            (str(path), int(number))
+            for fragment in source.fragments
+            for rows in [read_sample(source.scan, fragment, ["path", "number"], 100)]
+            for path, number in zip(rows["path"], rows["number"], strict=True)
+        ]
+
+    before = held()
+    for name in ("a", "c"):
+        write_film(tmp_path / f"{name}.mp4", 7)
+
+    assert 5 < len(before) < 35
+    assert [each for each in held() if each[0] in {"b.mp4", "d.mp4"}] == before

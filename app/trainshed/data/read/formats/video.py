@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 from typing_extensions import override
 
+from trainshed.data.order.files import Fragment
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.format import Format
 from trainshed.data.read.formats.types import some_files
-from trainshed.data.read.formats.whole_files import as_objects, group_files
+from trainshed.data.read.formats.whole_files import as_objects
 from trainshed.records.spans import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import VideoOptions
@@ -25,13 +26,11 @@ if TYPE_CHECKING:
     from av.container import InputContainer
     from numpy.typing import NDArray
 
-    from trainshed.data.order.files import Fragment, Scan
+    from trainshed.data.order.files import Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
     from trainshed.data.read.opening import Opener
 
-# Of films that are read by one task: decoded they are a hundred times as large.
-TASK_BYTES = 2**20
 _MICROSECONDS = 1e6
 _COLUMNS = ("frame", "number", "path")
 _NOTHING = np.empty(0, dtype=np.uint8)
@@ -59,7 +58,8 @@ class Video(Format):
                 raise SpecError([Problem(f"{field}.path", f"{_say(size)} in {where}", want)])
         kinds = (pa.fixed_shape_tensor(pa.uint8(), (*first, 3)), pa.int64(), pa.string())
         schema = pa.schema(list(zip(_COLUMNS, kinds, strict=True)))
-        fragments = [replace(group, rows=None) for group in group_files(files, TASK_BYTES)]
+        # Which frames are held out is drawn by their places in what one task reads: a film alone.
+        fragments = [Fragment(file.where, n, (), None, file.bytes) for n, file in enumerate(files)]
         return replace(scan, schema=schema), fragments
 
     @override
@@ -71,19 +71,18 @@ class Video(Format):
         chunk_rows: int,
         opened: Opener,
     ) -> Iterator[Columns]:
-        names = columns or _COLUMNS
-        for path in fragment.paths:
-            frames = _frames(path, scan, opened)
-            if "frame" not in names:  # the pixels of many would be held for nothing
-                frames = ((number, _NOTHING) for number, _ in frames)
-            while rows := list(islice(frames, chunk_rows)):
-                found: Columns = {
-                    "number": np.asarray([number for number, _ in rows], dtype=np.int64),
-                    "path": as_objects([scan.name_of(path)] * len(rows)),
-                }
-                if "frame" in names:
-                    found["frame"] = np.stack([pixels for _, pixels in rows])
-                yield {name: found[name] for name in names}
+        names, path = columns or _COLUMNS, fragment.path
+        frames = _frames(path, scan, opened)
+        if "frame" not in names:  # the pixels of many would be held for nothing
+            frames = ((number, _NOTHING) for number, _ in frames)
+        while rows := list(islice(frames, chunk_rows)):
+            found: Columns = {
+                "number": np.asarray([number for number, _ in rows], dtype=np.int64),
+                "path": as_objects([scan.name_of(path)] * len(rows)),
+            }
+            if "frame" in names:
+                found["frame"] = np.stack([pixels for _, pixels in rows])
+            yield {name: found[name] for name in names}
 
     @override
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
