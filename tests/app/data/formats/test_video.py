@@ -40,6 +40,14 @@ def test_a_frame_is_a_row(tmp_path: Path, ending: str) -> None:
     assert source.likely_rows == pytest.approx(30, rel=0.4)
 
 
+@pytest.mark.parametrize("ending", ["mov", "m4v", "mpg", "mpeg", "ts"])
+def test_films_in_other_containers_are_read(tmp_path: Path, ending: str) -> None:
+    codec = "mpeg1video" if ending.startswith("mp") else "mpeg4"
+    write_film(tmp_path / f"a.{ending}", 20, codec=codec)
+
+    assert len(read_all(open_files(tmp_path, "video"), ["number"])["number"]) == 20
+
+
 def test_some_frames_may_be_taken(tmp_path: Path) -> None:
     write_film(tmp_path / "a.mp4", 20)
     source = open_files(tmp_path, "video", {"every": 8})
@@ -145,3 +153,14 @@ def test_another_film_changes_the_part_of_no_frame(tmp_path: Path) -> None:
 
     assert 5 < len(before) < 35
     assert [each for each in held() if each[0] in {"b.mp4", "d.mp4"}] == before
+
+
+def test_a_list_of_addresses_is_no_film_and_asks_nobody(tmp_path: Path) -> None:
+    """FFmpeg knew it by its first line, and waited 20 seconds for pictures from the network."""
+    said = "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\nm=video 9 RTP/AVP 96\n"
+    (tmp_path / "a.mp4").write_text(said + "a=rtpmap:96 H264/90000\n")
+
+    with pytest.raises(
+        SpecError, match=r"got .*a\.mp4, want films \(Invalid argument, or no container of"
+    ):
+        open_files(tmp_path, "video")

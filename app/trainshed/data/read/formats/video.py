@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from trainshed.data.read.listing import Found
     from trainshed.data.read.opening import Opener
 
+# As FFmpeg names them. Others that it knows are lists of addresses, which it would ask.
+_CONTAINERS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,mpegvideo,m4v,h264,hevc"
 _MICROSECONDS = 1e6
 _COLUMNS = ("frame", "number", "path")
 _NOTHING = np.empty(0, dtype=np.uint8)
@@ -109,7 +111,7 @@ def _film(path: str, raw: pa.NativeFile) -> Iterator[InputContainer]:
     import av
 
     try:
-        with av.open(raw) as film:
+        with av.open(raw, container_options={"format_whitelist": _CONTAINERS}) as film:
             if not film.streams.video:
                 raise DataError(f"{path}: a film without pictures")
             # A task has one core, and its frames are wanted in their order.
@@ -118,7 +120,10 @@ def _film(path: str, raw: pa.NativeFile) -> Iterator[InputContainer]:
     except av.FFmpegError as error:
         if isinstance(error, OSError):
             raise
-        raise DataError(f"{path}: {error.strerror}") from error
+        said = error.strerror
+        if isinstance(error, av.ArgumentError):  # as it says of those that are not to be opened
+            said = f"{said}, or no container of {_CONTAINERS}"
+        raise DataError(f"{path}: {said}") from error
 
 
 def _size(path: str, opened: Opener) -> tuple[int, int]:
