@@ -170,7 +170,7 @@ def _meeting(
 
 
 def _expression(condition: Condition, kinds: Mapping[str, pa.DataType]) -> ds.Expression:
-    """Return a condition as Arrow asks it; kinds: types of columns, null of those without a value."""
+    """Return a condition as Arrow asks it; a column without any value has the type null."""
     if isinstance(condition, Both):
         join = operator.and_ if condition.all else operator.or_
         return functools.reduce(join, (_expression(part, kinds) for part in condition.parts))
