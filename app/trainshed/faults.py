@@ -175,6 +175,8 @@ _TYPES: Mapping[str, Kind] = {
     "ray.exceptions.RayActorError": "node",
     "ray.exceptions.ObjectLostError": "node",
     "ray.exceptions.PlasmaObjectNotAvailable": "node",
+    # Such as a task that is run again and hands out other blocks.
+    "ray.exceptions.RaySystemError": "node",
     "ray.exceptions.RuntimeEnvSetupError": "code",
     "ray.train.v2._internal.exceptions.WorkerHealthCheckTimeoutError": "node",
     "ray.train.v2._internal.exceptions.WorkerGroupStartupFailedError": "node",

@@ -35,6 +35,8 @@ REST_SECONDS = 0.005
 MOST_RESTS = 10
 # An answer of Ray Data's own actor takes milliseconds; where no node is there yet, none will tell.
 LIMITS_SECONDS, ASK_AGAIN_SECONDS = 1.0, 0.002
+# Ray 2.60 ends what hands out nothing for half an hour, as by an evaluation that takes longer.
+NEVER = -1
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ def configure(cpus: int, node_labels: Mapping[str, str]) -> None:
     context.enable_progress_bars = False
     context.target_max_block_size = None  # one block a task, so that cached blocks are fragments
     context.execution_options.preserve_order = True
+    context.execution_no_progress_timeout_s = NEVER
     context.execution_options.resource_limits = ExecutionResources(cpu=cpus)
     # Else what a function of a dataset's raises is gone: Ray 2.60 raises another one in its place.
     context.raise_original_map_exception = True
@@ -210,8 +213,8 @@ class _Resting(ExecutionCallback):
 class _KnowingLimits(ExecutionCallback):
     """Has Ray Data know its CPUs before the first task.
 
-    Ray 2.60 asks for them once a second and waits for no answer (resource_manager.py:287): for the
-    first second of each pass it took none to be there, and had one task at a time.
+    Ray 2.60 asks an actor for them once a second and waits for no answer (resource_manager.py:287):
+    for the first second of each pass it took none to be there, and had one task at a time.
     """
 
     def before_execution_starts(self, executor: StreamingExecutor) -> None:

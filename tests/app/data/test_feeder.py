@@ -10,6 +10,7 @@ import pytest
 import ray
 from pydantic import JsonValue
 from ray.actor import ActorHandle
+from ray.data import DataContext
 from ray.data._internal.execution.execution_callback import ExecutionCallback
 from ray.data._internal.logical.operators import Sort
 
@@ -363,6 +364,22 @@ def test_a_pass_has_all_of_its_cpus_from_the_first_task_on(
 
     assert bundle.num_rows() == 3
     assert NotesLimits.cpus == [2]
+
+
+def test_who_rests_between_blocks_finds_the_next_ones_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ray Data ends what hands out nothing for half an hour; an evaluation may take longer."""
+    monkeypatch.setattr(DataContext.get_current(), "execution_no_progress_timeout_s", 0.5)
+    configure(2, {})
+    tasks = [Task(lambda: [to_block({"id": np.arange(3)})], 3) for _ in range(4)]
+
+    bundles = iter(block_by_block(dataset_of("made", tasks, 8), 24, 2).iter_internal_ref_bundles())
+    rows = next(bundles).num_rows() or 0
+    time.sleep(3)
+    rows += sum(bundle.num_rows() or 0 for bundle in bundles)
+
+    assert rows == 12
 
 
 def test_a_task_may_be_told_more_than_a_megabyte(
