@@ -208,3 +208,14 @@ def test_rows_that_transforms_may_leave_out_are_not_described_before_they_are_co
     told = described(odd, [2, 3])
     going_on, _ = keep_order({"train": odd}, told, mid_epoch=True)
     assert {"train": describe(going_on["train"], None)} == told
+
+
+def test_counts_hold_at_the_end_of_an_epoch_that_ends_within_a_pass(tmp_path: Path) -> None:
+    """As `rowsPerEpoch` has it: rows of the pass under way would come twice, or never."""
+    write_rows(tmp_path, [[8]])
+    for rows, holds in ((4, True), (None, False)):
+        plan = replace(make_plan(tmp_path), rows_per_epoch=rows)
+        going_on, _ = keep_order({plan.name: plan}, described(plan), mid_epoch=False)
+        kept = going_on[plan.name].kept
+        assert kept
+        assert kept.under_way == holds

@@ -106,6 +106,12 @@ def test_what_a_function_changes_inside_of_a_row_is_changed_once() -> None:
     assert {float(value) for row in audio for value in row} == {1.0}
 
 
+def test_without_transforms_no_row_is_copied() -> None:
+    columns = {"cell": np.asarray([[1, 2], None], dtype=object)}
+
+    assert good_and_bad(columns)[0]["cell"] is columns["cell"]
+
+
 def test_a_good_table_is_given_to_the_transforms_once_and_whole() -> None:
     function = Function(f"{FUNCTIONS}:numbered_calls", "field", options=())
 

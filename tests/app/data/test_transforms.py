@@ -503,6 +503,17 @@ def test_a_function_that_makes_other_columns_of_other_chunks_is_told(
         read_whole(reading(plan), plan.source.fragments[0])
 
 
+def test_nan_where_no_text_is_known_is_joined_with_texts() -> None:
+    """As pandas has a column of which a batch has no text."""
+    words = np.asarray([np.nan, "a", None], dtype=object)
+
+    found = join([{"a": np.asarray([np.nan, np.nan])}, {"a": words}])["a"].tolist()
+
+    assert found[3:] == ["a", None]
+    with pytest.raises(DataError, match="column a has numbers beside text"):
+        join([{"a": np.asarray([1.0])}, {"a": words}])
+
+
 def test_numbers_beside_texts_that_are_objects_are_not_joined() -> None:
     words = make_columns(2)["word"]
 

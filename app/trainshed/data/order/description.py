@@ -121,6 +121,8 @@ def keep_order(
     """
     main = main_dataset(plans)
     stepping = {main, *(part.name for part in plans[main].parts)} if main else set()
+    # Where an epoch is a number of rows its end may lie in the middle of a pass over them.
+    goes_on = bool(main) and plans[main or ""].goes_on
     going_on, notes = dict(plans), []
     for name, plan in plans.items():
         old = described.get(name)
@@ -129,7 +131,8 @@ def keep_order(
         under_way = mid_epoch and name in stepping
         difference = _other_files(plan, old) or _other_rows(plan, old)
         if difference is None:
-            going_on[name] = replace(plan, kept=Kept(old.counts, under_way))
+            held = under_way or (goes_on and name in stepping)
+            going_on[name] = replace(plan, kept=Kept(old.counts, held))
         elif under_way:
             raise SpecError([difference.problem])
         else:

@@ -162,7 +162,7 @@ class Scan:
     floats: frozenset[str] = frozenset()
     reach: Reach = AS_USUAL
     cache_bytes: int = 0
-    nonce: str = ""
+    nonce: str = field(default="", repr=False, compare=False)  # of no reading's identity
 
     def name_of(self, path: str) -> str:
         """Return a file's name below the dataset's folder, or its own where that is the dataset."""

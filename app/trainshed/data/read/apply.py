@@ -33,7 +33,7 @@ from trainshed.data.read.grouping import groups
 from trainshed.data.read.ledger import LEDGER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -74,6 +74,8 @@ def transform_good(
         DataError: when a function cannot be loaded, returns something that is no table, or raises
             on rows together and on none of them alone.
     """
+    if not functions:
+        return columns
     held = _unchangeable(columns)  # or a function that raises had changed some of it already
     try:
         return transform(_lent(held), functions)
@@ -98,9 +100,15 @@ def transform_good(
 
 def _lent(held: Columns) -> Columns:
     """Return columns that stay as they are whatever functions do: lists in them are copied, too."""
-    return {
-        name: deepcopy(array) if array.dtype == object else array for name, array in held.items()
-    }
+    return {name: array if _is_fixed(array) else deepcopy(array) for name, array in held.items()}
+
+
+def _is_fixed(array: Array) -> bool:
+    """Say whether nobody can change a view's values: numbers, or texts alone."""
+    if array.dtype != object:
+        return True
+    values: Iterable[object] = array.flat
+    return all(value is None or isinstance(value, (str, bytes)) for value in values)
 
 
 def _unchangeable(columns: Columns) -> Columns:

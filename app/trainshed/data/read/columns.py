@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.generic]
 Columns = dict[str, Array]
 
-_KINDS = dict.fromkeys("biufc", "numbers") | {"U": "text", "S": "bytes"}
+_TEXTS = {"U": "text", "S": "bytes"}
+_KINDS = dict.fromkeys("biufc", "numbers") | _TEXTS
 
 
 def num_rows(columns: Mapping[str, Array]) -> int:
@@ -92,8 +94,19 @@ def mixed_kinds(arrays: Sequence[Array]) -> str | None:
     """Return what arrays hold of which numpy would silently make texts or objects; else None."""
     if len({array.dtype.kind for array in arrays}) == 1:
         return None
-    kinds = sorted({kind for array in arrays if (kind := _kind(array))})
+    # NaN alone is no number beside objects; beside numpy's texts it would become one.
+    as_nothing = not any(array.dtype.kind in _TEXTS for array in arrays)
+    some = [array for array in arrays if not (as_nothing and _is_nothing(array))]
+    kinds = sorted({kind for array in some if (kind := _kind(array))})
     return " beside ".join(kinds) if len(kinds) > 1 else None
+
+
+def _is_nothing(array: Array) -> bool:
+    return array.dtype.kind == "f" and bool(np.isnan(array).all())
+
+
+def _is_missing(value: object) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _kind(array: Array) -> str | None:
@@ -101,7 +114,7 @@ def _kind(array: Array) -> str | None:
     if array.dtype != object:
         return _KINDS.get(array.dtype.kind)
     values: Iterable[object] = array.flat
-    held = next((value for value in values if value is not None), None)
+    held = next((value for value in values if not _is_missing(value)), None)
     return "text" if isinstance(held, str) else "bytes" if isinstance(held, bytes) else None
 
 

@@ -135,7 +135,7 @@ def _opened(at: Folder, read: ReadSpec, field: str, access: Access, *, skips_bad
     assert read.format
     selection, reach, kept = selection_of(read), reach_of(read), cache_bytes_of(read)
     nonce = uuid.uuid4().hex if is_web(str(at)) else ""
-    access = access.of(Scan(reach=reach, nonce=nonce))
+    access = access.of(Scan(reach=reach, nonce=nonce, cache_bytes=kept))
     if read.format == "parquet":
         patience, opened, where = access.patience, access.opened, selection.where
         found = parquet.open_source(at, read.columns, field, patience, opened, where=where)

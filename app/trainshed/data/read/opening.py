@@ -85,8 +85,13 @@ class Files:
             DataError: when it was written anew since it was listed, now or where it is read.
         """
         if not is_remote(where):
-            self.check_again([where])
-            return pa.OSFile(where)
+            local = pa.OSFile(where)
+            try:
+                self.check_again([where])  # once it is open: what is looked at is what is read
+            except BaseException:
+                local.close()
+                raise
+            return local
         from trainshed.records.ranges import Ranges
 
         file, stamp = stored_file(where, self.reach), self.stamps.get(where)

@@ -104,7 +104,11 @@ def reading(plan: DatasetPlan, seed: int = 0, epoch: int | None = None) -> Readi
 def parts(plan: DatasetPlan, pieces: Iterable[Piece], place: int = 0) -> list[Part]:
     """Return the pieces with all that is needed to read them, the first one's rows at a place."""
     assert plan.source
-    return parts_of(plan.source.fragments, plan.first_ids, pieces, place)
+    found = parts_of(plan.source.fragments, plan.first_ids, pieces, place)
+    if plan.kept:  # an earlier attempt has counted: its transforms may have been others
+        return found
+    # To see that no more rows come is to read the fragment to its end, in each epoch.
+    return [replace(part, is_last=False) for part in found]
 
 
 def parts_of(
