@@ -122,12 +122,12 @@ def open_dataset(file: Path, name: str, *, raw: bool) -> Input:
     source = open_source(at, dataset.read, f"{field}.read", skips_bad=skips_bad)
     transforms = () if raw else transforms_of(dataset, field)
     for function in transforms:
-        find_for_rows(function.use, dict(function.init), function.beside("").removesuffix("."))
+        find_for_rows(function.use, dict(function.init), function.field.removesuffix(".use"))
         if function.kind == "groups":
             want = "a kind that needs no rows of other files, as only a run groups them; or --raw"
             raise SpecError([Problem(function.beside("kind"), "groups", want)])
-    rows = source.likely_rows if source.rows is None else source.rows
-    left_out = LeftOut(field, dataset.bad_record_limit, rows) if skips_bad else None
+    limit = dataset.bad_record_limit
+    left_out = LeftOut(field, limit, source.about_rows) if skips_bad else None
     return Input(source, field, dataset.read.columns, transforms, left_out)
 
 

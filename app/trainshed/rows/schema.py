@@ -87,7 +87,7 @@ def describe(given: Input) -> Schema:
         files=len(source.files),
         bytes=sum(file.bytes for file in source.files),
         rows=source.rows,
-        likely_rows=source.likely_rows if source.rows is None else source.rows,
+        likely_rows=source.about_rows,
         columns=tuple(
             Column(name=name, stored=stored.get(name), read=read.get(name), after=after.get(name))
             for name in names

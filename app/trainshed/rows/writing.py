@@ -141,11 +141,9 @@ def likely_rows(given: Input, pairs: Sequence[tuple[Columns, Columns]]) -> float
         given: the rows.
         pairs: some of them before and after the transforms.
     """
-    source = given.source
-    rows = source.likely_rows if source.rows is None else source.rows
     before = sum(num_rows(read) for read, _ in pairs)
     after = sum(num_rows(made) for _, made in pairs)
-    return rows * max(1, after) / max(1, before)
+    return given.source.about_rows * max(1, after) / max(1, before)
 
 
 def _tables(  # noqa: PLR0913, PLR0917 - what is read, and by whom

@@ -202,6 +202,11 @@ class Source:
         counts = [fragment.rows for fragment in self.fragments if fragment.rows is not None]
         return sum(counts) if len(counts) == len(self.fragments) else None
 
+    @property
+    def about_rows(self) -> int:
+        """Return the rows of all fragments, or about how many where only reading tells."""
+        return self.likely_rows if self.rows is None else self.rows
+
     @cached_property
     def digest(self) -> str:
         """Return the SHA-256 of all that is known of the files, as checkpoints have it."""

@@ -426,8 +426,7 @@ def _mixed_size(
 
 def _grown(source: Source, growth: float) -> int:
     """Return about how many rows transforms make of those of files."""
-    rows = source.likely_rows if source.rows is None else source.rows
-    return round(growth * rows)
+    return round(growth * source.about_rows)
 
 
 def _use(spec: DatasetSpec, field: str) -> Function | None:

@@ -213,9 +213,9 @@ def _selected(source: Source, selection: Selection, field: str) -> Source:
         return source
     if selection.where:
         _check_columns(source.schema, columns_of(selection.where), f"{field}.where")
-    rows = source.likely_rows if source.rows is None else source.rows
     scan = replace(source.scan, selection=selection)
-    return replace(source, scan=scan, likely_rows=max(1, round(rows * selection.share)))
+    likely = max(1, round(source.about_rows * selection.share))
+    return replace(source, scan=scan, likely_rows=likely)
 
 
 def _density(source: Contents, opened: Opener) -> float:
