@@ -135,16 +135,15 @@ def test_more_rows_than_were_counted_are_not_left_out(tmp_path: Path, row_bytes:
         keeps_rows=False,
         transforms=[{"use": f"{FUNCTIONS}:odd_rows"}],
     )
-    how, pieces = reading(plan), EpochOrder(np.asarray([0]), counted(plan)).pieces(0, 13)
-    loosened = replace(how, transforms=())
-    earlier = replace(plan, kept=Kept((13,), under_way=True))
+    wanted = parts(plan, EpochOrder(np.asarray([0]), counted(plan)).pieces(0, 13))
+    how, earlier = reading(plan), reading(replace(plan, kept=Kept((13,), under_way=True)))
 
-    for each in (plan, earlier):
-        assert rows_of(how, cut_parts(parts(each, pieces), 3), FragmentReader()) == list(range(13))
+    for each in (how, earlier):
+        assert rows_of(each, cut_parts(wanted, 3), FragmentReader()) == list(range(13))
     with pytest.raises(DataError, match=r"part-000.parquet has more rows than the 13 that it had"):
-        rows_of(loosened, cut_parts(parts(earlier, pieces), 3), FragmentReader())
+        rows_of(replace(earlier, transforms=()), cut_parts(wanted, 3), FragmentReader())
     # What this attempt has counted is not looked at again: a fragment would be read to its end.
-    assert rows_of(loosened, parts(plan, pieces), FragmentReader()) == list(range(13))
+    assert rows_of(replace(how, transforms=()), wanted, FragmentReader()) == list(range(13))
 
 
 def test_a_fragment_without_a_row_has_none(tmp_path: Path) -> None:

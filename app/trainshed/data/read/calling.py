@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainshed.data.read.batch_formats import from_format, to_format
-from trainshed.data.read.columns import Array, Columns, join, misfit, num_rows, say_columns
+from trainshed.data.read.columns import Array, Columns, join, num_rows, say_columns
 from trainshed.data.read.errors import DataError, FunctionError, LoadError, UsersError
 from trainshed.faults import RULES, WorldError, classify
 from trainshed.functions import find
@@ -145,17 +145,12 @@ def joined(tables: Sequence[Columns], function: Function) -> Columns:
     """
     filled = [table for table in tables if num_rows(table)] or list(tables[:1])
     first, shapes = filled[0], _row_shapes(filled[0])
+    otherwise = f"{function.field}: {function.use} returned rows that do not fit together"
     for other in filled[1:]:
         if _row_shapes(other) != shapes:
-            raise DataError(
-                f"{function.field}: {function.use} returned rows that do not fit together: "
-                f"{say_columns(first)} of one call, {say_columns(other)} of another"
-            )
-    if why := misfit(filled):
-        raise DataError(
-            f"{function.field}: {function.use} returned rows that do not fit together: {why}"
-        )
-    return join(filled)
+            one = f"{say_columns(first)} of one call"
+            raise DataError(f"{otherwise}: {one}, {say_columns(other)} of another")
+    return join(filled, otherwise)
 
 
 def _row_shapes(table: Columns) -> dict[str, tuple[int, ...]]:

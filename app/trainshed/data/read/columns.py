@@ -64,8 +64,14 @@ def take_rows(columns: Mapping[str, Array], chosen: slice | NDArray[np.int64]) -
     return {name: array[chosen] for name, array in columns.items()}
 
 
-def join(tables: Sequence[Mapping[str, Array]]) -> Columns:
+def join(
+    tables: Sequence[Mapping[str, Array]], otherwise: str = "rows do not fit together"
+) -> Columns:
     """Return the tables one below the other; a single one is returned as it is.
+
+    Args:
+        tables: at least one.
+        otherwise: what an error says before the column.
 
     Raises:
         DataError: when they have not the same columns, or numbers would become texts.
@@ -73,12 +79,12 @@ def join(tables: Sequence[Mapping[str, Array]]) -> Columns:
     filled = [table for table in tables if num_rows(table)] or tables[:1]
     if len(filled) == 1:
         return dict(filled[0])
-    if why := misfit(filled):
-        raise DataError(f"rows do not fit together: {why}")
+    if why := _misfit(filled):
+        raise DataError(f"{otherwise}: {why}")
     return {name: np.concatenate([table[name] for table in filled]) for name in filled[0]}
 
 
-def misfit(tables: Sequence[Mapping[str, Array]]) -> str | None:
+def _misfit(tables: Sequence[Mapping[str, Array]]) -> str | None:
     """Return which column of tables cannot be one; None where all can."""
     first = tables[0]
     for other in tables[1:]:

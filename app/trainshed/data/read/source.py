@@ -14,7 +14,7 @@ from trainshed.data.order.files import Scan
 from trainshed.data.order.permutation import Indices, Piece
 from trainshed.data.order.spending import COUNT, READ, key_of
 from trainshed.data.read.apply import augment, transform
-from trainshed.data.read.columns import Columns, cut_rows, join, misfit, num_rows, take_rows
+from trainshed.data.read.columns import Columns, cut_rows, join, num_rows, take_rows
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import place_of, read_fragment, read_records
 from trainshed.data.read.good_rows import good_rows
@@ -44,6 +44,8 @@ class Reading:
         seed: the run's seed.
         epoch: 0-based; None for rows without augmentation.
         tell: called with what is bad, where that is left out.
+        checks_ends: whether more rows than were counted are looked for: an earlier attempt may have
+            counted with other transforms. A fragment is read to its end for that, in each epoch.
     """
 
     field: str
@@ -56,6 +58,7 @@ class Reading:
     seed: int = 0
     epoch: int | None = None
     tell: Tell | None = None
+    checks_ends: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,17 +101,14 @@ def reading(plan: DatasetPlan, seed: int = 0, epoch: int | None = None) -> Readi
         seed,
         epoch,
         plan.tell,
+        checks_ends=plan.is_found_after and plan.kept is not None,
     )
 
 
 def parts(plan: DatasetPlan, pieces: Iterable[Piece], place: int = 0) -> list[Part]:
     """Return the pieces with all that is needed to read them, the first one's rows at a place."""
     assert plan.source
-    found = parts_of(plan.source.fragments, plan.first_ids, pieces, place)
-    if plan.kept:  # an earlier attempt has counted: its transforms may have been others
-        return found
-    # To see that no more rows come is to read the fragment to its end, in each epoch.
-    return [replace(part, is_last=False) for part in found]
+    return parts_of(plan.source.fragments, plan.first_ids, pieces, place)
 
 
 def parts_of(
@@ -125,7 +125,8 @@ def parts_of(
 
 def as_kept(how: Reading) -> Reading:
     """Return how rows are read again that were kept in parquet after the transforms."""
-    return replace(how, columns=(), transforms=(), scan=Scan(), changes_rows=False)
+    kept = replace(how, columns=(), transforms=(), scan=Scan())
+    return replace(kept, changes_rows=False, checks_ends=False)
 
 
 def read_whole(how: Reading, fragment: Fragment) -> Columns:
@@ -135,11 +136,8 @@ def read_whole(how: Reading, fragment: Fragment) -> Columns:
         DataError: when a transform returned other columns for some of them than for others.
     """
     chunks = list(_chunks(how, fragment, how.chunk_rows, transformed=True))
-    if len(chunks) > 1 and (why := misfit(chunks)):
-        raise DataError(
-            f"{how.field}.transforms: rows of {fragment.path} do not fit together: {why}"
-        )
-    return join(chunks) if chunks else {}
+    otherwise = f"{how.field}.transforms: rows of {fragment.path} do not fit together"
+    return join(chunks, otherwise) if chunks else {}
 
 
 def read_rows(how: Reading, fragment: Fragment, first: int) -> Iterator[Table]:
@@ -224,7 +222,7 @@ class FragmentReader:
 
     def _check_end(self, how: Reading, part: Part) -> None:
         """Look whether a fragment has as many rows as were counted: no other part would show it."""
-        if not (part.is_last and how.changes_rows):
+        if not (part.is_last and how.checks_ends):
             return
         if self._begin > part.stop or next(self._chunks, None) is not None:
             self._open = ()
