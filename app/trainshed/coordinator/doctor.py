@@ -14,7 +14,7 @@ from trainshed.coordinator.advice import (
     say_stage,
     why_counted,
 )
-from trainshed.coordinator.lanes import lanes_of
+from trainshed.coordinator.lanes import shortest_lane
 from trainshed.data.order.spending import (
     AUGMENT,
     BATCH,
@@ -105,10 +105,9 @@ def diagnose(plan: DatasetPlan, spent: Spending, means: Means, loop: Loop) -> Ve
 
 def say_limit(plan: DatasetPlan, spent: Spending, means: Means) -> str | None:
     """Return which stage limits a dataset where nobody trains; None where nothing was measured."""
-    lanes = lanes_of(plan, spent, means)
-    if not lanes:
+    lane = shortest_lane(plan, spent, means)
+    if lane is None:
         return None
-    lane = min(lanes, key=lambda each: each.given)
     stage = lane.slowest
     each = f"{lane.rate / lane.number:,.0f} rows/s each"
     advice = [
@@ -148,8 +147,7 @@ class _Case:
         if not self.means.reads_ahead:
             return None
         said = f"{self.loop.waiting:.0f} s before the first step, until all rows were read"
-        lanes = lanes_of(self.plan, self.spent, self.means)
-        lane = min(lanes, key=lambda each: each.given, default=None)
+        lane = shortest_lane(self.plan, self.spent, self.means)
         if lane is None:
             return self._key(READ), said
         stage = lane.slowest
@@ -186,8 +184,7 @@ class _Case:
 
     def short_lane(self) -> tuple[Key, str] | None:
         """Return the stage that is too slow for what training takes, with its lane's numbers."""
-        lanes = lanes_of(self.plan, self.spent, self.means)
-        lane = min(lanes, key=lambda each: each.given, default=None)
+        lane = shortest_lane(self.plan, self.spent, self.means)
         if lane is None or lane.given > ENOUGH * self._wanted:
             return None
         stage = lane.slowest
