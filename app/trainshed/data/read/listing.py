@@ -91,12 +91,14 @@ def _without_folders(found: Sequence[Found], at: Folder) -> list[Found]:
     Their names end with a slash, which listings do not tell: others lie below them, or nothing is
     there under the name without it.
     """
-    above = {
-        each.name[:place]
-        for each in found
-        for place, letter in enumerate(each.name)
-        if letter == "/"
-    }
+    if all(each.bytes for each in found):
+        return list(found)
+    above: set[str] = set()
+    for each in found:
+        folder = each.name.rpartition("/")[0]
+        while folder and folder not in above:
+            above.add(folder)
+            folder = folder.rpartition("/")[0]
     doubtful = [each.name for each in found if not (each.bytes or each.name in above)]
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
         there = {each.name for each in pool.map(at.stat, doubtful) if each is not None}
