@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from trainshed.data.order.function import most_asked
 from trainshed.data.read.columns import nbytes, num_rows
 from trainshed.data.read.errors import DataError
 from trainshed.rows.reading import chunks, of_fragments
@@ -133,7 +134,7 @@ def _in_chunks(given: Input, how: Reading) -> Reading:
     if first is None:
         return how
     rows = int(CHUNK_BYTES * num_rows(first) / max(1, nbytes(first)))
-    return replace(how, chunk_rows=max(1, min(CHUNK_ROWS, rows)))
+    return replace(how, chunk_rows=max(most_asked(how.transforms), min(CHUNK_ROWS, rows)))
 
 
 def _rows(how: Reading, fragment: Fragment, tell: Tell | None) -> int:

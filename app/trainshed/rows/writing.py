@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from trainshed.data.order.function import most_asked
 from trainshed.data.read.columns import nbytes, num_rows
 from trainshed.data.read.errors import DataError
 from trainshed.records.filling import fill, is_free
@@ -92,7 +93,9 @@ def write(given: Input, to: Folder, wish: Wish, told: Callable[[Fragment], None]
     row_bytes = _row_bytes(looked, schema)
     all_bytes = row_bytes * likely_rows(given, pairs)
     read_bytes = max((nbytes(read) / num_rows(read) for read, _ in pairs), default=1.0)
-    how = given.reading(max(1, int(CHUNK_BYTES / max(row_bytes, read_bytes))))
+    # As many as training gives a transform: of fewer it would make other rows.
+    asked = most_asked(given.transforms)
+    how = given.reading(max(asked, int(CHUNK_BYTES / max(row_bytes, read_bytes))))
     try:
         with fill(to) as filling:
             tables = _tables(given, how, schema, all_bytes, wish, told)

@@ -71,6 +71,11 @@ def at_most_ten(batch: Columns) -> Columns:
     return batch
 
 
+def joined(batch: Columns) -> Columns:
+    """Make one row of all that come at once: how many they are."""
+    return {"rows": np.asarray([len(batch["text"])])}
+
+
 def repeat(batch: Columns) -> Columns:
     """Make three rows of each."""
     return {name: array.repeat(3, axis=0) for name, array in batch.items()}

@@ -1,5 +1,6 @@
 """Rows are counted exactly: in all, of each file, with each value of a column."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,9 @@ import pytest
 from tests.app.builders_rows import write_rows
 from tests.app.data.builders_formats import write_csv, write_pictures
 from tests.app.data.builders_media import write_film
-from tests.app.rows.builders import ignore, select
+from tests.app.rows.builders import ignore, parquet_of, select
 from trainshed.data.read.errors import DataError
-from trainshed.rows import counting
+from trainshed.rows import counting, writing
 from trainshed.rows.counting import count, count_by, count_by_file
 from trainshed_api.errors import SpecError
 
@@ -47,6 +48,21 @@ def test_of_large_rows_few_are_read_at_once(
     found = count_by(given, "text", 1, ignore) if by else count(given, 1, ignore)
 
     assert found == ({"x" * 1023: 20} if by else 20)
+
+
+def test_a_transform_gets_as_many_large_rows_as_in_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (counting, writing):
+        monkeypatch.setattr(module, "CHUNK_BYTES", 2048)
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from" / "a.txt").write_text(("x" * 1023 + "\n") * 20)
+    given = select(tmp_path / "from", "text", "joined")
+    (function,) = given.transforms
+    given = replace(given, transforms=(replace(function, batch_size=8),))
+
+    assert count(given, 1, ignore) == 3
+    assert parquet_of(given, tmp_path / "to")["rows"].tolist() == [8, 8, 4]
 
 
 def test_films_are_counted_without_their_frames(tmp_path: Path) -> None:

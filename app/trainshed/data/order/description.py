@@ -122,7 +122,7 @@ def keep_order(
     main = main_dataset(plans)
     stepping = {main, *(part.name for part in plans[main].parts)} if main else set()
     # Where an epoch is a number of rows its end may lie in the middle of a pass over them.
-    goes_on = bool(main) and plans[main or ""].goes_on
+    goes_on = main is not None and plans[main].goes_on
     going_on, notes = dict(plans), []
     for name, plan in plans.items():
         old = described.get(name)

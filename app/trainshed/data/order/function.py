@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from trainshed_api.transforms import BatchFormat, TransformKind
 
 # A filter leaves rows out, and what becomes of a group only its function knows.
@@ -52,3 +54,13 @@ class Function:
     def beside(self, name: str) -> str:
         """Return another field of the spec beside the one that names it, for errors."""
         return f"{self.field.removesuffix('use')}{name}"
+
+
+def are_grouped(functions: Iterable[Function]) -> bool:
+    """Say whether rows of all files go together into one of the functions."""
+    return any(function.kind == "groups" for function in functions)
+
+
+def most_asked(functions: Iterable[Function]) -> int:
+    """Return the most rows that one of the functions is to be given at once; 1 where none says."""
+    return max((function.batch_size or 1 for function in functions), default=1)

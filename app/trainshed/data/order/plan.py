@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from trainshed.data.order.function import Function
+from trainshed.data.order.function import Function, are_grouped, most_asked
 from trainshed.data.order.permutation import first_rows
 from trainshed.data.order.size import Size, megabytes
 from trainshed_api.data import LOCAL_BUFFER
@@ -180,7 +180,7 @@ class DatasetPlan:
     @property
     def is_grouped(self) -> bool:
         """Say whether rows of all fragments go together into a function."""
-        return any(function.kind == "groups" for function in self.transforms)
+        return are_grouped(self.transforms)
 
     @property
     def is_made_whole(self) -> bool:
@@ -249,8 +249,7 @@ class DatasetPlan:
         together, but as many as a transform asks for.
         """
         rows = 1 << max(0, math.floor(math.log2(BLOCK_BYTES / max(1.0, self.read_bytes))))
-        asked = max((function.batch_size or 1 for function in self.transforms), default=1)
-        return min(self.block_rows, max(rows, asked))
+        return min(self.block_rows, max(rows, most_asked(self.transforms)))
 
     @property
     def is_filled(self) -> bool:
@@ -320,9 +319,8 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     growth = measured.growth if measured else 1.0
     rows = _grown(source, growth) if source else None
     transforms = transforms_of(spec, field)
-    is_grouped = any(function.kind == "groups" for function in transforms)
     num_bytes = int(measured.row_bytes * rows) if rows and measured else None
-    size = measured.size(rows) if rows and measured and not is_grouped else None
+    size = measured.size(rows) if rows and measured and not are_grouped(transforms) else None
     if size is None:
         cache, reason = _whole_cache(spec, loader, field)
     elif spec.cache != "auto":
