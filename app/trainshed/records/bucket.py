@@ -199,9 +199,8 @@ class Bucket(Folder):
 
     @override
     def adopt(self, made: Path, name: str, last: str) -> Bucket:
-        scratch.check_room(
-            f"{self / name}"
-        )  # while it lies beyond the limit the machine may lose all
+        # While it lies beyond the limit the machine may lose all.
+        scratch.check_room(str(self / name))
         mark = uuid.uuid4().bytes
         taken = replace(self, is_patient=True)._take(name, mark)
         files = sorted(str(file.relative_to(made)) for file in made.rglob("*") if file.is_file())

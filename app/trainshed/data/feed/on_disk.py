@@ -61,7 +61,7 @@ class KeptFiles(Record):
     """All of them in their order, and what they were made of."""
 
     identity: str
-    code: str = ""
+    code: str = ""  # of what an earlier release kept nobody knows it
     files: tuple[KeptFile, ...]
 
 
