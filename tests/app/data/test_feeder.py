@@ -28,10 +28,11 @@ from tests.app.ray_head import start_here
 from trainshed.coordinator.bad_records import LeftOut
 from trainshed.coordinator.doctor import say_limit
 from trainshed.coordinator.lanes import Means
+from trainshed.data.feed import blocks
 from trainshed.data.feed.batches import Blocks, Feed
 from trainshed.data.feed.blocks import FedBlocks
 from trainshed.data.feed.datasets import to_block
-from trainshed.data.feed.feeder import Feeder, Limits
+from trainshed.data.feed.feeder import Feeder, Limits, Slice
 from trainshed.data.feed.on_disk import Shelf
 from trainshed.data.feed.streams import StreamClosedError
 from trainshed.data.feed.telling import Telling
@@ -42,6 +43,8 @@ from trainshed.data.order.schedule import Pass
 from trainshed.data.order.spending import BATCH, COUNT, DEAL, FILL, READ, Key, Spending, Spent
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.ledger import LEDGER
+from trainshed.data.read.source import everything
+from trainshed.faults import WorldError
 from trainshed.ray_seams import execution, spilling
 from trainshed.ray_seams.execution import (
     Task,
@@ -338,6 +341,32 @@ def test_blocks_are_handed_out_as_a_task_makes_them() -> None:
     bundles = list(dataset.iter_internal_ref_bundles())
 
     assert [entry.metadata.num_rows for bundle in bundles for entry in bundle.blocks] == sizes
+
+
+class Stuck:
+    """What a rank asks, where Ray runs the task of a lost block again, and to no end."""
+
+    def take(self, at: Pass, rank: int) -> Slice:  # noqa: ARG002 - a Feeder's
+        sleeps = ray.remote(lambda: time.sleep(SECONDS)).options(num_cpus=0)
+        return Slice(sleeps.remote(), 0, 1)
+
+    def nothing(self, *_: object) -> None:
+        """Answer what this test does not ask."""
+
+    cached = counts = known = learn = learn_all = nothing
+
+
+def test_a_block_that_never_comes_is_a_fault_of_a_node(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "LOST_SECONDS", 1.0)
+    stuck = cast("ActorHandle[Stuck]", ray.remote(Stuck).options(num_cpus=0).remote())
+    fed = FedBlocks(make_plan(folder, cache="none"), stuck, 0)
+
+    with pytest.raises(WorldError, match="a block of rows did not come within 1 s") as raised:
+        next(fed.stream(make_pass(), [], 0, everything))
+
+    assert raised.value.kind == "node"
 
 
 class NotesLimits(ExecutionCallback):
