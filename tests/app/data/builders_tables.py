@@ -9,6 +9,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from deltalake import write_deltalake
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.manifest import (
@@ -26,6 +27,15 @@ from pyiceberg.table.update.snapshot import _FastAppendFiles
 from pyiceberg.typedef import Record
 from pyroaring import BitMap
 from typing_extensions import override
+
+from tests.app.data.builders_formats import FIELD, read_all
+from tests.s3 import S3Server
+from trainshed.data.read.columns import Columns
+from trainshed.data.read.files import open_source
+from trainshed.data.read.opening import reach_of
+from trainshed.records.addresses import reached
+from trainshed.records.bucket import Bucket
+from trainshed_api.rows import ReadSpec
 
 _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
@@ -161,3 +171,12 @@ class _DeleteManifest(ManifestWriterV2):
     @override
     def _meta(self) -> dict[str, str]:
         return {**super()._meta, "content": "deletes"}
+
+
+def read_from_its_own_store(
+    form: str, at: Bucket, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> Columns:
+    """Return a table's rows where its dataset names its store, and the environment another one."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    read = ReadSpec.model_validate({"format": form, "path": str(at), "endpoint": s3.endpoint})
+    return read_all(open_source(reached(at, reach_of(read)), read, FIELD))

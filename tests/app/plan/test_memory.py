@@ -268,14 +268,20 @@ def test_rows_that_no_packing_makes_fit_are_refused(home: Path) -> None:
         check_disk(plans, MIB // 2, "/runs")
 
 
-def test_rows_are_held_against_the_room_unless_an_attempt_goes_on_with_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever an attempt had left of them passed for all rows."""
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
+    """A run of one attempt whose rows do not go where there is half a MB."""
     monkeypatch.setattr("trainshed.plan.preflight.num_free", lambda _: MIB // 2)
     write_rows(tmp_path / "rows", GROUPS, WIDTH)
     run = RunFolder(Disk(tmp_path / "storage" / "local" / "digits"))
     run.claim("abc", fresh=False).close()
+    return run
+
+
+def test_rows_are_held_against_the_room_unless_an_attempt_goes_on_with_them(
+    tmp_path: Path, run: RunFolder
+) -> None:
+    """Whatever an attempt had left of them passed for all rows."""
     rows = run.attempt(1) / ROWS / "train"
     (rows / "part-1").write("rows.parquet", b"half")
 
@@ -292,13 +298,7 @@ def test_rows_are_held_against_the_room_unless_an_attempt_goes_on_with_them(
         on_disk(tmp_path, resume="never")
 
 
-def test_what_an_attempt_deletes_first_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("trainshed.plan.preflight.num_free", lambda _: MIB // 2)
-    write_rows(tmp_path / "rows", GROUPS, WIDTH)
-    run = RunFolder(Disk(tmp_path / "storage" / "local" / "digits"))
-    run.claim("abc", fresh=False).close()
+def test_what_an_attempt_deletes_first_is_room(tmp_path: Path, run: RunFolder) -> None:
     (run.attempt(1) / ROWS / "train" / "part-1").write("rows.parquet", bytes(3 * MIB))
 
     assert list(on_disk(tmp_path).notes) == []

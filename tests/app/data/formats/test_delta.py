@@ -11,13 +11,17 @@ from pydantic import JsonValue
 
 from hack.cluster.ports import LOOPBACK, pick_ports
 from tests.app.data.builders_formats import FIELD, open_files, read_all
-from tests.app.data.builders_tables import delete_in_delta, table_rows, write_delta
+from tests.app.data.builders_tables import (
+    delete_in_delta,
+    read_from_its_own_store,
+    table_rows,
+    write_delta,
+)
 from tests.s3 import S3Server
 from trainshed.data.read.files import open_source
-from trainshed.data.read.opening import Access, reach_of
+from trainshed.data.read.opening import Access
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
-from trainshed.records.addresses import reached
 from trainshed.records.bucket import Bucket
 from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
@@ -166,14 +170,10 @@ def test_a_table_on_another_store_is_read(
     s3: S3Server, in_bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_delta(str(in_bucket / "rows"), table_rows(0, 12))
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    read = ReadSpec.model_validate(
-        {"format": "delta", "path": str(in_bucket / "rows"), "endpoint": s3.endpoint}
-    )
 
-    source = open_source(reached(in_bucket / "rows", reach_of(read)), read, FIELD)
+    found = read_from_its_own_store("delta", in_bucket / "rows", s3, monkeypatch)
 
-    assert read_all(source)["id"].tolist() == list(range(12))
+    assert found["id"].tolist() == list(range(12))
 
 
 @pytest.mark.s3

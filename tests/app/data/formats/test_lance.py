@@ -12,18 +12,17 @@ import pytest
 from hack.cluster.ports import LOOPBACK, pick_ports
 from tests.app.data.builders_formats import FIELD, open_files, read_all
 from tests.app.data.builders_plan import FUNCTIONS, make_plan
-from tests.app.data.builders_tables import table_rows, write_lance
+from tests.app.data.builders_tables import read_from_its_own_store, table_rows, write_lance
 from tests.s3 import S3Server
 from trainshed.data.order.bad_records import Ledger, Told
 from trainshed.data.order.plan import telling
 from trainshed.data.read.columns import join
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import open_source, read_fragment
-from trainshed.data.read.opening import Access, reach_of
+from trainshed.data.read.opening import Access
 from trainshed.data.read.source import read_whole, reading
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
-from trainshed.records.addresses import reached
 from trainshed.records.bucket import Bucket
 from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
@@ -181,14 +180,10 @@ def test_a_table_on_another_store_is_read(
     s3: S3Server, in_bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_lance(str(in_bucket / "rows"), table_rows(0, 12))
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    read = ReadSpec.model_validate(
-        {"format": "lance", "path": str(in_bucket / "rows"), "endpoint": s3.endpoint}
-    )
 
-    source = open_source(reached(in_bucket / "rows", reach_of(read)), read, FIELD)
+    found = read_from_its_own_store("lance", in_bucket / "rows", s3, monkeypatch)
 
-    assert read_all(source)["id"].tolist() == list(range(12))
+    assert found["id"].tolist() == list(range(12))
 
 
 @pytest.mark.s3
