@@ -211,15 +211,20 @@ class _Resting(ExecutionCallback):
 
 
 class _KnowingLimits(ExecutionCallback):
-    """Has Ray Data know its CPUs before the first task.
+    """Has Ray Data know its CPUs before the first task, and have all that the plan gives it.
 
     Ray 2.60 asks an actor for them once a second and waits for no answer (resource_manager.py:287):
-    for the first second of each pass it took none to be there, and had one task at a time.
+    for the first second of each pass it took none to be there, and had one task at a time. And the
+    actor deals a node's CPUs out in whole ones among passes, also those whose process is gone since
+    less than three minutes (default_autoscaling_coordinator.py:693): with more passes than CPUs
+    each had one task at a time to its end. Ray itself deals CPUs out to the tasks of them all.
     """
 
     def before_execution_starts(self, executor: StreamingExecutor) -> None:
         manager, deadline = executor._resource_manager, time.monotonic() + LIMITS_SECONDS
-        while not manager.get_global_limits().cpu and time.monotonic() < deadline:
+        ask = manager._get_total_resources
+        manager._get_total_resources = lambda: ask().copy(cpu=manager._options.resource_limits.cpu)
+        while not manager.get_global_limits().object_store_memory and time.monotonic() < deadline:
             time.sleep(ASK_AGAIN_SECONDS)
             manager._global_limits_last_update_time = 0
 

@@ -10,7 +10,13 @@ import pytest
 import ray
 from pydantic import JsonValue
 from ray.actor import ActorHandle
-from ray.data import DataContext
+from ray.data import DataContext, ExecutionResources
+from ray.data._internal.cluster_autoscaler.base_autoscaling_coordinator import (
+    STANDARD_RESOURCE_TYPES,
+)
+from ray.data._internal.cluster_autoscaler.default_autoscaling_coordinator import (
+    DefaultAutoscalingCoordinator,
+)
 from ray.data._internal.execution.execution_callback import ExecutionCallback
 from ray.data._internal.logical.operators import Sort
 
@@ -60,7 +66,11 @@ from trainshed_api.progress import BadRecords
 if TYPE_CHECKING:
     from ray.data._internal.execution.streaming_executor import StreamingExecutor
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.timeout(900),
+    pytest.mark.usefixtures("empty_ledger"),
+]
 
 GROUPS = ([5, 11], [1, 30, 8], [26])
 Row = tuple[object, ...]
@@ -370,18 +380,30 @@ def test_a_block_that_never_comes_is_a_fault_of_a_node(
 
 
 class NotesLimits(ExecutionCallback):
-    """Notes the CPUs that Ray Data knows of before its first task."""
+    """Notes what Ray Data knows that it may use before its first task."""
 
-    cpus: ClassVar[list[float | None]] = []
+    noted: ClassVar[list[ExecutionResources]] = []
 
     def before_execution_starts(self, executor: "StreamingExecutor") -> None:
-        self.cpus.append(executor._resource_manager.get_global_limits().cpu)
+        self.noted.append(executor._resource_manager.get_global_limits())
 
 
-def test_a_pass_has_all_of_its_cpus_from_the_first_task_on(
+@pytest.fixture
+def other_passes() -> Iterator[None]:
+    """Two, as those of a process that is gone, which Ray Data's own actor does not know yet."""
+    others = [DefaultAutoscalingCoordinator(name) for name in ("first", "second")]
+    for other in others:
+        other.request_resources([], SECONDS, STANDARD_RESOURCE_TYPES)
+    yield
+    for other in others:
+        other.cancel_request()
+
+
+@pytest.mark.usefixtures("other_passes")
+def test_a_pass_has_all_of_its_cpus_from_the_first_task_on_beside_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Ray Data hears of them a second later: until then it has one task at a time.
+    # Ray Data hears of them a second later, and deals them out to passes in whole ones.
     monkeypatch.setattr(execution, "LIMITS_SECONDS", SECONDS)  # its first pass starts an actor
     configure(2, {})
     task = Task(lambda: [to_block({"id": np.arange(3)})], 3)
@@ -392,7 +414,9 @@ def test_a_pass_has_all_of_its_cpus_from_the_first_task_on(
     (bundle,) = dataset.iter_internal_ref_bundles()
 
     assert bundle.num_rows() == 3
-    assert NotesLimits.cpus == [2]
+    (limits,) = NotesLimits.noted
+    assert limits.cpu == 2
+    assert 0 < limits.object_store_memory < STORE_BYTES
 
 
 def test_who_rests_between_blocks_finds_the_next_ones_there(
@@ -669,7 +693,6 @@ def spent_on(plan: DatasetPlan, batch_size: int = 8, shelf: Shelf | None = None)
     feeder = cast(
         "ActorHandle[TellingFeeder]", actor.remote({"train": plan}, Limits(2), print, shelf)
     )
-    LEDGER.take()
     blocks = FedBlocks(plan, feeder, 0)
     at = make_pass(num_ranks=1, batch_size=batch_size)
     rows = sum(batch.rows for batch in Feed(plan, blocks, 0, blocks).batches(at))
