@@ -10,6 +10,8 @@ from tests.app.builders_rows import write_rows
 from tests.app.ray_head import Head, start_cluster
 from tests.azure import AzureServer
 from tests.s3 import S3Server
+from trainshed.data.feed.teller import TELLER
+from trainshed.data.read.ledger import LEDGER
 from trainshed.digits import write_digits
 from trainshed.records.bucket import Bucket
 from trainshed.records.disk import Disk
@@ -29,6 +31,15 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
     write_rows(home / "rows", 240)
     with start_cluster(home, {"gpu": 2, "cpu": 2}) as running:
         yield running
+
+
+@pytest.fixture
+def empty_ledger(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have nothing in this process's ledger, and no run that was here before take from it."""
+    monkeypatch.setattr(TELLER, "_listen", None)
+    LEDGER.take()
+    yield
+    LEDGER.take()
 
 
 @pytest.fixture

@@ -46,14 +46,6 @@ def ledger(clock: Clock) -> Ledger:
     return Ledger(clock)
 
 
-@pytest.fixture
-def empty() -> Iterator[None]:
-    """Have nothing in this process's ledger."""
-    LEDGER.take()
-    yield
-    LEDGER.take()
-
-
 def test_a_stage_inside_another_one_is_not_the_others_time(ledger: Ledger, clock: Clock) -> None:
     with ledger.inside(MADE, rows=10):
         clock.pass_(1)
@@ -124,7 +116,8 @@ def test_a_wait_for_another_thread_is_no_work(ledger: Ledger, clock: Clock) -> N
     assert ledger.take() == {MADE: Spent(0, 0), Key("train", STARVED): Spent(1, 0)}
 
 
-def test_a_pass_that_counts_rows_is_one_stage(tmp_path: Path, empty: None) -> None:
+@pytest.mark.usefixtures("empty_ledger")
+def test_a_pass_that_counts_rows_is_one_stage(tmp_path: Path) -> None:
     plan = make_plan(write_rows(tmp_path, [[20]]), transforms=[{"use": f"{FUNCTIONS}:odd_rows"}])
     assert plan.source
 
@@ -132,7 +125,7 @@ def test_a_pass_that_counts_rows_is_one_stage(tmp_path: Path, empty: None) -> No
     assert set(LEDGER.take()) == {Key("train", COUNT)}
 
 
-@pytest.mark.usefixtures("empty")
+@pytest.mark.usefixtures("empty_ledger")
 def test_batches_of_a_worker_that_reads_itself_say_what_each_stage_took(tmp_path: Path) -> None:
     plan = make_plan(
         write_rows(tmp_path, [[40, 40]]),
@@ -153,7 +146,7 @@ def test_batches_of_a_worker_that_reads_itself_say_what_each_stage_took(tmp_path
     assert all(spent[Key("train", stage)].seconds > 0 for stage in stages)
 
 
-@pytest.mark.usefixtures("empty")
+@pytest.mark.usefixtures("empty_ledger")
 def test_processes_of_a_loader_tell_what_they_spent_with_their_rows(tmp_path: Path) -> None:
     plan = make_plan(
         write_rows(tmp_path, [[40]]),
@@ -173,7 +166,7 @@ def test_processes_of_a_loader_tell_what_they_spent_with_their_rows(tmp_path: Pa
     assert Key("train", TRANSFER) in spent
 
 
-@pytest.mark.usefixtures("empty")
+@pytest.mark.usefixtures("empty_ledger")
 def test_a_thread_that_fills_a_buffer_works_for_the_stage_that_asked() -> None:
     def make() -> Iterator[int]:
         for number in range(3):
@@ -188,7 +181,7 @@ def test_a_thread_that_fills_a_buffer_works_for_the_stage_that_asked() -> None:
     assert spent[Key("train", STARVED)].seconds >= 0.1
 
 
-@pytest.mark.usefixtures("empty")
+@pytest.mark.usefixtures("empty_ledger")
 def test_what_is_staged_is_a_stage(tmp_path: Path) -> None:
     plan = make_plan(write_rows(tmp_path, [[16]]))
 

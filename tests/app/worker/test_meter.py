@@ -53,6 +53,7 @@ class Given(NamedTuple):
     rows: int
 
 
+@pytest.mark.usefixtures("empty_ledger")
 def test_waiting_is_until_an_item_is_there_and_not_what_is_done_with_it() -> None:
     clock = Clock()
     meter = Meter(clock)
@@ -64,7 +65,6 @@ def test_waiting_is_until_an_item_is_there_and_not_what_is_done_with_it() -> Non
         clock.pass_(4)  # to find out that there are no more
 
     items = []
-    LEDGER.take()
     for item in meter.waiting_for(make(), "train"):
         clock.pass_(8)
         items.append(item)
