@@ -22,7 +22,8 @@ class Drivers:
 
     steps: of a whole run. step_seconds: for each. fails_at: {attempt: step} raises there. held:
     what those that begin now wait for before their first step. claims: who won each attempt, in
-    order; refused: who came second.
+    order; refused: who came second. alive: processes; at_work: those that have not told their end,
+    after which the controller may give their room away.
     """
 
     steps: int = 3
@@ -34,7 +35,8 @@ class Drivers:
     refused: list[Claim] = field(default_factory=list)
     kept: dict[str, int] = field(default_factory=dict)
     alive: int = 0
-    most_alive: int = 0
+    at_work: set[Claim] = field(default_factory=set)
+    most_at_work: int = 0
 
     def choose(self, _: Submission) -> Driver:
         """Return the driver of a submission."""
@@ -48,11 +50,13 @@ class Drivers:
             return names.EXIT_TRY_AGAIN
         self.claims.append((uid, number))
         self.alive += 1
-        self.most_alive = max(self.most_alive, self.alive)
+        self.at_work.add((uid, number))
+        self.most_at_work = max(self.most_at_work, len(self.at_work))
         try:
             return await _Attempt(self, job, uid, number).run()
         finally:
             self.alive -= 1
+            self.at_work.discard((uid, number))
 
 
 class _Attempt:
@@ -118,6 +122,7 @@ class _Attempt:
                     self._stopped = self._stopped or said.stop is not None
 
     async def _end(self, outcome: names.Outcome, code: int, message: str) -> int:
+        self._drivers.at_work.discard((self._uid, self._told.attempt))
         cause = names.APPLICATION if outcome == names.FAILED else None
         await self._say(
             state="Ended", outcome=outcome, exit_code=code, message=message, cause=cause,
