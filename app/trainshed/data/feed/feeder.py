@@ -43,7 +43,7 @@ QUEUE_SLICES = 8
 
 @dataclass(frozen=True)
 class Limits:
-    """What Ray Data may use: CPUs of all datasets together, and the nodes they must be on."""
+    """What Ray Data may use: CPUs of each pass, and the nodes they must be on."""
 
     cpus: int
     node_labels: tuple[tuple[str, str], ...] = ()
