@@ -83,15 +83,17 @@ def check(site: Site, folder: Path, home: Path, case: Case, shift: int = 0) -> N
     ways = ways_of(case.loss, shift)
     want = {way: whole(way, folder, 0, case.seed) for way in ways}
     run = Run(site, folder, home, case, want)
-    found = befall(run)
-    for way in ways:
-        numbers = sorted(number for step in found[way] for number, _ in step)
-        assert numbers == list(range(ROWS)), f"{way}: rows are lost, or come twice"
-        assert found[way] == want[way], f"{way}: the order is another"
-    for way in (each for each in ways if run.plans[each].is_learned):
-        run.begin(way, epoch=1)
-        assert run.take(way) == whole(way, folder, 1, case.seed), f"{way}: in the next epoch"
-    run.end()
+    try:
+        found = befall(run)
+        for way in ways:
+            numbers = sorted(number for step in found[way] for number, _ in step)
+            assert numbers == list(range(ROWS)), f"{way}: rows are lost, or come twice"
+            assert found[way] == want[way], f"{way}: the order is another"
+        for way in (each for each in ways if run.plans[each].is_learned):
+            run.begin(way, epoch=1)
+            assert run.take(way) == whole(way, folder, 1, case.seed), f"{way}: in the next epoch"
+    finally:
+        run.end()
 
 
 @pytest.mark.parametrize("loss", LOSSES)
