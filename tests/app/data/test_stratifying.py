@@ -1,6 +1,7 @@
 """Of each value of a column of files exactly the share is held out, wherever rows are read."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from pydantic import JsonValue
 
 from tests.app.builders_rows import write_rows
@@ -21,6 +23,7 @@ from tests.app.data.builders_records import write_records
 from tests.app.data.builders_tables import write_delta, write_lance
 from tests.app.data.builders_tar import write_tar
 from tests.builders import make_data, make_run
+from tests.bundle.repository import ROOT
 from trainshed.data.feed.batches import Feed
 from trainshed.data.order.bad_records import Told
 from trainshed.data.order.files import Source
@@ -114,7 +117,11 @@ def opened(folder: Path, form: str, passes: Passes | None = None, **read: JsonVa
 
 def rows_of(folder: Path, form: str, keep: str, **read: JsonValue) -> Columns:
     """Return all rows of a side."""
-    read = {"format": form, "holdout": holdout(keep), **read}
+    return read_as(folder, {"format": form, "holdout": holdout(keep), **read})
+
+
+def read_as(folder: Path, read: dict[str, JsonValue]) -> Columns:
+    """Return all rows of a dataset."""
     plan = make_plan(folder, read=read)
     assert plan.source
     tables = [read_whole(reading(plan), fragment) for fragment in plan.source.fragments]
@@ -438,3 +445,22 @@ def test_explain_says_that_planning_reads_the_column(tmp_path: Path) -> None:
         "choose    rows that are not held out by label: 56 of 80, 70.0% of each of 2 values",
         pass_,
     ]
+
+
+PAGE = (ROOT / "docs" / "data.md").read_text("utf-8")
+[SHOWN] = re.findall(r"^```yaml\n([^`]*stratify[^`]*)^```$", PAGE, re.MULTILINE)
+
+
+def test_what_the_page_shows_holds_out_as_many_as_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("flights").mkdir()
+    table = pa.table({"id": np.arange(90), "carrier": ["AA"] * 45 + ["DL"] * 44 + ["UA"]})
+    pq.write_table(table, "flights/a.parquet")
+    datasets = yaml.safe_load(SHOWN)["data"]["datasets"]
+
+    sides = {name: read_as(Path("flights"), each["read"]) for name, each in datasets.items()}
+
+    assert Counter(sides["valid"]["carrier"].tolist()) == {"AA": 5, "DL": 4}
+    assert Counter(sides["train"]["carrier"].tolist()) == {"AA": 40, "DL": 40, "UA": 1}
