@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ import yaml
 from pydantic import JsonValue
 
 from tests.app.builders_rows import write_rows
+from tests.app.data.builders_buckets import files_behind
 from tests.app.data.builders_formats import FIELD, open_files, write_pictures
 from tests.app.data.builders_plan import MemoryBlocks, make_pass, make_plan
 from tests.app.data.builders_records import write_records
@@ -24,6 +26,9 @@ from tests.app.data.builders_tables import write_delta, write_lance
 from tests.app.data.builders_tar import write_tar
 from tests.builders import make_data, make_run
 from tests.bundle.repository import ROOT
+from tests.faulty_s3 import FaultyS3
+from tests.s3 import S3Server
+from tests.s3_faults import Rule
 from trainshed.data.feed.batches import Feed
 from trainshed.data.order.bad_records import Told
 from trainshed.data.order.files import Source
@@ -36,6 +41,7 @@ from trainshed.data.read.source import Reading, read_whole, reading
 from trainshed.data.read.stratifying import Passes, kinds_of
 from trainshed.plan.explanation import explain_lines
 from trainshed.plan.preflight import Place, prepare
+from trainshed.records.bucket import Bucket
 from trainshed.records.disk import Disk
 from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
@@ -445,6 +451,23 @@ def test_explain_says_that_planning_reads_the_column(tmp_path: Path) -> None:
         "choose    rows that are not held out by label: 56 of 80, 70.0% of each of 2 values",
         pass_,
     ]
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_the_same_rows_of_a_bucket_are_held_out_whatever_is_lost(
+    home: Path, s3: S3Server, faulty_s3: FaultyS3, through_proxy: Bucket, form: str
+) -> None:
+    folder = files_behind(s3, through_proxy)
+    shutil.copytree(home / form, folder, dirs_exist_ok=True)
+    spec = ReadSpec.model_validate(
+        {"format": form, "path": str(through_proxy), "holdout": holdout("held")}
+    )
+
+    faulty_s3.add(Rule("answer lost", every=4))
+    found = open_source(through_proxy, spec, FIELD).scan.selection.holdout
+
+    here = opened(home / form, form, holdout=holdout("held")).scan.selection.holdout
+    assert found == here
 
 
 PAGE = (ROOT / "docs" / "data.md").read_text("utf-8")
