@@ -35,7 +35,8 @@ class HoldoutSpec(SpecModel):
     """Which part of the rows is read where two datasets share files: by chance, for good."""
 
     share: Share = Field(
-        description="Of the rows, what is held out: about so many, each by itself.",
+        description="Of the rows, what is held out: about so many, each by itself, or exactly with "
+        "`stratify`.",
         json_schema_extra=annotate("app", "never"),
     )
     keep: Literal["rest", "held"] = Field(
@@ -48,6 +49,12 @@ class HoldoutSpec(SpecModel):
         le=MOST_COUNT,
         description="Another number holds other rows out. It is not the run's seed: runs with "
         "other seeds are compared on the same rows.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    stratify: NonEmpty | None = Field(
+        default=None,
+        description="Column, as it lies in the files, of each of whose values exactly the share is "
+        "held out, rounded to whole rows; that column of all rows is read before the run starts.",
         json_schema_extra=annotate("app", "never"),
     )
 

@@ -392,7 +392,7 @@ READ: dict[str, Document] = {
         "format": "csv",
         "path": "rows",
         "where": "x > 1",
-        "holdout": {"share": 0.2, "keep": "held"},
+        "holdout": {"share": 0.2, "keep": "held", "stratify": "label"},
         "options": {"delimiter": ";"},
     },
 }

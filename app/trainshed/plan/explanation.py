@@ -112,7 +112,14 @@ def _selecting(source: Source) -> Iterator[str]:
         yield "choose    rows that meet read.where"
     if held := selection.holdout:
         part = "held out" if held.held else "not held out"
-        yield f"choose    rows that are {part}: by chance about {selection.share:.1%} of them"
+        if strata := held.strata:
+            rows = strata.held if held.held else strata.rows - strata.held
+            share = held.share if held.held else 1 - held.share
+            there = f"{rows} of {strata.rows}, {share:.1%} of each of {strata.values} values"
+            yield f"choose    rows that are {part} by {held.stratify}: {there}"
+            yield f"choose    to know them, planning reads {held.stratify} of all rows once"
+        else:
+            yield f"choose    rows that are {part}: by chance about {selection.share:.1%} of them"
 
 
 def _counting(plan: DatasetPlan) -> str:

@@ -23,6 +23,7 @@ from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import open_source, read_sample
 from trainshed.data.read.opening import ANONYMOUS, is_rays_anonymous, reach_of
 from trainshed.data.read.source import first_rows, reading
+from trainshed.data.read.stratifying import Passes
 from trainshed.faults import WorldError
 from trainshed.functions import check_config, find, find_for_rows, find_training_function
 from trainshed.plan.capacity import check_capacity, memory_room
@@ -200,8 +201,9 @@ def _plans(
     """Return the plans of all datasets, in the order of the spec, and what is to be known."""
     datasets, loader = spec.data.datasets, spec.data.loader
     mixed = {part for dataset in datasets.values() for part in dataset.read.mix or ()}
+    passes = Passes()
     found = {
-        name: _plan(name, dataset, spec, home, room, is_mixed=name in mixed)
+        name: _plan(name, dataset, spec, home, room, passes, is_mixed=name in mixed)
         for name, dataset in datasets.items()
         if dataset.read.mix is None
     }
@@ -216,12 +218,13 @@ def _plans(
     return {name: plans[name] for name in datasets}, notes
 
 
-def _plan(  # noqa: PLR0913 - a dataset, and what it is for
+def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
     name: str,
     dataset: DatasetSpec,
     spec: TrainingRunSpec,
     home: Folder,
     room: Room,
+    passes: Passes,
     *,
     is_mixed: bool,
 ) -> _Looked:
@@ -233,7 +236,8 @@ def _plan(  # noqa: PLR0913 - a dataset, and what it is for
         reach = reach_of(dataset.read)
         path = locate_source(dataset.read.path, home, f"{field}.read.path", reach)
         skips_bad = dataset.on_bad_record == "skip"
-        source = open_source(path, dataset.read, f"{field}.read", skips_bad=skips_bad)
+        at = f"{field}.read"
+        source = open_source(path, dataset.read, at, skips_bad=skips_bad, passes=passes)
     elif dataset.read.reader is not None:
         use = f"{readers.MODULE}:{dataset.read.reader}"
         readers.find_reader(use, dataset.read.options, f"{field}.read.reader")

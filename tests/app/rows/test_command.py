@@ -140,6 +140,26 @@ def test_of_a_run_the_condition_and_the_part_hold(folder: Path) -> None:
         assert read_back(folder / name)["x"].tolist() == rows
 
 
+def test_of_each_value_the_share_of_a_run_holds(folder: Path) -> None:
+    (folder / "labels").mkdir()
+    rows = "".join(f"{number},{'few' if number % 10 == 0 else 'many'}\n" for number in range(100))
+    (folder / "labels" / "a.csv").write_text(f"id,label\n{rows}")
+
+    def dataset(keep: str) -> JsonValue:
+        held: JsonValue = {"share": 0.3, "keep": keep, "stratify": "label"}
+        return {"read": {"format": "csv", "path": "labels", "columns": ["id"], "holdout": held}}
+
+    datasets: JsonValue = {"train": dataset("rest"), "valid": dataset("held")}
+    write_run(folder, "strata", data={"datasets": datasets})
+
+    for name, want in {"train": (7, 63), "valid": (3, 27)}.items():
+        assert said("count", "strata.yaml", "--dataset", name) == f"{sum(want)}\n"
+        said("write", "strata.yaml", "--dataset", name, "--to", name)
+        ids = read_back(folder / name)["id"]
+        few = sum(number % 10 == 0 for number in ids.tolist())
+        assert (few, len(ids) - few) == want
+
+
 def write_bad(folder: Path, limit: int = 3) -> None:
     """Write rows of which three are bad, one by a transform, and a dataset that leaves them out."""
     (folder / "bad").mkdir()

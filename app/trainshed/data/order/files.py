@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from trainshed.records.reach import AS_USUAL, Reach
 from trainshed_api.formats import NoOptions
+from trainshed_api.where import columns_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from trainshed.data.order.strata import Strata
     from trainshed_api.formats import FormatName
     from trainshed_api.schema import SpecModel
     from trainshed_api.where import Condition
@@ -106,11 +108,15 @@ class Holdout:
         share: of the rows, what is held out.
         held: whether those are meant, and not the others.
         seed: of the numbers that decide it.
+        stratify: column of whose values each has the share held out, to the row.
+        strata: up to which number, of each of them; None until that column was read.
     """
 
     share: float
     held: bool
     seed: int
+    stratify: str | None = None
+    strata: Strata | None = None
 
 
 @dataclass(frozen=True)
@@ -130,6 +136,13 @@ class Selection:
         if self.holdout is None:
             return 1.0
         return self.holdout.share if self.holdout.held else 1 - self.holdout.share
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """Return the columns that tell which rows are read."""
+        where = columns_of(self.where) if self.where is not None else ()
+        stratify = self.holdout.stratify if self.holdout else None
+        return tuple(dict.fromkeys([*where, *([stratify] if stratify else [])]))
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ from trainshed.data.read.formats.webdataset import Webdataset
 from trainshed.data.read.formats.whole_files import Binary, Images
 from trainshed.data.read.listing import ending_of, files_of
 from trainshed.data.read.opening import ACCESS, cache_bytes_of, reach_of, stamp_of
-from trainshed.data.read.selecting import columns_to_read, selected
+from trainshed.data.read.selecting import columns_to_read, row_numbers, selected
+from trainshed.data.read.stratifying import Column, Passes, strata_of
 from trainshed.faults import WorldError, is_passing
 from trainshed.records.addresses import is_web, shown
 from trainshed_api.errors import Problem, SpecError
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from trainshed.data.order.files import Fragment
+    from trainshed.data.order.permutation import Indices
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.formats.format import Format, Reader, Table
     from trainshed.data.read.listing import Found
@@ -75,6 +77,8 @@ _SUFFIXES: Mapping[FormatName, tuple[str, ...]] = {
 }
 # By which the rows of all files are guessed where nothing tells them.
 DENSITIES = 4
+# Of one column that are looked at together.
+STRATUM_ROWS = 2**16
 # Of a fragment, for a sample of rows that are chosen: so many times as many rows are looked at.
 MOST_LOOKS = 64
 
@@ -89,13 +93,14 @@ def formats_of(names: Iterable[str]) -> list[FormatName]:
     ]
 
 
-def open_source(
+def open_source(  # noqa: PLR0913 - files, and how they are got at
     at: Folder,
     read: ReadSpec,
     field: str,
     access: Access = ACCESS,
     *,
     skips_bad: bool = False,
+    passes: Passes | None = None,
 ) -> Source:
     """Look at a file, all files of a folder or those of a table, and cut them into what tasks read.
 
@@ -105,6 +110,7 @@ def open_source(
         field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
         access: to the storage.
         skips_bad: whether records that cannot be used are left out; else the first ends the run.
+        passes: over columns of files that other datasets share; it grows.
 
     Raises:
         WorldError: when the storage does not give what has to be looked at.
@@ -114,7 +120,8 @@ def open_source(
     assert read.format
     check_package(read.format, field)
     with _refused(f"{field}.path", str(at)):
-        return _opened(at, read, field, access, skips_bad=skips_bad)
+        source = _opened(at, read, field, access, skips_bad=skips_bad)
+        return _stratified(source, f"{field}.holdout", access, passes or Passes())
 
 
 @contextlib.contextmanager
@@ -137,7 +144,9 @@ def _opened(at: Folder, read: ReadSpec, field: str, access: Access, *, skips_bad
     nonce = uuid.uuid4().hex if is_web(str(at)) else ""
     access = access.of(Scan(reach=reach, nonce=nonce, cache_bytes=kept))
     if read.format == "parquet":
-        patience, opened, where = access.patience, access.opened, selection.where
+        # How many rows a value has must not hang on the condition: the other side may have another.
+        where = None if read.holdout and read.holdout.stratify else selection.where
+        patience, opened = access.patience, access.opened
         found = parquet.open_source(at, read.columns, field, patience, opened, where=where)
         scan = replace(found.scan, skips_bad=skips_bad, reach=reach, cache_bytes=kept, nonce=nonce)
         found = replace(found, scan=scan)
@@ -194,8 +203,10 @@ def selection_of(read: ReadSpec) -> Selection:
     """Return which rows a spec's `read` means."""
     where = parse_where(read.where) if read.where else None
     held = read.holdout
-    holdout = Holdout(held.share, held.keep == "held", held.seed) if held else None
-    return Selection(where, holdout)
+    if held is None:
+        return Selection(where)
+    is_held = held.keep == "held"
+    return Selection(where, Holdout(held.share, is_held, held.seed, held.stratify))
 
 
 def _check_columns(schema: pa.Schema | None, columns: Iterable[str], field: str) -> None:
@@ -216,6 +227,39 @@ def _selected(source: Source, selection: Selection, field: str) -> Source:
     scan = replace(source.scan, selection=selection)
     likely = max(1, round(source.about_rows * selection.share))
     return replace(source, scan=scan, likely_rows=likely)
+
+
+def _stratified(source: Source, field: str, access: Access, passes: Passes) -> Source:
+    """Return a source of which it is known up to where the rows of each value are held out.
+
+    Nothing but the column is read, whatever else the dataset reads: what is bad there, or left out
+    by transforms, must not move the rows of a dataset that shares the files.
+    """
+    holdout = source.scan.selection.holdout
+    if holdout is None or holdout.stratify is None:
+        return source
+    column = holdout.stratify
+    _check_columns(source.schema, [column], f"{field}.stratify")
+    bare = replace(source.scan, selection=Selection(), floats=frozenset())
+
+    def read(fragment: Fragment) -> Iterator[Columns | BadRecord]:
+        reading = read_records if bare.skips_bad else read_fragment
+        return iter(reading(bare, fragment, (column,), STRATUM_ROWS, access))
+
+    def number(fragment: Fragment, place: int, rows: int) -> Indices:
+        return row_numbers(bare, fragment, place, rows, holdout.seed)
+
+    looked = Column(column, f"{field}.stratify", read, number)
+    made_of = (bare, source.fragments, column, holdout.share, holdout.seed)
+    strata = passes.get(made_of, lambda: strata_of(looked, source.fragments, holdout.share))
+    kept = strata.held if holdout.held else strata.rows - strata.held
+    if not kept:
+        want = "a larger share" if holdout.held else "a smaller share"
+        why = f"no value of {column} has enough rows to leave one here"
+        raise SpecError([Problem(f"{field}.share", f"{holdout.share:g}", f"{want}: {why}")])
+    selection = replace(source.scan.selection, holdout=replace(holdout, strata=strata))
+    scan = replace(source.scan, selection=selection)
+    return replace(source, scan=scan, likely_rows=kept)
 
 
 def _density(source: Contents, opened: Opener) -> float:

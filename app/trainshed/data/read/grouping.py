@@ -43,7 +43,7 @@ def hashes(columns: Columns, function: Function) -> NDArray[np.uint64]:
     keys = _keys(columns, function.by, function.beside("by"))
     found = np.zeros(num_rows(columns), dtype=np.uint64)
     for key in keys:
-        found = mix(found ^ _hashes(key))
+        found = mix(found ^ value_hashes(key))
     return found
 
 
@@ -74,6 +74,28 @@ def groups(columns: Columns, function: Function) -> tuple[Indices, Indices]:
     return order, np.append(np.flatnonzero(starts) + 1, [rows] if rows else []).astype(np.int64)
 
 
+def value_hashes(key: pa.Array) -> NDArray[np.uint64]:
+    """Return a number for each value, shape (rows,); what is missing has one whatever the type."""
+    kind, is_null = key.type, key.is_null().to_numpy(zero_copy_only=False)
+    if is_null.all():
+        return np.full(len(key), _OF_NULL)
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        filled = key.cast(pa.float64(), safe=False).fill_null(0.0)
+        numbers: NDArray[np.float64] = filled.to_numpy(zero_copy_only=False)
+        return np.where(is_null, _OF_NULL, mix(numbers.view(np.uint64)))
+    encoded = key.drop_null().dictionary_encode()
+    known = encoded.dictionary.to_pylist()
+    if pa.types.is_decimal(kind):
+        # Not by Arrow, which rounds another way at another scale; and no -0.0.
+        floats = np.asarray([float(value) for value in known]) + 0.0
+        digests = mix(floats.view(np.uint64))
+    else:
+        digests = np.asarray([_digest(value) for value in known], dtype=np.uint64)
+    found = np.full(len(key), _OF_NULL)
+    found[~is_null] = digests[encoded.indices.to_numpy()]
+    return found
+
+
 def _keys(columns: Columns, names: tuple[str, ...], field: str) -> list[pa.Array]:
     """Return columns that can be compared; numbers as float64 where they are none without."""
     found = []
@@ -95,28 +117,6 @@ def _keys(columns: Columns, names: tuple[str, ...], field: str) -> list[pa.Array
             ) from (error)
         # Else 0.0 and -0.0 would be two groups.
         found.append(pc.add(key, 0.0) if pa.types.is_floating(key.type) else key)
-    return found
-
-
-def _hashes(key: pa.Array) -> NDArray[np.uint64]:
-    """Return a number for each value, shape (rows,); what is missing has one whatever the type."""
-    kind, is_null = key.type, key.is_null().to_numpy(zero_copy_only=False)
-    if is_null.all():
-        return np.full(len(key), _OF_NULL)
-    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        filled = key.cast(pa.float64(), safe=False).fill_null(0.0)
-        numbers: NDArray[np.float64] = filled.to_numpy(zero_copy_only=False)
-        return np.where(is_null, _OF_NULL, mix(numbers.view(np.uint64)))
-    encoded = key.drop_null().dictionary_encode()
-    known = encoded.dictionary.to_pylist()
-    if pa.types.is_decimal(kind):
-        # Not by Arrow, which rounds another way at another scale; and no -0.0.
-        floats = np.asarray([float(value) for value in known]) + 0.0
-        digests = mix(floats.view(np.uint64))
-    else:
-        digests = np.asarray([_digest(value) for value in known], dtype=np.uint64)
-    found = np.full(len(key), _OF_NULL)
-    found[~is_null] = digests[encoded.indices.to_numpy()]
     return found
 
 

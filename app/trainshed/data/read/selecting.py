@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import operator
 import zlib
 from dataclasses import replace
@@ -15,9 +16,11 @@ import pyarrow.dataset as ds
 
 from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.order.permutation import Indices
-from trainshed.data.order.randomness import RowRandom
+from trainshed.data.order.randomness import RowRandom, mix
+from trainshed.data.order.strata import NUMBER_BITS
 from trainshed.data.read.columns import Columns, num_rows, take_rows
 from trainshed.data.read.errors import DataError
+from trainshed.data.read.stratifying import kinds_of
 from trainshed_api.where import Among, Both, Compared, Missing, columns_of
 
 if TYPE_CHECKING:
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
 # As a file's own row groups have it, a number has a type; what is compared with it need not.
 _NUMBERS = (bool, int, float)
 _PLACE = "__place__"
+# Of a float in [0, 1), all that it has; what they leave of a number tells alike ones apart.
+_DRAWN_BITS = 53
+_TIE_BITS = NUMBER_BITS - _DRAWN_BITS
 _UNKNOWN = pa.scalar(None, pa.bool_())
 # A table, and the numbers of its rows in their fragment, shape (rows,).
 Numbered = tuple[Columns, Indices]
@@ -38,11 +44,10 @@ Numbered = tuple[Columns, Indices]
 
 def columns_to_read(scan: Scan, columns: Sequence[str]) -> tuple[str, ...]:
     """Return the columns that are read to choose rows and give `columns` of them; empty for all."""
-    where = scan.selection.where
     columns = _wanted(scan, columns)
-    if where is None or not columns:
+    if not columns:
         return columns
-    return (*columns, *(name for name in dict.fromkeys(columns_of(where)) if name not in columns))
+    return (*columns, *(name for name in scan.selection.asked if name not in columns))
 
 
 def selected(
@@ -70,7 +75,8 @@ def numbered(
     """Yield the same with the numbers of the rows, and bad records of the part between them.
 
     Rows are numbered as they lie in the files, bad ones too: whether one is held out must not hang
-    on what others there are.
+    on what others there are. Where it hangs on a value a bad record has none, and comes with both
+    sides: else nobody would tell of it.
 
     Args:
         found: its rows, and its bad records between them.
@@ -87,8 +93,10 @@ def numbered(
         rows = each.rows if isinstance(each, BadRecord) else num_rows(each)
         numbers = np.arange(place, place + rows, dtype=np.int64)
         kept = np.ones(rows, dtype=np.bool_)
-        if holdout is not None:
+        if holdout is not None and not holdout.stratify:
             kept &= _of_part(holdout, _numbers(scan, fragment, place, rows))
+        elif holdout is not None and not isinstance(each, BadRecord):  # which has no value
+            kept &= _of_stratum(holdout, each, scan, fragment, place)
         place += rows
         if isinstance(each, BadRecord):  # whether it meets a condition nobody knows
             if kept.any():
@@ -120,8 +128,7 @@ def may_meet(condition: Condition, group: pq.RowGroupMetaData, names: Sequence[s
 
 def _wanted(scan: Scan, columns: Sequence[str]) -> tuple[str, ...]:
     """Return the columns that are wanted; none for all that are given without being asked for."""
-    where = scan.selection.where
-    if columns or where is None or not scan.schema or scan.unasked.isdisjoint(columns_of(where)):
+    if columns or not scan.schema or scan.unasked.isdisjoint(scan.selection.asked):
         return tuple(columns)
     return tuple(name for name in scan.schema.names if name not in scan.unasked)
 
@@ -136,9 +143,42 @@ def _numbers(
     if fragment.is_a_row_a_file:
         keys = [_key(scan, path, 0) for path in fragment.paths[place : place + rows]]
         return np.asarray(keys, dtype=np.int64)
-    begin = fragment.span[0] if fragment.span else (*fragment.row_groups, 0)[0]
-    first = _key(scan, fragment.path, begin) + fragment.skip + place
+    first = _key(scan, fragment.path, _begin(fragment)) + fragment.skip + place
     return np.arange(first, first + rows, dtype=np.int64)
+
+
+def row_numbers(scan: Scan, fragment: Fragment, place: int, rows: int, seed: int) -> Indices:
+    """Return numbers of 63 bits by which exactly so many rows are drawn, shape (rows,).
+
+    They rise with those by which a part is drawn otherwise. CRC-32 of a hundred thousand files has
+    some alike: ten bits of another hash tell them apart.
+
+    Args:
+        scan: how files are read.
+        fragment: that has the rows.
+        place: of the first of them, from the fragment's first row on, bad ones counted.
+        rows: how many.
+        seed: of the numbers.
+    """
+    drawn = RowRandom(seed, 0, _numbers(scan, fragment, place, rows)).random()
+    if fragment.is_a_row_a_file:
+        files = [_digest(scan, path, 0) for path in fragment.paths[place : place + rows]]
+        others = np.asarray(files, dtype=np.uint64)
+    else:
+        others = np.asarray([_digest(scan, fragment.path, _begin(fragment))], dtype=np.uint64)
+        places = np.arange(place, place + rows, dtype=np.uint64) + np.uint64(fragment.skip)
+        others = others ^ places
+    last = (mix(others) & np.uint64(2**_TIE_BITS - 1)).astype(np.int64)
+    return ((drawn * 2.0**_DRAWN_BITS).astype(np.int64) << _TIE_BITS) | last
+
+
+def _begin(fragment: Fragment) -> int:
+    return fragment.span[0] if fragment.span else (*fragment.row_groups, 0)[0]
+
+
+def _digest(scan: Scan, path: str, begin: int) -> int:
+    named = f"{scan.name_of(path)} {begin}".encode()
+    return int.from_bytes(hashlib.blake2b(named, digest_size=8).digest(), "little")
 
 
 def _key(scan: Scan, path: str, begin: int) -> int:
@@ -149,6 +189,22 @@ def _of_part(
     holdout: Holdout, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     held = RowRandom(holdout.seed, 0, numbers).random() < holdout.share
+    return held if holdout.held else ~held
+
+
+def _of_stratum(
+    holdout: Holdout, table: Columns, scan: Scan, fragment: Fragment, place: int
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    assert holdout.strata
+    assert holdout.stratify
+    numbers = row_numbers(scan, fragment, place, num_rows(table), holdout.seed)
+    cuts = holdout.strata.cuts_of(kinds_of(table[holdout.stratify]))
+    if cuts is None:
+        raise DataError(
+            f"{fragment.path}: column {holdout.stratify} has a value that it had not when the run "
+            "was planned: files must stay as they are while a run reads them"
+        )
+    held = numbers <= cuts
     return held if holdout.held else ~held
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from tests.app.data.builders_formats import (
     write_pictures,
     write_text,
 )
+from tests.app.data.builders_media import write_sound
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import read_fragment, read_sample
 from trainshed_api.errors import SpecError
@@ -148,6 +150,27 @@ def test_the_path_of_a_picture_is_there_for_who_asks(tmp_path: Path) -> None:
     source = open_files(tmp_path, "images", {"labels": "none"}, ["path"])
 
     assert read_all(source, ["path"])["path"].tolist() == ["cat/0000.png"]
+
+
+NAMED = {"images": ".png", "binary": ".bin", "audio": ".wav"}
+
+
+@pytest.mark.parametrize("form", NAMED)
+def test_no_file_is_read_for_what_its_name_tells(tmp_path: Path, form: str) -> None:
+    """Labels of a million pictures cost no picture: they are counted, and held out by."""
+    for name in ("ant/0", "cat/0", "cat/1"):
+        write_sound(tmp_path / f"{name}.wav", 10)
+    for path in list(tmp_path.glob("*/*.wav")):
+        path.rename(path.with_suffix(NAMED[form]))
+    columns = ["path"] if form == "binary" else ["label", "path"]
+    options: dict[str, JsonValue] = {} if form == "binary" else {"labels": "folder"}
+    source = open_files(tmp_path, form, options, columns)
+    shutil.rmtree(tmp_path)
+
+    found = read_all(source, columns, chunk_rows=2)
+
+    assert [name.partition(".")[0] for name in found["path"]] == ["ant/0", "cat/0", "cat/1"]
+    assert found.get("label", np.asarray([0, 1, 1])).tolist() == [0, 1, 1]
 
 
 def test_files_are_rows_as_they_are(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from trainshed.data.read.formats.whole_files import (
     group_files,
     labels_of,
     read_files,
+    unread,
 )
 from trainshed.records.spans import WHOLE
 from trainshed_api.errors import Problem, SpecError
@@ -84,7 +85,10 @@ class Audio(Format):
         names = columns or ("audio", "rate", *(["label"] if scan.classes else []))
         decodes = bool({"audio", "rate"} & {*names})
         nothing = _Recording(np.empty(0, dtype=np.float32), 0)
-        for paths, contents in read_files(fragment, chunk_rows, opened):
+        files = (
+            read_files(fragment, chunk_rows, opened) if decodes else unread(fragment, chunk_rows)
+        )
+        for paths, contents in files:
             good: list[tuple[str, _Recording]] = []
             for path, content in zip(paths, contents, strict=True):
                 try:

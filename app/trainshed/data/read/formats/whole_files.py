@@ -58,7 +58,9 @@ class Binary(Format):
         opened: Opener,
     ) -> Iterator[Columns]:
         names = columns or (self.content, *(["label"] if scan.classes else self.beside))
-        for paths, contents in read_files(fragment, chunk_rows, opened):
+        reads = self.content in names
+        files = read_files(fragment, chunk_rows, opened) if reads else unread(fragment, chunk_rows)
+        for paths, contents in files:
             found: Columns = {}
             for name in names:
                 if name == self.content:
@@ -162,6 +164,13 @@ def read_files(
             yield part, list(islice(coming, len(part)))
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def unread(fragment: Fragment, chunk_rows: int) -> Iterator[tuple[Sequence[str], list[bytes]]]:
+    """Yield the same of files whose names tell all that is asked: without what they hold."""
+    for first in range(0, len(fragment.paths), chunk_rows):
+        part = fragment.paths[first : first + chunk_rows]
+        yield part, [b""] * len(part)
 
 
 def as_objects(values: Sequence[object]) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
