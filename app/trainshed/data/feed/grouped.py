@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import ray
 
 from trainshed.data.feed.datasets import (
     blocks_dataset,
@@ -24,6 +23,7 @@ from trainshed.data.feed.datasets import (
     tasks_dataset,
     to_block,
 )
+from trainshed.data.feed.fetching import TASK_SECONDS, fetched
 from trainshed.data.order.permutation import first_rows
 from trainshed.data.order.spending import FILL
 from trainshed.data.read.apply import transform
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
+    import ray
     from ray.data import Dataset
     from ray.data.block import Block
 
@@ -107,7 +108,7 @@ def _spread_blocks(plan: DatasetPlan, made: Dataset, group: Function) -> Dataset
     firsts = first_rows(held.counts).tolist()
     tasks = [
         # References travel inside lists: Ray would replace a bare one by its value.
-        Task(functools.partial(_spread_block, [block], first, group, parts), int(rows))
+        Task(functools.partial(_spread_block, plan.field, [block], first, group, parts), int(rows))
         for block, rows, first in zip(held.blocks, held.counts, firsts, strict=True)
     ]
     return _sorted(plan, tasks, parts)
@@ -124,9 +125,9 @@ def _spread_fragment(
 
 
 def _spread_block(
-    block: Sequence[ray.ObjectRef[Block]], first: int, group: Function, parts: int
+    field: str, block: Sequence[ray.ObjectRef[Block]], first: int, group: Function, parts: int
 ) -> Iterator[Block]:
-    yield _spread(from_block(ray.get(block[0])), first, group, parts)
+    yield _spread(from_block(fetched(block[0], field, TASK_SECONDS)), first, group, parts)
 
 
 def _spread(columns: Columns, first: int, group: Function, parts: int) -> Block:
