@@ -58,6 +58,7 @@ from trainshed.ray_seams.execution import (
     sorted_by,
     this_actor,
 )
+from trainshed.ray_seams.lost_blocks import block_of
 from trainshed.records import durable
 
 if TYPE_CHECKING:
@@ -524,7 +525,7 @@ def _cached_tables(
 ) -> Iterator[Table]:
     # References travel inside lists: Ray would replace a bare one by its value.
     for block, piece, first in wanted:
-        columns = cut_rows(from_block(ray.get(block[0])), piece.start, piece.stop)
+        columns = cut_rows(from_block(block_of(block[0])), piece.start, piece.stop)
         ids = np.arange(piece.start, piece.stop, dtype=np.int64) + first
         yield augmented(how, columns, ids), ids
 
@@ -533,7 +534,7 @@ def _joined_block(
     wanted: Sequence[tuple[Sequence[ray.ObjectRef[Block]], Piece]],
 ) -> Iterator[Block]:
     tables = [
-        cut_rows(from_block(ray.get(block[0])), piece.start, piece.stop) for block, piece in wanted
+        cut_rows(from_block(block_of(block[0])), piece.start, piece.stop) for block, piece in wanted
     ]
     yield to_block(join(tables))
 
