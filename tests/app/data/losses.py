@@ -138,6 +138,12 @@ class Site:
         """Kill a node of the data with all that lies on it."""
         self.cluster.remove_node(self._data_nodes()[0], allow_graceful=False)
 
+    def lose_nodes(self) -> None:
+        """Kill all nodes of the data, and have one with a single CPU instead."""
+        while self._data_nodes():
+            self.lose_node()
+        add_node(self.cluster, "data", cpus=1)
+
     def restore(self) -> None:
         """Have both nodes of the data again."""
         while len(self._data_nodes()) < 2:
