@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from ray.actor import ActorHandle
 from ray.cluster_utils import Cluster
 
-from tests.app.data import numbered
+from tests.app.data import numbered, row_numbers
 from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, make_plan
 from tests.ray_starts import kept_folder
 from trainshed.data.feed.batches import Batch, Feed
@@ -138,6 +138,12 @@ class Site:
         """Kill a node of the data with all that lies on it."""
         self.cluster.remove_node(self._data_nodes()[0], allow_graceful=False)
 
+    def lose_nodes(self) -> None:
+        """Kill all nodes of the data, and have one with a single CPU instead."""
+        while self._data_nodes():
+            self.lose_node()
+        add_node(self.cluster, "data", cpus=1)
+
     def restore(self) -> None:
         """Have both nodes of the data again."""
         while len(self._data_nodes()) < 2:
@@ -211,7 +217,7 @@ def plan_of(
         may_learn=True,
         cache=CACHES[way.cache],
         shuffle=SHUFFLES[way.mode],
-        transforms=[{"use": f"{numbered.__name__}:widened", "options": options}],
+        transforms=[{"use": f"{row_numbers.__name__}:widened", "options": options}],
         augment=[{"use": f"{FUNCTIONS}:noise"}],
         feed={"lastBatch": "keep"},
         read={"format": way.format, "options": dict(numbered.FORMATS[way.format].options)},

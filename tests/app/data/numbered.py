@@ -1,11 +1,5 @@
-"""The same numbered rows in files of every format, and the transform that finds the numbers again.
+"""The same numbered rows in files of every format; `row_numbers` finds the numbers again."""
 
-Each row comes out as `id`, and `x` as wide as is asked for, so that blocks are too large to travel
-inside Ray's answers: they lie in the object store of the node that made them.
-"""
-
-import io
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 from PIL import Image
 from pydantic import JsonValue
 
@@ -21,9 +14,6 @@ from tests.app.data.builders_formats import write_csv, write_json, write_npy, wr
 from tests.app.data.builders_records import write_records
 from tests.app.data.builders_tables import write_lance
 from tests.app.data.builders_tar import write_tar
-
-Batch = dict[str, NDArray[np.generic]]
-SECONDS_BETWEEN_LOOKS = 0.05
 
 
 @dataclass(frozen=True)
@@ -93,36 +83,3 @@ def write_files(folder: Path, form: str, rows: int, files: int) -> Path:
         path = folder / f"part-{number:03}{FORMATS[form].suffix}"
         FORMATS[form].write(path, first, stop - first)
     return folder
-
-
-def widened(
-    batch: Batch, *, width: int = 1, gate: str = "", held: list[int] | None = None
-) -> Batch:
-    """Return the numbers of the rows, each as wide as is asked for.
-
-    Args:
-        batch: of any format.
-        width: of `x`.
-        gate: a file without which no batch passes that has one of the rows `held`.
-        held: their numbers.
-    """
-    ids = numbers_of(batch)
-    while gate and np.isin(ids, held or []).any() and not Path(gate).exists():
-        time.sleep(SECONDS_BETWEEN_LOOKS)
-    return {"id": ids, "x": np.repeat(ids[:, None], width, axis=1).astype(np.float32)}
-
-
-def numbers_of(batch: Batch) -> NDArray[np.int64]:
-    """Return the numbers that rows were written with."""
-    if "id" in batch:
-        return batch["id"].astype(np.int64)
-    if "data" in batch:
-        return (batch["data"][:, 0].astype(np.float64) / 3).round().astype(np.int64)
-    if "text" in batch:
-        return np.asarray([int(str(line).split()[1]) for line in batch["text"]], dtype=np.int64)
-    return np.asarray([_number_of_picture(bytes(each)) for each in batch["image"]], dtype=np.int64)
-
-
-def _number_of_picture(content: bytes) -> int:
-    red, green, _ = np.asarray(Image.open(io.BytesIO(content)))[0, 0].tolist()
-    return int(red + 256 * green)

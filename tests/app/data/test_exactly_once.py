@@ -103,6 +103,22 @@ def test_each_row_comes_once_in_the_order_that_nothing_disturbs(
     check(site, folder, tmp_path, Case(loss))
 
 
+def test_blocks_that_are_all_lost_are_made_again_where_who_wants_them_has_all_cpus(
+    site: Site, folder: Path, tmp_path: Path
+) -> None:
+    way, case = Way("json", "files", "objects"), Case("node")
+    want = whole(way, folder, 0, case.seed)
+    run = Run(site, folder, tmp_path, case, {way: want})
+    run.begin(way)
+    found = run.take(way, case.lost)
+    site.lose_nodes()
+    found += run.take(way)
+    run.end()
+    site.lose_node()
+    site.restore()
+    assert found == want
+
+
 @pytest.mark.e2e
 @pytest.mark.parametrize(("loss", "shift"), list(product(LOSSES, range(len(SHUFFLES)))))
 def test_so_it_is_with_every_format_in_every_mode_at_any_step(

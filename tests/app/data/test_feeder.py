@@ -369,7 +369,7 @@ class Stuck:
 def test_a_block_that_never_comes_is_a_fault_of_a_node(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks, "WORKER_SECONDS", 1.0)
+    monkeypatch.setattr(blocks, "LOST_SECONDS", 1.0)
     stuck = cast("ActorHandle[Stuck]", ray.remote(Stuck).options(num_cpus=0).remote())
     fed = FedBlocks(make_plan(folder, cache="none"), stuck, 0)
 

@@ -9,7 +9,7 @@ import pytest
 import ray
 
 from tests.app.conftest import set_environment
-from tests.app.data import numbered
+from tests.app.data import row_numbers
 from tests.app.data.builders_plan import make_pass, make_plan
 from tests.app.data.losses import Rank
 from tests.app.data.numbered import FORMATS, write_files
@@ -67,7 +67,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(
         may_learn=True,
         cache="none",
         shuffle={"mode": "blocks"},
-        transforms=[{"use": f"{numbered.__name__}:widened"}],
+        transforms=[{"use": f"{row_numbers.__name__}:widened"}],
         augment=[{"use": "tests.app.data.sample_functions:noise"}],
         feed={"lastBatch": "keep"},
         read={"format": form, "options": dict(FORMATS[form].options)},

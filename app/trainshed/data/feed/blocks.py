@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import ray
 import torch.utils.data
-from ray.exceptions import ObjectLostError, RayTaskError
+from ray.exceptions import GetTimeoutError, ObjectLostError, RayTaskError
 
 from trainshed.data.feed.datasets import FRAGMENT, from_block
-from trainshed.data.feed.fetching import WORKER_SECONDS, LostBlockError, fetched
 from trainshed.data.feed.requests import as_it_is, requests_for
 from trainshed.data.feed.tables import woven
 from trainshed.data.order.schedule import is_mixed
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ray.actor import ActorHandle
+    from ray.data.block import Block
 
     from trainshed.data.feed.cache import CachedBlocks
     from trainshed.data.feed.feeder import Slice
@@ -44,6 +44,9 @@ Answer = TypeVar("Answer")
 
 # Fillings of a cache that may be lost while a worker reads one block.
 MOST_FILLINGS = 3
+# A block is there when it is asked for, but for its way, or for a task that Ray runs again because
+# its node is lost. Where that task never ends nothing else would end the wait.
+LOST_SECONDS = 300.0
 
 
 class FedBlocks:
@@ -133,7 +136,7 @@ class FedBlocks:
         while (taken := _answer(coming)) is not None:
             coming = self._remote_take(at, self._rank)
             with LEDGER.inside(self._transfer, taken.stop - taken.start):
-                block = fetched(taken.block, self._plan.field, WORKER_SECONDS)
+                block = _fetched(taken.block, self._plan.field)
                 columns = cut_rows(from_block(block), taken.start, taken.stop)
             # The rows alone keep the block in the object store, as long as somebody has them.
             del taken, block
@@ -152,11 +155,18 @@ class FedBlocks:
             held = self._cache(name)
             try:
                 with LEDGER.inside(self._transfer, int(held.counts[number])):
-                    block = fetched(held.blocks[number], self._plan.field, WORKER_SECONDS)
-                    return from_block(block)
-            except (ObjectLostError, LostBlockError):  # by its node; Ray has tried to make it again
+                    return from_block(_fetched(held.blocks[number], self._plan.field))
+            except ObjectLostError:  # by its node; Ray has tried to make it again
                 self._cached[name] = _answer(self._remote_cached(name, held.filling))
         raise WorldError(f"{self._plan.field}: block {number} of the cache was lost again", "node")
+
+
+def _fetched(block: ray.ObjectRef[Block], field: str) -> Block:
+    try:
+        return ray.get(block, timeout=LOST_SECONDS)
+    except GetTimeoutError as error:
+        lost = f"{field}: a block of rows did not come within {LOST_SECONDS:.0f} s"
+        raise WorldError(lost, "node") from error
 
 
 def _answer(coming: ray.ObjectRef[Answer]) -> Answer:

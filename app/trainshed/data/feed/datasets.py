@@ -20,7 +20,6 @@ from ray.data.block import BlockAccessor
 from trainshed.allocator import keep_freed_memory
 from trainshed.data.feed import readers
 from trainshed.data.feed.cache import CachedBlocks
-from trainshed.data.feed.fetching import TASK_SECONDS, fetched
 from trainshed.data.feed.rows import Rows
 from trainshed.data.feed.rows_file import RowsFile
 from trainshed.data.feed.tables import by_rank, dealt, woven
@@ -59,6 +58,7 @@ from trainshed.ray_seams.execution import (
     sorted_by,
     this_actor,
 )
+from trainshed.ray_seams.lost_blocks import block_of
 from trainshed.records import durable
 
 if TYPE_CHECKING:
@@ -320,7 +320,7 @@ def recut_dataset(
         # A block without rows has the columns of the others.
         pieces = base.pieces(start, stop) or [Piece(0, 0, 0)]
         cuts = [([blocks[piece.fragment]], piece) for piece in pieces]
-        tasks.append(Task(functools.partial(_joined_block, plan.field, cuts), stop - start))
+        tasks.append(Task(functools.partial(_joined_block, cuts), stop - start))
     return tasks_dataset(plan, tasks, FILL)
 
 
@@ -525,17 +525,18 @@ def _cached_tables(
 ) -> Iterator[Table]:
     # References travel inside lists: Ray would replace a bare one by its value.
     for block, piece, first in wanted:
-        held = fetched(block[0], how.field, TASK_SECONDS)
-        columns = cut_rows(from_block(held), piece.start, piece.stop)
+        columns = cut_rows(from_block(block_of(block[0])), piece.start, piece.stop)
         ids = np.arange(piece.start, piece.stop, dtype=np.int64) + first
         yield augmented(how, columns, ids), ids
 
 
 def _joined_block(
-    field: str, wanted: Sequence[tuple[Sequence[ray.ObjectRef[Block]], Piece]]
+    wanted: Sequence[tuple[Sequence[ray.ObjectRef[Block]], Piece]],
 ) -> Iterator[Block]:
-    held = ((from_block(fetched(block[0], field, TASK_SECONDS)), piece) for block, piece in wanted)
-    yield to_block(join([cut_rows(columns, piece.start, piece.stop) for columns, piece in held]))
+    tables = [
+        cut_rows(from_block(block_of(block[0])), piece.start, piece.stop) for block, piece in wanted
+    ]
+    yield to_block(join(tables))
 
 
 def _placed_block(

@@ -14,7 +14,6 @@ from ray.exceptions import ObjectLostError
 
 from trainshed.data.feed import datasets
 from trainshed.data.feed.cache import Cache, CachedBlocks
-from trainshed.data.feed.fetching import LostBlockError
 from trainshed.data.feed.filling import Filling
 from trainshed.data.feed.learned import Known, Learned
 from trainshed.data.feed.streams import Stream
@@ -246,7 +245,7 @@ class Feeder:
         try:
             yield from _deal(deal.dealt, dataset)
         except Exception as error:
-            if any(isinstance(each, (ObjectLostError, LostBlockError)) for each in causes(error)):
+            if any(isinstance(each, ObjectLostError) for each in causes(error)):
                 for name, held in cached.items():
                     self._caches[name].lose(held.filling)
             raise

@@ -23,7 +23,6 @@ from trainshed.data.feed.datasets import (
     tasks_dataset,
     to_block,
 )
-from trainshed.data.feed.fetching import TASK_SECONDS, fetched
 from trainshed.data.order.permutation import first_rows
 from trainshed.data.order.spending import FILL
 from trainshed.data.read.apply import transform
@@ -31,6 +30,7 @@ from trainshed.data.read.columns import num_rows, take_rows
 from trainshed.data.read.grouping import hashes
 from trainshed.data.read.source import read_whole, reading
 from trainshed.ray_seams.execution import Task, sorted_by
+from trainshed.ray_seams.lost_blocks import block_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -108,7 +108,7 @@ def _spread_blocks(plan: DatasetPlan, made: Dataset, group: Function) -> Dataset
     firsts = first_rows(held.counts).tolist()
     tasks = [
         # References travel inside lists: Ray would replace a bare one by its value.
-        Task(functools.partial(_spread_block, plan.field, [block], first, group, parts), int(rows))
+        Task(functools.partial(_spread_block, [block], first, group, parts), int(rows))
         for block, rows, first in zip(held.blocks, held.counts, firsts, strict=True)
     ]
     return _sorted(plan, tasks, parts)
@@ -125,9 +125,9 @@ def _spread_fragment(
 
 
 def _spread_block(
-    field: str, block: Sequence[ray.ObjectRef[Block]], first: int, group: Function, parts: int
+    block: Sequence[ray.ObjectRef[Block]], first: int, group: Function, parts: int
 ) -> Iterator[Block]:
-    yield _spread(from_block(fetched(block[0], field, TASK_SECONDS)), first, group, parts)
+    yield _spread(from_block(block_of(block[0])), first, group, parts)
 
 
 def _spread(columns: Columns, first: int, group: Function, parts: int) -> Block:
