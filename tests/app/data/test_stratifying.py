@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,10 +34,11 @@ from trainshed.data.feed.batches import Feed
 from trainshed.data.order.bad_records import Told
 from trainshed.data.order.files import Source
 from trainshed.data.order.plan import DatasetPlan
-from trainshed.data.read import stratifying
+from trainshed.data.read import opening, stratifying
 from trainshed.data.read.columns import Columns, join
 from trainshed.data.read.errors import DataError
-from trainshed.data.read.files import open_source
+from trainshed.data.read.files import open_source, read_fragment
+from trainshed.data.read.formats import webdataset
 from trainshed.data.read.source import Reading, read_whole, reading
 from trainshed.data.read.stratifying import Passes, kinds_of
 from trainshed.plan.explanation import explain_lines
@@ -294,6 +296,7 @@ NO_CLASSES: dict[str, tuple[list[object], str]] = {
     "whole numbers that are no floats": ([1, 2**53], f"has {2**53}"),
     "decimals with a fraction": ([Decimal("1.50"), Decimal("2.00")], "has 1.50"),
     "lists": ([[1], [2, 3]], "has "),
+    "days that no calendar has": ([2**30], "has days="),
 }
 
 
@@ -301,7 +304,8 @@ NO_CLASSES: dict[str, tuple[list[object], str]] = {
 def test_a_column_that_tells_no_values_apart_is_refused(
     tmp_path: Path, values: list[object], said: str
 ) -> None:
-    problem = refused(pa.table({"label": values}), tmp_path)
+    column = pa.array(values, pa.date32()) if values == [2**30] else pa.array(values)
+    problem = refused(pa.table({"label": column}), tmp_path)
 
     assert problem.startswith(f"{COLUMN}: got label, want {stratifying.WANT}: {tmp_path}/a.parquet")
     assert said in problem
@@ -333,6 +337,66 @@ def test_a_column_of_too_many_values_is_refused(
 
     want = "a column of at most 10 values, such as labels: it has more"
     assert problem == f"{COLUMN}: got label, want {want}"
+
+
+def test_files_in_which_no_record_has_a_value_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,label\n0,p\n1,q\n")
+    options: dict[str, JsonValue] = {"types": {"label": "int64"}}
+
+    with pytest.raises(SpecError) as caught:
+        open_files(tmp_path, "csv", options, skips_bad=True, holdout=holdout("held"))
+
+    assert (
+        str(caught.value) == f"{COLUMN}: got label, want a column that can be read: no record's can"
+    )
+
+
+def test_datasets_that_find_other_values_in_the_same_files_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("zip\n" + "01\n1\n" * 20)
+    passes = Passes()
+    sides: dict[str, JsonValue] = {"held": "int64", "rest": "string"}
+    read: dict[str, dict[str, JsonValue]] = {
+        keep: {"holdout": holdout(keep, column="zip"), "options": {"types": {"zip": of}}}
+        for keep, of in sides.items()
+    }
+    opened(tmp_path, "csv", passes, **read["held"])
+
+    with pytest.raises(SpecError, match=r"stratify: got zip, want .*read both with one options"):
+        opened(tmp_path, "csv", passes, **read["rest"])
+
+
+def test_looking_at_samples_holds_no_content_of_other_members(tmp_path: Path) -> None:
+    parts = {f"{number}.{end}": b"3" for number in range(4) for end in ("cls", "txt")}
+    write_tar(tmp_path / "a.tar", parts)
+    source = opened(tmp_path, "webdataset")
+    (fragment,) = source.fragments
+    held: list[dict[str, bytes]] = []
+    with pytest.MonkeyPatch.context() as patched:
+        columns = webdataset._columns
+
+        def noted(rows: Sequence[webdataset._Sample], *rest: Any) -> Columns:
+            held.extend({end: each.content for end, each in row.members.items()} for row in rows)
+            return columns(rows, *rest)
+
+        patched.setattr(webdataset, "_columns", noted)
+        list(read_fragment(source.scan, fragment, ("cls",), 8))
+
+    assert held == [{"cls": b"3", "txt": b""}] * 4
+
+
+def test_planning_keeps_no_files_of_a_bucket(
+    s3: S3Server, through_proxy: Bucket, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(home / "parquet", files_behind(s3, through_proxy), dirs_exist_ok=True)
+
+    def never(*_: object) -> object:
+        raise AssertionError("a file is fetched")
+
+    monkeypatch.setattr(opening, "kept_here", never)
+    read = {"format": "parquet", "path": str(through_proxy), "localCache": "1Gi"}
+    spec = ReadSpec.model_validate({**read, "holdout": holdout("held")})
+
+    assert open_source(through_proxy, spec, FIELD).likely_rows == sum(WANT.values())
 
 
 SIDES = {"held": ("0.1", "a larger share"), "rest": ("0.9", "a smaller share")}

@@ -240,7 +240,8 @@ def _stratified(source: Source, field: str, access: Access, passes: Passes) -> S
         return source
     column = holdout.stratify
     _check_columns(source.schema, [column], f"{field}.stratify")
-    bare = replace(source.scan, selection=Selection(), floats=frozenset())
+    # A node that plans keeps no files: of most formats it fetches the column alone.
+    bare = replace(source.scan, selection=Selection(), floats=frozenset(), cache_bytes=0)
 
     def read(fragment: Fragment) -> Iterator[Columns | BadRecord]:
         reading = read_records if bare.skips_bad else read_fragment
@@ -252,6 +253,12 @@ def _stratified(source: Source, field: str, access: Access, passes: Passes) -> S
     looked = Column(column, f"{field}.stratify", read, number)
     made_of = (bare, source.fragments, column, holdout.share, holdout.seed)
     strata = passes.get(made_of, lambda: strata_of(looked, source.fragments, holdout.share))
+    files = tuple(file.path for file in source.files)
+    if not passes.agrees((bare.root, files, column, holdout.share, holdout.seed), strata):
+        want = "the values that another dataset finds in these files: read both with one options"
+        raise looked.refusal(want)
+    if not strata.rows:
+        raise looked.refusal("a column that can be read: no record's can")
     kept = strata.held if holdout.held else strata.rows - strata.held
     if not kept:
         want = "a larger share" if holdout.held else "a smaller share"

@@ -20,7 +20,7 @@ from trainshed.data.read.grouping import value_hashes
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Each is 16 bytes of what every task is told.
-MOST_VALUES = 100_000
+# Each is 16 bytes of what every task is told: 160 kB of the object store a task.
+MOST_VALUES = 10_000
 # Of a store whose answers are waited for, and of a disk: Arrow reads without Python's lock.
 FRAGMENTS_AT_ONCE = 4
 # From here on not every whole number is a float, which it is where a value beside it is missing.
@@ -50,6 +50,7 @@ class Passes:
 
     def __init__(self) -> None:
         self._made: list[tuple[object, Strata]] = []
+        self._found: dict[Hashable, Strata] = {}
 
     def get(self, of: object, make: Callable[[], Strata]) -> Strata:
         """Return what was made of the same files, column, share and seed; else make it."""
@@ -58,6 +59,10 @@ class Passes:
                 return strata
         self._made.append((of, make()))
         return self._made[-1][1]
+
+    def agrees(self, shared: Hashable, strata: Strata) -> bool:
+        """Say whether all who share files, column, share and seed found the same."""
+        return self._found.setdefault(shared, strata) == strata
 
 
 def kinds_of(array: Array) -> Kinds:
@@ -80,7 +85,10 @@ def kinds_of(array: Array) -> Kinds:
         _check_whole(key, key.drop_null().to_numpy())
     elif pa.types.is_decimal(key.type):
         _check_whole(key, np.asarray(key.drop_null().to_pylist(), np.float64))
-    return value_hashes(key)
+    try:
+        return value_hashes(key)
+    except (OverflowError, ValueError) as error:  # times that Python's own do not reach
+        raise DataError(" ".join(str(error).split())) from error
 
 
 def _check_whole(key: pa.Array, values: NDArray[np.float64] | NDArray[np.integer]) -> None:

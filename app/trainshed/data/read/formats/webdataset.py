@@ -97,7 +97,8 @@ class Webdataset(Format):
         options, known = _options(scan), frozenset(scan.schema.names)
         with opened(fragment.path, WHOLE) as raw:
             rows: list[_Sample] = []
-            for sample in _samples(unpacked(fragment.path, raw), fragment.path):
+            kept = frozenset(columns) or None
+            for sample in _samples(unpacked(fragment.path, raw), fragment.path, kept):
                 if not columns:
                     _check_known(sample, known)
                 rows.append(sample)
@@ -118,8 +119,15 @@ def _options(scan: Scan) -> WebdatasetOptions:
     return scan.options
 
 
-def _samples(stream: pa.NativeFile, path: str) -> Iterator[_Sample]:
+def _samples(
+    stream: pa.NativeFile, path: str, kept: frozenset[str] | None = None
+) -> Iterator[_Sample]:
     """Yield the samples of a tar file in their order.
+
+    Args:
+        stream: of the unpacked file.
+        path: of the file, for errors.
+        kept: endings of the members whose content is held; None for all.
 
     Raises:
         DataError: naming file and member where it is not whole, and where members of a sample do
@@ -145,7 +153,8 @@ def _samples(stream: pa.NativeFile, path: str) -> Iterator[_Sample]:
             )
         if ending in sample.members:
             raise DataError(f"{where}: it is there twice")
-        sample.members[ending] = member
+        is_kept = kept is None or ending in kept
+        sample.members[ending] = member if is_kept else member._replace(content=b"")
     if sample.members:
         yield sample
 
