@@ -1,4 +1,4 @@
-"""Rows on Pods: each comes once an epoch whatever is killed."""
+"""Rows on Pods: each comes once an epoch whatever is killed, made where data belongs."""
 
 import time
 from collections.abc import Callable
@@ -6,16 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
+from tests.app.data import sample_functions
 from tests.app.data.losses import ROWS, Way, undisturbed
 from tests.e2e.bundle import RELEASE
 from tests.e2e.numbered_runs import (
+    WIDENED,
     give_rows,
     make_numbered,
     read_lines,
+    read_of,
     steps_of,
     that_count,
 )
+from tests.e2e.ran import nodes_of, tasks_of
 from tests.e2e.runs import Runs
 
 # The first test waits for the node and for the images on it.
@@ -110,3 +115,41 @@ def test_each_row_comes_once_an_epoch_whatever_pod_is_killed(
     assert tuple(attempt.outcome for attempt in status.attempts) == kill.outcomes
     assert runs.claims(name) == [str(number) for number, _ in enumerate(kill.outcomes, 1)]
     assert victim not in (*runs.bundle.ready_pods("gpu"), *runs.bundle.ready_pods("cpu"))
+
+
+# Rows that go into groups of others, which are made by tasks of their own.
+GROUPED: JsonValue = {
+    "read": read_of("parquet"),
+    "transforms": [
+        WIDENED,
+        {"use": f"{sample_functions.__name__}:with_users", "options": {"as_text": False}},
+        {
+            "use": f"{sample_functions.__name__}:crumbled",
+            "kind": "groups",
+            "by": ["user"],
+            "orderBy": ["when"],
+        },
+    ],
+    "cache": "objects",
+}
+
+
+def test_nodes_of_the_data_s_group_alone_read_transform_group_and_sort(
+    runs: Runs, folder: Path
+) -> None:
+    sorted_rows = Way("json", "global", "streamed")
+    runs.apply(
+        make_numbered("placed", sorted_rows, seconds_per_step=0, seconds_per_row=0, grouped=GROUPED)
+    )
+    runs.wait_for("Complete", "placed")
+    (attempt,) = runs.status("placed").attempts
+    with runs.bundle.dashboard(RELEASE) as dashboard:
+        nodes, ran = nodes_of(dashboard), tasks_of(dashboard, attempt.job_id)
+    lines = read_lines(runs, "placed")
+    assert {nodes.group_of(number) for line in lines for number in line.node} == {"cpu"}
+    tasks = {(task.name, task.group) for task in ran if task.kind == "NORMAL_TASK"}
+    assert {group for _, group in tasks} == {"cpu"}, ran
+    # What reads, transforms and deals out; what groups and sorts.
+    assert {name for name, _ in tasks} == {"_map_task", "_shuffle_map_task", "_shuffle_reduce_task"}
+    workers = {task.group for task in ran if task.name.startswith("RayTrainWorker.")}
+    assert workers == {"gpu"}
