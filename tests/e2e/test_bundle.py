@@ -9,7 +9,6 @@ import pytest
 
 from tests.e2e.bundle import MANIFEST, RELEASE, Bundle, Dashboard
 from tests.e2e.running import wait_for
-from trainshed_api.names import NODE_GROUP_LABEL
 
 # A step waits for Pods, and the first one for images.
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
@@ -42,24 +41,6 @@ def test_the_dashboard_lists_the_run(dashboard: Dashboard) -> None:
     assert answer.status == 200
     runs = json.loads(answer.body)["train_runs"]
     assert [run["status"] for run in runs] == ["FINISHED"]
-
-
-def test_data_is_worked_on_by_the_cpu_group_alone(dashboard: Dashboard) -> None:
-    nodes = json.loads(dashboard.ask("GET", "/api/v0/nodes?limit=1000&detail=true").body)
-    groups = {
-        node["node_id"]: node["labels"].get(NODE_GROUP_LABEL)
-        for node in nodes["data"]["result"]["result"]
-    }
-    assert set(groups.values()) == {"head", "gpu", "cpu"}
-    tasks = json.loads(dashboard.ask("GET", "/api/v0/tasks?limit=10000&detail=true").body)
-    ran = {
-        (task["type"], task["func_or_class_name"].partition(".")[0], groups[task["node_id"]])
-        for task in tasks["data"]["result"]["result"]
-        if task["node_id"]
-    }
-    assert {group for kind, _, group in ran if kind == "NORMAL_TASK"} == {"cpu"}, ran
-    assert ("NORMAL_TASK", "_map_task", "cpu") in ran
-    assert {group for _, name, group in ran if name == "RayTrainWorker"} == {"gpu"}
 
 
 def test_rays_command_line_does_all_it_can_do_with_a_job(
