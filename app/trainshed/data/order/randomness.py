@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,11 @@ def mix(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
         z = (z ^ (z >> U64(30))) * MIX_1
         z = (z ^ (z >> U64(27))) * MIX_2
         return z ^ (z >> U64(31))
+
+
+def digest(stored: bytes) -> int:
+    """Return a number of 64 bits that hardly two contents share."""
+    return int.from_bytes(hashlib.blake2b(stored, digest_size=8).digest(), "little")
 
 
 class RowRandom:

@@ -7,14 +7,13 @@ integers they are floats.
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trainshed.data.order.randomness import mix
+from trainshed.data.order.randomness import digest, mix
 from trainshed.data.read.columns import num_rows
 from trainshed.data.read.errors import DataError
 
@@ -121,5 +120,4 @@ def _keys(columns: Columns, names: tuple[str, ...], field: str) -> list[pa.Array
 
 
 def _digest(value: object) -> int:
-    stored = value if isinstance(value, bytes) else str(value).encode()
-    return int.from_bytes(hashlib.blake2b(stored, digest_size=8).digest(), "little")
+    return digest(value if isinstance(value, bytes) else str(value).encode())

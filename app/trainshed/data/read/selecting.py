@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import operator
 import zlib
 from dataclasses import replace
@@ -16,7 +15,7 @@ import pyarrow.dataset as ds
 
 from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.order.permutation import Indices
-from trainshed.data.order.randomness import RowRandom, mix
+from trainshed.data.order.randomness import RowRandom, digest, mix
 from trainshed.data.order.strata import NUMBER_BITS
 from trainshed.data.read.columns import Columns, num_rows, take_rows
 from trainshed.data.read.errors import DataError
@@ -140,10 +139,10 @@ def _numbers(
 
     They hang on no other file: which files are read together does, where each of them is a row.
     """
+    keys = [zlib.crc32(name) << 31 for name in _names(scan, fragment, place, rows)]
     if fragment.is_a_row_a_file:
-        keys = [_key(scan, path, 0) for path in fragment.paths[place : place + rows]]
         return np.asarray(keys, dtype=np.int64)
-    first = _key(scan, fragment.path, _begin(fragment)) + fragment.skip + place
+    first = keys[0] + fragment.skip + place
     return np.arange(first, first + rows, dtype=np.int64)
 
 
@@ -161,28 +160,20 @@ def row_numbers(scan: Scan, fragment: Fragment, place: int, rows: int, seed: int
         seed: of the numbers.
     """
     drawn = RowRandom(seed, 0, _numbers(scan, fragment, place, rows)).random()
-    if fragment.is_a_row_a_file:
-        files = [_digest(scan, path, 0) for path in fragment.paths[place : place + rows]]
-        others = np.asarray(files, dtype=np.uint64)
-    else:
-        others = np.asarray([_digest(scan, fragment.path, _begin(fragment))], dtype=np.uint64)
-        places = np.arange(place, place + rows, dtype=np.uint64) + np.uint64(fragment.skip)
-        others = others ^ places
+    names = _names(scan, fragment, place, rows)
+    others = np.asarray([digest(name) for name in names], dtype=np.uint64)
+    if not fragment.is_a_row_a_file:
+        others = others ^ (np.arange(place, place + rows, dtype=np.uint64) + fragment.skip)
     last = (mix(others) & np.uint64(2**_TIE_BITS - 1)).astype(np.int64)
     return ((drawn * 2.0**_DRAWN_BITS).astype(np.int64) << _TIE_BITS) | last
 
 
-def _begin(fragment: Fragment) -> int:
-    return fragment.span[0] if fragment.span else (*fragment.row_groups, 0)[0]
-
-
-def _digest(scan: Scan, path: str, begin: int) -> int:
-    named = f"{scan.name_of(path)} {begin}".encode()
-    return int.from_bytes(hashlib.blake2b(named, digest_size=8).digest(), "little")
-
-
-def _key(scan: Scan, path: str, begin: int) -> int:
-    return zlib.crc32(f"{scan.name_of(path)} {begin}".encode()) << 31
+def _names(scan: Scan, fragment: Fragment, place: int, rows: int) -> list[bytes]:
+    """Return what tells files and parts of files apart: of the rows' files, or of them all one."""
+    begin = fragment.span[0] if fragment.span else (*fragment.row_groups, 0)[0]
+    is_each = fragment.is_a_row_a_file
+    paths = fragment.paths[place : place + rows] if is_each else (fragment.path,)
+    return [f"{scan.name_of(path)} {begin}".encode() for path in paths]
 
 
 def _of_part(
