@@ -23,7 +23,7 @@ from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import open_source, read_sample
 from trainshed.data.read.opening import ANONYMOUS, is_rays_anonymous, reach_of
 from trainshed.data.read.source import first_rows, reading
-from trainshed.data.read.stratifying import Passes
+from trainshed.data.read.stratifying import KnownStrata
 from trainshed.faults import WorldError
 from trainshed.functions import check_config, find, find_for_rows, find_training_function
 from trainshed.plan.capacity import check_capacity, memory_room
@@ -201,9 +201,9 @@ def _plans(
     """Return the plans of all datasets, in the order of the spec, and what is to be known."""
     datasets, loader = spec.data.datasets, spec.data.loader
     mixed = {part for dataset in datasets.values() for part in dataset.read.mix or ()}
-    passes = Passes()
+    known = KnownStrata()
     found = {
-        name: _plan(name, dataset, spec, home, room, passes, is_mixed=name in mixed)
+        name: _plan(name, dataset, spec, home, room, known, is_mixed=name in mixed)
         for name, dataset in datasets.items()
         if dataset.read.mix is None
     }
@@ -224,7 +224,7 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
     spec: TrainingRunSpec,
     home: Folder,
     room: Room,
-    passes: Passes,
+    known: KnownStrata,
     *,
     is_mixed: bool,
 ) -> _Looked:
@@ -237,7 +237,7 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
         path = locate_source(dataset.read.path, home, f"{field}.read.path", reach)
         skips_bad = dataset.on_bad_record == "skip"
         at = f"{field}.read"
-        source = open_source(path, dataset.read, at, skips_bad=skips_bad, passes=passes)
+        source = open_source(path, dataset.read, at, skips_bad=skips_bad, known=known)
     elif dataset.read.reader is not None:
         use = f"{readers.MODULE}:{dataset.read.reader}"
         readers.find_reader(use, dataset.read.options, f"{field}.read.reader")

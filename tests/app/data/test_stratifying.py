@@ -40,7 +40,7 @@ from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import open_source, read_fragment
 from trainshed.data.read.formats import webdataset
 from trainshed.data.read.source import Reading, read_whole, reading
-from trainshed.data.read.stratifying import Passes, kinds_of
+from trainshed.data.read.stratifying import KnownStrata, kinds_of
 from trainshed.plan.explanation import explain_lines
 from trainshed.plan.preflight import Place, prepare
 from trainshed.records.bucket import Bucket
@@ -117,10 +117,10 @@ def holdout(keep: str, share: float = 0.3, column: str = "label", seed: int = 0)
     return {"share": share, "keep": keep, "stratify": column, "seed": seed}
 
 
-def opened(folder: Path, form: str, passes: Passes | None = None, **read: JsonValue) -> Source:
+def opened(folder: Path, form: str, known: KnownStrata | None = None, **read: JsonValue) -> Source:
     """Return what is known of a folder's files."""
     spec = ReadSpec.model_validate({"format": form, "path": str(folder), **read})
-    return open_source(Disk(folder), spec, FIELD, passes=passes)
+    return open_source(Disk(folder), spec, FIELD, known=known)
 
 
 def rows_of(folder: Path, form: str, keep: str, **read: JsonValue) -> Columns:
@@ -290,22 +290,21 @@ def refused(table: pa.Table, tmp_path: Path, **held: JsonValue) -> str:
 
 
 COLUMN = f"{FIELD}.holdout.stratify"
-NO_CLASSES: dict[str, tuple[list[object], str]] = {
-    "numbers with a fraction": ([1.0, 0.25], "has 0.25"),
-    "infinity": ([1.0, float("inf")], "has inf"),
-    "whole numbers that are no floats": ([1, 2**53], f"has {2**53}"),
-    "decimals with a fraction": ([Decimal("1.50"), Decimal("2.00")], "has 1.50"),
-    "lists": ([[1], [2, 3]], "has "),
-    "days that no calendar has": ([2**30], "has days="),
+NO_CLASSES: dict[str, tuple[pa.Array, str]] = {
+    "numbers with a fraction": (pa.array([1.0, 0.25]), "has 0.25"),
+    "infinity": (pa.array([1.0, float("inf")]), "has inf"),
+    "whole numbers that are no floats": (pa.array([1, 2**53]), f"has {2**53}"),
+    "decimals with a fraction": (pa.array([Decimal("1.50"), Decimal("2.00")]), "has 1.50"),
+    "lists": (pa.array([[1], [2, 3]]), "has "),
+    "days that no calendar has": (pa.array([2**30], pa.date32()), "has days="),
 }
 
 
 @pytest.mark.parametrize(("values", "said"), NO_CLASSES.values(), ids=NO_CLASSES)
 def test_a_column_that_tells_no_values_apart_is_refused(
-    tmp_path: Path, values: list[object], said: str
+    tmp_path: Path, values: pa.Array, said: str
 ) -> None:
-    column = pa.array(values, pa.date32()) if values == [2**30] else pa.array(values)
-    problem = refused(pa.table({"label": column}), tmp_path)
+    problem = refused(pa.table({"label": values}), tmp_path)
 
     assert problem.startswith(f"{COLUMN}: got label, want {stratifying.WANT}: {tmp_path}/a.parquet")
     assert said in problem
@@ -353,16 +352,16 @@ def test_files_in_which_no_record_has_a_value_are_refused(tmp_path: Path) -> Non
 
 def test_datasets_that_find_other_values_in_the_same_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("zip\n" + "01\n1\n" * 20)
-    passes = Passes()
+    known = KnownStrata()
     sides: dict[str, JsonValue] = {"held": "int64", "rest": "string"}
     read: dict[str, dict[str, JsonValue]] = {
         keep: {"holdout": holdout(keep, column="zip"), "options": {"types": {"zip": of}}}
         for keep, of in sides.items()
     }
-    opened(tmp_path, "csv", passes, **read["held"])
+    opened(tmp_path, "csv", known, **read["held"])
 
     with pytest.raises(SpecError, match=r"stratify: got zip, want .*read both with one options"):
-        opened(tmp_path, "csv", passes, **read["rest"])
+        opened(tmp_path, "csv", known, **read["rest"])
 
 
 def test_looking_at_samples_holds_no_content_of_other_members(tmp_path: Path) -> None:
@@ -479,14 +478,14 @@ def test_two_datasets_of_the_same_files_look_at_them_once(
         return kinds_of(array)
 
     monkeypatch.setattr(stratifying, "kinds_of", counted)
-    passes = Passes()
+    known = KnownStrata()
     ways: list[tuple[JsonValue, JsonValue]] = [
         (holdout("held"), []),
         (holdout("rest"), ["id"]),
         (holdout("rest", seed=1), []),
     ]
     found = [
-        opened(home / "parquet", "parquet", passes, holdout=held, columns=columns)
+        opened(home / "parquet", "parquet", known, holdout=held, columns=columns)
         for held, columns in ways
     ]
 

@@ -348,6 +348,13 @@ def test_a_class_is_made_with_what_the_spec_says() -> None:
     assert augment(make_columns(3), [three], rows, 0, 0)["small"].tolist() == [0.0, 3.0, 6.0]
 
 
+def test_groups_of_days_that_no_calendar_has_name_the_column() -> None:
+    by_day = make_function("first_of_each", "groups", by=("day",))
+
+    with pytest.raises(DataError, match=r"by: column day cannot be compared \(days=.*, want a col"):
+        hashes({"day": np.asarray([2**30], "datetime64[D]")}, by_day)
+
+
 def nothing(number: int) -> None:
     """Return what a row without a key has."""
     del number

@@ -34,7 +34,7 @@ from trainshed.data.read.formats.whole_files import Binary, Images
 from trainshed.data.read.listing import ending_of, files_of
 from trainshed.data.read.opening import ACCESS, cache_bytes_of, reach_of, stamp_of
 from trainshed.data.read.selecting import columns_to_read, row_numbers, selected
-from trainshed.data.read.stratifying import Column, Passes, strata_of
+from trainshed.data.read.stratifying import Column, KnownStrata, strata_of
 from trainshed.faults import WorldError, is_passing
 from trainshed.records.addresses import is_web, shown
 from trainshed_api.errors import Problem, SpecError
@@ -100,7 +100,7 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
     access: Access = ACCESS,
     *,
     skips_bad: bool = False,
-    passes: Passes | None = None,
+    known: KnownStrata | None = None,
 ) -> Source:
     """Look at a file, all files of a folder or those of a table, and cut them into what tasks read.
 
@@ -110,7 +110,7 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
         field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
         access: to the storage.
         skips_bad: whether records that cannot be used are left out; else the first ends the run.
-        passes: over columns of files that other datasets share; it grows.
+        known: of columns of files that other datasets share; it grows.
 
     Raises:
         WorldError: when the storage does not give what has to be looked at.
@@ -121,7 +121,7 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
     check_package(read.format, field)
     with _refused(f"{field}.path", str(at)):
         source = _opened(at, read, field, access, skips_bad=skips_bad)
-        return _stratified(source, f"{field}.holdout", access, passes or Passes())
+        return _stratified(source, f"{field}.holdout", access, known or KnownStrata())
 
 
 @contextlib.contextmanager
@@ -229,7 +229,7 @@ def _selected(source: Source, selection: Selection, field: str) -> Source:
     return replace(source, scan=scan, likely_rows=likely)
 
 
-def _stratified(source: Source, field: str, access: Access, passes: Passes) -> Source:
+def _stratified(source: Source, field: str, access: Access, known: KnownStrata) -> Source:
     """Return a source of which it is known up to where the rows of each value are held out.
 
     Nothing but the column is read, whatever else the dataset reads: what is bad there, or left out
@@ -251,10 +251,10 @@ def _stratified(source: Source, field: str, access: Access, passes: Passes) -> S
         return row_numbers(bare, fragment, place, rows, holdout.seed)
 
     looked = Column(column, f"{field}.stratify", read, number)
-    made_of = (bare, source.fragments, column, holdout.share, holdout.seed)
-    strata = passes.get(made_of, lambda: strata_of(looked, source.fragments, holdout.share))
-    files = tuple(file.path for file in source.files)
-    if not passes.agrees((bare.root, files, column, holdout.share, holdout.seed), strata):
+    files = [file.path for file in source.files]
+    shared, way = (bare.root, files, column, holdout.share, holdout.seed), (bare, source.fragments)
+    strata = known.get(shared, way, lambda: strata_of(looked, source.fragments, holdout.share))
+    if not known.agrees(shared):
         want = "the values that another dataset finds in these files: read both with one options"
         raise looked.refusal(want)
     if not strata.rows:

@@ -39,10 +39,14 @@ def hashes(columns: Columns, function: Function) -> NDArray[np.uint64]:
     Raises:
         DataError: when a column is not there, or cannot be compared.
     """
-    keys = _keys(columns, function.by, function.beside("by"))
+    field = function.beside("by")
+    keys = _keys(columns, function.by, field)
     found = np.zeros(num_rows(columns), dtype=np.uint64)
-    for key in keys:
-        found = mix(found ^ value_hashes(key))
+    for name, key in zip(function.by, keys, strict=True):
+        try:
+            found = mix(found ^ value_hashes(key))
+        except DataError as error:
+            raise _not_compared(field, name, error) from error
     return found
 
 
@@ -74,7 +78,11 @@ def groups(columns: Columns, function: Function) -> tuple[Indices, Indices]:
 
 
 def value_hashes(key: pa.Array) -> NDArray[np.uint64]:
-    """Return a number for each value, shape (rows,); what is missing has one whatever the type."""
+    """Return a number for each value, shape (rows,); what is missing has one whatever the type.
+
+    Raises:
+        DataError: saying so of times that Python's own do not reach.
+    """
     kind, is_null = key.type, key.is_null().to_numpy(zero_copy_only=False)
     if is_null.all():
         return np.full(len(key), _OF_NULL)
@@ -83,7 +91,10 @@ def value_hashes(key: pa.Array) -> NDArray[np.uint64]:
         numbers: NDArray[np.float64] = filled.to_numpy(zero_copy_only=False)
         return np.where(is_null, _OF_NULL, mix(numbers.view(np.uint64)))
     encoded = key.drop_null().dictionary_encode()
-    known = encoded.dictionary.to_pylist()
+    try:
+        known = encoded.dictionary.to_pylist()
+    except (OverflowError, ValueError) as error:
+        raise DataError(" ".join(str(error).split())) from error
     if pa.types.is_decimal(kind):
         # Not by Arrow, which rounds another way at another scale; and no -0.0.
         floats = np.asarray([float(value) for value in known]) + 0.0
@@ -109,14 +120,15 @@ def _keys(columns: Columns, names: tuple[str, ...], field: str) -> list[pa.Array
             key = pa.array(array, from_pandas=True)
             pc.sort_indices(key[:1])
         except (pa.ArrowException, TypeError) as error:
-            said = " ".join(str(error).split())
-            want = "a column of numbers, texts, bytes or times"
-            raise DataError(
-                f"{field}: column {name} cannot be compared ({said}), want {want}"
-            ) from (error)
+            raise _not_compared(field, name, error) from error
         # Else 0.0 and -0.0 would be two groups.
         found.append(pc.add(key, 0.0) if pa.types.is_floating(key.type) else key)
     return found
+
+
+def _not_compared(field: str, name: str, error: Exception) -> DataError:
+    said, want = " ".join(str(error).split()), "a column of numbers, texts, bytes or times"
+    return DataError(f"{field}: column {name} cannot be compared ({said}), want {want}")
 
 
 def _digest(value: object) -> int:

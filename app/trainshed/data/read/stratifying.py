@@ -20,7 +20,7 @@ from trainshed.data.read.grouping import value_hashes
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -45,24 +45,30 @@ _MOST_WHOLE = 2**53
 WANT = "a column of whole numbers below 2 ** 53, texts, bytes, booleans or times, one value a row"
 
 
-class Passes:
+class KnownStrata:
     """What columns were found to hold: two datasets that share files look at them once."""
 
     def __init__(self) -> None:
-        self._made: list[tuple[object, Strata]] = []
-        self._found: dict[Hashable, Strata] = {}
+        self._found: list[tuple[object, object, Strata]] = []
 
-    def get(self, of: object, make: Callable[[], Strata]) -> Strata:
-        """Return what was made of the same files, column, share and seed; else make it."""
-        for known, strata in self._made:
-            if known == of:
+    def get(self, shared: object, way: object, make: Callable[[], Strata]) -> Strata:
+        """Return what is known of a column of files, read in the same way; else make it.
+
+        Args:
+            shared: the files, column, share and seed.
+            way: how they are read.
+            make: finds it.
+        """
+        for what, how, strata in self._found:
+            if (what, how) == (shared, way):
                 return strata
-        self._made.append((of, make()))
-        return self._made[-1][1]
+        self._found.append((shared, way, make()))
+        return self._found[-1][2]
 
-    def agrees(self, shared: Hashable, strata: Strata) -> bool:
-        """Say whether all who share files, column, share and seed found the same."""
-        return self._found.setdefault(shared, strata) == strata
+    def agrees(self, shared: object) -> bool:
+        """Say whether what is shared was found the same in all ways."""
+        found = [strata for what, _, strata in self._found if what == shared]
+        return all(each == found[0] for each in found)
 
 
 def kinds_of(array: Array) -> Kinds:
@@ -85,10 +91,7 @@ def kinds_of(array: Array) -> Kinds:
         _check_whole(key, key.drop_null().to_numpy())
     elif pa.types.is_decimal(key.type):
         _check_whole(key, np.asarray(key.drop_null().to_pylist(), np.float64))
-    try:
-        return value_hashes(key)
-    except (OverflowError, ValueError) as error:  # times that Python's own do not reach
-        raise DataError(" ".join(str(error).split())) from error
+    return value_hashes(key)
 
 
 def _check_whole(key: pa.Array, values: NDArray[np.float64] | NDArray[np.integer]) -> None:
