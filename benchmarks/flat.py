@@ -11,14 +11,26 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
-from benchmarks.measure import Figure, Sample, Samples, Target, in_turn, options, publish
+from benchmarks.measure import (
+    Figure,
+    Sample,
+    Samples,
+    Target,
+    in_turn,
+    options_in,
+    parser_of,
+    publish,
+)
 from benchmarks.processes import PYTHON, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-FORMATS = ("parquet", "csv", "json", "text", "images", "numpy")
+FORMATS = (
+    *("parquet", "csv", "json", "text", "images", "numpy", "tfrecords", "webdataset"),
+    *("binary", "audio", "video", "delta", "lance", "iceberg"),
+)
 STORE_BYTES = 90 * 2**20
 # Rows of the datasets in object stores.
 SMALL, LARGE = 1, 4
@@ -30,11 +42,13 @@ WHO = {"worker": "of a worker", "coordinator": "of the coordinator", "task": "of
 
 def main() -> None:
     """Measure."""
-    given = options(__doc__)
-    samples = in_turn(
-        {form: partial(ours, form, given.quick) for form in FORMATS}, given, is_timed=False
-    )
-    figures = [figure for form in FORMATS for figure in lines(form, samples)]
+    parser = parser_of(__doc__)
+    parser.add_argument("--formats", nargs="+", choices=FORMATS, default=FORMATS)
+    asked = parser.parse_args()
+    given = options_in(asked)
+    sides = {form: partial(ours, form, given.quick) for form in asked.formats}
+    samples = in_turn(sides, given, is_timed=False)
+    figures = [figure for form in sides for figure in lines(form, samples)]
     publish("flat", figures, samples, given)
 
 

@@ -15,6 +15,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from benchmarks.plain.clock import EpochClock
+from trainshed.allocator import keep_freed_memory
 from trainshed.coordinator import start as coordinator
 from trainshed.coordinator.lanes import Means
 from trainshed.data.feed.batches import Feed
@@ -168,6 +169,7 @@ class Rank:
         self._batches: Prefetched[Batch] | None = None
         # As in a worker: what it keeps of a dataset it is fed once.
         self._feeds: dict[tuple[ActorHandle[Any], str], Feed] = {}
+        keep_freed_memory()
 
     def ready(self) -> None:
         """Be there: all is imported."""

@@ -63,7 +63,7 @@ def plan_of(name: str, folder: Path, form: str) -> DatasetPlan:
     kind = many_rows.KINDS[form]
     spec = DatasetSpec.model_validate(
         {
-            "read": {"format": form, "path": str(folder), "options": dict(kind.options)},
+            "read": kind.read(form, folder),
             "cache": "none",
             "shuffle": {"mode": "blocks"},
             "transforms": list(kind.transforms),

@@ -7,11 +7,18 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import lance
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
+from deltalake import WriterProperties, write_deltalake
 from PIL import Image
+
+from tests.app.data.builders_media import write_film, write_sound
+from tests.app.data.builders_records import encode_example, frame_records
+from tests.app.data.builders_tables import catalog_in, open_catalog
+from tests.app.data.builders_tar import npy_of, write_tar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +28,10 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 FILES, NUMBERS, SIDE, LETTERS = 8, 1024, 64, 1000
+# Of a row group, or of a file of a table that has none.
+GROUP_ROWS = 2048
+# Of what is a file a row: as many bytes as a picture decoded.
+FILE_BYTES = 3 * SIDE * SIDE
 # Of csv and JSON, each in a column of its own.
 COLUMNS = 32
 # Of JSON, again and again: to make them costs more than to read them.
@@ -32,18 +43,32 @@ class Kind:
     """A format.
 
     Args:
-        write: path, rows -> writes a file, or a folder of files.
+        write: path, rows -> writes a file, a folder of files, or behind the table around the path.
         row_bytes: of a row as ranks get it.
         transforms: of the dataset.
-        options: of `read`.
         suffix: of a file; none for a folder.
+        columns: to read; none for all.
+        options: of `read`.
+        table: folder -> where to find a table that a catalog knows.
     """
 
     write: Callable[[Path, int], None]
     row_bytes: int
     suffix: str = ""
     transforms: tuple[JsonValue, ...] = ()
+    columns: tuple[str, ...] = ()
     options: tuple[tuple[str, JsonValue], ...] = ()
+    table: Callable[[Path], dict[str, JsonValue]] | None = None
+
+    def read(self, form: str, folder: Path) -> dict[str, JsonValue]:
+        """Return the `read` of a dataset of the rows in a folder."""
+        found: dict[str, JsonValue] = {
+            "format": form,
+            "path": str(folder),
+            "columns": list(self.columns),
+            "options": dict(self.options),
+        }
+        return {**found, **(self.table(folder) if self.table else {})}
 
 
 def write_rows(folder: Path, form: str, num_bytes: int) -> int:
@@ -62,12 +87,36 @@ def letters(batch: dict[str, NDArray[np.generic]]) -> dict[str, NDArray[np.gener
     return {"letters": np.stack(lines)}
 
 
+def numbers(batch: dict[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
+    """Return files of one length as numbers, shape (rows, bytes)."""
+    return {"numbers": np.stack([np.frombuffer(each, np.uint8) for each in batch["bytes"]])}
+
+
 def _parquet(path: Path, rows: int) -> None:
     with pa.parquet.ParquetWriter(path, pa.schema([("x", pa.list_(pa.float32(), NUMBERS))])) as to:
-        for start in range(0, rows, 2048):
-            x = _random(min(2048, rows - start), NUMBERS)
-            table = pa.table({"x": pa.FixedSizeListArray.from_arrays(pa.array(x.ravel()), NUMBERS)})
-            to.write_table(table)
+        for start in range(0, rows, GROUP_ROWS):
+            to.write_table(_table(min(GROUP_ROWS, rows - start)))
+
+
+def _delta(path: Path, rows: int) -> None:
+    groups = WriterProperties(max_row_group_size=GROUP_ROWS)
+    write_deltalake(path.parent, _table(rows), mode="append", writer_properties=groups)
+
+
+def _lance(path: Path, rows: int) -> None:
+    lance.write_dataset(_table(rows), path.parent, mode="append", max_rows_per_file=GROUP_ROWS)
+
+
+def _iceberg(path: Path, rows: int) -> None:
+    made = _table(rows).cast(pa.schema([("x", pa.list_(pa.float32()))]))
+    groups = {"write.parquet.row-group-limit": str(GROUP_ROWS)}
+    with open_catalog(catalog_in(path.parent)) as catalog:
+        table = catalog.create_table_if_not_exists("shop.rows", made.schema, properties=groups)
+        table.append(made)
+
+
+def _in_catalog(folder: Path) -> dict[str, JsonValue]:
+    return {"path": "shop.rows", "options": {"catalog": {**catalog_in(folder)}}}
 
 
 def _numpy(path: Path, rows: int) -> None:
@@ -104,6 +153,40 @@ def _images(folder: Path, rows: int) -> None:
         (folder / f"{number:06}.jpg").write_bytes(content.getvalue())
 
 
+def _binary(folder: Path, rows: int) -> None:
+    folder.mkdir()
+    content = bytes(FILE_BYTES)
+    for number in range(rows):
+        (folder / f"{number:06}.bin").write_bytes(content)
+
+
+def _audio(folder: Path, rows: int) -> None:
+    folder.mkdir()
+    write_sound(folder / "first.wav", FILE_BYTES // 4)
+    content = (folder / "first.wav").read_bytes()
+    for number in range(1, rows):
+        (folder / f"{number:06}.wav").write_bytes(content)
+
+
+def _video(path: Path, rows: int) -> None:
+    write_film(path, rows, height=SIDE, width=SIDE)
+
+
+def _tfrecords(path: Path, rows: int) -> None:
+    frame_records(path, [encode_example({"x": _random(1, NUMBERS)[0].tolist()})] * rows)
+
+
+def _webdataset(path: Path, rows: int) -> None:
+    content = npy_of(_random(1, NUMBERS)[0])
+    write_tar(path, {f"{number:06}.npy": content for number in range(rows)})
+
+
+def _table(rows: int) -> pa.Table:
+    """Return rows of `x`, a list of numbers each."""
+    x = pa.array(_random(rows, NUMBERS).ravel())
+    return pa.table({"x": pa.FixedSizeListArray.from_arrays(x, NUMBERS)})
+
+
 def _random(rows: int, width: int) -> NDArray[np.float32]:
     return np.random.default_rng(0).standard_normal((rows, width), dtype=np.float32)
 
@@ -117,6 +200,21 @@ KINDS = {
     "csv": Kind(_csv, 8 * COLUMNS, ".csv"),
     "json": Kind(_json, 8 * COLUMNS, ".jsonl"),
     "text": Kind(_text, LETTERS, ".txt", ({"use": f"{__name__}:letters"},)),
-    "images": Kind(_images, 3 * SIDE * SIDE, "", (_DECODED,), (("labels", "none"),)),
+    "images": Kind(_images, FILE_BYTES, transforms=(_DECODED,), options=(("labels", "none"),)),
     "numpy": Kind(_numpy, 4 * NUMBERS, ".npy"),
+    "tfrecords": Kind(_tfrecords, 4 * NUMBERS, ".tfrecord"),
+    "webdataset": Kind(_webdataset, 4 * NUMBERS, ".tar", columns=("npy",)),
+    "binary": Kind(
+        _binary, FILE_BYTES, transforms=({"use": f"{__name__}:numbers"},), columns=("bytes",)
+    ),
+    "audio": Kind(
+        _audio,
+        FILE_BYTES,
+        columns=("audio",),
+        options=(("seconds", FILE_BYTES / 4 / 8000),),
+    ),
+    "video": Kind(_video, FILE_BYTES, ".mp4", columns=("frame",)),
+    "delta": Kind(_delta, 4 * NUMBERS),
+    "lance": Kind(_lance, 4 * NUMBERS),
+    "iceberg": Kind(_iceberg, 4 * NUMBERS, table=_in_catalog),
 }
