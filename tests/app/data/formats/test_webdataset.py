@@ -226,14 +226,28 @@ def test_what_follows_an_archive_and_is_none_is_refused(tmp_path: Path, rest: by
         read_all(open_files(tmp_path, "webdataset"))
 
 
-def test_a_hard_link_is_no_sample_that_may_be_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["hard", "symbolic"])
+def test_a_link_is_no_sample_that_may_be_left_out(tmp_path: Path, kind: str) -> None:
     (tmp_path / "one").mkdir()
     for number in range(40):
         (tmp_path / "one" / f"{number:02}.txt").write_bytes(b"a")
-    (tmp_path / "one" / "40.txt").hardlink_to(tmp_path / "one" / "00.txt")
+    link, first = tmp_path / "one" / "40.txt", tmp_path / "one" / "00.txt"
+    link.hardlink_to(first) if kind == "hard" else link.symlink_to("00.txt")
     with tarfile.open(tmp_path / "a.tar", "w") as tar:
         for path in sorted((tmp_path / "one").iterdir()):
             tar.add(path, path.name)
 
-    with pytest.raises(DataError, match=r"member 40\.txt from byte \d+: a hard link to 00\.txt"):
+    want = rf"member 40\.txt from byte \d+: a {kind} link to 00\.txt is not read: tar --\S*deref"
+    with pytest.raises(DataError, match=want):
         read_all(open_files(tmp_path, "webdataset"))
+
+
+def test_a_link_to_a_folder_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "00.txt").write_bytes(b"a")
+    (tmp_path / "newest").symlink_to("one")
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        tar.add(tmp_path / "newest", "newest")
+        tar.add(tmp_path / "one" / "00.txt", "one/00.txt")
+
+    assert read_all(open_files(tmp_path, "webdataset"))["txt"].tolist() == ["a"]

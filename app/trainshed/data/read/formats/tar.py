@@ -18,6 +18,11 @@ _FILES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
 # Members that say what the next one's header has no room for.
 _LONG_NAME, _LONG_LINK = tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK
 _RECORDS, _RECORDS_FOR_ALL = tarfile.XHDTYPE, tarfile.XGLTYPE
+# What tar is told to pack a file in their place; passed over, a row would lack what they stand for.
+_LINKS = {
+    tarfile.LNKTYPE: ("hard", "--hard-dereference"),
+    tarfile.SYMTYPE: ("symbolic", "--dereference"),
+}
 _WITH_CONTENT = (*_FILES, _LONG_NAME, _LONG_LINK, _RECORDS, _RECORDS_FOR_ALL)
 
 
@@ -37,15 +42,15 @@ class Member(NamedTuple):
 
 
 def members(stream: Stream, path: str) -> Iterator[Member]:
-    """Yield the files of a tar file in their order; folders and links are passed over.
+    """Yield the files of a tar file in their order; folders are passed over.
 
     Args:
         stream: of the unpacked file.
         path: of the file, for errors.
 
     Raises:
-        DataError: naming file and place for a header that is none, a member that is cut off, a hard
-            link, and a file without the empty block that ends it.
+        DataError: naming file and place for a header that is none, a member that is cut off, a link
+            in the place of a file, and a file without the empty block that ends it.
     """
     place, name, size, is_ended = 0, "", None, False
     while True:
@@ -66,10 +71,11 @@ def members(stream: Stream, path: str) -> Iterator[Member]:
         if info.type not in _WITH_CONTENT:
             if info.type == tarfile.GNUTYPE_SPARSE:
                 raise DataError(f"{where}: files with holes are not read")
-            if info.type == tarfile.LNKTYPE:
+            if info.type in _LINKS and _is_of_a_file(name or info.name):
+                kind, option = _LINKS[info.type]
                 raise DataError(
-                    f"{where}: a hard link to {info.linkname} is not read: tar --hard-dereference "
-                    "packs files as they are"
+                    f"{where}: a {kind} link to {info.linkname} is not read: tar {option} packs "
+                    "files as they are"
                 )
             name, size = "", None
             continue
@@ -94,6 +100,11 @@ def _header(block: bytes, where: str) -> tarfile.TarInfo:
         return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
     except tarfile.HeaderError as error:
         raise DataError(f"{where}: no header of a member: {error}") from error
+
+
+def _is_of_a_file(link: str) -> bool:
+    """Say whether a link stands for a file rather than a folder, as far as its name tells."""
+    return "." in link.rpartition("/")[2].lstrip(".")
 
 
 def _exactly(stream: Stream, size: int, where: str) -> bytes:
