@@ -20,13 +20,24 @@ EXTENSION_NAME = b"ARROW:extension:name"
 EXTENSION_METADATA = b"ARROW:extension:metadata"
 RAY_TENSORS = ("ray.data.arrow_tensor", "ray.data.arrow_tensor_v2")
 RAY_RAGGED_TENSORS = "ray.data.arrow_variable_shaped_tensor"
+# Where Ray is imported Arrow unpickles such values: whoever wrote the file would run code here.
+RAY_OBJECTS = "ray.data.arrow_pickled_object"
 
 
 def from_arrow(table: pa.Table) -> Columns:
     """Return the columns of an Arrow table, views of it where Arrow allows.
 
     Numbers that are missing become NaN, other values None, as numpy has no better word.
+
+    Raises:
+        pyarrow.ArrowTypeError: for a column of objects that Ray pickled.
     """
+    for field in table.schema:
+        if _holds_objects(field):
+            raise pa.ArrowTypeError(
+                f"column {field.name} holds pickled objects, which are never opened: whoever "
+                "wrote them could run code; write numbers, texts, bytes or arrays"
+            )
     return {field.name: _column(field, table.column(field.name)) for field in table.schema}
 
 
@@ -54,6 +65,18 @@ def _column(field: pa.Field, column: pa.ChunkedArray) -> Array:
     if name == RAY_RAGGED_TENSORS:
         return _ragged(array)
     return _values(array)
+
+
+def _holds_objects(field: pa.Field) -> bool:
+    """Say whether a column is of pickled objects, or of lists or structs of such."""
+    kind = field.type
+    if _extension(field)[0] == RAY_OBJECTS:
+        return True
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if pa.types.is_dictionary(kind):
+        return _holds_objects(pa.field("", kind.value_type))
+    return any(_holds_objects(kind.field(number)) for number in range(kind.num_fields))
 
 
 def _extension(field: pa.Field) -> tuple[str, bytes]:
