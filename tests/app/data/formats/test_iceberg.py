@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog import Catalog
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 
 from hack.cluster.ports import LOOPBACK, pick_ports
@@ -74,6 +76,21 @@ def test_a_snapshot_is_kept_while_others_are_written(tmp_path: Path) -> None:
     again = open_table(catalog_in(tmp_path), snapshot=first)
     assert again.fingerprint == source.fingerprint
     assert read_all(again)["id"].tolist() == list(range(10))
+
+
+def test_a_table_names_no_function_that_is_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_iceberg(tmp_path, table_rows(0, 30))
+    with monkeypatch.context() as writing:
+        writing.setattr(Catalog, "_load_file_io", lambda *_, **__: PyArrowFileIO())
+        with table_of(tmp_path).transaction() as change:
+            change.set_properties({"py-io-impl": "builtins.print"})
+
+    found = read_all(open_table(catalog_in(tmp_path)))
+
+    assert found["id"].tolist() == list(range(30))
+    assert capsys.readouterr().out == ""
 
 
 def test_rows_that_were_deleted_are_left_out(tmp_path: Path) -> None:

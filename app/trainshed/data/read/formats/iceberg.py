@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow.parquet as pq
+    from pyiceberg.io import FileIO
     from pyiceberg.schema import Schema
     from pyiceberg.table import FileScanTask
     from pyiceberg.table.metadata import TableMetadata
@@ -112,6 +113,8 @@ def _find(name: str, options: IcebergOptions, field: str) -> tuple[str, int | No
     properties = {"py-io-impl": _FILES, **options.catalog}
     try:
         with load_catalog(**properties) as catalog:
+            # A table's own properties, or a server's, would name another one: any function at all.
+            catalog._load_file_io = _files  # type: ignore[method-assign]
             table = catalog.load_table(name)
     except (NoSuchNamespaceError, NoSuchTableError) as error:
         want = "a table of the catalog, namespace.table"
@@ -123,6 +126,13 @@ def _find(name: str, options: IcebergOptions, field: str) -> tuple[str, int | No
         raise SpecError([Problem(f"{field}.options.catalog", None, want)]) from error
     newest = table.metadata.current_snapshot_id
     return table.metadata_location, newest
+
+
+def _files(*_: object) -> FileIO:
+    """Return what opens files, whatever properties a catalog has for it."""
+    from trainshed.data.read.formats.iceberg_files import Files
+
+    return Files()
 
 
 def _of(scan: Scan, opened: Opener) -> _Snapshot:
