@@ -64,7 +64,7 @@ _DENIED = re.compile(
     r"status code: 40[13]|<Code>(ExpiredToken|InvalidToken|TokenRefreshRequired)</Code>"
 )
 # Of an address on the web, which the client repeats.
-_QUERY = re.compile(r"(https?://[^\s?]+)\?[^\s,)]*")
+_QUERY = re.compile(r"(https?://[^\s?]+)\?\S*")
 _NO_SIZE = "Content-Length Header missing"
 # All three answer in XML.
 _CODE, _MESSAGE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"<Message>([^<]{1,300})")
