@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 # Of files that are read by one task: decoded they are some ten times as large.
 TASK_BYTES = 2 * 2**20
+# That a byte may stand for: FLAC says 65,535 equal ones in 14 bytes.
+MOST_SAMPLES = 8192
 
 
 class _Recording(NamedTuple):
@@ -134,7 +136,12 @@ def _decode(content: bytes) -> _Recording:
     import soundfile
 
     try:
-        samples, rate = soundfile.read(io.BytesIO(content), dtype="float32")
+        with soundfile.SoundFile(io.BytesIO(content)) as file:
+            if file.frames * file.channels > MOST_SAMPLES * len(content):
+                raise ValueError(
+                    f"its head promises {file.frames} frames, and it has {len(content)} bytes"
+                )
+            samples, rate = file.read(dtype="float32"), file.samplerate
     except soundfile.LibsndfileError as error:
         raise ValueError(f"no recording that is known: {error.error_string}") from error
     return _Recording(samples, int(rate))

@@ -212,7 +212,11 @@ def _listed(path: str, opened: Opener) -> list[object]:
         ValueError: for a file that holds something else.
     """
     with opened(path, WHOLE) as raw:
-        rows = json.loads(unpacked(path, raw).read())
+        text = unpacked(path, raw).read()
+    try:
+        rows = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
     if not isinstance(rows, list):
         raise ValueError("want one list of objects")
     return rows

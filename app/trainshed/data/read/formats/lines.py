@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -26,6 +26,8 @@ HEAD_BYTES = 2**20
 MOST_LINE_BYTES = 2**27
 # Looked at for the end of a line.
 LINE_BYTES = 2**16
+# Asked for at once where a file says how much comes.
+PIECE_BYTES = 16 * 2**20
 # By how a file ends. No line can be found in the middle of what is packed.
 _PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
@@ -51,6 +53,13 @@ def cut_files(files: Sequence[Found], *, whole: bool = False) -> list[Fragment]:
             span = (start, min(start + SPAN_BYTES, file.bytes))
             fragments.append(Fragment(file.where, number, (), None, span[1] - span[0], span))
     return fragments
+
+
+class Stream(Protocol):
+    """What is read from its beginning to its end."""
+
+    def read(self, nbytes: int, /) -> bytes:
+        """Return so many of the next bytes, fewer only where it ends."""
 
 
 class Head(NamedTuple):
@@ -127,6 +136,18 @@ def unpacked(path: str, raw: pa.NativeFile) -> pa.NativeFile:
     """Return what a file holds once it is unpacked; the file itself where it is not packed."""
     ending = next((ending for ending in _PACKED if path.lower().endswith(ending)), None)
     return pa.CompressedInputStream(raw, _PACKED[ending]) if ending else raw
+
+
+def read_up_to(stream: Stream, num_bytes: int) -> bytes:
+    """Return so many of the next bytes, fewer only where they end.
+
+    In pieces: memory for as many as a file says it has would be taken before they are there.
+    """
+    found, left = [], num_bytes
+    while left and (piece := stream.read(min(left, PIECE_BYTES))):
+        found.append(piece)
+        left -= len(piece)
+    return b"".join(found)
 
 
 def _line_at(raw: pa.NativeFile, place: int) -> int:

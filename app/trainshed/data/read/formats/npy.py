@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 COLUMN = "data"
 FRAGMENT_BYTES = 16 * 2**20
 HEADS_AT_ONCE = 16
+# Times what a file has: no upload that was cut off, and its rows are counted ahead.
+MOST_PROMISED = 1024
 
 
 class _Head(NamedTuple):
@@ -52,7 +54,7 @@ class Npy(Format):
     ) -> tuple[Scan, list[Fragment]]:
         def head(file: Found) -> _Head:
             try:
-                return _head(file.where, opened)
+                return _promised(file, _head(file.where, opened))
             except ValueError as error:
                 want = f"an array of numbers with rows, as numpy.save writes it ({error})"
                 raise SpecError([Problem(f"{field}.path", file.where, want)]) from error
@@ -90,7 +92,7 @@ class Npy(Format):
             while left:
                 rows = min(chunk_rows, left)
                 content = raw.read(rows * head.row_bytes)
-                whole = len(content) // head.row_bytes if head.row_bytes else rows
+                whole = len(content) // head.row_bytes
                 if whole:
                     content = content[: whole * head.row_bytes]
                     values = np.frombuffer(content, dtype=head.dtype)
@@ -106,12 +108,19 @@ class Npy(Format):
 
 def _cut(where: str, number: int, head: _Head) -> Iterator[Fragment]:
     rows = head.shape[0]
-    step = max(1, FRAGMENT_BYTES // max(1, head.row_bytes))
+    step = max(1, FRAGMENT_BYTES // head.row_bytes)
     for first in range(0, rows, step):
         count = min(step, rows - first)
         start = head.start + first * head.row_bytes
         num_bytes = count * head.row_bytes
         yield Fragment(where, number, (), count, num_bytes, (start, start + num_bytes))
+
+
+def _promised(file: Found, head: _Head) -> _Head:
+    """Return a head unless it promises far more than its file can have."""
+    if head.shape[0] * head.row_bytes > MOST_PROMISED * file.bytes:
+        raise ValueError(f"its head promises {head.shape[0]} rows, and it has {file.bytes} bytes")
+    return head
 
 
 def _head(where: str, opened: Opener) -> _Head:
@@ -128,6 +137,8 @@ def _read_head(raw: pa.NativeFile) -> _Head:
     if read is None:
         raise ValueError(f"version {version} of the format")
     shape, is_fortran, dtype = read(raw)
+    if min(shape, default=1) < 0 or 0 in shape[1:]:
+        raise ValueError(f"rows of the shape {list(shape[1:])}, {shape[0]} of them")
     if not shape or dtype.hasobject:
         raise ValueError("no rows" if not shape else "objects, which are not read")
     if dtype.kind not in "biuf":

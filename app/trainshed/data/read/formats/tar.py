@@ -6,12 +6,15 @@ tarfile takes a header that is broken for the end of the file, and so would lose
 from __future__ import annotations
 
 import tarfile
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from trainshed.data.read.errors import DataError
+from trainshed.data.read.formats.lines import read_up_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from trainshed.data.read.formats.lines import Stream
 
 _BLOCK = tarfile.BLOCKSIZE
 _FILES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
@@ -26,11 +29,8 @@ _LINKS = {
 _WITH_CONTENT = (*_FILES, _LONG_NAME, _LONG_LINK, _RECORDS, _RECORDS_FOR_ALL)
 
 
-class Stream(Protocol):
-    """What is read from its beginning to its end."""
-
-    def read(self, nbytes: int, /) -> bytes:
-        """Return so many of the next bytes, fewer only where it ends."""
+# Of what a header has no room for, and of the length of each record there: names, dates, owners.
+_MOST_HEAD_BYTES, _LENGTH_DIGITS, _SIZE_DIGITS = 2**20, 8, 20
 
 
 class Member(NamedTuple):
@@ -80,6 +80,8 @@ def members(stream: Stream, path: str) -> Iterator[Member]:
             name, size = "", None
             continue
         length = info.size if size is None or info.type not in _FILES else size
+        if length < 0 or (info.type not in _FILES and length > _MOST_HEAD_BYTES):
+            raise DataError(f"{where}: a header of {length} bytes")
         content = _exactly(stream, length, where)
         padding = -length % _BLOCK
         _exactly(stream, padding, where)
@@ -89,7 +91,7 @@ def members(stream: Stream, path: str) -> Iterator[Member]:
         elif info.type == _RECORDS:
             records = _records(content, where)
             name = records.get("path", name)
-            size = int(records["size"]) if "size" in records else size
+            size = _number(records["size"], where) if "size" in records else size
         elif info.type in _FILES:
             yield Member(name or info.name, content, begin)
             name, size = "", None
@@ -108,7 +110,7 @@ def _is_of_a_file(link: str) -> bool:
 
 
 def _exactly(stream: Stream, size: int, where: str) -> bytes:
-    found = stream.read(size) if size else b""
+    found = read_up_to(stream, size)
     if len(found) < size:
         raise _cut_off(where, size - len(found))
     return found
@@ -122,7 +124,7 @@ def _records(content: bytes, where: str) -> dict[str, str]:
     """Return what stands in lines of `length key=value`, whose length counts all of them."""
     found, place = {}, 0
     while place < len(content):
-        length, space, _ = content[place:].partition(b" ")
+        length, space, _ = content[place : place + _LENGTH_DIGITS].partition(b" ")
         if not (space and length.isdigit() and int(length) > len(length)):
             raise DataError(f"{where}: no records of a header")
         line = content[place + len(length) + 1 : place + int(length) - 1]
@@ -130,6 +132,12 @@ def _records(content: bytes, where: str) -> dict[str, str]:
         found[_text(key)] = _text(value)
         place += int(length)
     return found
+
+
+def _number(text: str, where: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < _SIZE_DIGITS):
+        raise DataError(f"{where}: no size of a member")
+    return int(text)
 
 
 def _text(data: bytes) -> str:

@@ -16,7 +16,13 @@ from trainshed.data.order.files import Fragment
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.example import Feature, read_example
 from trainshed.data.read.formats.format import Format
-from trainshed.data.read.formats.lines import HEAD_BYTES, stored_share, unpacked, with_packed
+from trainshed.data.read.formats.lines import (
+    HEAD_BYTES,
+    read_up_to,
+    stored_share,
+    unpacked,
+    with_packed,
+)
 from trainshed.data.read.formats.types import some_files
 from trainshed.records.spans import WHOLE
 from trainshed_api.errors import Problem, SpecError
@@ -133,7 +139,7 @@ def _records(stream: pa.NativeFile, path: str) -> Iterator[tuple[int, bytes] | B
         if _masked_crc(head[:8]) != check:
             yield bad("its length does not fit its checksum")
             return
-        record, end = source.read(length), source.read(_CHECK.size)
+        record, end = read_up_to(source, length), source.read(_CHECK.size)
         if len(end) < _CHECK.size:
             yield bad(f"the file ends in its {length} bytes")
             return
