@@ -15,9 +15,11 @@ from tests.app.data.builders_buckets import assert_same, write_parquet
 from tests.app.data.builders_formats import read_all, write_csv, write_npy
 from tests.web import WebServer
 from trainshed.data.order.files import Source
+from trainshed.data.read import opening
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import open_source, read_fragment
 from trainshed.data.read.formats import npy
+from trainshed.data.read.kept import Kept
 from trainshed.data.read.opening import Access, reach_of
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import Patience
@@ -212,6 +214,25 @@ def test_a_file_that_comes_whole_is_no_more_than_half_of_what_a_pod_may_have(
             open_at(f"{web.url}/rows.txt", form)
 
 
+def test_a_large_file_that_a_node_cannot_keep_is_not_held_in_memory(
+    web: WebServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "no-folder").touch()
+    monkeypatch.setattr(opening, "kept_here", lambda most: Kept(tmp_path / "no-folder", most))
+    monkeypatch.setattr(opening, "HELD_BYTES", 1024)
+    web.gives_ranges = False
+    web.files["/rows.txt"] = b"a\n" * 512
+    assert len(read_all(open_at(f"{web.url}/rows.txt", "text"))["text"]) == 512
+    web.files["/rows.txt"] += b"a\n"
+    asked = web.count("GET")
+
+    with pytest.raises(WorldError, match=r"no room for http.*/rows\.txt, 1026 bytes") as failed:
+        open_at(f"{web.url}/rows.txt", "text")
+
+    assert failed.value.kind == "scratch"
+    assert web.count("GET") == asked
+
+
 # ----------------------------------------------------------- who may read
 
 
@@ -252,7 +273,7 @@ def other(web: WebServer) -> None:
     web.files["/rows.csv"] += b"1\n"
 
 
-SIGNED = "X-Amz-Signature=5a1f"
+SIGNED = "a=1,2&b=(x)&X-Amz-Signature=5a1f"
 BEFORE: dict[str, Callable[[WebServer], None]] = {
     "nothing there": gone,
     "not to be read": none_to_ask,

@@ -37,6 +37,7 @@ from trainshed.data.read.selecting import columns_to_read, row_numbers, selected
 from trainshed.data.read.stratifying import Column, KnownStrata, strata_of
 from trainshed.faults import WorldError, is_passing
 from trainshed.records.addresses import is_web, shown
+from trainshed.records.scratch import NoRoomError
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import options_of
 from trainshed_api.where import columns_of, parse_where
@@ -132,6 +133,8 @@ def _refused(field: str, at: str) -> Iterator[None]:
     except OSError as error:
         if is_passing(error):
             raise WorldError(f"{field}: {error}", "storage") from error
+        if isinstance(error, NoRoomError):
+            raise WorldError(f"{field}: {error.strerror}", "scratch") from error
         raise SpecError([Problem(field, at, str(error))]) from error
     except DataError as error:
         where, _, said = str(error).partition(": ")

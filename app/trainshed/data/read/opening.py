@@ -6,6 +6,7 @@ import errno
 import functools
 import hashlib
 import os
+import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from trainshed.data.read.kept import kept_here
 from trainshed.patience import READS, Patience
 from trainshed.records.addresses import is_remote, is_web, stored_file
 from trainshed.records.reach import AS_USUAL, Reach
+from trainshed.records.scratch import NoRoomError
 from trainshed.records.spans import PART_BYTES, WHOLE
 from trainshed.records.storage import Stored
 from trainshed_api.names import ENV_SCRATCH
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
 # Of files whose server gives no ranges: each is fetched whole, whatever is read of it.
 WEB_BYTES = 10 * 2**30
+# Of those, what is held in memory where a node's disk does not keep it.
+HELD_BYTES = 64 * 2**20
 # How Ray writes that a bucket is read without credentials.
 ANONYMOUS = "anonymous@"
 
@@ -137,9 +141,15 @@ class Files:
             )
         kept = kept_here(most)
         key = self._key(str(file), stamp_of(stored.bytes, stored.version))
-        return kept.open(key, stored.bytes, lambda: _streamed(file, stored)) or pa.BufferReader(
-            b"".join(_streamed(file, stored))
-        )
+        if found := kept.open(key, stored.bytes, lambda: _streamed(file, stored)):
+            return found
+        if stored.bytes > HELD_BYTES:
+            raise NoRoomError(
+                f"{tempfile.gettempdir()} of this machine has no room for {file}, {stored.bytes} "
+                "bytes of a server that gives no ranges: give it more, in a cluster by scratch.tmp "
+                "of the chart, or put the file into a bucket or on a volume"
+            )
+        return pa.BufferReader(b"".join(_streamed(file, stored)))
 
     def _key(self, where: str, stamp: Stamp) -> str:
         version = str(stamp.version) if stamp.version else self.nonce
