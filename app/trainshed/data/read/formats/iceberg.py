@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import FileScanTask
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.typedef import Properties
 
     from trainshed.data.order.files import Scan
     from trainshed.data.read.columns import Columns
@@ -128,7 +129,7 @@ def _find(name: str, options: IcebergOptions, field: str) -> tuple[str, int | No
     return table.metadata_location, newest
 
 
-def _files(*_: object) -> FileIO:
+def _files(properties: Properties | None = None, location: str | None = None) -> FileIO:  # noqa: ARG001
     """Return what opens files, whatever properties a catalog has for it."""
     from trainshed.data.read.formats.iceberg_files import Files
 
