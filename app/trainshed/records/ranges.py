@@ -266,6 +266,10 @@ class _Ahead:
         number = bisect_right(self._parts, (place, sys.maxsize)) - 1
         if number < 0 or place >= self._parts[number][1]:
             return None
+        if len(self._parts) == 1 and not self._next:
+            # Nothing comes behind it: a thread for each small file doubled what the file costs.
+            self._next = 1
+            return self._parts[0][0], self._file.fetch(*self._parts[0])
         while self._next < len(self._parts) and (
             self._next <= number or len(self._coming) < AHEAD_AT_ONCE
         ):

@@ -1,6 +1,7 @@
 """A file at http:// is read as one of a disk is."""
 
 import io
+import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,7 @@ from trainshed.plan.places import locate, locate_source
 from trainshed.records.addresses import open_web
 from trainshed.records.disk import Disk
 from trainshed.records.ranges import Ranges
+from trainshed.records.spans import PART_BYTES, WHOLE
 from trainshed_api.errors import SpecError
 from trainshed_api.names import ENV_SCRATCH
 from trainshed_api.rows import ReadSpec
@@ -72,6 +74,20 @@ def test_of_a_server_with_ranges_parts_are_asked_for(web: WebServer, tmp_path: P
 
     assert web.count("GET") == 0
     assert web.count("GET", of_ranges=True) <= 5
+
+
+def test_a_small_file_comes_without_a_thread_of_its_own(web: WebServer) -> None:
+    """Which cost as much of a core as the request."""
+    web.files["/small"], web.files["/large"] = b"a" * 1000, bytes(2 * PART_BYTES)
+    threads = {}
+    for name, size in (("small", 1000), ("large", 2 * PART_BYTES)):
+        at = open_web(f"{web.url}/{name}")
+        with Ranges(at, size, WHOLE) as file:
+            assert len(file.read()) == size
+            threads[name] = [each for each in threading.enumerate() if "ahead" in each.name]
+
+    assert not threads["small"]
+    assert threads["large"]
 
 
 def test_of_a_server_without_ranges_the_file_comes_once(
