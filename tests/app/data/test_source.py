@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from tests.app.data.builders_plan import FUNCTIONS, counted, make_plan, write_ro
 from trainshed.data.order.epoch import EpochOrder
 from trainshed.data.order.permutation import Piece
 from trainshed.data.order.plan import Kept
+from trainshed.data.read.columns import join
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.source import (
     FragmentReader,
@@ -155,16 +157,29 @@ def test_a_fragment_without_a_row_has_none(tmp_path: Path) -> None:
     assert read_whole(reading(plan), plan.source.fragments[1]) == {}
 
 
-def test_integers_of_which_one_is_missing_are_floats_in_every_chunk(tmp_path: Path) -> None:
-    """Only the chunk with it had floats: a batch's type hung on which rows were in it."""
-    table = pa.table({"id": pa.array([1, 2, 3, 4, None, 6]), "whole": np.arange(6)})
+WHOLE: dict[str, pa.Array] = {
+    "integers": pa.array([1, 2, 3, 4, 5, 6]),
+    "booleans": pa.array([True, False, True, True, False, True]),
+}
+
+
+@pytest.mark.parametrize("values", WHOLE.values(), ids=WHOLE)
+def test_values_of_which_one_is_missing_are_floats_in_every_chunk(
+    tmp_path: Path, values: pa.Array
+) -> None:
+    """Only the chunk with it had others: a batch's type hung on which rows were in it."""
+    lacking = pc.if_else(pa.array([True] * 4 + [False, True]), values, None)
+    table = pa.table({"lacking": lacking, "whole": values})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=2)
     plan = make_plan(tmp_path, row_bytes=2**22)
     assert plan.source
 
     (fragment,) = plan.source.fragments
-    chunks = list(read_rows(reading(plan), fragment, 0))
+    chunks = [columns for columns, _ in read_rows(reading(plan), fragment, 0)]
 
-    types = {(str(columns["id"].dtype), str(columns["whole"].dtype)) for columns, _ in chunks}
     assert len(chunks) == 3
-    assert types == {("float64", "int64")}
+    assert {columns["lacking"].dtype for columns in chunks} == {np.dtype("float64")}
+    assert {columns["whole"].dtype.kind for columns in chunks} <= {"i", "b"}
+    found = join(chunks)
+    assert np.isnan(found["lacking"]).tolist() == [False] * 4 + [True, False]
+    assert np.delete(found["lacking"], 4).tolist() == np.delete(found["whole"], 4).tolist()

@@ -346,7 +346,7 @@ def read_records(
         try:
             tables = reader.tables(fragment, scan, columns, chunk_rows, access.opened)
             for found in islice(tables, done, None):
-                yield found
+                yield found if isinstance(found, BadRecord) else _as_floats(found, scan)
                 done += 1
         except (OSError, pa.ArrowException) as error:
             access.check_again(fragment)
@@ -380,7 +380,7 @@ def place_of(scan: Scan, fragment: Fragment, row: int) -> tuple[str, str]:
 
 
 def _as_floats(table: Columns, scan: Scan) -> Columns:
-    """Return a table whose integers are floats where some are missing, in this table or another.
+    """Return a table whose integers and booleans are floats where some are missing anywhere.
 
     A batch's type would hang on which rows are in it.
     """

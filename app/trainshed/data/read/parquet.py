@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trainshed.data.order.files import File, Fragment, Scan, Source
-from trainshed.data.read.arrow import from_arrow
+from trainshed.data.read.arrow import becomes_floats, from_arrow
 from trainshed.data.read.listing import files_of
 from trainshed.data.read.opening import open_file, stamp_of
 from trainshed.data.read.rereading import Trouble, spans_of
@@ -25,7 +25,7 @@ from trainshed.records.addresses import is_remote
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
@@ -91,24 +91,34 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
         want = "one that rows of the files meet" if where else "files with at least one row"
         name = "where" if where else "path"
         raise SpecError([Problem(f"{field}.{name}", None if where else str(at), want)])
-    read = columns or schemas[0][1].names
-    scan = Scan(root=str(at), floats=_with_missing([footer for _, footer in footers], read))
+    floats = with_missing([footer for _, footer in footers], schemas[0][1], columns)
+    scan = Scan(root=str(at), floats=floats)
     return Source(tuple(fragments), tuple(described), schemas[0][1], digest.hexdigest(), scan)
 
 
-def _with_missing(footers: Sequence[pq.FileMetaData], columns: Sequence[str]) -> frozenset[str]:
-    """Return the columns of integers of which some are missing, as far as footers tell."""
+def with_missing(
+    footers: Iterable[pq.FileMetaData], schema: pa.Schema, columns: Sequence[str] = ()
+) -> frozenset[str]:
+    """Return columns of integers and booleans of which some are missing, as far as footers tell.
+
+    Args:
+        footers: of the files.
+        schema: of all of them; a file of a table may lack columns, which have no values there.
+        columns: to look at, of those in the schema; empty for all.
+    """
+    asked = {
+        each.name
+        for each in schema
+        if becomes_floats(each.type) and (not columns or each.name in columns)
+    }
     found: set[str] = set()
     for footer in footers:
-        schema = footer.schema.to_arrow_schema()
-        left = {
-            name
-            for name in columns
-            if name in schema.names
-            and name not in found
-            and schema.field(name).nullable
-            and pa.types.is_integer(schema.field(name).type)
-        }
+        if not (left := asked - found):
+            break
+        stored = footer.schema.to_arrow_schema()
+        if footer.num_rows:
+            found |= left.difference(stored.names)
+        left = {name for name in left.intersection(stored.names) if stored.field(name).nullable}
         paths = [footer.schema.column(number).path for number in range(footer.num_columns)]
         places = [(number, path) for number, path in enumerate(paths) if path in left]
         for group in map(footer.row_group, range(footer.num_row_groups)):
