@@ -113,9 +113,8 @@ def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
         autogenerate_column_names=not names and not options.header,
     )
     parsing = _parsing(options)
-    if not scan.skips_bad:
-        return told_types(pacsv.read_csv(pa.BufferReader(head), reading, parsing))
-    parsing.invalid_row_handler = _pass_over
+    if scan.skips_bad:
+        parsing.invalid_row_handler = _pass_over
     schema = told_types(pacsv.read_csv(pa.BufferReader(head), reading, parsing))
     # What is no UTF-8 is bad, and does not make bytes of all texts.
     return pa.schema(
@@ -154,6 +153,8 @@ def _told(bad: BadRecord) -> BadRecord:
     if "conversion error" not in bad.reason:
         return bad
     hint = "options.types may name a type that holds all values of a column"
+    if "invalid UTF8" in bad.reason:
+        hint = "texts of all files have to be UTF-8"
     return replace(bad, reason=f"{bad.reason}; {hint}")
 
 
