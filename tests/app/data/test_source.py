@@ -1,6 +1,8 @@
 """Parts of a dataset: cut anywhere and read one after the other, they give the same rows."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,13 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.app.data.builders_formats import write_csv
+from tests.app.data.builders_formats import open_files, read_all, write_csv
 from tests.app.data.builders_plan import FUNCTIONS, counted, make_plan, write_rows
 from trainshed.data.order.epoch import EpochOrder
 from trainshed.data.order.permutation import Piece
 from trainshed.data.order.plan import Kept
 from trainshed.data.read.columns import join
 from trainshed.data.read.errors import DataError
+from trainshed.data.read.files import read_sample
 from trainshed.data.read.source import (
     FragmentReader,
     Part,
@@ -183,3 +186,42 @@ def test_values_of_which_one_is_missing_are_floats_in_every_chunk(
     found = join(chunks)
     assert np.isnan(found["lacking"]).tolist() == [False] * 4 + [True, False]
     assert np.delete(found["lacking"], 4).tolist() == np.delete(found["whole"], 4).tolist()
+
+
+def write_int96(path: Path, years: Sequence[int]) -> None:
+    """Write the first of January of years as Spark wrote times for long, alone and in a struct."""
+    times = [datetime(year, 1, 1) for year in years]
+    table = pa.table({"id": range(len(years)), "at": times, "both": [{"at": at} for at in times]})
+    pq.write_table(table, path, use_deprecated_int96_timestamps=True, store_schema=False)
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 100])
+def test_times_of_96_bits_stay_nanoseconds(tmp_path: Path, chunk_rows: int) -> None:
+    write_int96(tmp_path / "a.parquet", [1700, 2020])
+    source = open_files(tmp_path, "parquet")
+
+    found = read_all(source, chunk_rows=chunk_rows)
+
+    assert source.schema is not None
+    assert source.schema.field("at").type == pa.timestamp("ns")
+    assert found["at"].dtype == np.dtype("datetime64[ns]")
+    assert found["at"].astype("datetime64[Y]").astype(str).tolist() == ["1700", "2020"]
+    assert [each["at"] for each in found["both"]] == found["at"].astype(np.int64).tolist()
+    (fragment,) = source.fragments
+    assert read_sample(source.scan, fragment, (), 1)["at"].tolist() == found["at"][:1].tolist()
+
+
+@pytest.mark.parametrize("column", ["at", "both"])
+def test_times_of_96_bits_that_nanoseconds_do_not_reach_are_refused(
+    tmp_path: Path, column: str
+) -> None:
+    """The year 9999, by which people say never, was 1816."""
+    write_int96(tmp_path / "a.parquet", [2020, 9999])
+    source = open_files(tmp_path, "parquet")
+
+    said = rf"a\.parquet: column {column} has times, .*leave it"
+    with pytest.raises(DataError, match=said):
+        read_all(source, [column])
+    with pytest.raises(DataError, match=said):
+        read_sample(source.scan, source.fragments[0], [column], 2)
+    assert read_all(source, ["id"])["id"].tolist() == [0, 1]

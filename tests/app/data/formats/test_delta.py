@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pydantic import JsonValue
 
@@ -115,6 +117,20 @@ def test_partitions_have_the_types_of_the_table(tmp_path: Path) -> None:
     years = dict(zip(found["x"].tolist(), found["year"].tolist(), strict=True))
     assert (years[0.5], years[2.5]) == (2024, 2025)
     assert years[1.5] is None or np.isnan(years[1.5])
+
+
+def test_times_of_96_bits_are_those_that_were_written(tmp_path: Path) -> None:
+    """Spark's; the year 9999, by which people say never, was 1816."""
+    times = [datetime(9999, 12, 31, tzinfo=UTC), datetime(2020, 1, 1, tzinfo=UTC)]
+    rows = pa.table({"at": pa.array(times, pa.timestamp("us", "UTC"))})
+    write_delta(tmp_path, rows)
+    [file] = tmp_path.glob("*.parquet")
+    pq.write_table(rows, file, use_deprecated_int96_timestamps=True, store_schema=False)
+
+    found = read_all(open_files(tmp_path, "delta"))["at"]
+
+    assert found.dtype == np.dtype("datetime64[us]")
+    assert found.astype("datetime64[D]").astype(str).tolist() == ["9999-12-31", "2020-01-01"]
 
 
 @dataclass(frozen=True)
