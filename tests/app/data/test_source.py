@@ -188,6 +188,18 @@ def test_values_of_which_one_is_missing_are_floats_in_every_chunk(
     assert np.delete(found["lacking"], 4).tolist() == np.delete(found["whole"], 4).tolist()
 
 
+def test_lists_of_which_a_chunk_has_one_length_go_with_those_of_others(tmp_path: Path) -> None:
+    """Such a chunk is an array of two axes, which no other could be joined to."""
+    lists = [[1], [1, 2], [3]]
+    pq.write_table(pa.table({"tokens": lists}), tmp_path / "a.parquet")
+    plan = make_plan(tmp_path)
+    assert plan.source
+
+    found = read_whole(replace(reading(plan), chunk_rows=2), plan.source.fragments[0])
+
+    assert [row.tolist() for row in found["tokens"]] == lists
+
+
 def write_int96(path: Path, years: Sequence[int]) -> None:
     """Write the first of January of years as Spark wrote times for long, alone and in a struct."""
     times = [datetime(year, 1, 1) for year in years]
