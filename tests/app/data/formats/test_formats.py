@@ -440,3 +440,28 @@ def test_an_element_with_a_column_that_no_other_has_is_refused_as_a_line_is(tmp_
         read_all(source)
 
     assert sum(read_all(source, ["a"])["a"].tolist()) == 15 + 5
+
+
+@pytest.mark.parametrize(
+    ("plain", "other"),
+    [
+        ('{"m": {"a": 1}}', '{"m": {"a": 1, "b": 2}}'),
+        ('{"m": {"n": [{"a": 1}]}}', '{"m": {"n": [{"a": 1}, {"b": 2}]}}'),
+    ],
+)
+@pytest.mark.parametrize("lines", [True, False], ids=["lines", "a list"])
+def test_a_field_of_an_object_that_no_other_has_is_refused(
+    tmp_path: Path, plain: str, other: str, *, lines: bool
+) -> None:
+    """In a list it vanished."""
+    for number in range(16):  # of which some are looked at
+        text = other if number == 1 else plain
+        (tmp_path / f"{number:02}.json").write_text(text if lines else f"[{plain}, {text}]")
+    source = open_files(tmp_path, "json", {"lines": lines})
+
+    said = "unexpected field" if lines else r"row 1: the first rows have no column m\.(n\.)?b"
+    with pytest.raises(DataError, match=rf"01\.json: .*{said}"):
+        read_all(source)
+
+    # Who says which columns are wanted gets what the first rows have of them.
+    assert len(read_all(source, ["m"])["m"]) == (16 if lines else 32)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 import pyarrow.json as pajson
@@ -37,7 +38,7 @@ from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import JsonOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from trainshed.data.order.files import Fragment, Scan
     from trainshed.data.read.columns import Columns
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 _BOM = b"\xef\xbb\xbf"
 # A line that begins with something else than an object.
 _NO_OBJECT = re.compile(rb"^[ \t\r]*[^ \t\r\n{]", re.MULTILINE)
+# The fields of an object, or of each in a list, with what these have; None for other values.
+_Known: TypeAlias = Mapping[str, "_Known"] | None
 
 
 class Json(Format):
@@ -244,14 +247,29 @@ def _tabulated(
         names = dict.fromkeys(name for row in objects for name in row)
         return pa.Table.from_pylist([{**names, **row} for row in objects])
     if not only_some:
-        _check_known(rows, frozenset(schema.names))
+        _check_known(list(rows), _known(pa.struct(list(schema))))
     table = pa.Table.from_pylist(rows, schema=schema)
     refuse_missing(table)
     return table
 
 
-def _check_known(rows: Sequence[object], known: frozenset[str]) -> None:
-    for row in rows:
-        if isinstance(row, dict) and not known.issuperset(row):
-            name = min(each for each in row if each not in known)
-            raise ValueError(f"the first rows have no column {name}")
+def _known(kind: pa.DataType) -> _Known:
+    if pa.types.is_struct(kind):
+        return {field.name: _known(field.type) for field in kind}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _known(kind.value_type)
+    return None
+
+
+def _check_known(value: object, known: _Known, above: str = "") -> None:
+    """Refuse fields that Arrow would leave out, of objects inside of objects, too."""
+    if known is None:
+        return
+    if isinstance(value, list):
+        for each in value:
+            _check_known(each, known, above)
+    if isinstance(value, dict):
+        if unknown := value.keys() - known.keys():
+            raise ValueError(f"the first rows have no column {above}{min(unknown)}")
+        for name, inside in known.items():
+            _check_known(value.get(name), inside, f"{above}{name}.")
