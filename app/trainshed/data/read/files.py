@@ -244,7 +244,9 @@ def _stratified(source: Source, field: str, access: Access, known: KnownStrata) 
     column = holdout.stratify
     _check_columns(source.schema, [column], f"{field}.stratify")
     # A node that plans keeps no files: of most formats it fetches the column alone.
-    bare = replace(source.scan, selection=Selection(), floats=frozenset(), cache_bytes=0)
+    bare = replace(source.scan, selection=Selection(), cache_bytes=0)
+    if bare.format not in FILES:  # else who reads the column alone would read it another way
+        bare = replace(bare, floats=frozenset())
 
     def read(fragment: Fragment) -> Iterator[Columns | BadRecord]:
         reading = read_records if bare.skips_bad else read_fragment

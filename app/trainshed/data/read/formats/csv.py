@@ -60,8 +60,9 @@ class Csv(Format):
                 got, want = f"{path}", f"comma-separated values ({error})"
                 raise SpecError([Problem(f"{field}.path", got, want)]) from error
 
-        schema = shared_schema(files, told, options.types, field)
-        return replace(scan, schema=schema), cut_files(files, whole=options.multiline)
+        schema, floats = shared_schema(files, told, options.types, field)
+        scan = replace(scan, schema=schema, floats=floats)
+        return scan, cut_files(files, whole=options.multiline)
 
     @override
     def tables(
@@ -118,10 +119,7 @@ def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
     schema = told_types(pacsv.read_csv(pa.BufferReader(head), reading, parsing))
     # What is no UTF-8 is bad, and does not make bytes of all texts.
     return pa.schema(
-        [
-            (each.name, pa.string() if pa.types.is_binary(each.type) else each.type)
-            for each in schema
-        ]
+        [each.with_type(pa.string()) if pa.types.is_binary(each.type) else each for each in schema]
     )
 
 
@@ -209,7 +207,7 @@ def _parse(block: bytes, *, scan: Scan, columns: Sequence[str]) -> pa.Table:
     last = block if options.multiline else block[block.rstrip(b"\r\n").rfind(b"\n") + 1 :]
     if last.count(b'"') % 2 and _is_open(last, scan):
         raise ValueError("a quote is not closed")
-    refuse_missing(table)
+    refuse_missing(table, scan.floats)
     return table
 
 
