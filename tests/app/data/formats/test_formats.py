@@ -399,6 +399,17 @@ def test_numbers_that_may_be_missing_are_floats_in_every_table(
     assert np.isnan(found[1])
 
 
+def test_a_number_in_quotes_may_be_missing(tmp_path: Path) -> None:
+    """It was told as missing by the first rows, and refused by those who read them."""
+    text = '"x","y"\n"1","a"\n"","b"\n"3",""\n'
+
+    found = read_all(open_files(written(tmp_path, {"a.csv": text}), "csv"))
+
+    assert found["x"][[0, 2]].tolist() == [1.0, 3.0]
+    assert np.isnan(found["x"][1])
+    assert found["y"].tolist() == ["a", "b", ""]
+
+
 @pytest.mark.parametrize("skips_bad", [False, True])
 def test_booleans_of_which_none_is_missing_stay_booleans(
     tmp_path: Path, *, skips_bad: bool

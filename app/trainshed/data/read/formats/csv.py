@@ -199,7 +199,6 @@ def _parse(block: bytes, *, scan: Scan, columns: Sequence[str]) -> pa.Table:
     converting = pacsv.ConvertOptions(
         column_types={each.name: each.type for each in schema},
         include_columns=list(columns),
-        quoted_strings_can_be_null=False,
     )
     table = _read(block, scan, converting)
     if not options.multiline and table.num_rows < num_lines(block, likely=table.num_rows):
