@@ -188,6 +188,15 @@ def test_values_of_which_one_is_missing_are_floats_in_every_chunk(
     assert np.delete(found["lacking"], 4).tolist() == np.delete(found["whole"], 4).tolist()
 
 
+def test_which_columns_are_floats_is_told_in_one_order(tmp_path: Path) -> None:
+    """Rows that are kept on disk hang on it: another attempt had another order, and made them."""
+    names = [f"column {number}" for number in range(9)]
+    table = pa.table({name: pa.array([1, None], pa.int64()) for name in reversed(names)})
+    pq.write_table(table, tmp_path / "a.parquet")
+
+    assert f"floats={tuple(names)!r}" in repr(open_files(tmp_path, "parquet").scan)
+
+
 def test_lists_of_which_a_chunk_has_one_length_go_with_those_of_others(tmp_path: Path) -> None:
     """Such a chunk is an array of two axes, which no other could be joined to."""
     lists = [[1], [1, 2], [3]]

@@ -246,7 +246,7 @@ def _stratified(source: Source, field: str, access: Access, known: KnownStrata) 
     # A node that plans keeps no files: of most formats it fetches the column alone.
     bare = replace(source.scan, selection=Selection(), cache_bytes=0)
     if bare.format not in FILES:  # else who reads the column alone would read it another way
-        bare = replace(bare, floats=frozenset())
+        bare = replace(bare, floats=())
 
     def read(fragment: Fragment) -> Iterator[Columns | BadRecord]:
         reading = read_records if bare.skips_bad else read_fragment
@@ -386,11 +386,11 @@ def _as_floats(table: Columns, scan: Scan) -> Columns:
 
     A batch's type would hang on which rows are in it.
     """
-    if scan.floats.isdisjoint(table):
+    floats = frozenset(scan.floats)
+    if floats.isdisjoint(table):
         return table
     return {
-        name: array.astype(np.float64) if name in scan.floats else array
-        for name, array in table.items()
+        name: array.astype(np.float64) if name in floats else array for name, array in table.items()
     }
 
 

@@ -96,7 +96,7 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
         name = "where" if where else "path"
         raise SpecError([Problem(f"{field}.{name}", None if where else str(at), want)])
     floats = with_missing([footer for _, footer in footers], schemas[0][1], columns)
-    scan = Scan(root=str(at), floats=floats)
+    scan = Scan(root=str(at), floats=tuple(sorted(floats)))
     return Source(tuple(fragments), tuple(described), schemas[0][1], digest.hexdigest(), scan)
 
 

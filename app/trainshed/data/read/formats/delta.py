@@ -66,7 +66,7 @@ class Delta(Table):
             for name, value in each.items()
             if value is None and name in asked and becomes_floats(schema.field(name).type)
         }
-        scan = replace(scan, options=options, schema=schema, floats=floats)
+        scan = replace(scan, options=options, schema=schema, floats=tuple(sorted(floats)))
         return Contents(scan, described, fragments)
 
     @override

@@ -207,7 +207,7 @@ def _cut(
         for each in scan.schema
         if each.name in lacking.intersection(columns or lacking) and becomes_floats(each.type)
     }
-    return Contents(replace(scan, floats=floats), files, fragments)
+    return Contents(replace(scan, floats=tuple(sorted(floats))), files, fragments)
 
 
 def _with_missing(file: DataFile, snapshot: _Snapshot) -> Iterator[str]:

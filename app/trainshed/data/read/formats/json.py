@@ -38,7 +38,7 @@ from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import JsonOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from trainshed.data.order.files import Fragment, Scan
     from trainshed.data.read.columns import Columns
@@ -194,7 +194,7 @@ def _told(bad: BadRecord) -> BadRecord:
 
 
 def _of_lines(
-    block: bytes, *, schema: pa.Schema | None, extra: str, floats: frozenset[str] | None = None
+    block: bytes, *, schema: pa.Schema | None, extra: str, floats: Collection[str] | None = None
 ) -> pa.Table:
     """Return the rows of lines.
 
@@ -229,7 +229,7 @@ def _of_lines(
 
 
 def _parsed_list(
-    path: str, schema: pa.Schema, floats: frozenset[str], opened: Opener, *, only_some: bool
+    path: str, schema: pa.Schema, floats: Collection[str], opened: Opener, *, only_some: bool
 ) -> Iterator[pa.Table | BadRecord]:
     try:
         rows = _listed(path, opened)
@@ -265,7 +265,7 @@ def _listed(path: str, opened: Opener) -> list[object]:
 def _tabulated(
     rows: Sequence[object],
     schema: pa.Schema | None,
-    floats: frozenset[str] = frozenset(),
+    floats: Collection[str] = (),
     *,
     only_some: bool = False,
 ) -> pa.Table:

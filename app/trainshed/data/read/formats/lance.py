@@ -133,8 +133,8 @@ def _open(root: str, version: int | None, reach: Reach) -> LanceDataset:
     return lance.dataset(root, version=version, storage_options=told)
 
 
-def _with_missing(table: LanceDataset, columns: Sequence[str], root: str) -> frozenset[str]:
-    """Return the columns of integers and booleans of which some are missing.
+def _with_missing(table: LanceDataset, columns: Sequence[str], root: str) -> tuple[str, ...]:
+    """Return the columns of integers and booleans of which some are missing, by their names.
 
     Only reading them tells: each is looked through up to its first such row.
     """
@@ -144,7 +144,7 @@ def _with_missing(table: LanceDataset, columns: Sequence[str], root: str) -> fro
         if each.nullable and becomes_floats(each.type) and (not columns or each.name in columns)
     ]
     try:
-        return frozenset(name for name in asked if _lacks(table, name))
+        return tuple(name for name in sorted(asked) if _lacks(table, name))
     except (ValueError, OSError) as error:
         _raise_if_storage(error, root)
         raise

@@ -37,11 +37,11 @@ class Shared(NamedTuple):
 
     Args:
         schema: columns, and the types by which they are parsed.
-        floats: columns of booleans of which some are missing, which are given as floats.
+        floats: columns of booleans of which some are missing, which are given as floats, by name.
     """
 
     schema: pa.Schema
-    floats: frozenset[str]
+    floats: tuple[str, ...]
 
 
 def some_files(files: Sequence[Found]) -> list[Found]:
@@ -95,7 +95,7 @@ def shared_schema(
     told_as = (each for schema in as_said for each in schema)
     floats = {each.name for each in told_as if pa.types.is_boolean(each.type) and each.nullable}
     schema = pa.schema([pa.field(each.name, _kept(each.type)) for each in shared])
-    return Shared(schema, frozenset(floats))
+    return Shared(schema, tuple(sorted(floats)))
 
 
 def told_types(table: pa.Table) -> pa.Schema:
