@@ -296,12 +296,18 @@ def _measure(
         raise SpecError([Problem(draft.field, told[0].first[0].say(), want)])
     if not looked:
         return Measured(ROW_BYTES, keeps_rows, read_bytes=read_bytes), None
-    first, columns = looked[0].fragment, looked[0].columns
-    rows = np.arange(num_rows(columns), dtype=np.int64)
-    columns = _sampled(draft, first, lambda: augment(columns, draft.augments, rows, seed, 0))
-    _check_columns(draft, columns, takes_text)
+    samples = [_augmented(draft, each, seed) for each in looked]
+    for sample in samples:  # a value that is missing makes another type of a column
+        _check_columns(draft, sample, takes_text)
     elsewhere = tuple(each.row_bytes for each in looked[1:])
-    return Measured(looked[0].row_bytes, keeps_rows, elsewhere, read_bytes, growth), columns
+    return Measured(looked[0].row_bytes, keeps_rows, elsewhere, read_bytes, growth), samples[0]
+
+
+def _augmented(draft: DatasetPlan, seen: _Seen, seed: int) -> Columns:
+    rows = np.arange(num_rows(seen.columns), dtype=np.int64)
+    return _sampled(
+        draft, seen.fragment, lambda: augment(seen.columns, draft.augments, rows, seed, 0)
+    )
 
 
 def _growth(looked: Sequence[_Seen]) -> float:

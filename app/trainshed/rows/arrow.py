@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from trainshed.data.read.arrow import EXTENSION_METADATA, EXTENSION_NAME, RAY_RAGGED_TENSORS
+from trainshed.data.read.arrow import (
+    EXTENSION_METADATA,
+    EXTENSION_NAME,
+    RAY_RAGGED_TENSORS,
+    becomes_floats,
+)
 from trainshed.data.read.columns import num_rows
 from trainshed.data.read.errors import DataError
 from trainshed.rows.intricate import as_told
@@ -33,8 +38,8 @@ def schema_of(
     Args:
         tables: at least one; rows from several places.
         source: of the files, where they have one.
-        as_read: whether no transform was run, so that floats are integers of which some are
-            missing where the files have integers.
+        as_read: whether no transform was run, so that floats are integers or booleans of which
+            some are missing where the files have these.
 
     Raises:
         DataError: naming a column that no type of Arrow holds, or that some tables do not have.
@@ -67,7 +72,7 @@ def _field_of(
     if (
         as_read
         and told is not None
-        and pa.types.is_integer(told.type)
+        and (pa.types.is_integer(told.type) or pa.types.is_boolean(told.type))
         and all(field.type in (told.type, pa.float64()) for field in found)
     ):
         return pa.field(name, told.type)
@@ -237,9 +242,9 @@ def _adapted(field: pa.Field, array: Array) -> pa.Array:
         if pa.types.is_list(field.type) and _inner_of(found.type) == field.type.value_type:
             offsets = np.arange(len(values) + 1, dtype=np.int32) * int(found.type.shape[0])
             return pa.ListArray.from_arrays(pa.array(offsets), values.storage.flatten())
-        if pa.types.is_integer(field.type) and found.type == pa.float64():
+        if becomes_floats(field.type) and found.type == pa.float64():
             _check_exact(field, array)
-            return pa.array(array, field.type, from_pandas=True)
+            return pa.array(array, from_pandas=True).cast(field.type)
         if _unified([field.type, found.type]) == field.type:
             return values.cast(field.type)
     except pa.ArrowException as error:

@@ -115,6 +115,16 @@ def read_all(source: Source, columns: Sequence[str] = (), chunk_rows: int = 7) -
     )
 
 
+def dtypes_of(source: Source, columns: Sequence[str] = (), chunk_rows: int = 1) -> dict[str, str]:
+    """Return the type of each column, those of all tables that are read where they differ."""
+    found: dict[str, set[str]] = {}
+    for fragment in source.fragments:
+        for table in read_fragment(source.scan, fragment, columns, chunk_rows):
+            for name, array in table.items():
+                found.setdefault(name, set()).add(str(array.dtype))
+    return {name: " or ".join(sorted(types)) for name, types in found.items()}
+
+
 def read_good(
     source: Source, columns: Sequence[str] = (), chunk_rows: int = 7
 ) -> tuple[Columns, list[BadRecord]]:

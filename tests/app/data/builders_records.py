@@ -54,7 +54,8 @@ def frame_records(path: Path, records: Sequence[bytes]) -> None:
         + _check(record)
         for record in records
     )
-    path.write_bytes(gzip.compress(framed) if path.suffix == ".gz" else framed)
+    is_packed = ".gz" in path.name.lower()
+    path.write_bytes(gzip.compress(framed) if is_packed else framed)
 
 
 def _check(data: bytes) -> bytes:

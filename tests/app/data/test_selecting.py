@@ -98,6 +98,21 @@ def test_numbers_of_32_bits_meet_what_is_written_in_one_row_group_or_two(
     assert [rows.tolist() for rows in found] == [kept.get(sign, values[100:]).tolist()] * 2
 
 
+@pytest.mark.parametrize(
+    ("where", "want"),
+    [("ok == True", [0, 3]), ("ok in (False,)", [1]), ("not ok == True", [1]), ("ok is None", [2])],
+)
+def test_booleans_of_which_some_are_missing_are_asked_as_such(
+    tmp_path: Path, where: str, want: list[int]
+) -> None:
+    oks = pa.array([True, False, None, True])
+    pq.write_table(pa.table({"id": range(4), "ok": oks}), tmp_path / "a.parquet")
+
+    _, found = opened(tmp_path, where=where)
+
+    assert found["id"].tolist() == want
+
+
 def test_a_column_without_a_value_is_in_no_list(tmp_path: Path) -> None:
     for number, word in enumerate([None, "a"]):
         table = pa.table({"id": [number], "word": pa.array([word], pa.string())})

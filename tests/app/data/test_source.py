@@ -1,22 +1,27 @@
 """Parts of a dataset: cut anywhere and read one after the other, they give the same rows."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.app.data.builders_formats import write_csv
+from tests.app.data.builders_formats import open_files, read_all, write_csv
 from tests.app.data.builders_plan import FUNCTIONS, counted, make_plan, write_rows
 from trainshed.data.order.epoch import EpochOrder
 from trainshed.data.order.permutation import Piece
 from trainshed.data.order.plan import Kept
+from trainshed.data.read.columns import join
 from trainshed.data.read.errors import DataError
+from trainshed.data.read.files import read_sample
 from trainshed.data.read.source import (
     FragmentReader,
     Part,
@@ -155,16 +160,89 @@ def test_a_fragment_without_a_row_has_none(tmp_path: Path) -> None:
     assert read_whole(reading(plan), plan.source.fragments[1]) == {}
 
 
-def test_integers_of_which_one_is_missing_are_floats_in_every_chunk(tmp_path: Path) -> None:
-    """Only the chunk with it had floats: a batch's type hung on which rows were in it."""
-    table = pa.table({"id": pa.array([1, 2, 3, 4, None, 6]), "whole": np.arange(6)})
+WHOLE: dict[str, pa.Array] = {
+    "integers": pa.array([1, 2, 3, 4, 5, 6]),
+    "booleans": pa.array([True, False, True, True, False, True]),
+}
+
+
+@pytest.mark.parametrize("values", WHOLE.values(), ids=WHOLE)
+def test_values_of_which_one_is_missing_are_floats_in_every_chunk(
+    tmp_path: Path, values: pa.Array
+) -> None:
+    """Only the chunk with it had others: a batch's type hung on which rows were in it."""
+    lacking = pc.if_else(pa.array([True] * 4 + [False, True]), values, None)
+    table = pa.table({"lacking": lacking, "whole": values})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=2)
     plan = make_plan(tmp_path, row_bytes=2**22)
     assert plan.source
 
     (fragment,) = plan.source.fragments
-    chunks = list(read_rows(reading(plan), fragment, 0))
+    chunks = [columns for columns, _ in read_rows(reading(plan), fragment, 0)]
 
-    types = {(str(columns["id"].dtype), str(columns["whole"].dtype)) for columns, _ in chunks}
     assert len(chunks) == 3
-    assert types == {("float64", "int64")}
+    assert {columns["lacking"].dtype for columns in chunks} == {np.dtype("float64")}
+    assert {columns["whole"].dtype.kind for columns in chunks} <= {"i", "b"}
+    found = join(chunks)
+    assert np.isnan(found["lacking"]).tolist() == [False] * 4 + [True, False]
+    assert np.delete(found["lacking"], 4).tolist() == np.delete(found["whole"], 4).tolist()
+
+
+def test_which_columns_are_floats_is_told_in_one_order(tmp_path: Path) -> None:
+    """Rows that are kept on disk hang on it: another attempt had another order, and made them."""
+    names = [f"column {number}" for number in range(9)]
+    table = pa.table({name: pa.array([1, None], pa.int64()) for name in reversed(names)})
+    pq.write_table(table, tmp_path / "a.parquet")
+
+    assert f"floats={tuple(names)!r}" in repr(open_files(tmp_path, "parquet").scan)
+
+
+def test_lists_of_which_a_chunk_has_one_length_go_with_those_of_others(tmp_path: Path) -> None:
+    """Such a chunk is an array of two axes, which no other could be joined to."""
+    lists = [[1], [1, 2], [3]]
+    pq.write_table(pa.table({"tokens": lists}), tmp_path / "a.parquet")
+    plan = make_plan(tmp_path)
+    assert plan.source
+
+    found = read_whole(replace(reading(plan), chunk_rows=2), plan.source.fragments[0])
+
+    assert [row.tolist() for row in found["tokens"]] == lists
+
+
+def write_int96(path: Path, years: Sequence[int]) -> None:
+    """Write the first of January of years as Spark wrote times for long, alone and in a struct."""
+    times = [datetime(year, 1, 1) for year in years]
+    table = pa.table({"id": range(len(years)), "at": times, "both": [{"at": at} for at in times]})
+    pq.write_table(table, path, use_deprecated_int96_timestamps=True, store_schema=False)
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 100])
+def test_times_of_96_bits_stay_nanoseconds(tmp_path: Path, chunk_rows: int) -> None:
+    write_int96(tmp_path / "a.parquet", [1700, 2020])
+    source = open_files(tmp_path, "parquet")
+
+    found = read_all(source, chunk_rows=chunk_rows)
+
+    assert source.schema is not None
+    assert source.schema.field("at").type == pa.timestamp("ns")
+    assert found["at"].dtype == np.dtype("datetime64[ns]")
+    assert found["at"].astype("datetime64[Y]").astype(str).tolist() == ["1700", "2020"]
+    assert [each["at"] for each in found["both"]] == found["at"].astype(np.int64).tolist()
+    (fragment,) = source.fragments
+    assert read_sample(source.scan, fragment, (), 1)["at"].tolist() == found["at"][:1].tolist()
+
+
+@pytest.mark.parametrize("column", ["at", "both"])
+def test_times_of_96_bits_that_nanoseconds_do_not_reach_are_refused(
+    tmp_path: Path, column: str
+) -> None:
+    """The year 9999, by which people say never, was 1816."""
+    write_int96(tmp_path / "a.parquet", [2020, 9999])
+    source = open_files(tmp_path, "parquet")
+
+    said = rf"a\.parquet: column {column} has times, .*leave it"
+    with pytest.raises(DataError, match=said):
+        read_all(source, [column])
+    with pytest.raises(DataError, match=said):
+        read_sample(source.scan, source.fragments[0], [column], 2)
+    assert read_all(source, ["id"])["id"].tolist() == [0, 1]

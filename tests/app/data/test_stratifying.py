@@ -247,6 +247,7 @@ VALUES: dict[str, pa.Array] = {
     "floats of 16 bits": pa.array(np.asarray([1, 2, 1, 1, 0], np.float16)),
     "floats that are whole": pa.array([1.0, 2.0, 1.0, -0.0, 0.0, 1.0]),
     "missing numbers": pa.array([1, None, None, 1, None, 1, None]),
+    "missing booleans": pa.array([True, None, None, True, None, False, None]),
     "missing texts": pa.array(["a", None, None, "a", None, "a", None]),
     "nothing but missing ones": pa.array([None, None, None, None], pa.int32()),
     "days": pa.array([1, 2, 1, 1, 1, 2], pa.date32()),
@@ -265,6 +266,14 @@ def test_values_of_these_types_are_told_apart(tmp_path: Path, values: pa.Array) 
     python = values.to_pylist()
     want = {value: (rows + 1) // 2 for value, rows in Counter(python).items()}
     assert Counter(python[row] for row in held) == want
+
+
+def test_booleans_of_lines_may_be_missing(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,label\n0,true\n1,\n2,true\n3,false\n4,\n5,false\n")
+
+    held = ids_of(tmp_path, "csv", "held", holdout=holdout("held", 0.5))
+
+    assert Counter(("t", "", "t", "f", "", "f")[row] for row in held) == {"t": 1, "": 1, "f": 1}
 
 
 def test_a_number_is_one_value_whatever_type_a_file_has_for_it(tmp_path: Path) -> None:

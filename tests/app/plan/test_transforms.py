@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pydantic import JsonValue
 
@@ -52,6 +54,19 @@ def test_rows_are_shown_to_augmentations_from_where_a_filter_lets_some_pass(home
     # And where none passes nobody knows.
     plan = prepared(home, make_filter(5000), augment=words).plans["train"]
     assert plan.row_bytes == ROW_BYTES
+
+
+def test_columns_are_numbers_wherever_rows_are_looked_at(tmp_path: Path) -> None:
+    """A run ended at the first rows whose lists differ in length."""
+    (tmp_path / "rows").mkdir()
+    for number, lists in enumerate([[[1, 2], [3, 4]], [[1], [2, 3]]]):
+        pq.write_table(pa.table({"x": lists}), tmp_path / "rows" / f"{number}.parquet")
+
+    data = make_data({"read": {"format": "parquet", "path": "rows"}})
+    run = make_run(train="tests.app.processes:children", data=data)
+
+    with pytest.raises(SpecError, match="train: column x: got values of ndarray, want numbers"):
+        prepare(run, Place(Disk(tmp_path)))
 
 
 @pytest.mark.parametrize("on_bad_record", ["fail", "skip"])

@@ -86,17 +86,19 @@ def test_transforms_may_leave_rows_out(use: str, want: range, csv: Path, tmp_pat
     assert found["id"].tolist() == list(want)
 
 
-def test_integers_keep_their_type_though_some_are_missing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "values", [pa.array([1, None, 3], pa.int64()), pa.array([True, None, False])]
+)
+def test_numbers_keep_their_type_though_some_are_missing(tmp_path: Path, values: pa.Array) -> None:
     """They were written as floats, and what was missing as NaN."""
     (tmp_path / "from").mkdir()
-    numbers = pa.array([1, None, 3], pa.int64())
-    pq.write_table(pa.table({"n": numbers}), tmp_path / "from" / "a.parquet")
+    pq.write_table(pa.table({"n": values}), tmp_path / "from" / "a.parquet")
 
     write_to(select(tmp_path / "from", "parquet"), tmp_path / "to")
 
     found = pq.read_table(tmp_path / "to" / "part-00000.parquet")["n"]
-    assert found.type == pa.int64()
-    assert found.to_pylist() == [1, None, 3]
+    assert found.type == values.type
+    assert found.to_pylist() == values.to_pylist()
 
 
 def test_files_have_so_many_rows(csv: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.read.columns import Array, Columns, join, num_rows
+from trainshed.data.read.columns import Array, Columns, join, num_rows, of_one_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ class Rows:
     """Tables one below the other, addressed by row.
 
     Args:
-        tables: the parts; they are not copied.
+        tables: the parts; they are not copied, but where their rows differ in shape.
         ids: (rows,) position of each row in the dataset.
 
     Raises:
@@ -26,7 +26,7 @@ class Rows:
     """
 
     def __init__(self, tables: Sequence[Columns], ids: Indices) -> None:
-        self._tables = [table for table in tables if num_rows(table)] or list(tables[:1])
+        self._tables = of_one_shape([table for table in tables if num_rows(table)] or tables[:1])
         # ends has shape (tables,)
         self._ends = np.cumsum([num_rows(table) for table in self._tables])
         self.ids = ids

@@ -158,7 +158,8 @@ class Scan:
         selection: which of their rows are read.
         unasked: columns of the schema that are given only to who names them.
         skips_bad: whether records that cannot be used are left out; else the first ends the run.
-        floats: columns of integers that are read as floats, as some are missing somewhere.
+        floats: columns of integers and booleans that are read as floats, as some are missing; by
+            their names, as what is kept on disk hangs on them, and a set has no order.
         reach: how their store is reached.
         cache_bytes: of files that each node keeps; 0 for none.
         nonce: of this plan, where the files' store may tell no versions.
@@ -172,7 +173,7 @@ class Scan:
     selection: Selection = Selection()
     unasked: frozenset[str] = frozenset()
     skips_bad: bool = False
-    floats: frozenset[str] = frozenset()
+    floats: tuple[str, ...] = ()
     reach: Reach = AS_USUAL
     cache_bytes: int = 0
     nonce: str = field(default="", repr=False, compare=False)  # of no reading's identity

@@ -41,6 +41,13 @@ def from_arrow(table: pa.Table) -> Columns:
     return {field.name: _column(field, table.column(field.name)) for field in table.schema}
 
 
+def becomes_floats(kind: pa.DataType) -> bool:
+    """Say whether values are integers or booleans: with one missing they are floats to numpy."""
+    if pa.types.is_dictionary(kind):
+        return becomes_floats(kind.value_type)
+    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
+
+
 def in_tables(table: pa.Table, rows: int) -> Iterator[Columns]:
     """Yield the columns of an Arrow table in tables of at most so many rows."""
     for start in range(0, table.num_rows, rows):

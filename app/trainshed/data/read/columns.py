@@ -81,7 +81,32 @@ def join(
         return dict(filled[0])
     if why := _misfit(filled):
         raise DataError(f"{otherwise}: {why}")
+    filled = of_one_shape(filled)
     return {name: np.concatenate([table[name] for table in filled]) for name in filled[0]}
+
+
+def of_one_shape(tables: Sequence[Mapping[str, Array]]) -> Sequence[Mapping[str, Array]]:
+    """Return the tables with objects, an array a row, in columns whose rows differ in shape.
+
+    Lists of any length are such objects where a table has several lengths, and an array of two axes
+    where it has one.
+    """
+    shapes: dict[str, set[tuple[int, ...]]] = {}
+    for table in tables:
+        for name, array in table.items():
+            shapes.setdefault(name, set()).add(array.shape[1:])
+    if not (ragged := {name for name, found in shapes.items() if len(found) > 1}):
+        return tables
+    return [
+        {name: _as_objects(a) if name in ragged else a for name, a in table.items()}
+        for table in tables
+    ]
+
+
+def _as_objects(array: Array) -> Array:
+    if array.ndim == 1:
+        return array
+    return np.fromiter(array, dtype=np.dtype(object), count=len(array))
 
 
 def _misfit(tables: Sequence[Mapping[str, Array]]) -> str | None:
@@ -91,8 +116,12 @@ def _misfit(tables: Sequence[Mapping[str, Array]]) -> str | None:
         if lacking := sorted(first.keys() ^ other.keys()):
             return f"column {lacking[0]} is not in all of them"
     for name in first:
-        if kinds := mixed_kinds([table[name] for table in tables]):
+        arrays = [table[name] for table in tables]
+        if kinds := mixed_kinds(arrays):
             return f"column {name} has {kinds}"
+        are_single = {array.ndim == 1 for array in arrays if array.dtype != object}
+        if len(are_single) > 1:
+            return f"column {name} has single values beside arrays"
     return None
 
 

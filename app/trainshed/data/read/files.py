@@ -244,7 +244,9 @@ def _stratified(source: Source, field: str, access: Access, known: KnownStrata) 
     column = holdout.stratify
     _check_columns(source.schema, [column], f"{field}.stratify")
     # A node that plans keeps no files: of most formats it fetches the column alone.
-    bare = replace(source.scan, selection=Selection(), floats=frozenset(), cache_bytes=0)
+    bare = replace(source.scan, selection=Selection(), cache_bytes=0)
+    if bare.format not in FILES:  # else who reads the column alone would read it another way
+        bare = replace(bare, floats=())
 
     def read(fragment: Fragment) -> Iterator[Columns | BadRecord]:
         reading = read_records if bare.skips_bad else read_fragment
@@ -346,7 +348,7 @@ def read_records(
         try:
             tables = reader.tables(fragment, scan, columns, chunk_rows, access.opened)
             for found in islice(tables, done, None):
-                yield found
+                yield found if isinstance(found, BadRecord) else _as_floats(found, scan)
                 done += 1
         except (OSError, pa.ArrowException) as error:
             access.check_again(fragment)
@@ -380,15 +382,15 @@ def place_of(scan: Scan, fragment: Fragment, row: int) -> tuple[str, str]:
 
 
 def _as_floats(table: Columns, scan: Scan) -> Columns:
-    """Return a table whose integers are floats where some are missing, in this table or another.
+    """Return a table whose integers and booleans are floats where some are missing anywhere.
 
     A batch's type would hang on which rows are in it.
     """
-    if scan.floats.isdisjoint(table):
+    floats = frozenset(scan.floats)
+    if floats.isdisjoint(table):
         return table
     return {
-        name: array.astype(np.float64) if name in scan.floats else array
-        for name, array in table.items()
+        name: array.astype(np.float64) if name in floats else array for name, array in table.items()
     }
 
 

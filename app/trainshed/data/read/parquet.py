@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trainshed.data.order.files import File, Fragment, Scan, Source
-from trainshed.data.read.arrow import from_arrow
+from trainshed.data.read.arrow import becomes_floats, from_arrow
+from trainshed.data.read.errors import DataError
 from trainshed.data.read.listing import files_of
 from trainshed.data.read.opening import open_file, stamp_of
 from trainshed.data.read.rereading import Trouble, spans_of
@@ -25,7 +26,7 @@ from trainshed.records.addresses import is_remote
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 # moves, and large enough that reading it takes longer than finding it.
 FRAGMENT_BYTES = 16 * 2**20
 FOOTERS_AT_ONCE = 16
+# How Spark and Impala wrote times for long. Arrow makes nanoseconds of them, which reach from 1677
+# to 2262: by itself it silently makes times in there of all others.
+_INT96, _INT96_UNIT = "INT96", "us"
 SUFFIX = ".parquet"
 
 
@@ -91,24 +95,34 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
         want = "one that rows of the files meet" if where else "files with at least one row"
         name = "where" if where else "path"
         raise SpecError([Problem(f"{field}.{name}", None if where else str(at), want)])
-    read = columns or schemas[0][1].names
-    scan = Scan(root=str(at), floats=_with_missing([footer for _, footer in footers], read))
+    floats = with_missing([footer for _, footer in footers], schemas[0][1], columns)
+    scan = Scan(root=str(at), floats=tuple(sorted(floats)))
     return Source(tuple(fragments), tuple(described), schemas[0][1], digest.hexdigest(), scan)
 
 
-def _with_missing(footers: Sequence[pq.FileMetaData], columns: Sequence[str]) -> frozenset[str]:
-    """Return the columns of integers of which some are missing, as far as footers tell."""
+def with_missing(
+    footers: Iterable[pq.FileMetaData], schema: pa.Schema, columns: Sequence[str] = ()
+) -> frozenset[str]:
+    """Return columns of integers and booleans of which some are missing, as far as footers tell.
+
+    Args:
+        footers: of the files.
+        schema: of all of them; a file of a table may lack columns, which have no values there.
+        columns: to look at, of those in the schema; empty for all.
+    """
+    asked = {
+        each.name
+        for each in schema
+        if becomes_floats(each.type) and (not columns or each.name in columns)
+    }
     found: set[str] = set()
     for footer in footers:
-        schema = footer.schema.to_arrow_schema()
-        left = {
-            name
-            for name in columns
-            if name in schema.names
-            and name not in found
-            and schema.field(name).nullable
-            and pa.types.is_integer(schema.field(name).type)
-        }
+        if not (left := asked - found):
+            break
+        stored = footer.schema.to_arrow_schema()
+        if footer.num_rows:
+            found |= left.difference(stored.names)
+        left = {name for name in left.intersection(stored.names) if stored.field(name).nullable}
         paths = [footer.schema.column(number).path for number in range(footer.num_columns)]
         places = [(number, path) for number, path in enumerate(paths) if path in left]
         for group in map(footer.row_group, range(footer.num_row_groups)):
@@ -166,9 +180,10 @@ def read_sample(
     trouble = Trouble(fragment, patience, opened)
     while True:
         try:
-            with opened(fragment.path) as raw, pq.ParquetFile(raw) as file:
+            with opened(fragment.path) as raw, _parquet(raw) as file:
                 first = next(file.iter_batches(rows, row_groups=groups, columns=wanted))
-                return from_arrow(pa.Table.from_batches([first]))
+                table = pa.Table.from_batches([first])
+                return from_arrow(_as_shown(table, _int96(file.metadata), fragment.path))
         except (OSError, pa.ArrowException) as error:
             trouble.take(error)
 
@@ -177,8 +192,46 @@ def _chunks(
     fragment: Fragment, columns: Sequence[str], chunk_rows: int, opened: Opener
 ) -> Iterator[Columns]:
     wanted = list(columns) or None
-    for table in arrow_tables(fragment, wanted, chunk_rows, opened):
-        yield from_arrow(table)
+    with _opened(fragment, wanted, opened) as file:
+        times = _int96(file.metadata)
+        for table in _tables(file, fragment, wanted, chunk_rows):
+            yield from_arrow(_as_shown(table, times, fragment.path))
+
+
+def _int96(footer: pq.FileMetaData) -> list[pa.Field]:
+    """Return the columns that hold times stored as INT96, as the file's schema shows them."""
+    columns = (footer.schema.column(number) for number in range(footer.num_columns))
+    paths = [column.path for column in columns if column.physical_type == _INT96]
+    return [
+        field
+        for field in (footer.schema.to_arrow_schema() if paths else ())
+        if any(path == field.name or path.startswith(f"{field.name}.") for path in paths)
+    ]
+
+
+def _as_shown(table: pa.Table, fields: Sequence[pa.Field], path: str) -> pa.Table:
+    """Return a table whose columns have the types that the file's schema shows.
+
+    Args:
+        table: rows of the file.
+        fields: that are of other types in it.
+        path: of the file.
+
+    Raises:
+        DataError: naming a column with times that its type does not reach.
+    """
+    for field in fields:
+        if (place := table.schema.get_field_index(field.name)) < 0:
+            continue
+        try:
+            table = table.set_column(place, field, table.column(place).cast(field.type))
+        except pa.ArrowInvalid as error:
+            raise DataError(
+                f"{path}: column {field.name} has times, stored as {_INT96}, that {field.type} "
+                f"does not reach ({error}): leave it out by read.columns, or write microseconds, "
+                "as Spark does with outputTimestampType TIMESTAMP_MICROS"
+            ) from error
+    return table
 
 
 def arrow_tables(
@@ -186,21 +239,29 @@ def arrow_tables(
 ) -> Iterator[pa.Table]:
     """Yield the rows of row groups in tables of `chunk_rows` rows; the last may be smaller.
 
+    Times that are stored as INT96 are microseconds.
+
     Args:
         fragment: with row groups.
         columns: to read, of those that the file has; None for all.
         chunk_rows: most rows of a table.
         opened: opens a file.
     """
-    groups = list(fragment.row_groups)
     with _opened(fragment, columns, opened) as file:
-        if (fragment.rows or 0) <= chunk_rows:
-            yield file.read_row_groups(groups, columns=columns, use_threads=False)
-            return
-        for batch in file.iter_batches(
-            chunk_rows, row_groups=groups, columns=columns, use_threads=False
-        ):
-            yield pa.Table.from_batches([batch])
+        yield from _tables(file, fragment, columns, chunk_rows)
+
+
+def _tables(
+    file: pq.ParquetFile, fragment: Fragment, columns: Sequence[str] | None, chunk_rows: int
+) -> Iterator[pa.Table]:
+    groups = list(fragment.row_groups)
+    if (fragment.rows or 0) <= chunk_rows:
+        yield file.read_row_groups(groups, columns=columns, use_threads=False)
+        return
+    for batch in file.iter_batches(
+        chunk_rows, row_groups=groups, columns=columns, use_threads=False
+    ):
+        yield pa.Table.from_batches([batch])
 
 
 def read_footers(
@@ -222,7 +283,7 @@ def _opened(
     fragment: Fragment, columns: Sequence[str] | None, opened: Opener
 ) -> Iterator[pq.ParquetFile]:
     if not is_remote(fragment.path):
-        with opened(fragment.path) as raw, pq.ParquetFile(raw) as file:
+        with opened(fragment.path) as raw, _parquet(raw) as file:
             yield file
         return
     with opened(fragment.path) as raw:
@@ -231,9 +292,17 @@ def _opened(
     # What is asked for ahead is joined and held already.
     with (
         opened(fragment.path, ahead) as raw,
-        pq.ParquetFile(raw, metadata=footer, pre_buffer=False) as file,
+        _parquet(raw, footer, pre_buffer=False) as file,
     ):
         yield file
+
+
+def _parquet(
+    raw: pa.NativeFile, footer: pq.FileMetaData | None = None, *, pre_buffer: bool = True
+) -> pq.ParquetFile:
+    return pq.ParquetFile(
+        raw, metadata=footer, pre_buffer=pre_buffer, coerce_int96_timestamp_unit=_INT96_UNIT
+    )
 
 
 def _footer(file: str, field: str, patience: Patience, opened: Opener) -> pq.FileMetaData:

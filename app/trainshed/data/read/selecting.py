@@ -246,6 +246,8 @@ def _expression(condition: Condition, kinds: Mapping[str, pa.DataType]) -> ds.Ex
 
 def _values(values: Sequence[Value], kind: pa.DataType) -> pa.Array:
     """Return what a column is compared with, as numbers that it may have."""
+    if pa.types.is_floating(kind):  # which booleans are where some are missing
+        values = [float(value) if isinstance(value, bool) else value for value in values]
     if pa.types.is_float32(kind):
         return pa.array([_as_float32(value) for value in values])
     return pa.array(values)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pydantic import JsonValue
 
@@ -45,8 +46,7 @@ FILES: dict[str, Broken] = {
         "a.csv",
         b"x,y\n1,a\n2,b\n4,\xff\n3,c\n",
         ("byte 12",),
-        "invalid UTF8",
-        options={"types": {"y": "string"}},
+        "invalid UTF8.*have to be UTF-8",
     ),
     "csv: a quote that is not closed": Broken(
         "csv", "a.csv", b'x,y\n1,a\n4,"b\n2,b\n3,c\n', ("byte 8",), "a quote is not closed"
@@ -154,6 +154,16 @@ def test_without_leave_the_first_bad_record_ends_it(tmp_path: Path, broken: Brok
 
     with pytest.raises((DataError, SpecError), match=broken.name.replace(".", r"\.")):
         read_all(open_files(tmp_path, broken.form, broken.options))
+
+
+def test_a_text_that_is_no_utf8_makes_no_bytes_of_the_others(tmp_path: Path) -> None:
+    """Without leave a column was bytes, in good rows, too."""
+    (tmp_path / "a.csv").write_bytes(b"x,y\n1,good\n2,caf\xe9\n")
+    source = open_files(tmp_path, "csv")
+
+    assert source.schema == pa.schema([("x", pa.int64()), ("y", pa.string())])
+    with pytest.raises(DataError, match=r"a\.csv: byte 11: .*invalid UTF8"):
+        read_all(source)
 
 
 def test_an_array_that_ends_early_gives_the_rows_that_are_whole(tmp_path: Path) -> None:

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pydantic import JsonValue
 
 from hack.cluster.ports import LOOPBACK, pick_ports
-from tests.app.data.builders_formats import FIELD, open_files, read_all
+from tests.app.data.builders_formats import FIELD, dtypes_of, open_files, read_all
 from tests.app.data.builders_tables import (
     delete_in_delta,
     read_from_its_own_store,
@@ -79,23 +81,56 @@ def test_a_version_is_kept_while_others_are_written(tmp_path: Path) -> None:
 
 def test_rows_from_before_a_column_was_added_have_no_value_there(tmp_path: Path) -> None:
     write_delta(tmp_path, table_rows(0, 5))
-    rows = table_rows(5, 5)
-    write_delta(tmp_path, rows.append_column("y", pa.array([1] * 5, pa.int64())))
+    rows = table_rows(5, 5).append_column("y", pa.array([1] * 5, pa.int64()))
+    write_delta(tmp_path, rows.append_column("ok", pa.array([True] * 5)))
+    source = open_files(tmp_path, "delta")
 
-    found = read_all(open_files(tmp_path, "delta"))
+    found = read_all(source)
 
+    want = {"id": "int64", "x": "float64", "part": "object", "y": "float64", "ok": "float64"}
+    assert dtypes_of(source) == want
+    assert dtypes_of(open_files(tmp_path, "delta", {}, ["ok"]), ["ok"]) == {"ok": "float64"}
     assert sorted(found["id"][np.isnan(found["y"])].tolist()) == list(range(5))
+    assert np.isnan(found["ok"]).tolist() == np.isnan(found["y"]).tolist()
+
+
+def test_numbers_of_which_one_is_missing_have_one_type_in_all_files(tmp_path: Path) -> None:
+    kinds = {"n": pa.int64(), "ok": pa.bool_(), "whole": pa.int64(), "sure": pa.bool_()}
+    for values in ([1, True, 1, True], [None, None, 2, False]):
+        arrays = [pa.array([each], kind) for each, kind in zip(values, kinds.values(), strict=True)]
+        write_delta(tmp_path, pa.table(arrays, schema=pa.schema(kinds)))
+
+    source = open_files(tmp_path, "delta")
+
+    want = {"n": "float64", "ok": "float64", "whole": "int64", "sure": "bool"}
+    assert dtypes_of(source) == want
 
 
 def test_partitions_have_the_types_of_the_table(tmp_path: Path) -> None:
     rows = pa.table({"x": [0.5, 1.5, 2.5], "year": pa.array([2024, None, 2025], pa.int32())})
     write_delta(tmp_path, rows, partitions=["year"])
 
-    found = read_all(open_files(tmp_path, "delta"))
+    source = open_files(tmp_path, "delta")
+    found = read_all(source)
 
+    assert dtypes_of(source) == {"x": "float64", "year": "float64"}
     years = dict(zip(found["x"].tolist(), found["year"].tolist(), strict=True))
     assert (years[0.5], years[2.5]) == (2024, 2025)
     assert years[1.5] is None or np.isnan(years[1.5])
+
+
+def test_times_of_96_bits_are_those_that_were_written(tmp_path: Path) -> None:
+    """Spark's; the year 9999, by which people say never, was 1816."""
+    times = [datetime(9999, 12, 31, tzinfo=UTC), datetime(2020, 1, 1, tzinfo=UTC)]
+    rows = pa.table({"at": pa.array(times, pa.timestamp("us", "UTC"))})
+    write_delta(tmp_path, rows)
+    [file] = tmp_path.glob("*.parquet")
+    pq.write_table(rows, file, use_deprecated_int96_timestamps=True, store_schema=False)
+
+    found = read_all(open_files(tmp_path, "delta"))["at"]
+
+    assert found.dtype == np.dtype("datetime64[us]")
+    assert found.astype("datetime64[D]").astype(str).tolist() == ["9999-12-31", "2020-01-01"]
 
 
 @dataclass(frozen=True)

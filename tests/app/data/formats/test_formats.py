@@ -14,8 +14,10 @@ from pydantic import JsonValue
 from tests.app.data.builders_formats import (
     NAMES,
     as_if_listed_so,
+    dtypes_of,
     open_files,
     read_all,
+    read_good,
     rows_of,
     write_csv,
     write_json,
@@ -25,7 +27,7 @@ from tests.app.data.builders_formats import (
 )
 from tests.app.data.builders_media import write_sound
 from trainshed.data.read.errors import DataError
-from trainshed.data.read.files import read_fragment, read_sample
+from trainshed.data.read.files import read_sample
 from trainshed_api.errors import SpecError
 
 ROWS = 40
@@ -374,35 +376,83 @@ def test_lines_that_end_as_on_a_macintosh_are_refused(tmp_path: Path) -> None:
         open_files(written(tmp_path, {"a.csv": "a,b\r1,2\r"}), "csv")
 
 
-TEXTS = {"csv": "a,b\n1,2\n,4\n", "json": '{"a": 1, "b": 2}\n{"a": null, "b": 4}\n'}
+Text = tuple[str, str, dict[str, JsonValue]]
+TEXTS: dict[str, Text] = {
+    "integers, csv": ("csv", "a,b\n1,2\n,4\n", {}),
+    "integers, json": ("json", '{"a": 1, "b": 2}\n{"a": null, "b": 4}\n', {}),
+    "integers, a list": ("json", '[{"a": 1, "b": 2}, {"b": 4}]', {"lines": False}),
+    "booleans, csv": ("csv", "a,b\ntrue,2\n,4\n", {}),
+    "booleans, json": ("json", '{"a": true, "b": 2}\n{"a": null, "b": 4}\n', {}),
+    "booleans, a list": ("json", '[{"a": true, "b": 2}, {"b": 4}]', {"lines": False}),
+}
 
 
-@pytest.mark.parametrize(("form", "text"), TEXTS.items())
-def test_integers_that_may_be_missing_are_floats_in_every_table(
-    tmp_path: Path, form: str, text: str
+@pytest.mark.parametrize(("form", "text", "options"), TEXTS.values(), ids=TEXTS)
+def test_numbers_that_may_be_missing_are_floats_in_every_table(
+    tmp_path: Path, form: str, text: str, options: dict[str, JsonValue]
 ) -> None:
-    source = open_files(written(tmp_path, {f"a.{form}": text}), form)
+    source = open_files(written(tmp_path, {f"a.{form}": text}), form, options)
 
-    tables = list(read_fragment(source.scan, source.fragments[0], (), 1))
+    assert dtypes_of(source) == {"a": "float64", "b": "int64"}
+    found = read_all(source)["a"]
+    assert found[0] == 1
+    assert np.isnan(found[1])
 
-    assert [table["a"].dtype for table in tables] == [np.dtype("float64")] * 2
+
+def test_a_number_in_quotes_may_be_missing(tmp_path: Path) -> None:
+    """It was told as missing by the first rows, and refused by those who read them."""
+    text = '"x","y"\n"1","a"\n"","b"\n"3",""\n'
+
+    found = read_all(open_files(written(tmp_path, {"a.csv": text}), "csv"))
+
+    assert found["x"][[0, 2]].tolist() == [1.0, 3.0]
+    assert np.isnan(found["x"][1])
+    assert found["y"].tolist() == ["a", "b", ""]
 
 
+@pytest.mark.parametrize("skips_bad", [False, True])
+def test_booleans_of_which_none_is_missing_stay_booleans(
+    tmp_path: Path, *, skips_bad: bool
+) -> None:
+    """Beside a file without a row, and rows of another file in which some others are missing."""
+    files = {"0.csv": "a,b", "1.csv": "a,b\ntrue,true\n", "2.csv": "b,a\n,false\ntrue,true\n"}
+    source = open_files(written(tmp_path, files), "csv", skips_bad=skips_bad)
+
+    assert dtypes_of(source) == {"a": "bool", "b": "float64"}
+
+
+@pytest.mark.parametrize("kind", ["int64", "bool"])
 @pytest.mark.parametrize("form", ["csv", "json"])
-def test_an_integer_that_is_missing_further_on_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+def test_a_number_that_is_missing_further_on_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, kind: str
 ) -> None:
     """It made floats of the integers in its table, and a batch's type hung on its rows."""
     monkeypatch.setattr("trainshed.data.read.formats.lines.HEAD_BYTES", 40)
-    text = {"csv": "a,b\n" + "1,2\n" * 20 + ",4\n"}.get(form)
-    text = text or '{"a": 1, "b": 2}\n' * 20 + '{"b": 4}\n'
-    written(tmp_path, {f"a.{form}": text})
+    one = "1" if kind == "int64" else "true"
+    text = {"csv": "a,b\n" + f"{one},2\n" * 20 + ",4\n"}.get(form)
+    text = text or f'{{"a": {one}, "b": 2}}\n' * 20 + '{"b": 4}\n'
+    written(tmp_path, {f"a.{form}": text, f"b.{form}": "a,b\n,1\n" if form == "csv" else ""})
 
-    with pytest.raises(DataError, match=r"no value in column a of type int64; options.types: {a: "):
+    said = rf"no value in column a of type {kind}; options.types: {{a: float64}}"
+    with pytest.raises(DataError, match=said):
         read_all(open_files(tmp_path, form))
 
-    found = read_all(open_files(tmp_path, form, {"types": {"a": "float64"}}))
-    assert np.isnan(found["a"][-1])
+    source = open_files(tmp_path, form, {"types": {"a": "float64"}})
+    assert dtypes_of(source) == {"a": "float64", "b": "int64"}
+    assert read_all(source)["a"][:20].tolist() == [1.0] * 20
+    assert np.isnan(read_all(source)["a"][20])
+
+
+def test_a_boolean_among_the_first_floats_is_the_one_that_is_bad(tmp_path: Path) -> None:
+    text = '{"a": true}\n{"a": 0.5}\n{"a": null}\n'
+    options: dict[str, JsonValue] = {"types": {"a": "float64"}}
+    source = open_files(written(tmp_path, {"a.jsonl": text}), "json", options, skips_bad=True)
+
+    good, bad = read_good(source)
+
+    assert good["a"][0] == 0.5
+    assert np.isnan(good["a"][1])
+    assert [each.place for each in bad] == ["byte 0"]
 
 
 def test_a_mark_of_the_order_of_bytes_is_no_text(tmp_path: Path) -> None:
@@ -440,3 +490,28 @@ def test_an_element_with_a_column_that_no_other_has_is_refused_as_a_line_is(tmp_
         read_all(source)
 
     assert sum(read_all(source, ["a"])["a"].tolist()) == 15 + 5
+
+
+@pytest.mark.parametrize(
+    ("plain", "other"),
+    [
+        ('{"m": {"a": 1}}', '{"m": {"a": 1, "b": 2}}'),
+        ('{"m": {"n": [{"a": 1}]}}', '{"m": {"n": [{"a": 1}, {"b": 2}]}}'),
+    ],
+)
+@pytest.mark.parametrize("lines", [True, False], ids=["lines", "a list"])
+def test_a_field_of_an_object_that_no_other_has_is_refused(
+    tmp_path: Path, plain: str, other: str, *, lines: bool
+) -> None:
+    """In a list it vanished."""
+    for number in range(16):  # of which some are looked at
+        text = other if number == 1 else plain
+        (tmp_path / f"{number:02}.json").write_text(text if lines else f"[{plain}, {text}]")
+    source = open_files(tmp_path, "json", {"lines": lines})
+
+    said = "unexpected field" if lines else r"row 1: the first rows have no column m\.(n\.)?b"
+    with pytest.raises(DataError, match=rf"01\.json: .*{said}"):
+        read_all(source)
+
+    # Who says which columns are wanted gets what the first rows have of them.
+    assert len(read_all(source, ["m"])["m"]) == (16 if lines else 32)

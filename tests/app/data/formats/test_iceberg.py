@@ -5,13 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
+from pyiceberg.types import IntegerType
 
 from hack.cluster.ports import LOOPBACK, pick_ports
-from tests.app.data.builders_formats import FIELD, read_all
+from tests.app.data.builders_formats import FIELD, dtypes_of, read_all
 from tests.app.data.builders_tables import (
     catalog_in,
     delete_in_iceberg,
@@ -127,6 +129,65 @@ def test_a_column_that_was_renamed_or_added_is_read_from_older_files(tmp_path: P
     rows = sorted(zip(*(found[name].tolist() for name in ("id", "value", "y")), strict=True))
     assert [row[1] for row in rows] == [number / 8 for number in range(6)]
     assert [row[2] for row in rows if not np.isnan(row[2])] == [1.5, 2.5]
+
+
+LACKING = pa.table(
+    {
+        "id": pa.array([0, 1, 2, 3], pa.int64()),
+        "n": pa.array([0, 1, None, 3], pa.int64()),
+        "ok": pa.array([True, None, False, True]),
+        "sure": pa.array([True, True, False, True]),
+    }
+)
+LACKING_TYPES = {"id": "int64", "n": "float64", "ok": "float64", "sure": "bool"}
+
+
+def test_numbers_of_which_one_is_missing_have_one_type_in_all_tables(tmp_path: Path) -> None:
+    write_iceberg(tmp_path, LACKING)
+
+    assert dtypes_of(open_table(catalog_in(tmp_path))) == LACKING_TYPES
+
+
+def test_they_have_it_in_files_with_deletes_too(tmp_path: Path) -> None:
+    write_iceberg(tmp_path, LACKING)
+    table = table_of(tmp_path)
+    [task] = table.scan().plan_files()
+    delete_in_iceberg(table, task.file.file_path, [3])
+
+    source = open_table(catalog_in(tmp_path))
+
+    assert source.rows is None
+    assert dtypes_of(source) == LACKING_TYPES
+
+
+def test_a_column_that_was_added_is_of_floats_in_newer_files_too(tmp_path: Path) -> None:
+    write_iceberg(tmp_path, table_rows(0, 4))
+    write_iceberg(tmp_path, table_rows(4, 2).append_column("y", pa.array([1, 2], pa.int64())))
+
+    found = dtypes_of(open_table(catalog_in(tmp_path)))
+
+    assert (found["id"], found["y"]) == ("int64", "float64")
+
+
+def test_a_partition_that_its_files_do_not_hold_keeps_its_type(tmp_path: Path) -> None:
+    """As files have it that Hive wrote: each has one value, which the table knows."""
+    write_iceberg(tmp_path, table_rows(0, 1).slice(0, 0))
+    with table_of(tmp_path).update_schema() as update:
+        update.add_column("year", IntegerType())
+    with table_of(tmp_path).update_spec() as spec:
+        spec.add_identity("year")
+    with table_of(tmp_path).transaction() as transaction:
+        transaction.set_properties({"write.metadata.metrics.column.year": "none"})
+    years = pa.array([2024, 2025], pa.int32())
+    write_iceberg(tmp_path, table_rows(0, 2).append_column("year", years))
+    for task in table_of(tmp_path).scan().plan_files():
+        path = Path(task.file.file_path.removeprefix("file://"))
+        pq.write_table(pq.read_table(path, partitioning=None).drop_columns("year"), path)
+
+    source = open_table(catalog_in(tmp_path))
+
+    assert dtypes_of(source)["year"] == "int32"
+    assert sorted(read_all(source)["year"].tolist()) == [2024, 2025]
 
 
 def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:

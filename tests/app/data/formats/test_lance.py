@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from hack.cluster.ports import LOOPBACK, pick_ports
-from tests.app.data.builders_formats import FIELD, open_files, read_all
+from tests.app.data.builders_formats import FIELD, dtypes_of, open_files, read_all
 from tests.app.data.builders_plan import FUNCTIONS, make_plan
 from tests.app.data.builders_tables import read_from_its_own_store, table_rows, write_lance
 from tests.s3 import S3Server
@@ -44,6 +44,29 @@ def test_rows_come_back_and_are_told(tmp_path: Path) -> None:
     assert found["part"].tolist() == [f"p {number % 3}" for number in range(250)]
     assert found["vector"].tolist() == np.arange(750).reshape(-1, 3).tolist()
     assert list(read_all(source, ["x"])) == ["x"]
+
+
+def test_numbers_of_which_one_is_missing_have_one_type_in_all_tables(tmp_path: Path) -> None:
+    rows = pa.table(
+        {
+            "id": pa.array(range(4), pa.int64()),
+            "a Number": pa.array([0, 1, None, 3], pa.int64()),
+            "code": pa.array([7, None, 8, 7], pa.int64()).dictionary_encode(),
+            "ok": pa.array([True, None, False, True]),
+            "sure": pa.array([True, True, False, True]),
+        }
+    )
+    write_lance(tmp_path / "rows", rows)
+
+    source = open_files(tmp_path / "rows", "lance")
+
+    floats = dict.fromkeys(["a Number", "code", "ok"], "float64")
+    assert dtypes_of(source) == {"id": "int64", **floats, "sure": "bool"}
+    assert dtypes_of(open_files(tmp_path / "rows", "lance", {}, ["ok"]), ["ok"]) == {
+        "ok": "float64"
+    }
+    lance.dataset(tmp_path / "rows").delete("id = 2")
+    assert dtypes_of(open_files(tmp_path / "rows", "lance"))["a Number"] == "int64"
 
 
 def test_a_large_fragment_is_cut_at_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,15 @@ def test_each_line_is_read_once_and_in_order(
     assert all(text.endswith(b"\n") for _, text in blocks[:-1])
 
 
+def test_a_packed_file_of_several_is_cut_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "SPAN_BYTES", 10)
+    name = "a.txt.gz-00000-of-00010"
+
+    [fragment] = lines.cut_files([Found(name, name, 100)])
+
+    assert fragment.span is None
+
+
 @pytest.mark.parametrize("form", ["csv", "json", "text"])
 def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str

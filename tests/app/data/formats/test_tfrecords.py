@@ -32,7 +32,15 @@ ROWS: list[dict[str, Value]] = [
 ]
 
 
-@pytest.mark.parametrize("name", ["a.tfrecord", "a.tfrecord.gz", "a.tfrecord-00000-of-00001"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a.tfrecord",
+        "a.tfrecord.gz",
+        "a.tfrecord-00000-of-00001",
+        "a.tfrecord.GZ-00000-of-00001",
+    ],
+)
 @pytest.mark.parametrize("packed", [True, False], ids=["packed", "a field each"])
 def test_features_come_back_as_columns(tmp_path: Path, name: str, *, packed: bool) -> None:
     write_records(tmp_path / name, ROWS, packed=packed)

@@ -60,8 +60,9 @@ class Csv(Format):
                 got, want = f"{path}", f"comma-separated values ({error})"
                 raise SpecError([Problem(f"{field}.path", got, want)]) from error
 
-        schema = shared_schema(files, told, options.types, field)
-        return replace(scan, schema=schema), cut_files(files, whole=options.multiline)
+        schema, floats = shared_schema(files, told, options.types, field)
+        scan = replace(scan, schema=schema, floats=floats)
+        return scan, cut_files(files, whole=options.multiline)
 
     @override
     def tables(
@@ -113,16 +114,12 @@ def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
         autogenerate_column_names=not names and not options.header,
     )
     parsing = _parsing(options)
-    if not scan.skips_bad:
-        return told_types(pacsv.read_csv(pa.BufferReader(head), reading, parsing))
-    parsing.invalid_row_handler = _pass_over
+    if scan.skips_bad:
+        parsing.invalid_row_handler = _pass_over
     schema = told_types(pacsv.read_csv(pa.BufferReader(head), reading, parsing))
     # What is no UTF-8 is bad, and does not make bytes of all texts.
     return pa.schema(
-        [
-            (each.name, pa.string() if pa.types.is_binary(each.type) else each.type)
-            for each in schema
-        ]
+        [each.with_type(pa.string()) if pa.types.is_binary(each.type) else each for each in schema]
     )
 
 
@@ -154,6 +151,8 @@ def _told(bad: BadRecord) -> BadRecord:
     if "conversion error" not in bad.reason:
         return bad
     hint = "options.types may name a type that holds all values of a column"
+    if "invalid UTF8" in bad.reason:
+        hint = "texts of all files have to be UTF-8"
     return replace(bad, reason=f"{bad.reason}; {hint}")
 
 
@@ -200,7 +199,6 @@ def _parse(block: bytes, *, scan: Scan, columns: Sequence[str]) -> pa.Table:
     converting = pacsv.ConvertOptions(
         column_types={each.name: each.type for each in schema},
         include_columns=list(columns),
-        quoted_strings_can_be_null=False,
     )
     table = _read(block, scan, converting)
     if not options.multiline and table.num_rows < num_lines(block, likely=table.num_rows):
@@ -208,7 +206,7 @@ def _parse(block: bytes, *, scan: Scan, columns: Sequence[str]) -> pa.Table:
     last = block if options.multiline else block[block.rstrip(b"\r\n").rfind(b"\n") + 1 :]
     if last.count(b'"') % 2 and _is_open(last, scan):
         raise ValueError("a quote is not closed")
-    refuse_missing(table)
+    refuse_missing(table, scan.floats)
     return table
 
 

@@ -11,10 +11,11 @@ from urllib.parse import unquote
 import pyarrow as pa
 from typing_extensions import override
 
+from trainshed.data.read.arrow import becomes_floats
 from trainshed.data.read.formats.format import Contents, Table
 from trainshed.data.read.formats.row_groups import read_row_groups
 from trainshed.data.read.listing import Found
-from trainshed.data.read.parquet import cut, describe, read_footers
+from trainshed.data.read.parquet import cut, describe, read_footers, with_missing
 from trainshed.records.addresses import is_address
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import DeltaOptions
@@ -45,17 +46,28 @@ class Delta(Table):
         # By their names, as all files: the log has them in any order.
         added = sorted(pa.table(table.get_add_actions()).to_pylist(), key=lambda each: each["path"])
         files = [_found(scan.root, each["path"], each["size_bytes"]) for each in added]
+        partitions: list[dict[str, object]] = [each.get("partition") or {} for each in added]
         fragments: list[Fragment] = []
         described: list[File] = []
         footers = read_footers(files, field, access.patience, access.opened)
         for number, (file, footer) in enumerate(zip(files, footers, strict=True)):
             described.append(describe(file, footer))
-            constants = tuple(sorted((added[number].get("partition") or {}).items()))
+            constants = tuple(sorted(partitions[number].items()))
             fragments += [
                 replace(fragment, constants=constants)
                 for fragment in cut(file.where, number, footer)
             ]
-        return Contents(replace(scan, options=options, schema=schema), described, fragments)
+        asked = set(read.columns or schema.names)
+        stored = asked.difference(*partitions)
+        floats = with_missing(footers, pa.schema([each for each in schema if each.name in stored]))
+        floats |= {
+            name
+            for each in partitions
+            for name, value in each.items()
+            if value is None and name in asked and becomes_floats(schema.field(name).type)
+        }
+        scan = replace(scan, options=options, schema=schema, floats=tuple(sorted(floats)))
+        return Contents(scan, described, fragments)
 
     @override
     def tables(

@@ -16,11 +16,11 @@ import pyarrow as pa
 from typing_extensions import override
 
 from trainshed.data.order.files import File, Fragment
-from trainshed.data.read.arrow import in_tables
+from trainshed.data.read.arrow import becomes_floats, in_tables
 from trainshed.data.read.formats.format import Contents, Table
 from trainshed.data.read.formats.row_groups import read_row_groups
 from trainshed.data.read.listing import Found
-from trainshed.data.read.parquet import cut, describe, read_footers
+from trainshed.data.read.parquet import cut, describe, read_footers, with_missing
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import IcebergOptions
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     import pyarrow.parquet as pq
     from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile
     from pyiceberg.schema import Schema
     from pyiceberg.table import FileScanTask
     from pyiceberg.table.metadata import TableMetadata
@@ -75,7 +76,7 @@ class Iceberg(Table):
         schema = schema_to_pyarrow(snapshot.schema, include_field_ids=False)
         options = _options(scan).model_copy(update={"snapshot": number})
         scan = replace(scan, options=options, schema=schema, root=root)
-        return _cut(scan, snapshot, field, access)
+        return _cut(scan, snapshot, read.columns, field, access)
 
     @override
     def tables(
@@ -169,7 +170,9 @@ def _snapshot(root: str, number: int, opened: Opener) -> _Snapshot:
     return _Snapshot(metadata, schema, tasks)
 
 
-def _cut(scan: Scan, snapshot: _Snapshot, field: str, access: Access) -> Contents:
+def _cut(
+    scan: Scan, snapshot: _Snapshot, columns: Sequence[str], field: str, access: Access
+) -> Contents:
     """Return the files by their names, those that are plain parquet in row groups."""
     at = snapshot.metadata.location.rstrip("/")
     plain = {
@@ -181,20 +184,47 @@ def _cut(scan: Scan, snapshot: _Snapshot, field: str, access: Access) -> Content
     by_path = dict(zip(plain, footers, strict=True))
     files: list[File] = []
     fragments: list[Fragment] = []
+    as_stored: list[pq.FileMetaData] = []
+    lacking: set[str] = set()
     for number, (where, task) in enumerate(sorted(snapshot.tasks.items())):
         file, footer = task.file, by_path.get(where)
         name = file.file_path.removeprefix(f"{at}/")
         if footer is not None and _is_plain(footer, scan, snapshot.schema):
             files.append(describe(Found(where, name, file.file_size_in_bytes), footer))
             fragments += cut(where, number, footer)
+            as_stored.append(footer)
             continue
         deletes = "".join(sorted(each.file_path for each in task.delete_files))
         groups, size = zlib.crc32(deletes.encode()), file.file_size_in_bytes
         files.append(File(path=name, bytes=size, rows=file.record_count, groups=groups))
         if file.record_count:
+            lacking.update(_with_missing(file, snapshot))
             rows = None if deletes else file.record_count
             fragments.append(Fragment(where, number, (), rows, size))
-    return Contents(scan, files, fragments)
+    assert scan.schema
+    floats = with_missing(as_stored, scan.schema, columns) | {
+        each.name
+        for each in scan.schema
+        if each.name in lacking.intersection(columns or lacking) and becomes_floats(each.type)
+    }
+    return Contents(replace(scan, floats=tuple(sorted(floats))), files, fragments)
+
+
+def _with_missing(file: DataFile, snapshot: _Snapshot) -> Iterator[str]:
+    """Yield the columns of which a file lacks values, or may: not all are counted in."""
+    from pyiceberg.transforms import IdentityTransform
+
+    parts = snapshot.metadata.specs()[file.spec_id].fields
+    constants = {
+        part.source_id: file.partition[place]
+        for place, part in enumerate(parts)
+        if isinstance(part.transform, IdentityTransform)
+    }
+    counts = file.null_value_counts or {}
+    for column in snapshot.schema.fields:
+        is_told = column.required or constants.get(column.field_id) is not None
+        if counts.get(column.field_id, 0 if is_told else 1):
+            yield column.name
 
 
 def _is_plain(footer: pq.FileMetaData, scan: Scan, schema: Schema) -> bool:

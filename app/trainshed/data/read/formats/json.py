@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 import pyarrow.json as pajson
@@ -37,17 +38,20 @@ from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import JsonOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from trainshed.data.order.files import Fragment, Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
     from trainshed.data.read.opening import Opener
+    from trainshed_api.formats import ColumnType
 
 
 _BOM = b"\xef\xbb\xbf"
 # A line that begins with something else than an object.
 _NO_OBJECT = re.compile(rb"^[ \t\r]*[^ \t\r\n{]", re.MULTILINE)
+# The fields of an object, or of each in a list, with what these have; None for other values.
+_Known: TypeAlias = Mapping[str, "_Known"] | None
 
 
 class Json(Format):
@@ -69,8 +73,9 @@ class Json(Format):
                 want = f"{form}; see options.lines ({error})"
                 raise SpecError([Problem(f"{field}.path", path, want)]) from error
 
-        schema = shared_schema(files, told, options.types, field)
-        return replace(scan, schema=schema), cut_files(files, whole=not options.lines)
+        schema, floats = shared_schema(files, told, options.types, field)
+        scan = replace(scan, schema=schema, floats=floats)
+        return scan, cut_files(files, whole=not options.lines)
 
     @override
     def tables(
@@ -107,9 +112,10 @@ def _options(scan: Scan) -> JsonOptions:
 def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
     """Return the columns of a file's first rows; bad ones are passed over where they may be."""
     options = _options(scan)
-    schema = declared(options.types)
     if options.lines:
-        lines, parse = head_of(path, opened).lines, partial(_of_lines, schema=schema, extra="infer")
+        lines = head_of(path, opened).lines
+        schema = _said(options.types, lines)
+        parse = partial(_of_lines, schema=schema, extra="infer")
         if not scan.skips_bad:
             return told_types(parse(lines)) if lines.strip() else None
         return shared(parsed(Block(path, 0, lines), parse, cut_lines, skips_bad=True))
@@ -126,6 +132,39 @@ def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
     return shared(each for each in found if not isinstance(each, tuple))
 
 
+def _said(types: Mapping[str, ColumnType], lines: bytes) -> pa.Schema | None:
+    """Return the columns whose types the TrainingRun says; None where it says none.
+
+    Those that it wants as float64 are booleans where all values are, as Arrow takes none for a
+    float, and of no type where there is no value.
+    """
+    schema = declared(types)
+    if schema is None:
+        return None
+    left = {name for name, kind in types.items() if kind == "float64"}
+    found: dict[str, pa.DataType] = dict.fromkeys(left, pa.null())
+    for line in lines.removeprefix(_BOM).split(b"\n"):
+        if not left:
+            break
+        row = _object(line)
+        for name in [name for name in left if row.get(name) is not None]:
+            if isinstance(row[name], bool):
+                found[name] = pa.bool_()
+            else:
+                found[name] = pa.float64()
+                left.discard(name)
+    return pa.schema([each.with_type(found.get(each.name, each.type)) for each in schema])
+
+
+def _object(line: bytes) -> Mapping[str, object]:
+    """Return the object of a line; nothing where it has none, as who parses it says."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def _without_values(row: object, types: Mapping[str, str]) -> object:
     """Return a row whose values tell no type where the TrainingRun does."""
     if not isinstance(row, dict):
@@ -140,9 +179,10 @@ def _parsed(
     schema = pa.schema([scan.schema.field(name) for name in columns]) if columns else scan.schema
     path = fragment.path
     if not _options(scan).lines:
-        yield from _parsed_list(path, schema, opened, only_some=bool(columns))
+        yield from _parsed_list(path, schema, scan.floats, opened, only_some=bool(columns))
         return
-    parse = partial(_of_lines, schema=schema, extra="ignore" if columns else "error", whole=True)
+    extra = "ignore" if columns else "error"
+    parse = partial(_of_lines, schema=schema, extra=extra, floats=scan.floats)
     for place, block in line_blocks(fragment, opened):
         records = Block(path, place, block)
         for found in parsed(records, parse, cut_lines, skips_bad=scan.skips_bad):
@@ -154,7 +194,7 @@ def _told(bad: BadRecord) -> BadRecord:
 
 
 def _of_lines(
-    block: bytes, *, schema: pa.Schema | None, extra: str, whole: bool = False
+    block: bytes, *, schema: pa.Schema | None, extra: str, floats: Collection[str] | None = None
 ) -> pa.Table:
     """Return the rows of lines.
 
@@ -162,7 +202,7 @@ def _of_lines(
         block: whole lines.
         schema: of the columns; None for those that the lines tell.
         extra: what becomes of columns that are not in it: error, ignore or infer.
-        whole: whether integers may not be missing.
+        floats: columns that may lack values though they are booleans; None for any column.
 
     Raises:
         pyarrow.ArrowException: for what is no JSON, or not of the schema.
@@ -183,20 +223,20 @@ def _of_lines(
     if table.num_rows != lines:
         raise ValueError("want one object on each line, and all of it")
     table.validate(full=True)  # that texts are UTF-8: Arrow's parser does not look
-    if whole:
-        refuse_missing(table)
+    if floats is not None:
+        refuse_missing(table, floats)
     return table
 
 
 def _parsed_list(
-    path: str, schema: pa.Schema, opened: Opener, *, only_some: bool
+    path: str, schema: pa.Schema, floats: Collection[str], opened: Opener, *, only_some: bool
 ) -> Iterator[pa.Table | BadRecord]:
     try:
         rows = _listed(path, opened)
     except ValueError as error:
         yield BadRecord(path, "the file", str(error))
         return
-    parse = partial(_tabulated, schema=schema, only_some=only_some)
+    parse = partial(_tabulated, schema=schema, floats=floats, only_some=only_some)
     for found in salvage(rows, parse):
         if isinstance(found, tuple):
             at, reason = found
@@ -223,13 +263,18 @@ def _listed(path: str, opened: Opener) -> list[object]:
 
 
 def _tabulated(
-    rows: Sequence[object], schema: pa.Schema | None, *, only_some: bool = False
+    rows: Sequence[object],
+    schema: pa.Schema | None,
+    floats: Collection[str] = (),
+    *,
+    only_some: bool = False,
 ) -> pa.Table:
     """Return rows as a table.
 
     Args:
         rows: of a list.
         schema: columns and types; None for those that the rows tell.
+        floats: columns that may lack values though they are booleans.
         only_some: whether they may have columns that are not in it.
 
     Raises:
@@ -244,14 +289,29 @@ def _tabulated(
         names = dict.fromkeys(name for row in objects for name in row)
         return pa.Table.from_pylist([{**names, **row} for row in objects])
     if not only_some:
-        _check_known(rows, frozenset(schema.names))
+        _check_known(list(rows), _known(pa.struct(list(schema))))
     table = pa.Table.from_pylist(rows, schema=schema)
-    refuse_missing(table)
+    refuse_missing(table, floats)
     return table
 
 
-def _check_known(rows: Sequence[object], known: frozenset[str]) -> None:
-    for row in rows:
-        if isinstance(row, dict) and not known.issuperset(row):
-            name = min(each for each in row if each not in known)
-            raise ValueError(f"the first rows have no column {name}")
+def _known(kind: pa.DataType) -> _Known:
+    if pa.types.is_struct(kind):
+        return {field.name: _known(field.type) for field in kind}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _known(kind.value_type)
+    return None
+
+
+def _check_known(value: object, known: _Known, above: str = "") -> None:
+    """Refuse fields that Arrow would leave out, of objects inside of objects, too."""
+    if known is None:
+        return
+    if isinstance(value, list):
+        for each in value:
+            _check_known(each, known, above)
+    if isinstance(value, dict):
+        if unknown := value.keys() - known.keys():
+            raise ValueError(f"the first rows have no column {above}{min(unknown)}")
+        for name, inside in known.items():
+            _check_known(value.get(name), inside, f"{above}{name}.")

@@ -14,7 +14,7 @@ import pyarrow as pa
 from typing_extensions import override
 
 from trainshed.data.order.files import File, Fragment
-from trainshed.data.read.arrow import from_arrow
+from trainshed.data.read.arrow import becomes_floats, from_arrow
 from trainshed.data.read.formats.format import Contents, Table
 from trainshed.records.addresses import is_address
 from trainshed_api.errors import Problem, SpecError
@@ -61,7 +61,8 @@ class Lance(Table):
             problem = Problem(f"{field}.options.version", str(wanted), want)
             raise SpecError([problem]) from error
         options = _options(scan).model_copy(update={"version": table.version})
-        scan = replace(scan, options=options, schema=table.schema)
+        floats = _with_missing(table, read.columns, scan.root)
+        scan = replace(scan, options=options, schema=table.schema, floats=floats)
         files: list[File] = []
         fragments: list[Fragment] = []
         for number, found in enumerate(table.get_fragments()):
@@ -130,6 +131,27 @@ def _open(root: str, version: int | None, reach: Reach) -> LanceDataset:
 
         told = options_of(root, reach)
     return lance.dataset(root, version=version, storage_options=told)
+
+
+def _with_missing(table: LanceDataset, columns: Sequence[str], root: str) -> tuple[str, ...]:
+    """Return the columns of integers and booleans of which some are missing, by their names.
+
+    Only reading them tells: each is looked through up to its first such row.
+    """
+    asked = [
+        each.name
+        for each in table.schema
+        if each.nullable and becomes_floats(each.type) and (not columns or each.name in columns)
+    ]
+    try:
+        return tuple(name for name in sorted(asked) if _lacks(table, name))
+    except (ValueError, OSError) as error:
+        _raise_if_storage(error, root)
+        raise
+
+
+def _lacks(table: LanceDataset, name: str) -> bool:
+    return bool(table.to_table(columns=[name], filter=f"`{name}` IS NULL", limit=1).num_rows)
 
 
 def _raise_if_storage(error: Exception, where: str) -> None:

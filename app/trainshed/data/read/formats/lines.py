@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from trainshed.data.order.files import Fragment
 from trainshed.data.read.errors import DataError
+from trainshed.data.read.listing import ending_of
 from trainshed.records.spans import WHOLE
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def with_packed(*suffixes: str) -> tuple[str, ...]:
 
 def is_packed(path: str) -> bool:
     """Say whether a file's bytes are packed."""
-    return path.lower().endswith(tuple(_PACKED))
+    return ending_of(path).endswith(tuple(_PACKED))
 
 
 def cut_files(files: Sequence[Found], *, whole: bool = False) -> list[Fragment]:
@@ -134,7 +135,7 @@ def line_blocks(fragment: Fragment, opened: Opener) -> Iterator[tuple[int, bytes
 
 def unpacked(path: str, raw: pa.NativeFile) -> pa.NativeFile:
     """Return what a file holds once it is unpacked; the file itself where it is not packed."""
-    ending = next((ending for ending in _PACKED if path.lower().endswith(ending)), None)
+    ending = next((ending for ending in _PACKED if ending_of(path).endswith(ending)), None)
     return pa.CompressedInputStream(raw, _PACKED[ending]) if ending else raw
 
 

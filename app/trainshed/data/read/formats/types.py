@@ -5,15 +5,16 @@ Every task reads by them: by its own lines alone one would find integers where a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from trainshed.data.read.arrow import becomes_floats
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from trainshed.data.read.listing import Found
     from trainshed_api.formats import ColumnType
@@ -31,6 +32,18 @@ _ARROW: dict[ColumnType, pa.DataType] = {
 }
 
 
+class Shared(NamedTuple):
+    """What all files of a dataset have.
+
+    Args:
+        schema: columns, and the types by which they are parsed.
+        floats: columns of booleans of which some are missing, which are given as floats, by name.
+    """
+
+    schema: pa.Schema
+    floats: tuple[str, ...]
+
+
 def some_files(files: Sequence[Found]) -> list[Found]:
     """Return a few files from the first to the last, by which the columns of all are told."""
     places = sorted({round(place) for place in np.linspace(0, len(files) - 1, LOOKED_AT)})
@@ -42,12 +55,13 @@ def shared_schema(
     told: Callable[[str], pa.Schema | None],
     types: Mapping[str, ColumnType],
     field: str,
-) -> pa.Schema:
+) -> Shared:
     """Return the columns of all files, with types that hold what is in each.
 
     Args:
         files: at least one.
-        told: returns the columns of a file by its first lines; None where no line is good.
+        told: returns the columns of a file by its first lines, as `told_types` does; None where no
+            line is good.
         types: those that the TrainingRun says.
         field: the spec's field to name in errors.
 
@@ -58,7 +72,7 @@ def shared_schema(
     if not filled:
         raise SpecError([Problem(f"{field}.path", files[0].where, "files with at least one row")])
     seen = ((file.where, told(file.where)) for file in some_files(filled))
-    schemas = [(where, _as_said(schema, types)) for where, schema in seen if schema is not None]
+    schemas = [(where, schema) for where, schema in seen if schema is not None]
     if not schemas:
         want = "a record that can be used among the first of some file"
         raise SpecError([Problem(f"{field}.path", files[0].where, want)])
@@ -70,46 +84,57 @@ def shared_schema(
                 [Problem(f"{field}.path", f"{', '.join(schema.names)} in {where}", want)]
             )
     try:
-        shared = pa.unify_schemas([schema for _, schema in schemas], promote_options="permissive")
+        as_said = _as_said([schema for _, schema in schemas], types)
+        shared = pa.unify_schemas(as_said, promote_options="permissive")
     except pa.ArrowException as error:
         want = f"types for the columns that differ between files ({error})"
         raise SpecError([Problem(f"{field}.options.types", None, want)]) from error
     if unknown := [name for name in types if name not in shared.names]:
         want = f"one of {', '.join(shared.names)} ({first})"
         raise SpecError([Problem(f"{field}.options.types", name, want) for name in unknown])
-    return pa.schema([pa.field(each.name, _kept(each.type)) for each in shared])
+    told_as = (each for schema in as_said for each in schema)
+    floats = {each.name for each in told_as if pa.types.is_boolean(each.type) and each.nullable}
+    schema = pa.schema([pa.field(each.name, _kept(each.type)) for each in shared])
+    return Shared(schema, tuple(sorted(floats)))
 
 
 def told_types(table: pa.Table) -> pa.Schema:
-    """Return columns with types that hold what is in them: integers that may be missing as NaN."""
+    """Return columns with types that hold what is in them: integers that may be missing as NaN.
+
+    Booleans stay what they are, and are nullable where some are missing.
+    """
     return pa.schema(
         [
-            (each.name, pa.float64() if _lacks(each.type, some, pa.types.is_integer) else each.type)
+            _told(each, is_lacking=some.null_count > 0)
             for each, some in zip(table.schema, table.columns, strict=True)
         ]
     )
 
 
-def refuse_missing(table: pa.Table) -> None:
+def _told(field: pa.Field, *, is_lacking: bool) -> pa.Field:
+    if pa.types.is_boolean(field.type):
+        return field.with_nullable(is_lacking)
+    is_float = is_lacking and pa.types.is_integer(field.type)
+    return field.with_type(pa.float64()) if is_float else field
+
+
+def refuse_missing(table: pa.Table, floats: Collection[str]) -> None:
     """Refuse values that are missing in a column that has no word for it.
 
     As NaN they would make floats of the others here, and there would be integers where none is
     missing: a batch's type would hang on which rows are in it.
 
+    Args:
+        table: rows.
+        floats: columns that have one, as all that is in them is given as floats.
+
     Raises:
         ValueError: naming the column, and what to do.
     """
     for each, some in zip(table.schema, table.columns, strict=True):
-        for is_kind, other in ((pa.types.is_integer, "float64"), (pa.types.is_boolean, "string")):
-            if _lacks(each.type, some, is_kind):
-                hint = f"options.types: {{{each.name}: {other}}} has a word for that"
-                raise ValueError(f"no value in column {each.name} of type {each.type}; {hint}")
-
-
-def _lacks(
-    kind: pa.DataType, column: pa.ChunkedArray, is_kind: Callable[[pa.DataType], bool]
-) -> bool:
-    return is_kind(kind) and column.null_count > 0
+        if becomes_floats(each.type) and some.null_count and each.name not in floats:
+            hint = f"options.types: {{{each.name}: float64}} has a word for that"
+            raise ValueError(f"no value in column {each.name} of type {each.type}; {hint}")
 
 
 def declared(types: Mapping[str, ColumnType]) -> pa.Schema | None:
@@ -117,14 +142,19 @@ def declared(types: Mapping[str, ColumnType]) -> pa.Schema | None:
     return pa.schema([(name, _ARROW[kind]) for name, kind in types.items()]) if types else None
 
 
-def _as_said(schema: pa.Schema, types: Mapping[str, ColumnType]) -> pa.Schema:
-    """Return columns with the types that the TrainingRun says, whatever a file's lines tell."""
-    return pa.schema(
-        [
-            (each.name, _ARROW[types[each.name]] if each.name in types else each.type)
-            for each in schema
-        ]
-    )
+def _as_said(schemas: Sequence[pa.Schema], types: Mapping[str, ColumnType]) -> list[pa.Schema]:
+    """Return columns with the types that the TrainingRun says, whatever the files' lines tell.
+
+    But booleans that it wants as floats are booleans that may be missing.
+    """
+    said: dict[str, pa.Field] = {}
+    for name, kind in types.items():
+        told = {schema.field(name).type for schema in schemas if name in schema.names}
+        if kind == "float64" and told - {pa.null()} == {pa.bool_()}:
+            said[name] = pa.field(name, pa.bool_())
+        else:
+            said[name] = pa.field(name, _ARROW[kind], nullable=False)
+    return [pa.schema([said.get(each.name, each) for each in schema]) for schema in schemas]
 
 
 def _kept(found: pa.DataType) -> pa.DataType:

@@ -1,0 +1,62 @@
+"""Rows are the same ones, whichever tables they come in and are cut into."""
+
+import random
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainshed.data.feed.rows import Rows
+from trainshed.data.feed.tables import recut
+from trainshed.data.read.arrow import in_tables
+from trainshed.data.read.columns import Columns, join
+from trainshed.data.read.errors import DataError
+from trainshed.data.read.source import Table
+
+LISTS = st.lists(st.lists(st.integers(0, 9), max_size=2), min_size=1, max_size=12)
+
+
+def tables_of(lists: Sequence[Sequence[int]], rows: int) -> Iterator[Table]:
+    """Yield lists in tables of so many rows; those of one length are an array there."""
+    table, first = pa.table({"tokens": pa.array(lists, pa.list_(pa.int64()))}), 0
+    for columns in in_tables(table, rows):
+        ids = np.arange(first, first + len(columns["tokens"]))
+        yield columns, ids
+        first += len(ids)
+
+
+def lists_of(columns: Columns) -> list[list[int]]:
+    return [row.tolist() for row in columns["tokens"]]
+
+
+@given(LISTS, st.integers(1, 4), st.integers(1, 5))
+def test_lists_of_any_length_stay_so_however_they_are_cut(
+    lists: list[list[int]], rows: int, size: int
+) -> None:
+    """Where a table had one length alone, and its neighbour several, they could not be one."""
+    sizes = np.diff([*range(0, len(lists), size), len(lists)])
+
+    found = [lists_of(columns) for columns, _ in recut(tables_of(lists, rows), sizes)]
+
+    assert [row for some in found for row in some] == lists
+
+
+@given(LISTS, st.integers(1, 4), st.randoms())
+def test_lists_of_any_length_are_taken_in_any_order(
+    lists: list[list[int]], rows: int, chance: random.Random
+) -> None:
+    tables = list(tables_of(lists, rows))
+    held = Rows([columns for columns, _ in tables], np.arange(len(lists)))
+    order = list(range(len(lists)))
+    chance.shuffle(order)
+
+    assert lists_of(held.take(np.asarray(order))) == [lists[place] for place in order]
+    assert lists_of(held.whole()) == lists
+
+
+def test_single_values_beside_arrays_are_refused_by_their_column() -> None:
+    with pytest.raises(DataError, match="do not fit together: column x has single values beside"):
+        join([{"x": np.zeros((2, 3))}, {"x": np.zeros(2)}])
