@@ -1,3 +1,4 @@
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -282,6 +283,42 @@ def test_who_goes_on_in_the_first_pass_after_a_loss_gets_the_same_rows(
     assert before == [steps[:2] for steps in whole]
     assert after == [steps[1:] for steps in whole]
     ray.get([reader.leave.remote() for reader in readers])
+    ray.kill(feeder)
+
+
+def test_passes_that_are_left_early_teach_nothing_false(folder: Path, tmp_path: Path) -> None:
+    """Their threads took it for the end that the next pass was begun, and counted no more rows."""
+    gate = tmp_path / "gate"
+    last: JsonValue = {"use": f"{FUNCTIONS}:gated", "options": {"at": 55, "gate": str(gate)}}
+    plan = make_plan(
+        folder,
+        row_bytes=2**18,
+        keeps_rows=False,
+        may_learn=True,
+        cache="none",
+        shuffle={"mode": "none"},
+        transforms=[{"use": f"{FUNCTIONS}:odd_rows"}, last],
+        feed={"lastBatch": "keep", "prefetchBatches": 50},
+    )
+    feeder = start(plan)
+    blocks = FedBlocks(plan, feeder, 0)
+    feed = Feed(plan, blocks, 0, blocks)
+    first, second, third = (make_pass(epoch=epoch, num_ranks=1) for epoch in range(3))
+    before = set(threading.enumerate())
+    begun = feed.batches(first)
+    assert len(list(islice(begun, 3))) == 3  # all that comes before the gate
+    begun.close()
+    left = [each for each in set(threading.enumerate()) - before if each.name == "prefetch"]
+
+    again = feed.batches(second)
+    next(again)
+    for thread in left:
+        thread.join(SECONDS)
+    again.close()
+    gate.touch()
+
+    ids = [batch.tensors["id"].tolist() for batch in feed.batches(third)]
+    assert ids == [row[0] for row in expected(plan, third)[0]]
     ray.kill(feeder)
 
 

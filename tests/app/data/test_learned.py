@@ -167,6 +167,16 @@ def test_a_fragment_that_gives_other_rows_than_before_ends_the_run(folder: Path)
         list(feed.batches(make_pass(batch_size=BATCH)))
 
 
+def test_no_rows_take_the_place_of_others_that_are_known(folder: Path) -> None:
+    learned = Learned(planned(folder), print)
+    learned.take({0: 8})
+
+    with pytest.raises(DataError, match=r"part-000.parquet gave 0 rows where it gave 8 before"):
+        learned.take(dict.fromkeys(range(5), 0))
+
+    assert learned.counts.tolist() == [8, -1, -1, -1, -1]
+
+
 def test_too_few_rows_for_a_step_say_so_when_they_have_come(folder: Path) -> None:
     feed, _ = learning(planned(folder), 0)
 

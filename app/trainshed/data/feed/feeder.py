@@ -16,7 +16,7 @@ from trainshed.data.feed import datasets
 from trainshed.data.feed.cache import Cache, CachedBlocks
 from trainshed.data.feed.filling import Filling
 from trainshed.data.feed.learned import Known, Learned
-from trainshed.data.feed.streams import Stream
+from trainshed.data.feed.streams import Left, Stream
 from trainshed.data.feed.tally import Tally, is_tallied
 from trainshed.data.order.learning import begin_of, order_of_fragments
 from trainshed.data.order.schedule import Pass, order_of
@@ -149,7 +149,7 @@ class Feeder:
         """Return what all tasks and ranks have spent on rows."""
         return self._spent
 
-    def take(self, at: Pass, rank: int) -> Slice | None:
+    def take(self, at: Pass, rank: int) -> Slice | Left | None:
         """Return the next slice of a rank in a pass, None at its end; waits for it.
 
         Raises:

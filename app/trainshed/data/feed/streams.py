@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -14,6 +15,15 @@ Item = TypeVar("Item")
 
 class StreamClosedError(RuntimeError):
     """A rank asked for rows of a pass that was given up."""
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a rank is answered that has left the pass, which need not be at its end.
+
+    No error: ranks ask for a slice ahead and most often need it no more, and Ray prints each error
+    that nobody takes.
+    """
 
 
 class Stream(Generic[Item]):
@@ -64,7 +74,7 @@ class Stream(Generic[Item]):
             self._ended, self._error = True, error
             self._changed.notify_all()
 
-    def take(self, rank: int) -> Item | None:
+    def take(self, rank: int) -> Item | Left | None:
         """Return the rank's next item, None at the end; waits for it.
 
         Raises:
@@ -83,7 +93,7 @@ class Stream(Generic[Item]):
                 self._changed.notify_all()
                 return item
             if rank in self._left:
-                return None
+                return Left()
             if self._closed:
                 raise StreamClosedError("this pass was given up: another worker group reads now")
             if self._error:
