@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from trainshed.data.order.description import note_of_rows
+from trainshed.data.order.description import other_counts
 from trainshed.data.order.learning import UNKNOWN, is_complete, nothing_known
 from trainshed.data.read.errors import DataError
 
@@ -72,8 +72,8 @@ class Learned:
             for fragment, rows in counts.items():
                 self._counts[fragment] = rows
             are_new = not was_complete and is_complete(self._counts)
-            if are_new and (note := note_of_rows(self._plan, self._counts)):
-                self._warn(note)
+            if are_new and (difference := other_counts(self._plan, self._counts)):
+                self._warn(difference.note)
             return self._taken()
 
     def wait(self, at: Pass) -> Pass | None:
