@@ -42,14 +42,15 @@ class Stream(Generic[Item]):
         self._depth = depth
         self._changed = threading.Condition()
         self._waiting: set[int] = set()
+        self._came: set[int] = set()
         self._left: set[int] = set()
         self._ended = self._closed = False
         self._error: BaseException | None = None
 
     @property
-    def everybody_left(self) -> bool:
-        """Say whether no rank reads on."""
-        return len(self._left) == len(self._queues)
+    def is_read(self) -> bool:
+        """Say whether a rank reads that came."""
+        return not self._came <= self._left
 
     @property
     def closed(self) -> bool:
@@ -100,12 +101,18 @@ class Stream(Generic[Item]):
                 raise self._error
             return None
 
+    def come(self, rank: int) -> None:
+        """Take in that a rank reads."""
+        with self._changed:
+            self._came.add(rank)
+
     def leave(self, rank: int) -> None:
         """Take in that a rank reads no further; the last one closes the pass."""
         with self._changed:
             self._left.add(rank)
             self._queues[rank].clear()
-            self._closed = self._closed or (self.everybody_left and not self._ended)
+            everybody = len(self._left) == len(self._queues)
+            self._closed = self._closed or (everybody and not self._ended)
             self._changed.notify_all()
 
     def close(self) -> None:
