@@ -168,6 +168,20 @@ def test_a_fragment_that_gives_other_rows_than_before_ends_the_run(folder: Path)
         list(feed.batches(make_pass(batch_size=BATCH)))
 
 
+def test_what_passes_began_with_takes_no_memory_for_each(folder: Path) -> None:
+    learned = Learned(planned(folder), print)
+    first = learned.known(make_pass(group=1))
+    learned.take({0: 8})
+    assert learned.known(make_pass(group=1)) is first
+    assert first.counts.tolist() == [-1] * 5
+    learned.take(dict(enumerate([8, 0, 19, 13, 1])))
+
+    later = [learned.known(make_pass(epoch=epoch, group=2)) for epoch in (1, 2)]
+
+    assert later[0].counts is later[1].counts
+    assert learned.known(make_pass(group=1)) is not first
+
+
 def test_no_rows_take_the_place_of_others_that_are_known(folder: Path) -> None:
     learned = Learned(planned(folder), print)
     learned.take({0: 8})

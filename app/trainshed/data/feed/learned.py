@@ -56,7 +56,13 @@ class Learned:
         """Return what was known when somebody first asked for a pass: the same to all its ranks."""
         with self._lock:
             if at not in self._began:
-                self._began[at] = Known(self._counts.copy(), is_complete(self._counts))
+                # For workers that are gone nobody asks.
+                gone = [each for each in self._began if each.group < at.group]
+                for each in gone:
+                    del self._began[each]
+                are_all = is_complete(self._counts)
+                # What is complete changes no more, and may be large.
+                self._began[at] = Known(self._counts if are_all else self._counts.copy(), are_all)
             return self._began[at]
 
     def take(self, counts: Mapping[int, int]) -> Pass | None:
