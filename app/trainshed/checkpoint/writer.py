@@ -23,7 +23,7 @@ class Written:
     """A checkpoint that is on storage, or why it is not.
 
     Args:
-        manifest: of it.
+        manifest: of it, without what it says of data: that is of the size of the data.
         folder: where it lies; None for one that does not.
         error: why not.
         put_seconds: that the storage took for it.
@@ -113,4 +113,6 @@ class Writer:
         made.set()
         if before is not None:
             before.join()
-        self._done.append(Written(manifest, folder, failed, put_seconds))
+        # As long as the run goes on, each of them stays.
+        light = manifest.model_copy(update={"data": None})
+        self._done.append(Written(light, folder, failed, put_seconds))

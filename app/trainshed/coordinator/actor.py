@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from trainshed.data.feed.feeder import Feeder, Limits, Slice
     from trainshed.data.feed.learned import Known
     from trainshed.data.feed.on_disk import Shelf
+    from trainshed.data.feed.streams import Left
     from trainshed.data.order.bad_records import Told
     from trainshed.data.order.permutation import Indices
     from trainshed.data.order.plan import DatasetPlan
@@ -166,7 +167,7 @@ class Coordinator:
         if self._feeder:
             self._feeder.spend(spending)
 
-    def take(self, at: Pass, rank: int) -> Slice | None:
+    def take(self, at: Pass, rank: int) -> Slice | Left | None:
         """Return the rank's next slice of a pass; waits for it."""
         assert self._feeder
         return self._feeder.take(at, rank)

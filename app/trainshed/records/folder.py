@@ -58,7 +58,8 @@ class Claim:
 
     Args:
         host: name of the machine.
-        boot: id of its boot; process numbers mean nothing in another one.
+        boot: where process numbers mean the same, by `numbering`; releases that knew no namespaces
+            wrote the id of its boot alone.
         pid: of the driver.
         pid_started: when that process began, in clock ticks since boot.
         spec_hash: of the run.
@@ -194,7 +195,7 @@ class RunFolder:
         folder = self.attempt(number)
         claim = Claim(
             socket.gethostname(),
-            boot_id(),
+            numbering(),
             os.getpid(),
             process_start(os.getpid()),
             spec_hash,
@@ -224,7 +225,7 @@ class RunFolder:
         if last is None or (last.name == HEARTBEAT and _has_ended(folder)):
             return False
         claim = self.claimed(number)
-        if claim and (claim.host, claim.boot) == (socket.gethostname(), boot_id()):
+        if claim and (claim.host, claim.boot) == (socket.gethostname(), numbering()):
             return process_start(claim.pid) == claim.pid_started
         return folder.now() - last.modified < DEAD_AFTER_SECONDS
 
@@ -252,6 +253,15 @@ def boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return ""
+
+
+def numbering() -> str:
+    """Return what tells where a process number means one process: this boot, and the namespace."""
+    try:
+        namespace = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        namespace = ""
+    return f"{boot_id()} {namespace}".rstrip()
 
 
 def process_start(pid: int) -> int:

@@ -14,6 +14,7 @@ from typing_extensions import override
 from tests.app.builders_checkpoint import Bomb, files_of_at_most, hold, make_manifest
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.writer import Writer
+from trainshed.data.order.description import Described
 from trainshed.records.disk import Disk
 from trainshed.records.storage import Folder
 
@@ -44,6 +45,21 @@ def test_checkpoints_are_finished_in_order(place: Folder) -> None:
     for done in writer.finished:
         assert done.folder
         assert checkpoint.verify(done.folder).position == done.manifest.position
+
+
+def test_what_was_written_of_data_is_kept_on_storage_alone(place: Folder) -> None:
+    writer = Writer(place, trust_objects=False)
+    data = {"train": Described(rows=7, num_files=1, digest="abc", counts=(3, 4))}
+    for step in (10, 20):
+        writer.wait_for_memory()
+        manifest = make_manifest(step).model_copy(update={"data": data})
+        writer.begin(hold({"weight": torch.zeros(3)}, {"state": None}), manifest)
+    writer.wait()
+
+    assert [done.manifest.data for done in writer.finished] == [None, None]
+    for done in writer.finished:
+        assert done.folder
+        assert checkpoint.verify(done.folder).data == data
 
 
 def test_waiting_for_nothing_is_no_wait(on_disk: Disk) -> None:

@@ -3,6 +3,7 @@
 import io
 import os
 import sqlite3
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,6 +35,13 @@ def odd_rows(batch: Batch) -> Batch:
     """Return the rows with an odd id."""
     kept = batch["id"] % 2 == 1
     return {name: array[kept] for name, array in batch.items()}
+
+
+def gated(batch: Batch, *, at: int, gate: str) -> Batch:
+    """Let rows from the id `at` on through as soon as a file is there."""
+    while batch["id"][-1] >= at and not Path(gate).exists():
+        time.sleep(0.05)
+    return batch
 
 
 def connected() -> sqlite3.Connection:

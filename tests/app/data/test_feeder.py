@@ -1,3 +1,4 @@
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -285,6 +286,42 @@ def test_who_goes_on_in_the_first_pass_after_a_loss_gets_the_same_rows(
     ray.kill(feeder)
 
 
+def test_passes_that_are_left_early_teach_nothing_false(folder: Path, tmp_path: Path) -> None:
+    """Their threads took it for the end that the next pass was begun, and counted no more rows."""
+    gate = tmp_path / "gate"
+    last: JsonValue = {"use": f"{FUNCTIONS}:gated", "options": {"at": 55, "gate": str(gate)}}
+    plan = make_plan(
+        folder,
+        row_bytes=2**18,
+        keeps_rows=False,
+        may_learn=True,
+        cache="none",
+        shuffle={"mode": "none"},
+        transforms=[{"use": f"{FUNCTIONS}:odd_rows"}, last],
+        feed={"lastBatch": "keep", "prefetchBatches": 50},
+    )
+    feeder = start(plan)
+    blocks = FedBlocks(plan, feeder, 0)
+    feed = Feed(plan, blocks, 0, blocks)
+    first, second, third = (make_pass(epoch=epoch, num_ranks=1) for epoch in range(3))
+    before = set(threading.enumerate())
+    begun = feed.batches(first)
+    assert len(list(islice(begun, 3))) == 3  # all that comes before the gate
+    begun.close()
+    left = [each for each in set(threading.enumerate()) - before if each.name == "prefetch"]
+
+    again = feed.batches(second)
+    next(again)
+    for thread in left:
+        thread.join(SECONDS)
+    again.close()
+    gate.touch()
+
+    ids = [batch.tensors["id"].tolist() for batch in feed.batches(third)]
+    assert ids == [row[0] for row in expected(plan, third)[0]]
+    ray.kill(feeder)
+
+
 def test_no_pass_is_begun_for_workers_that_are_gone(folder: Path) -> None:
     """A late word of theirs began one, which held the data's CPUs until somebody read another."""
     plan = make_uncounted(folder, "train")
@@ -293,6 +330,66 @@ def test_no_pass_is_begun_for_workers_that_are_gone(folder: Path) -> None:
 
     with pytest.raises(StreamClosedError):
         feeder.take(make_pass(group=1), 0)
+
+
+class WatchedFeeder(Feeder):
+    """A feeder that says what it holds."""
+
+    def held(self) -> tuple[int, int]:
+        """Return of how many passes it knows, and how many threads read for them."""
+        threads = [each for each in threading.enumerate() if each.name == "stream-train"]
+        return len(self._streams), len(threads)
+
+
+def take_all(feeder: ActorHandle[WatchedFeeder], at: Pass, rank: int) -> int:
+    """Return how many rows a rank is sent in a pass."""
+    rows = 0
+    while taken := ray.get(cast("Any", feeder).take.remote(at, rank), timeout=SECONDS):
+        rows += taken.stop - taken.start
+    return rows
+
+
+def watched(plan: DatasetPlan) -> ActorHandle[WatchedFeeder]:
+    actor = ray.remote(WatchedFeeder).options(num_cpus=0, max_concurrency=8)
+    return cast("ActorHandle[WatchedFeeder]", actor.remote({plan.name: plan}, Limits(2), print))
+
+
+def held(feeder: ActorHandle[WatchedFeeder]) -> tuple[int, int]:
+    """Return of how many passes a feeder knows, and how many threads read for them."""
+    known: tuple[int, int] = ray.get(cast("Any", feeder).held.remote(), timeout=SECONDS)
+    return known
+
+
+@pytest.mark.parametrize("is_left_early", [False, True])
+def test_a_rank_that_reads_alone_leaves_nothing_behind(folder: Path, is_left_early: bool) -> None:
+    feeder = watched(make_plan(folder, row_bytes=2**23, cache="none", shuffle={"mode": "none"}))
+    for epoch in range(5):
+        at = make_pass("even", epoch=epoch)
+        assert ray.get(cast("Any", feeder).take.remote(at, 0), timeout=SECONDS)
+        if not is_left_early:
+            take_all(feeder, at, 0)
+
+    num_passes, num_threads = held(feeder)
+    assert num_passes <= 2
+    deadline = time.monotonic() + SECONDS
+    while num_threads > 2:  # who is let go of ends what it has begun
+        assert time.monotonic() < deadline, num_threads
+        time.sleep(0.1)
+        _, num_threads = held(feeder)
+    ray.kill(feeder)
+
+
+def test_a_rank_that_comes_to_a_pass_long_after_another_one_gets_its_rows(folder: Path) -> None:
+    plan = make_plan(folder, cache="none", shuffle={"mode": "none"})
+    feeder = watched(plan)
+    passes = [make_pass("even", epoch=epoch) for epoch in range(4)]
+    want = [sum(len(ids_in(row)) for row in rows) for rows in expected(plan, passes[0])]
+
+    first = [take_all(feeder, at, 0) for at in passes]
+    second = [take_all(feeder, at, 1) for at in passes]
+
+    assert (first, second) == ([want[0]] * 4, [want[1]] * 4)
+    ray.kill(feeder)
 
 
 @pytest.mark.parametrize(

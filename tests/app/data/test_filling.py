@@ -249,6 +249,25 @@ def test_rows_are_counted_again_where_no_epoch_hangs_on_them(
     assert len(said) == (not under_way)
 
 
+def test_rows_that_a_first_epoch_had_counted_in_part_are_held_to_in_its_middle(
+    tmp_path: Path,
+) -> None:
+    """A run that streamed them was suspended, and went on with `steps: known`."""
+    odd = make_plan(
+        write_rows(tmp_path / "rows", [[4], [6]]),
+        cache="none",
+        keeps_rows=False,
+        transforms=[{"use": f"{FUNCTIONS}:odd_rows"}],
+    )
+    changed = Tally(replace(odd, kept=Kept((4, -1), under_way=True)), threading.Lock(), never)
+    same = Tally(replace(odd, kept=Kept((2, -1), under_way=True)), threading.Lock(), never)
+
+    for _ in range(2):
+        with pytest.raises(DataError, match=r"got 5 rows in 2 blocks .* want 7 rows in 2 blocks"):
+            changed.get()
+    assert same.get().tolist() == [2, 3]
+
+
 def test_a_transform_that_leaves_rows_out_by_now_is_refused_in_the_middle_of_an_epoch(
     tmp_path: Path,
 ) -> None:

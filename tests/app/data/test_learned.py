@@ -22,10 +22,11 @@ from tests.app.data.builders_plan import (
 from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.learned import Learned
 from trainshed.data.order.learning import nothing_known
-from trainshed.data.order.permutation import Indices
+from trainshed.data.order.permutation import Indices, Piece
 from trainshed.data.order.plan import DatasetPlan, Kept
 from trainshed.data.order.schedule import Kind, Pass
 from trainshed.data.read.errors import DataError
+from trainshed.data.read.source import parts, read_parts, reading
 
 # The five fragments have so many rows with an odd id: 8, 0, 19, 13, 1.
 GROUPS = ([16], [1], [30, 8], [25], [2])
@@ -167,6 +168,30 @@ def test_a_fragment_that_gives_other_rows_than_before_ends_the_run(folder: Path)
         list(feed.batches(make_pass(batch_size=BATCH)))
 
 
+def test_what_passes_began_with_takes_no_memory_for_each(folder: Path) -> None:
+    learned = Learned(planned(folder), print)
+    first = learned.known(make_pass(group=1))
+    learned.take({0: 8})
+    assert learned.known(make_pass(group=1)) is first
+    assert first.counts.tolist() == [-1] * 5
+    learned.take(dict(enumerate([8, 0, 19, 13, 1])))
+
+    later = [learned.known(make_pass(epoch=epoch, group=2)) for epoch in (1, 2)]
+
+    assert later[0].counts is later[1].counts
+    assert learned.known(make_pass(group=1)) is not first
+
+
+def test_no_rows_take_the_place_of_others_that_are_known(folder: Path) -> None:
+    learned = Learned(planned(folder), print)
+    learned.take({0: 8})
+
+    with pytest.raises(DataError, match=r"part-000.parquet gave 0 rows where it gave 8 before"):
+        learned.take(dict.fromkeys(range(5), 0))
+
+    assert learned.counts.tolist() == [8, -1, -1, -1, -1]
+
+
 def test_too_few_rows_for_a_step_say_so_when_they_have_come(folder: Path) -> None:
     feed, _ = learning(planned(folder), 0)
 
@@ -206,6 +231,53 @@ def test_rows_that_transforms_leave_out_by_now_are_counted_again_after_an_epoch(
     learned.take({0: 8})
     (note,) = said
     assert "41 rows in 5 blocks after the transforms, where the checkpoint had 42 rows in" in note
+
+
+def choosing(folder: Path, labels: str, how: dict[str, JsonValue]) -> DatasetPlan:
+    """Return the plan of a file of labels that chooses rows by them."""
+    (folder / "rows.csv").write_text("\n".join(["label", *labels]), encoding="ascii")
+    read: dict[str, JsonValue] = {"format": "csv", **how}
+    return make_plan(folder, may_learn=True, cache="none", shuffle=SHUFFLES["none"], read=read)
+
+
+CHOICES: dict[str, dict[str, JsonValue]] = {
+    "by a condition": {"where": "label == 1"},
+    "by strata": {"holdout": {"share": 0.5, "keep": "held", "stratify": "label"}},
+}
+
+
+@pytest.mark.parametrize("how", CHOICES.values(), ids=CHOICES)
+def test_rows_that_values_choose_are_counted_again_after_an_epoch(
+    tmp_path: Path, how: dict[str, JsonValue]
+) -> None:
+    """A label was corrected since: the file's size is the same."""
+    first = choosing(tmp_path, "110000", how)
+    (before,) = counted(first).tolist()
+    plan = choosing(tmp_path, "111000", how)
+    (now,) = counted(plan).tolist()
+    assert first.source
+    assert plan.source
+    assert first.source.digest == plan.source.digest
+    assert before != now
+    said: list[str] = []
+    learned = Learned(replace(plan, kept=Kept((before,), under_way=False)), said.append)
+
+    assert learned.counts.tolist() == [-1]
+    learned.take({0: now})
+    (note,) = said
+    assert f"{now} rows in 1 blocks after the transforms, where the checkpoint had {before}" in note
+
+
+@pytest.mark.parametrize("labels", ["111000", "100000"])
+def test_rows_that_values_choose_by_now_are_refused_in_the_middle_of_an_epoch(
+    tmp_path: Path, labels: str
+) -> None:
+    plan = choosing(tmp_path, labels, {"where": "label == 1"})
+    held = replace(plan, kept=Kept((2,), under_way=True))
+    assert nothing_known(held).tolist() == [2]
+
+    with pytest.raises(DataError, match=r"rows.csv has (1 rows where it had more|more rows than)"):
+        list(read_parts(reading(held), parts(held, [Piece(0, 0, 2, is_last=True)])))
 
 
 def test_each_worker_sees_all_rows_of_a_pass_that_counts_them(folder: Path) -> None:

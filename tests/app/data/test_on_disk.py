@@ -14,7 +14,7 @@ from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, mak
 from tests.app.ray_head import start_here
 from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.datasets import from_block
-from trainshed.data.feed.feeder import Feeder, Limits
+from trainshed.data.feed.feeder import Feeder, Limits, Slice
 from trainshed.data.feed.on_disk import Shelf
 from trainshed.data.feed.readers import find_reader
 from trainshed.data.order.plan import DatasetPlan, Kept
@@ -64,7 +64,7 @@ class Here:
     def rows(self, at: Pass) -> list[Row]:
         """Return id and draw of all rows that the feeder sends in a pass, in their order."""
         found: list[Row] = []
-        while (taken := self.feeder.take(at, 0)) is not None:
+        while isinstance(taken := self.feeder.take(at, 0), Slice):
             columns = from_block(ray.get(taken.block))
             ids, draws = columns["id"], columns.get("draw", columns["id"])
             found += zip(

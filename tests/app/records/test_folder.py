@@ -322,6 +322,12 @@ CASES: dict[str, Case] = {
     "another machine, fresh": Case({"host": "elsewhere"}, 1.0, True),
     "another machine, almost too old": Case({"host": "elsewhere"}, DEAD_AFTER_SECONDS - 5, True),
     "another machine, old": Case({"host": "elsewhere"}, DEAD_AFTER_SECONDS + 1, False),
+    "of a release that knew no namespaces, fresh": Case(
+        {"boot": boot_id(), "pid": 2**22 + 1}, 1.0, True
+    ),
+    "of a release that knew no namespaces, old": Case(
+        {"boot": boot_id()}, DEAD_AFTER_SECONDS + 1, False
+    ),
     "before this machine's boot, fresh": Case({"boot": "earlier"}, 1.0, True),
     "before this machine's boot, old": Case({"boot": "earlier"}, DEAD_AFTER_SECONDS + 1, False),
 }
@@ -339,6 +345,23 @@ def test_who_is_alive(storage: Folder, make_old: MakeOld, case: Case) -> None:
 
     assert folder.claimed(1) == Claim(**claimed)
     assert folder.is_alive(1) is case.want
+
+
+def test_a_driver_in_another_container_of_this_machine_is_alive_by_its_heartbeat(
+    storage: Folder, make_old: MakeOld
+) -> None:
+    """With the host's name, but a namespace of its own: here its number is nobody's."""
+    folder = RunFolder(storage)
+    claim_and_close(folder)
+    made = folder.claimed(1)
+    assert made
+    elsewhere = made.boot.replace(str(Path("/proc/self/ns/pid").readlink()), "pid:[1]")
+    there = dataclasses.asdict(made) | {"boot": elsewhere, "pid": 2**22 + 1}
+    put_claim(folder, json.dumps(there))
+
+    assert folder.is_alive(1)
+    make_old(folder.attempt(1), HEARTBEAT, DEAD_AFTER_SECONDS + 1)
+    assert not folder.is_alive(1)
 
 
 def test_who_has_not_come_to_the_first_heartbeat_is_alive_by_the_claim(

@@ -12,6 +12,7 @@ from ray.exceptions import GetTimeoutError, ObjectLostError, RayTaskError
 
 from trainshed.data.feed.datasets import FRAGMENT, from_block
 from trainshed.data.feed.requests import as_it_is, requests_for
+from trainshed.data.feed.streams import Left, StreamClosedError
 from trainshed.data.feed.tables import woven
 from trainshed.data.order.schedule import is_mixed
 from trainshed.data.order.spending import TRANSFER, Key
@@ -72,7 +73,7 @@ class FedBlocks:
         self._rank = rank
         self._cuts_blocks = cuts_blocks and plan.cache in ("objects", "workers")
         self._remote_cached: Callable[[str, int], ray.ObjectRef[CachedBlocks]]
-        self._remote_take: Callable[[Pass, int], ray.ObjectRef[Slice | None]]
+        self._remote_take: Callable[[Pass, int], ray.ObjectRef[Slice | Left | None]]
         self._remote_counts: Callable[[str], ray.ObjectRef[Indices]]
         self._remote_cached = coordinator.cached.remote
         self._remote_take = coordinator.take.remote
@@ -131,9 +132,16 @@ class FedBlocks:
         yield from self._taken(at)
 
     def _taken(self, at: Pass) -> Iterator[Columns]:
-        """Yield what the feeder has for the rank in a pass."""
+        """Yield what the feeder has for the rank in a pass.
+
+        Raises:
+            StreamClosedError: when the rank has begun a later pass meanwhile.
+        """
         coming = self._remote_take(at, self._rank)
         while (taken := _answer(coming)) is not None:
+            if isinstance(taken, Left):
+                said = "this pass was left before its end: a later one of the dataset has begun"
+                raise StreamClosedError(f"{self._plan.field}: {said}")
             coming = self._remote_take(at, self._rank)
             with LEDGER.inside(self._transfer, taken.stop - taken.start):
                 block = _fetched(taken.block, self._plan.field)

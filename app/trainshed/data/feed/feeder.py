@@ -16,7 +16,7 @@ from trainshed.data.feed import datasets
 from trainshed.data.feed.cache import Cache, CachedBlocks
 from trainshed.data.feed.filling import Filling
 from trainshed.data.feed.learned import Known, Learned
-from trainshed.data.feed.streams import Stream
+from trainshed.data.feed.streams import Left, Stream
 from trainshed.data.feed.tally import Tally, is_tallied
 from trainshed.data.order.learning import begin_of, order_of_fragments
 from trainshed.data.order.schedule import Pass, order_of
@@ -89,7 +89,7 @@ class Feeder:
         self._learned = {
             plan.name: Learned(plan, warn) for plan in plans.values() if plan.is_learned
         }
-        # A pass stays here a while after its end: a late word of it must not begin it anew.
+        # A pass stays here until two later ones are read: a late word of it must not begin it anew.
         self._streams: dict[Pass, Stream[Slice]] = {}
         # The newest worker group: of those before it nobody may ever read a pass.
         self._group = 0
@@ -149,15 +149,17 @@ class Feeder:
         """Return what all tasks and ranks have spent on rows."""
         return self._spent
 
-    def take(self, at: Pass, rank: int) -> Slice | None:
+    def take(self, at: Pass, rank: int) -> Slice | Left | None:
         """Return the next slice of a rank in a pass, None at its end; waits for it.
 
         Raises:
             DataError: when the rows cannot be read or transformed.
             WorldError: when they could not be this time.
         """
-        stream = self._open(at)
-        self._leave_earlier(at, rank)
+        with self._lock:
+            stream = self._opened(at)
+            stream.come(rank)
+            self._leave_earlier(at, rank)
         return stream.take(rank)
 
     def leave_before(self, group: int) -> None:
@@ -175,30 +177,33 @@ class Feeder:
         """Begin a pass before its first slice is asked for."""
         self._open(at)
 
-    def _open(self, at: Pass) -> Stream[Slice]:
+    def _open(self, at: Pass) -> None:
         with self._lock:
-            if at not in self._streams:
-                self._leave_before(at.group)
-                self._streams[at] = Stream(at.num_ranks, QUEUE_SLICES)
-                if at.group < self._group:
-                    self._streams[at].close()
-                else:
-                    threading.Thread(
-                        target=self._run, args=(at,), name=f"stream-{at.dataset}", daemon=True
-                    ).start()
-            return self._streams[at]
+            self._opened(at)
+
+    def _opened(self, at: Pass) -> Stream[Slice]:
+        if at not in self._streams:
+            self._leave_before(at.group)
+            stream = self._streams[at] = Stream(at.num_ranks, QUEUE_SLICES)
+            if at.group < self._group:
+                stream.close()
+            else:
+                threading.Thread(
+                    target=self._run, args=(at, stream), name=f"stream-{at.dataset}", daemon=True
+                ).start()
+        return self._streams[at]
 
     def _leave_earlier(self, at: Pass, rank: int) -> None:
         """Take the rank out of earlier passes of this dataset, which it may not have read up."""
-        with self._lock:
-            earlier = {
-                other: stream for other, stream in self._streams.items() if other.is_before(at)
-            }
-            for stream in earlier.values():
-                stream.leave(rank)
-            over = [other for other, stream in earlier.items() if stream.everybody_left]
-            for other in over[:-1]:
-                del self._streams[other]
+        earlier = sorted(
+            (other for other in self._streams if other.is_before(at)), key=lambda each: each.when
+        )
+        for other in earlier:
+            self._streams[other].leave(rank)
+        for other in earlier[:-1]:
+            # A rank may read alone. One that has not come by now finds the pass begun anew.
+            if not self._streams[other].is_read:
+                self._streams.pop(other).close()
 
     def _prepare(self) -> None:
         with contextlib.suppress(DataError, WorldError):  # who asks for the blocks is told
@@ -207,8 +212,8 @@ class Feeder:
             for tally in self._tallies.values():
                 tally.get()
 
-    def _run(self, at: Pass) -> None:
-        stream, plan = self._streams[at], self._plans[at.dataset]
+    def _run(self, at: Pass, stream: Stream[Slice]) -> None:
+        plan = self._plans[at.dataset]
         slices = self._slices(at, plan)
         try:
             for ranks, piece in slices:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from trainshed.data.order.description import note_of_rows
-from trainshed.data.order.learning import is_complete, nothing_known
+from trainshed.data.order.description import other_counts
+from trainshed.data.order.learning import UNKNOWN, is_complete, nothing_known
+from trainshed.data.read.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -55,18 +56,30 @@ class Learned:
         """Return what was known when somebody first asked for a pass: the same to all its ranks."""
         with self._lock:
             if at not in self._began:
-                self._began[at] = Known(self._counts.copy(), is_complete(self._counts))
+                # For workers that are gone nobody asks.
+                gone = [each for each in self._began if each.group < at.group]
+                for each in gone:
+                    del self._began[each]
+                are_all = is_complete(self._counts)
+                # What is complete changes no more, and may be large.
+                self._began[at] = Known(self._counts if are_all else self._counts.copy(), are_all)
             return self._began[at]
 
     def take(self, counts: Mapping[int, int]) -> Pass | None:
-        """Take in the rows of fragments; return the pass that has waited for the last of them."""
+        """Take in the rows of fragments; return the pass that has waited for the last of them.
+
+        Raises:
+            DataError: when a fragment has other rows than it had; then none is taken in.
+        """
         with self._lock:
+            for fragment, rows in counts.items():
+                check_rows(self._plan, fragment, rows, int(self._counts[fragment]))
             was_complete = is_complete(self._counts)
             for fragment, rows in counts.items():
                 self._counts[fragment] = rows
             are_new = not was_complete and is_complete(self._counts)
-            if are_new and (note := note_of_rows(self._plan, self._counts)):
-                self._warn(note)
+            if are_new and (difference := other_counts(self._plan, self._counts)):
+                self._warn(difference.note)
             return self._taken()
 
     def wait(self, at: Pass) -> Pass | None:
@@ -80,3 +93,19 @@ class Learned:
             return None
         waited, self._next = self._next, None
         return waited
+
+
+def check_rows(plan: DatasetPlan, fragment: int, rows: int, known: int) -> None:
+    """Hold the rows of a fragment against what is known of them.
+
+    Raises:
+        DataError: when it has other rows than it had.
+    """
+    if known in (UNKNOWN, rows):
+        return
+    assert plan.source
+    raise DataError(
+        f"{plan.field}: {plan.source.fragments[fragment].path} gave {rows} rows where it gave "
+        f"{known} before: files must stay as they are while a run reads them, and transforms must "
+        "leave out the same rows each time"
+    )

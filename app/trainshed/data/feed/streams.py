@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -14,6 +15,15 @@ Item = TypeVar("Item")
 
 class StreamClosedError(RuntimeError):
     """A rank asked for rows of a pass that was given up."""
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a rank is answered that has left the pass, which need not be at its end.
+
+    No error: ranks ask for a slice ahead and most often need it no more, and Ray prints each error
+    that nobody takes.
+    """
 
 
 class Stream(Generic[Item]):
@@ -32,14 +42,15 @@ class Stream(Generic[Item]):
         self._depth = depth
         self._changed = threading.Condition()
         self._waiting: set[int] = set()
+        self._came: set[int] = set()
         self._left: set[int] = set()
         self._ended = self._closed = False
         self._error: BaseException | None = None
 
     @property
-    def everybody_left(self) -> bool:
-        """Say whether no rank reads on."""
-        return len(self._left) == len(self._queues)
+    def is_read(self) -> bool:
+        """Say whether a rank reads that came."""
+        return not self._came <= self._left
 
     @property
     def closed(self) -> bool:
@@ -64,7 +75,7 @@ class Stream(Generic[Item]):
             self._ended, self._error = True, error
             self._changed.notify_all()
 
-    def take(self, rank: int) -> Item | None:
+    def take(self, rank: int) -> Item | Left | None:
         """Return the rank's next item, None at the end; waits for it.
 
         Raises:
@@ -83,19 +94,25 @@ class Stream(Generic[Item]):
                 self._changed.notify_all()
                 return item
             if rank in self._left:
-                return None
+                return Left()
             if self._closed:
                 raise StreamClosedError("this pass was given up: another worker group reads now")
             if self._error:
                 raise self._error
             return None
 
+    def come(self, rank: int) -> None:
+        """Take in that a rank reads."""
+        with self._changed:
+            self._came.add(rank)
+
     def leave(self, rank: int) -> None:
         """Take in that a rank reads no further; the last one closes the pass."""
         with self._changed:
             self._left.add(rank)
             self._queues[rank].clear()
-            self._closed = self._closed or (self.everybody_left and not self._ended)
+            everybody = len(self._left) == len(self._queues)
+            self._closed = self._closed or (everybody and not self._ended)
             self._changed.notify_all()
 
     def close(self) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainshed.data.feed import datasets
-from trainshed.data.order.description import kept_counts, note_of_rows
+from trainshed.data.order.description import kept_counts, other_counts
 from trainshed.data.order.learning import is_complete
-from trainshed.data.read.errors import as_fault
+from trainshed.data.read.errors import DataError, as_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,19 +51,28 @@ class Tally:
         """Return the rows of each fragment, shape (fragments,); waits for them.
 
         Raises:
-            DataError: when the dataset cannot be read.
+            DataError: when the dataset cannot be read, or has other rows than a checkpoint in the
+                middle of an epoch knows of.
             WorldError: when it could not be this time.
         """
         with self._lock:
             if self._counts is None:
                 try:
                     with self._turn:
-                        self._counts = self._counted()
+                        counts = self._counted()
                 except Exception as error:
                     raise as_fault(error, self._plan.field) from None
-                if note := note_of_rows(self._plan, self._counts):
-                    self._warn(note)
+                self._compare(counts)
+                self._counts = counts
             return self._counts
+
+    def _compare(self, counts: Indices) -> None:
+        """Hold rows against those that a checkpoint knows of, if only of some fragments."""
+        plan = self._plan
+        if difference := other_counts(plan, counts):
+            if plan.kept and plan.kept.under_way:
+                raise DataError(str(difference.problem))
+            self._warn(difference.note)
 
     def _counted(self) -> Indices:
         started = time.perf_counter()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trainshed.data.feed.learned import check_rows
 from trainshed.data.feed.prefetch import Prefetched
 from trainshed.data.feed.rows import Rows
 from trainshed.data.order.learning import (
@@ -106,14 +107,7 @@ class Lesson:
         fragment = int(self._order[self._next])
         known = int(self._counts[fragment])
         self._next += 1
-        if known not in (UNKNOWN, rows):
-            assert self._plan.source
-            path = self._plan.source.fragments[fragment].path
-            raise DataError(
-                f"{self._plan.field}: {path} gave {rows} rows where it gave {known} before: files "
-                "must stay as they are while a run reads them, and transforms must leave out the "
-                "same rows each time"
-            )
+        check_rows(self._plan, fragment, rows, known)
         self._counts[fragment] = rows
         if known == UNKNOWN:
             self._tell(fragment, rows)

@@ -151,7 +151,7 @@ def other_blocks(plan: DatasetPlan, counts: Indices, wanted: Indices) -> Differe
     return Difference(plan.field, _say_blocks(counts), _say_blocks(wanted))
 
 
-def note_of_rows(plan: DatasetPlan, counts: Indices) -> str | None:
+def other_counts(plan: DatasetPlan, counts: Indices) -> Difference | None:
     """Return how rows that were counted again differ from a checkpoint's; None where they do not.
 
     Args:
@@ -159,10 +159,10 @@ def note_of_rows(plan: DatasetPlan, counts: Indices) -> str | None:
         counts: rows of each fragment.
     """
     before = kept_counts(plan)
-    if before is None or plan.counts_hold:
+    if before is None:
         return None
     before = np.where(before == UNKNOWN, counts, before)
-    return None if np.array_equal(counts, before) else other_blocks(plan, counts, before).note
+    return None if np.array_equal(counts, before) else other_blocks(plan, counts, before)
 
 
 def kept_counts(plan: DatasetPlan) -> Indices | None:

@@ -170,12 +170,21 @@ class DatasetPlan:
         return self.changes_rows or (counts and bool(self.transforms))
 
     @property
+    def may_be_others(self) -> bool:
+        """Say whether files of the same names and sizes may give other rows than they gave.
+
+        Transforms may leave out others by now, and values that choose rows be written anew.
+        """
+        chosen = self.source is not None and bool(self.source.scan.selection.asked)
+        return self.is_found_after or chosen
+
+    @property
     def counts_hold(self) -> bool:
         """Say whether what a checkpoint counted has to be so still.
 
-        In an epoch that is under way it has; at its end transforms may leave out other rows by now.
+        In an epoch that is under way it has; at its end rows may be others by now.
         """
-        return self.kept is not None and (self.kept.under_way or not self.is_found_after)
+        return self.kept is not None and (self.kept.under_way or not self.may_be_others)
 
     @property
     def is_grouped(self) -> bool:

@@ -71,8 +71,12 @@ class Pass:
     def is_before(self, other: Pass) -> bool:
         """Say whether whoever reads the other pass has done with this one."""
         same = (self.dataset, self.kind, self.group) == (other.dataset, other.kind, other.group)
-        mine = (self.epoch, self.first_step, self.again)
-        return same and mine < (other.epoch, other.first_step, other.again)
+        return same and self.when < other.when
+
+    @property
+    def when(self) -> tuple[int, int, int]:
+        """Return what tells which of two passes of a kind over a dataset comes first."""
+        return self.epoch, self.first_step, self.again
 
 
 @dataclass(frozen=True)

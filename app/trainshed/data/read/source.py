@@ -45,7 +45,8 @@ class Reading:
         epoch: 0-based; None for rows without augmentation.
         tell: called with what is bad, where that is left out.
         checks_ends: whether more rows than were counted are looked for: an earlier attempt may have
-            counted with other transforms. A fragment is read to its end for that, in each epoch.
+            counted with other transforms, or other values that choose rows. A fragment is read to
+            its end for that, in each epoch.
     """
 
     field: str
@@ -101,7 +102,7 @@ def reading(plan: DatasetPlan, seed: int = 0, epoch: int | None = None) -> Readi
         seed,
         epoch,
         plan.tell,
-        checks_ends=plan.is_found_after and plan.kept is not None,
+        checks_ends=plan.may_be_others and plan.kept is not None,
     )
 
 
