@@ -2,12 +2,14 @@
 
 import importlib
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.bundle.repository import ROOT
 from trainshed_api.loading import load_file
+from trainshed_api.transforms import AugmentSpec, TransformSpec
 from trainshed_api.v1alpha1 import TrainingRun
 
 # The one manifest that is no TrainingRun: the chart, rendered.
@@ -19,20 +21,21 @@ MANIFESTS = {
 }
 
 
-def list_functions(run: TrainingRun) -> list[tuple[str, set[str]]]:
-    """Return each transform and augmentation of a run with the options it is given."""
-    datasets = run.spec.data.datasets.values()
-    transforms = [(step.use, set(step.options)) for data in datasets for step in data.transforms]
-    augment = [(step.use, set(step.options)) for data in datasets for step in data.augment]
-    return transforms + augment
+def list_functions(run: TrainingRun) -> Iterator[TransformSpec | AugmentSpec]:
+    """Yield each transform and augmentation of a run."""
+    for data in run.spec.data.datasets.values():
+        yield from data.transforms
+        yield from data.augment
 
 
 @pytest.mark.parametrize("path", MANIFESTS.values(), ids=MANIFESTS)
 def test_manifest_names_functions_and_options_that_exist(path: Path) -> None:
-    for use, options in list_functions(load_file(path)):
-        module, _, name = use.partition(":")
-        parameters = inspect.signature(getattr(importlib.import_module(module), name)).parameters
-        assert options <= set(parameters)
+    for step in list_functions(load_file(path)):
+        module, _, name = step.use.partition(":")
+        function = getattr(importlib.import_module(module), name)
+        called = function.__call__ if inspect.isclass(function) else function
+        assert set(step.options) <= set(inspect.signature(called).parameters)
+        assert not step.init or set(step.init) <= set(inspect.signature(function).parameters)
 
 
 @pytest.mark.parametrize("path", MANIFESTS.values(), ids=MANIFESTS)

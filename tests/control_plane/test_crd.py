@@ -17,7 +17,7 @@ from trainshed_api.validation import validate_document
 
 SAMPLES = [
     ROOT / "manifests" / "trainingrun.yaml",
-    *(ROOT / "manifests" / "samples").glob("*.yaml"),
+    *(ROOT / "manifests" / "samples").rglob("*.yaml"),
 ]
 RUNS = Kind("/apis/trainshed.dev/v1alpha1", "trainingruns")
 CORES = "cpu: Invalid value: want a Kubernetes quantity above 0 and at most 1M, such as 2 or 500m"

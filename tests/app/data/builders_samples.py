@@ -1,0 +1,108 @@
+"""The runs of manifests/samples/data as they are read: planned by all that a run is checked by.
+
+What their rows have to be is said in `sample_cases`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+
+from tests.app.data.builders_plan import MemoryBlocks, make_pass
+from tests.bundle.repository import ROOT
+from trainshed.data.feed.batches import Batch, Blocks, Feed
+from trainshed.data.feed.blocks import OwnBlocks
+from trainshed.data.feed.processes import Processes
+from trainshed.data.order.bad_records import Told
+from trainshed.data.order.plan import DatasetPlan, telling
+from trainshed.data.order.schedule import Kind
+from trainshed.plan.preflight import Place, prepare
+from trainshed.records.disk import Disk
+from trainshed_api.loading import load_file
+from trainshed_api.v1alpha1 import TrainingRun
+
+SAMPLES = ROOT / "manifests" / "samples" / "data"
+# Samples are for more rows than these tests write.
+BATCH = 4
+# A row of more numbers is told by its shape and their mean.
+MOST_NUMBERS = 100
+
+MakeBlocks = Callable[[DatasetPlan], Blocks]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A sample whose data were found in order.
+
+    Args:
+        run: as it was read.
+        plans: by dataset.
+        blocks: where the rows of a dataset come from.
+        left_out: what was told of bad records.
+    """
+
+    run: TrainingRun
+    plans: Mapping[str, DatasetPlan]
+    blocks: MakeBlocks
+    left_out: list[Told] = field(default_factory=list)
+
+    def rows(self, dataset: str = "train") -> dict[str, list[object]]:
+        """Return all rows of a dataset as its evaluation gets them: in file order, each once."""
+        return _joined(self.batches("exact", dataset))
+
+    def epoch(self, epoch: int = 0, dataset: str = "train") -> dict[str, list[object]]:
+        """Return the rows of an epoch of training, in its order."""
+        return _joined(self.batches("train", dataset, epoch))
+
+    def batches(self, kind: Kind, dataset: str = "train", epoch: int = 0) -> list[Batch]:
+        """Return the batches of a pass on one worker."""
+        plan, spec = self.plans[dataset], self.run.spec
+        at = make_pass(kind, epoch=epoch, num_ranks=1, batch_size=spec.batch_size, seed=spec.seed)
+        return list(Feed(plan, self.blocks(plan), 0).batches(replace(at, dataset=plan.name)))
+
+
+def open_sample(home: Path, name: str, settings: Sequence[str] = ()) -> Sample:
+    """Return a sample that is read by this process, or by its own as it says.
+
+    Args:
+        home: what its relative paths lie under.
+        name: of its file.
+        settings: of what is another in a test, "path=value" each.
+    """
+    run = load_file(SAMPLES / f"{name}.yaml", [f"spec.batchSize={BATCH}", *settings])
+    told: list[Told] = []
+    plans = {
+        dataset: telling(plan, told.append)
+        for dataset, plan in prepare(run, Place(Disk(home))).plans.items()
+    }
+    return Sample(run, plans, _own_blocks(run), told)
+
+
+def named_after(sample: Sample, name: str) -> Sample:
+    """Return a sample whose datasets have names of its own beside those of other samples."""
+    plans = {
+        dataset: replace(plan, name=f"{name}.{dataset}") for dataset, plan in sample.plans.items()
+    }
+    return replace(sample, plans=plans)
+
+
+def _own_blocks(run: TrainingRun) -> MakeBlocks:
+    data = run.spec.data
+    if data.loader == "ray-data":
+        return lambda plan: MemoryBlocks(plan, 0)
+    processes = Processes(data.loader_processes) if data.loader_processes else None
+    return lambda plan: OwnBlocks(plan, processes)
+
+
+def _joined(batches: Sequence[Batch]) -> dict[str, list[object]]:
+    """Return the rows of batches, by column."""
+    names = batches[0].tensors if batches else ()
+    return {name: [row for each in batches for row in _told(each.tensors[name])] for name in names}
+
+
+def _told(column: torch.Tensor) -> list[object]:
+    if column[0].numel() <= MOST_NUMBERS:
+        told: list[object] = column.tolist()
+        return told
+    return [(tuple(row.shape), row.double().mean().item()) for row in column]
