@@ -12,7 +12,7 @@ from trainshed.display.wording import MISSING, say_bytes, say_count, say_percent
 from trainshed.rows.values import as_key, say_value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from trainshed.rows.schema import Schema
 
@@ -41,15 +41,7 @@ def schema_table(schema: Schema) -> RenderableType:
     for each in schema.columns:
         kinds = [each.stored, each.read, *([each.after] if schema.has_transforms else [])]
         table.add_row(Text(say_plainly(each.name)), *map(_plain, kinds))
-    about = "" if schema.rows is not None else "about "
-    cut = schema.fragments
-    lines = [
-        f"{schema.format}: {say_count(schema.files)} file{'s' * (schema.files != 1)}, "
-        f"{say_bytes(schema.bytes)}",
-        f"rows: {about}{say_count(schema.likely_rows)}",
-        f"fragments: {say_count(cut.count)}, {say_bytes(cut.least_bytes)} to "
-        f"{say_bytes(cut.most_bytes)}, median {say_bytes(cut.median_bytes)}",
-    ]
+    lines = list(_of_files(schema))
     if schema.classes:
         some = ", ".join(
             f"{number} {say_plainly(name)}"
@@ -58,6 +50,24 @@ def schema_table(schema: Schema) -> RenderableType:
         more = f", ... ({say_count(len(schema.classes))} in all)"
         lines.append(f"labels: {some}{more * (len(schema.classes) > MOST_CLASSES)}")
     return Group(table, Text("\n".join(lines)))
+
+
+def _of_files(schema: Schema) -> Iterator[str]:
+    cut = schema.fragments
+    if cut is None:
+        yield f"made by {say_plainly(schema.format)}"
+        yield "rows: unknown before they are made"
+        return
+    about = "" if schema.rows is not None else "about "
+    yield (
+        f"{schema.format}: {say_count(schema.files)} file{'s' * (schema.files != 1)}, "
+        f"{say_bytes(schema.bytes or 0)}"
+    )
+    yield f"rows: {about}{say_count(schema.likely_rows)}"
+    yield (
+        f"fragments: {say_count(cut.count)}, {say_bytes(cut.least_bytes)} to "
+        f"{say_bytes(cut.most_bytes)}, median {say_bytes(cut.median_bytes)}"
+    )
 
 
 def counts_table(title: str, counts: Sequence[tuple[object, int]]) -> RenderableType:

@@ -54,7 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     datasets: JsonValue = {
         "train": train,
         "failing": failing,
-        "made": {"read": {"use": "tests.app.rows.functions:keep_even"}},
+        "made": {"read": {"use": "tests.app.rows.functions:absent"}},
         "both": {"read": {"mix": {"train": 1, "failing": 1}}},
     }
     write_run(tmp_path, "run", data={"datasets": datasets})
@@ -347,14 +347,14 @@ REFUSED: dict[str, tuple[str, str]] = {
         'error: --format: got "csv", want it without --dataset: the file says how that is read\n'
         'error: --columns: got ["x"], want it without --dataset',
     ),
-    "a function's dataset": (
+    "a function that is not there": (
         "show run.yaml --dataset made",
-        'error: spec.data.datasets.made.read: got "tests.app.rows.functions:keep_even", want '
-        "format and path: what a function returns is there only in a run",
+        "error: spec.data.datasets.made.read.use: got tests.app.rows.functions:absent, want a name "
+        "in tests.app.rows.functions",
     ),
     "a mix": (
         "show run.yaml --dataset both",
-        "error: spec.data.datasets.both.read.mix: got a mix, want one with files of its own: "
+        "error: spec.data.datasets.both.read.mix: got a mix, want one with rows of its own: "
         "--dataset with one of train, failing",
     ),
     "counts by two": ("count csv --by-file --by id", "error: --by-file: it without --by"),
@@ -396,20 +396,13 @@ def test_what_is_wrong_is_said(case: str, folder: Path) -> None:
     assert sorted(folder.rglob("*")) == before
 
 
-def test_groups_are_shown_as_they_are_read_alone(folder: Path) -> None:
+def test_rows_before_groups_need_no_ray(folder: Path) -> None:
     groups: JsonValue = [
         {"use": "tests.app.rows.functions:keep_even", "kind": "groups", "by": ["id"]}
     ]
     dataset: JsonValue = {"read": {"format": "csv", "path": "csv"}, "transforms": groups}
     write_run(folder, "grouped", data={"datasets": {"train": dataset}})
-    words = ("count", "grouped.yaml", "--dataset", "train")
-
-    done = trainshed_here("data", *words)
-
-    assert (done.code, done.stdout) == (EXIT_INVALID, "")
-    field = "spec.data.datasets.train.transforms[0].kind"
-    assert f"error: {field}: got groups, want a kind that needs no rows of other" in done.stderr
-    assert said(*words, "--raw") == f"{ROWS}\n"
+    assert said("count", "grouped.yaml", "--dataset", "train", "--raw") == f"{ROWS}\n"
 
 
 @pytest.mark.usefixtures("folder")
@@ -456,7 +449,7 @@ def alone(folder: Path, *words: str, stdout: int = subprocess.PIPE) -> subproces
     )
 
 
-@pytest.mark.parametrize("command", ["show", "schema", "count", "write --to new"])
+@pytest.mark.parametrize("command", ["show", "schema", "count", "stats", "write --to new"])
 def test_no_ray_is_imported(command: str, folder: Path) -> None:
     process = alone(folder, *command.split(), "run.yaml", "--dataset", "train")
     _, stderr = process.communicate()
