@@ -1,4 +1,4 @@
-"""`trainshed data`: look at rows, write them as parquet; data sets to try things with."""
+"""`trainshed data`: look at rows, sum them up, write them as parquet; data to try things with."""
 
 from __future__ import annotations
 
@@ -127,6 +127,37 @@ def _print_counts(title: str, counts: Sequence[tuple[object, int]]) -> None:
     else:
         number = "rows" if title != "rows" else "count"  # of a column with that name
         _print_lines({title: as_key(kind), number: rows} for kind, rows in counts)
+
+
+@data.command()
+@of_rows
+@click.option(
+    "--column",
+    "columns_meant",
+    multiple=True,
+    metavar="NAME",
+    help="A column that is meant; may come again. All without it.",
+)
+@with_processes
+def stats(given: Input | Made, columns_meant: tuple[str, ...], processes: int) -> None:
+    """Sum up each column of SOURCE: rows, missing ones, smallest, largest, mean and so on.
+
+    All rows are read once, after a dataset's transforms, and few are held. What is no number and no
+    time, such as texts, is told by how many values there are, and which come most often. Piped, it
+    is one JSON object a column, with sums, too.
+    """
+    from trainshed.rows.progress import bar
+    from trainshed.rows.summarizing import summarize
+    from trainshed.rows.tables import summaries_table
+
+    with bar("reading", given.fragments, sys.stderr) as told:
+        found = summarize(given, columns_meant, processes, told)
+    if not sys.stdout.isatty():
+        _print_lines(each.model_dump(mode="json", by_alias=True) for each in found)
+    elif found:
+        _print(summaries_table(found))
+    else:
+        click.echo("no rows")
 
 
 @data.command()

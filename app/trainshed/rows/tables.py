@@ -9,12 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from trainshed.display.wording import MISSING, say_bytes, say_count, say_percent, say_plainly
+from trainshed.rows.summarizing import MOST_VALUES
 from trainshed.rows.values import as_key, say_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from trainshed.rows.schema import Schema
+    from trainshed.rows.summarizing import Summary
 
 # With more a row is a block of lines.
 MOST_COLUMNS = 8
@@ -68,6 +70,32 @@ def _of_files(schema: Schema) -> Iterator[str]:
         f"fragments: {say_count(cut.count)}, {say_bytes(cut.least_bytes)} to "
         f"{say_bytes(cut.most_bytes)}, median {say_bytes(cut.median_bytes)}"
     )
+
+
+def summaries_table(summaries: Sequence[Summary]) -> RenderableType:
+    """Return what each column holds, one below the other."""
+    table = _table("column", "type")
+    for name in ("rows", "missing", "min", "max", "mean", "std"):
+        table.add_column(name, justify="right")
+    table.add_column("values")
+    for each in summaries:
+        table.add_row(
+            *(Text(say_plainly(said)) for said in (each.name, each.type)),
+            *(Text(say_count(number)) for number in (each.rows, each.missing)),
+            *(Text(say_value(value)) for value in (each.min, each.max, each.mean, each.std)),
+            Text(_say_values(each)),
+        )
+    return table
+
+
+def _say_values(summary: Summary) -> str:
+    if summary.has_more:
+        return f"more than {say_count(MOST_VALUES)}"
+    if summary.values is None:
+        return MISSING
+    some = ", ".join(f"{say_value(each.value)} {say_count(each.rows)}" for each in summary.frequent)
+    more = ", ..." * (summary.values > len(summary.frequent))
+    return f"{say_count(summary.values)}: {some}{more}"
 
 
 def counts_table(title: str, counts: Sequence[tuple[object, int]]) -> RenderableType:

@@ -124,6 +124,14 @@ def test_a_schema_tells_types_before_and_after_transforms(folder: Path) -> None:
     assert (found["files"], found["rows"], found["fragments"]) == (None, None, None)
 
 
+def test_columns_are_summed_up(folder: Path) -> None:
+    write_numbers(folder, transforms=ODD)
+    (ids,) = lines("stats --column id")
+    want = np.arange(1, ROWS, 2)
+    assert (ids["rows"], ids["min"], ids["max"], ids["sum"]) == (320, 1, 639, int(want.sum()))
+    assert ids["std"] == pytest.approx(want.std(ddof=1))
+
+
 def test_rows_are_written_in_their_order(folder: Path) -> None:
     write_numbers(folder)
     assert said("write --to new --rows-per-file 100").startswith("640 rows in 7 files, ")
@@ -230,6 +238,11 @@ WRONG: dict[str, tuple[str, JsonValue, str]] = {
         "write --to new --shuffle 1",
         f"{OURS}:values",
         f"error: --shuffle: got 1, want it left out, as {OURS}:values makes these rows: write",
+    ),
+    "no such column": (
+        "stats --column label",
+        f"{OURS}:values",
+        'error: --column: got "label", want one of count, name, tokens, deep',
     ),
 }
 
