@@ -1,7 +1,8 @@
-"""`trainshed data`: look at rows, write them as parquet; data sets to try things with."""
+"""`trainshed data`: look at rows, sum them up, write them as parquet; data to try things with."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
 
     from trainshed.records.storage import Folder
     from trainshed.rows.inputs import Input
+    from trainshed.rows.made import Made
 
 FILE_BYTES = "128Mi"
 
 
 @click.group()
 def data() -> None:
-    """Look at data, and write them as parquet; no Ray is started."""
+    """Look at data, and write them as parquet; Ray is started only for rows that it makes."""
 
 
 @data.command()
@@ -47,28 +49,31 @@ def digits(folder: str) -> None:
 @click.option(
     "--rows", type=click.IntRange(min=1), default=10, show_default=True, help="The most to show."
 )
-def show(given: Input, rows: int) -> None:
+def show(given: Input | Made, rows: int) -> None:
     """Show the first rows of SOURCE: files at a path or an address.
 
     With --dataset, SOURCE is a TrainingRun file, and its transforms come first; augmentation, which
     is another in each epoch, is left out. Piped, it is one JSON object a row, with bytes in base64.
+    Rows that a function, a reader or groups make are made by a Ray that is started here meanwhile,
+    no more of them than it takes.
     """
     from trainshed.rows.reading import first_rows
     from trainshed.rows.tables import rows_table
     from trainshed.rows.values import as_json
 
-    found = first_rows(given, rows)
-    if not sys.stdout.isatty():
-        _print_lines(as_json(row) for row in found)
-    elif kept := list(found):
-        _print(rows_table(kept))
-    else:
-        click.echo("no rows")
+    # What leaves early, as `| head -1` does, must not leave Ray at work.
+    with contextlib.closing(first_rows(given, rows)) as found:
+        if not sys.stdout.isatty():
+            _print_lines(as_json(row) for row in found)
+        elif kept := list(found):
+            _print(rows_table(kept))
+        else:
+            click.echo("no rows")
 
 
 @data.command()
 @of_rows
-def schema(given: Input) -> None:
+def schema(given: Input | Made) -> None:
     """Show columns, types, files and rows of SOURCE, and how it is cut into what tasks read.
 
     Types are those of the first rows at eight places at most. Piped, it is one JSON object.
@@ -88,7 +93,7 @@ def schema(given: Input) -> None:
 @click.option("--by-file", is_flag=True, help="Count the rows of each file.")
 @click.option("--by", metavar="COLUMN", help="Count the rows with each value of a column.")
 @with_processes
-def count(given: Input, by_file: bool, by: str | None, processes: int) -> None:
+def count(given: Input | Made, by_file: bool, by: str | None, processes: int) -> None:
     """Count the rows of SOURCE: at once where files tell them, else by reading.
 
     A dataset's transforms are run, as they may leave rows out; --raw counts what is read. Piped,
@@ -100,7 +105,7 @@ def count(given: Input, by_file: bool, by: str | None, processes: int) -> None:
     if by_file and by:
         raise SpecError([Problem("--by-file", None, "it without --by")])
     rows, counts = 0, list[tuple[object, int]]()
-    with bar("counting", given.source.fragments, sys.stderr) as told:
+    with bar("counting", given.fragments, sys.stderr) as told:
         if by_file:
             counts += counting.count_by_file(given, processes, told).items()
         elif by:
@@ -127,6 +132,37 @@ def _print_counts(title: str, counts: Sequence[tuple[object, int]]) -> None:
 @data.command()
 @of_rows
 @click.option(
+    "--column",
+    "columns_meant",
+    multiple=True,
+    metavar="NAME",
+    help="A column that is meant; may come again. All without it.",
+)
+@with_processes
+def stats(given: Input | Made, columns_meant: tuple[str, ...], processes: int) -> None:
+    """Sum up each column of SOURCE: rows, missing ones, smallest, largest, mean and so on.
+
+    All rows are read once, after a dataset's transforms, and few are held. What is no number and no
+    time, such as texts, is told by how many values there are, and which come most often. Piped, it
+    is one JSON object a column, with sums, too.
+    """
+    from trainshed.rows.progress import bar
+    from trainshed.rows.summarizing import summarize
+    from trainshed.rows.tables import summaries_table
+
+    with bar("reading", given.fragments, sys.stderr) as told:
+        found = summarize(given, columns_meant, processes, told)
+    if not sys.stdout.isatty():
+        _print_lines(each.model_dump(mode="json", by_alias=True) for each in found)
+    elif found:
+        _print(summaries_table(found))
+    else:
+        click.echo("no rows")
+
+
+@data.command()
+@of_rows
+@click.option(
     "--to",
     required=True,
     callback=located,
@@ -144,7 +180,7 @@ def _print_counts(title: str, counts: Sequence[tuple[object, int]]) -> None:
 )
 @with_processes
 def write(  # noqa: PLR0913, PLR0917 - the options of a command
-    given: Input,
+    given: Input | Made,
     to: Folder,
     seed: int | None,
     rows_per_file: int | None,
@@ -162,7 +198,7 @@ def write(  # noqa: PLR0913, PLR0917 - the options of a command
     from trainshed.rows.writing import Wish, write
 
     wish = Wish(file_bytes, rows_per_file, seed, processes)
-    with bar("writing", given.source.fragments, sys.stderr) as told:
+    with bar("writing", given.fragments, sys.stderr) as told:
         done = write(given, to, wish, told)
     click.echo(
         f"{say_count(done.rows)} rows in {say_count(done.files)} file{'s' * (done.files != 1)}, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from pathlib import Path
@@ -15,9 +16,11 @@ from trainshed_api.formats import FORMATS
 from trainshed_api.quantity import parse_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from trainshed.records.storage import Folder
+    from trainshed.rows.inputs import Input
+    from trainshed.rows.made import Made
     from trainshed_api.formats import FormatName
 
 CORES = len(os.sched_getaffinity(0))
@@ -72,8 +75,11 @@ def of_rows(command: Callable[..., None]) -> Callable[..., None]:
             command(given=open_files(source, form, options, columns), **others)
             return
         _check_dataset({"--format": form, "--option": options, "--columns": columns})
-        given = open_dataset(Path(source), dataset, raw=raw)
-        command(given=given, **others)
+        processes = others.get("processes", CORES)
+        assert isinstance(processes, int)
+        given = open_dataset(Path(source), dataset, processes, raw=raw)
+        with _ray_where_needed(given):
+            command(given=given, **others)
         if given.left_out and (said := given.left_out.say()):
             click.echo(say_plainly(said), err=True)
 
@@ -101,6 +107,22 @@ def of_rows(command: Callable[..., None]) -> Callable[..., None]:
         "--dataset", metavar="NAME", help="SOURCE is a TrainingRun file, and this dataset is meant."
     )(changed)
     return click.argument("source")(changed)
+
+
+@contextlib.contextmanager
+def _ray_where_needed(given: Input | Made) -> Iterator[None]:
+    """Have a Ray here meanwhile where nothing else makes the rows."""
+    from trainshed.rows.made import Made
+
+    if not isinstance(given, Made):
+        yield
+        return
+    from trainshed.on_ray.ray_cluster import for_rows
+
+    said = f"{given.field}: starting Ray here, as {given.maker} makes its rows"
+    click.echo(say_plainly(said), err=True)
+    with for_rows(given.cpus, given.env):
+        yield
 
 
 def _check_files(source: str, form: FormatName | None, *, raw: bool) -> None:

@@ -19,7 +19,7 @@ from trainshed_api.names import ENV_GROUPS, NODE_GROUP_LABEL
 from trainshed_api.quantity import parse_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from trainshed_api.v1alpha1 import TrainingRunSpec
 
@@ -74,8 +74,7 @@ def start(spec: TrainingRunSpec, working_dir: Path | None = None) -> None:
     The data's CPUs are logical ones on top of the machine's: Ray Data must never wait for Ray
     Train, and the operating system shares the cores fairly.
     """
-    for name, value in SETTINGS.items():
-        os.environ.setdefault(name, value)
+    _set()
     import ray
 
     if ray.is_initialized():
@@ -106,6 +105,41 @@ def start(spec: TrainingRunSpec, working_dir: Path | None = None) -> None:
             runtime_env=environment,
             logging_level=logging.WARNING,
         )
+
+
+@contextlib.contextmanager
+def for_rows(cpus: int, env: Mapping[str, str]) -> Iterator[None]:
+    """Have a Ray here to look at rows with, and end it; what is started already stays.
+
+    Args:
+        cpus: that tasks may take.
+        env: variables of its processes.
+    """
+    _set()
+    import ray
+
+    if ray.is_initialized():
+        yield
+        return
+    ray.init(
+        address="local",
+        num_cpus=cpus,
+        num_gpus=0,
+        include_dashboard=False,
+        runtime_env={"env_vars": dict(env)} if env else None,
+        logging_level=logging.WARNING,
+        log_to_driver=False,  # or what functions print would be among the rows
+    )
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _set() -> None:
+    """Set what Ray takes from its environment; what is there already stays."""
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
-"""Rows of files as a person handles them: looked at, counted, written as parquet.
+"""Rows as a person handles them: looked at, counted, summed up, written as parquet.
 
 Lives here: what SOURCE of a command means, values as text, counting, shuffling, writing. Never
-here: Ray, which would take longer to start than most of this; how files are read is `data/read`'s.
+here: Ray, which would take longer to start than most of this, but in `made`, whose rows are made by
+nothing else; how files are read is `data/read`'s.
 """

@@ -49,6 +49,15 @@ def schema_of(
     return pa.schema([_field_of(name, tables, source, as_read=as_read) for name in tables[0]])
 
 
+def told_of(schemas: Iterable[pa.Schema]) -> pa.Schema:
+    """Return what tables say of the types of their columns, as one: what holds those of all."""
+    kinds: dict[str, list[pa.DataType]] = {}
+    for schema in schemas:
+        for field in schema:
+            kinds.setdefault(field.name, []).append(field.type)
+    return pa.schema([(name, _unified(each) or each[0]) for name, each in kinds.items()])
+
+
 def to_arrow(columns: Columns, schema: pa.Schema) -> pa.Table:
     """Return columns as an Arrow table of a schema.
 

@@ -10,18 +10,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from trainshed.data.order.function import most_asked
-from trainshed.data.read.columns import nbytes, num_rows
+from trainshed.data.read.columns import num_rows
 from trainshed.data.read.errors import DataError
-from trainshed.rows.reading import chunks, of_fragments
+from trainshed.rows.made import Made
+from trainshed.rows.reading import (
+    AHEAD,
+    CHUNK_ROWS,
+    check_columns,
+    check_known,
+    chunks,
+    in_chunks,
+    of_fragments,
+    of_parts,
+)
 from trainshed_api.errors import Problem, SpecError, show_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from trainshed.data.order.bad_records import Tell
     from trainshed.data.order.files import Fragment
-    from trainshed.data.read.columns import Array
+    from trainshed.data.read.columns import Array, Columns
     from trainshed.data.read.source import Reading
     from trainshed.rows.inputs import Input
 
@@ -30,34 +39,34 @@ if TYPE_CHECKING:
 
 # Of a column whose values are told apart.
 MOST_KINDS = 100
-# Read at once, as they are before the transforms: so many rows, or so many bytes of them.
-CHUNK_ROWS = 4096
-CHUNK_BYTES = 16 * 2**20
-# Of the first fragment, which tell how large rows are.
-FIRST_ROWS = 8
-AHEAD = 64
 # Bytes that are text are told as text; what is missing is None.
 Kind = str | bytes | int | float | bool | None
 
 
-def count(given: Input, processes: int, told: Told) -> int:
+def count(given: Input | Made, processes: int, told: Told) -> int:
     """Return how many rows there are after the transforms.
 
     Raises:
         DataError: when rows cannot be read or transformed.
         WorldError: when the storage does not give them.
     """
+    if isinstance(given, Made):
+        return given.count()
     return sum(rows for _, rows in _counts(given, given.source.fragments, processes, told))
 
 
-def count_by_file(given: Input, processes: int, told: Told) -> dict[str, int]:
+def count_by_file(given: Input | Made, processes: int, told: Told) -> dict[str, int]:
     """Return the rows of each file, by its name below SOURCE.
 
     Raises:
-        SpecError: for a part of the rows of files that are not read one by one.
+        SpecError: for a part of the rows of files that are not read one by one, and for rows that
+            are of no file.
         DataError: as `count` does.
         WorldError: as `count` does.
     """
+    if isinstance(given, Made):
+        want = f"it left out: rows that {given.maker} makes are of no file"
+        raise SpecError([Problem("--by-file", None, want)])
     found = dict.fromkeys((file.path for file in given.source.files), 0)
     names = list(found)
     if given.source.scan.selection.holdout and any(each.more for each in given.source.fragments):
@@ -69,7 +78,7 @@ def count_by_file(given: Input, processes: int, told: Told) -> dict[str, int]:
     return found
 
 
-def count_by(given: Input, column: str, processes: int, told: Told) -> dict[Kind, int]:
+def count_by(given: Input | Made, column: str, processes: int, told: Told) -> dict[Kind, int]:
     """Return the rows with each value of a column, by value; labels by the names of their classes.
 
     Raises:
@@ -78,23 +87,13 @@ def count_by(given: Input, column: str, processes: int, told: Told) -> dict[Kind
             `count` does.
         WorldError: as `count` does.
     """
-    how = given.reading(CHUNK_ROWS)
-    if not given.transforms:
-        schema = how.scan.schema or given.source.schema
-        if schema is not None and column not in schema.names:
-            _refuse(column, schema.names)
-        if not how.scan.skips_bad:  # what is bad hangs on all columns that are read
-            how = replace(how, columns=(column,))
-    how = _in_chunks(given, how)
+    check_columns(given, "--by", [column])
     found: Counter[Kind] = Counter()
-    fragments = given.source.fragments
-    call = functools.partial(_kinds, how, column)
-    counted = of_fragments(given, call, fragments, processes, AHEAD)
-    for fragment, kinds in zip(fragments, counted, strict=True):
+    call = functools.partial(_kinds, column)
+    for kinds in of_parts(given, [column], call, processes, told):
         found.update(kinds)
         _check_few(found, column)
-        told(fragment)
-    classes = how.scan.classes
+    classes = () if isinstance(given, Made) else given.source.scan.classes
     # What a transform makes of a label is the number of no folder.
     if column == "label" and classes and not given.transforms:
         return {classes[int(kind or 0)]: found[kind] for kind in sorted(found, key=_place)}
@@ -112,8 +111,7 @@ def _counts(
             return
         if schema is not None and not how.columns:
             how = replace(how, columns=(lightest(schema),))  # one tells as much as all
-    how = _in_chunks(given, how)
-    call = functools.partial(_rows, how)
+    call = functools.partial(_rows, in_chunks(given, how))
     counted = of_fragments(given, call, fragments, processes, AHEAD)
     for fragment, rows in zip(fragments, counted, strict=True):
         told(fragment)
@@ -127,16 +125,6 @@ def lightest(schema: pa.Schema) -> str:
     return [*numbers, *names][0]
 
 
-def _in_chunks(given: Input, how: Reading) -> Reading:
-    """Return how rows are read in chunks of a good size, by the first ones of a fragment."""
-    bare = replace(how, transforms=(), chunk_rows=FIRST_ROWS)
-    first = next(chunks(bare, given.source.fragments[0], given.left_out), None)
-    if first is None:
-        return how
-    rows = int(CHUNK_BYTES * num_rows(first) / max(1, nbytes(first)))
-    return replace(how, chunk_rows=max(most_asked(how.transforms), min(CHUNK_ROWS, rows)))
-
-
 def _rows(how: Reading, fragment: Fragment, tell: Tell | None) -> int:
     scan = how.scan
     if fragment.rows is not None and not (how.transforms or scan.selection or scan.skips_bad):
@@ -144,11 +132,10 @@ def _rows(how: Reading, fragment: Fragment, tell: Tell | None) -> int:
     return sum(num_rows(columns) for columns in chunks(how, fragment, tell))
 
 
-def _kinds(how: Reading, column: str, fragment: Fragment, tell: Tell | None) -> Counter[Kind]:
+def _kinds(column: str, tables: Iterable[Columns]) -> Counter[Kind]:
     found: Counter[Kind] = Counter()
-    for columns in chunks(how, fragment, tell):
-        if column not in columns:
-            _refuse(column, list(columns))
+    for columns in tables:
+        check_known("--by", [column], list(columns))
         found.update(_plain(columns[column], column))
         _check_few(found, column)
     return found
@@ -185,10 +172,6 @@ def _check_few(found: Counter[Kind], column: str) -> None:
             f"--by {column}: more than {MOST_KINDS} values ({some}, ...): name a column with "
             "fewer, such as labels"
         )
-
-
-def _refuse(column: str, known: Sequence[str]) -> None:
-    raise SpecError([Problem("--by", show_value(column), f"one of {', '.join(known)}")])
 
 
 def _place(kind: Kind) -> tuple[bool, bool, float, str]:

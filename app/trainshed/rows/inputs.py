@@ -1,24 +1,30 @@
-"""Which rows are meant: files, or a dataset of a TrainingRun file with its transforms."""
+"""Which rows are meant: files, or a dataset of a TrainingRun file with its transforms.
+
+Of most datasets this process reads the files; what only Ray Data makes is told apart here.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from trainshed.data.order.plan import transforms_of
+from trainshed.data.order.function import are_grouped
+from trainshed.data.order.plan import ROW_BYTES, plan_dataset, transforms_of
+from trainshed.data.order.size import Measured, Room
 from trainshed.data.read.files import formats_of, open_source
 from trainshed.data.read.listing import is_data
 from trainshed.data.read.opening import reach_of
 from trainshed.data.read.source import Reading
-from trainshed.functions import find_for_rows
+from trainshed.functions import find, find_for_rows
 from trainshed.patience import READS
 from trainshed.plan.code import enter
 from trainshed.plan.places import home_of, locate_source
 from trainshed.records.addresses import is_web
 from trainshed.records.disk import Disk
 from trainshed.rows.left_out import LeftOut
+from trainshed.rows.made import Made
 from trainshed_api.errors import Problem, RuleError, SpecError, show_value
 from trainshed_api.formats import options_of
 from trainshed_api.loading import load_file, set_value
@@ -29,11 +35,11 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from trainshed.data.order.files import Source
+    from trainshed.data.order.files import Fragment, Source
     from trainshed.data.order.function import Function
     from trainshed.records.storage import Folder
     from trainshed_api.formats import FormatName
-    from trainshed_api.v1alpha1 import DatasetSpec
+    from trainshed_api.v1alpha1 import DatasetSpec, TrainingRun
 
 SOURCE = "SOURCE"
 # Delta's own folder: beside its newest rows the files have deleted and replaced ones.
@@ -57,6 +63,11 @@ class Input:
     columns: tuple[str, ...] = ()
     transforms: tuple[Function, ...] = ()
     left_out: LeftOut | None = None
+
+    @property
+    def fragments(self) -> Sequence[Fragment]:
+        """Return what is read on its own, of which progress is told."""
+        return self.source.fragments
 
     def reading(self, chunk_rows: int) -> Reading:
         """Return how they are read, at most so many at once."""
@@ -100,8 +111,14 @@ def open_files(
     return Input(source, SOURCE, read.columns)
 
 
-def open_dataset(file: Path, name: str, *, raw: bool) -> Input:
+def open_dataset(file: Path, name: str, cpus: int, *, raw: bool) -> Input | Made:
     """Return the rows of a dataset of a TrainingRun, after its transforms; raw: before them.
+
+    Args:
+        file: the TrainingRun.
+        name: of the dataset.
+        cpus: that Ray Data may take, where it makes the rows; it has those of the spec at least.
+        raw: whether the transforms are left out.
 
     Raises:
         SpecError: naming the field that will not do.
@@ -113,36 +130,49 @@ def open_dataset(file: Path, name: str, *, raw: bool) -> Input:
     if dataset is None:
         known = ", ".join(run.spec.data.datasets) or "none is there"
         raise SpecError([Problem("--dataset", show_value(name), f"one of: {known}")])
-    path = _path_of(dataset, field)
+    if dataset.read.mix is not None:
+        parts = ", ".join(dataset.read.mix)
+        want = f"one with rows of its own: --dataset with one of {parts}"
+        raise SpecError([Problem(f"{field}.read.mix", "a mix", want)])
+    if raw:
+        dataset = dataset.model_copy(update={"transforms": ()})
     home = home_of(file)
-    if dataset.transforms and not raw:
+    if dataset.transforms or dataset.read.path is None:
         enter(run.spec.code, file.absolute().parent)
-    at = locate_source(path, home, f"{field}.read.path", reach_of(dataset.read))
+    transforms = transforms_of(dataset, field)
+    if dataset.read.path is None:
+        _check_functions(transforms)
+        return _made(run, name, dataset, None, cpus)
+    at = locate_source(dataset.read.path, home, f"{field}.read.path", reach_of(dataset.read))
     skips_bad = dataset.on_bad_record == "skip"
     source = open_source(at, dataset.read, f"{field}.read", skips_bad=skips_bad)
-    transforms = () if raw else transforms_of(dataset, field)
-    for function in transforms:
-        find_for_rows(function.use, dict(function.init), function.field.removesuffix(".use"))
-        if function.kind == "groups":
-            want = "a kind that needs no rows of other files, as only a run groups them; or --raw"
-            raise SpecError([Problem(function.beside("kind"), "groups", want)])
+    _check_functions(transforms)
     limit = dataset.bad_record_limit
     left_out = LeftOut(field, limit, source.about_rows) if skips_bad else None
+    if are_grouped(transforms):
+        return replace(_made(run, name, dataset, source, cpus), left_out=left_out)
     return Input(source, field, dataset.read.columns, transforms, left_out)
 
 
-def _path_of(dataset: DatasetSpec, field: str) -> str:
-    """Return where a dataset's files lie; raises SpecError for one that has none of its own."""
-    read = dataset.read
-    if read.mix is not None:
-        parts = ", ".join(read.mix)
-        want = f"one with files of its own: --dataset with one of {parts}"
-        raise SpecError([Problem(f"{field}.read.mix", "a mix", want)])
-    if read.path is None:
-        want = "format and path: what a function returns is there only in a run"
-        got = show_value(read.use or read.reader)
-        raise SpecError([Problem(f"{field}.read", got, want)])
-    return read.path
+def _check_functions(transforms: Sequence[Function]) -> None:
+    for function in transforms:
+        find_for_rows(function.use, dict(function.init), function.field.removesuffix(".use"))
+
+
+def _made(
+    run: TrainingRun, name: str, dataset: DatasetSpec, source: Source | None, cpus: int
+) -> Made:
+    """Return the rows of a function, or of groups, as a run plans to make them."""
+    # How large rows are only says how Ray Data plans its memory.
+    guess = Measured(ROW_BYTES, keeps_rows=True) if source else None
+    plan = plan_dataset(name, dataset, "ray-data", source, guess, Room(0, 0), 1, processes=0)
+    if plan.use is not None and dataset.read.reader is not None:
+        from trainshed.data.feed.readers import find_reader  # imports Ray
+
+        find_reader(plan.use.use, dataset.read.options, plan.use.field)
+    elif plan.use is not None:
+        find(plan.use.use, plan.use.field)
+    return Made(plan, max(cpus, run.spec.data.cpus), run.spec.env)
 
 
 def _format_told(at: Folder) -> FormatName:

@@ -22,7 +22,7 @@ def bar(
 
     Args:
         doing: what it is read for.
-        fragments: all of them.
+        fragments: all of them; none where nobody knows how many there will be.
         stream: gets nothing where it is no terminal.
     """
     columns = (
@@ -33,7 +33,8 @@ def bar(
     )
     console = Console(file=stream)
     with Progress(*columns, console=console, transient=True, disable=not stream.isatty()) as shown:
-        task = shown.add_task(doing, total=sum(fragment.num_bytes for fragment in fragments))
+        all_bytes = sum(fragment.num_bytes for fragment in fragments)
+        task = shown.add_task(doing, total=all_bytes if fragments else None)
 
         def told(fragment: Fragment) -> None:
             shown.advance(task, fragment.num_bytes)

@@ -1,4 +1,4 @@
-"""Reads the rows of an input: the first ones, some of many places, or all in their order."""
+"""Takes the rows of an input: the first ones, some of many places, or all in their order."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from trainshed.data.order.bad_records import Told
+from trainshed.data.order.function import most_asked
 from trainshed.data.read.apply import transform
-from trainshed.data.read.columns import cut_rows, num_rows
+from trainshed.data.read.columns import cut_rows, nbytes, num_rows
 from trainshed.data.read.files import read_fragment
 from trainshed.data.read.selecting import columns_to_read, selected
 from trainshed.data.read.source import read_rows
 from trainshed.faults import WorldError
+from trainshed.rows.made import Made
+from trainshed_api.errors import Problem, SpecError, show_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
     from trainshed.data.order.bad_records import Tell
@@ -42,6 +45,14 @@ SAMPLE_ROWS = 32
 SAMPLE_TABLES = 64
 # Read by this process alone: another takes a second to start.
 FEW_BYTES = 32 * 2**20
+# Of what Ray Data makes a block may be all there is: of that so much is taken to show some rows.
+SHOWN_BYTES = 2**20
+# Read at once, as they are before the transforms: so many rows, or so many bytes of them.
+CHUNK_ROWS = 4096
+CHUNK_BYTES = 16 * 2**20
+# Of the first fragment, which tell how large rows are.
+FIRST_ROWS = 8
+AHEAD = 64
 
 
 def chunks(how: Reading, fragment: Fragment, tell: Tell | None) -> Iterator[Columns]:
@@ -66,17 +77,24 @@ def _read(how: Reading, fragment: Fragment) -> Iterator[Columns]:
     return selected(tables, how.scan, fragment, how.columns) if how.scan.selection else tables
 
 
-def first_rows(given: Input, rows: int) -> Iterator[dict[str, object]]:
+def first_rows(given: Input | Made, rows: int) -> Generator[dict[str, object], None, None]:
     """Yield at most so many rows, each as a value by column."""
+    for table in _tables(given, rows):
+        part = cut_rows(table, 0, rows)
+        for place in range(num_rows(part)):
+            yield {name: array[place] for name, array in part.items()}
+        rows -= num_rows(part)
+        if not rows:
+            return
+
+
+def _tables(given: Input | Made, rows: int) -> Iterator[Columns]:
+    if isinstance(given, Made):
+        yield from (table.columns for table in given.tables(SHOWN_BYTES))
+        return
     how = given.reading(rows)
     for fragment in given.source.fragments:
-        for table in chunks(how, fragment, given.left_out):
-            part = cut_rows(table, 0, rows)
-            for place in range(num_rows(part)):
-                yield {name: array[place] for name, array in part.items()}
-            rows -= num_rows(part)
-            if not rows:
-                return
+        yield from chunks(how, fragment, given.left_out)
 
 
 def samples(given: Input) -> list[tuple[Columns, Columns]]:
@@ -96,6 +114,89 @@ def samples(given: Input) -> list[tuple[Columns, Columns]]:
         if read is not None:
             found.append((read, transform(read, how.transforms)))
     return found
+
+
+def check_columns(given: Input | Made, word: str, columns: Sequence[str]) -> None:
+    """Refuse columns that are not there, where that is known before rows are read.
+
+    Args:
+        given: the rows.
+        word: of the command that names them.
+        columns: that are asked for.
+
+    Raises:
+        SpecError: naming one.
+    """
+    if isinstance(given, Made) or given.transforms:
+        return
+    schema = given.source.scan.schema or given.source.schema
+    if schema is not None:
+        check_known(word, columns, schema.names)
+
+
+def check_known(word: str, columns: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse columns that are none of those which are known.
+
+    Raises:
+        SpecError: naming one.
+    """
+    for column in columns:
+        if column not in known:
+            raise SpecError([Problem(word, show_value(column), f"one of {', '.join(known)}")])
+
+
+def of_parts(
+    given: Input | Made,
+    columns: Sequence[str],
+    call: Callable[[Iterable[Columns]], Result],
+    processes: int,
+    told: Callable[[Fragment], None],
+) -> Iterator[Result]:
+    """Yield what a function returns for each part of the rows, in their order.
+
+    Args:
+        given: the rows.
+        columns: that are enough to read, where no transform is run; empty for all.
+        call: can be sent to another process; called with all tables of a part.
+        processes: as `in_order` has it.
+        told: called with each fragment that was read.
+
+    Raises:
+        DataError: when rows cannot be read, transformed or made, or more are left out than may be.
+        WorldError: when the storage does not give them.
+    """
+    if isinstance(given, Made):
+        for table in given.tables(CHUNK_BYTES):
+            yield call([table.columns])
+        return
+    how, fragments = given.reading(CHUNK_ROWS), given.source.fragments
+    # What is bad hangs on all columns that are read.
+    if columns and not (given.transforms or how.scan.skips_bad):
+        how = replace(how, columns=tuple(columns))
+    of_fragment = functools.partial(_of_chunks, in_chunks(given, how), call)
+    found = of_fragments(given, of_fragment, fragments, processes, AHEAD)
+    for fragment, result in zip(fragments, found, strict=True):
+        told(fragment)
+        yield result
+
+
+def _of_chunks(
+    how: Reading,
+    call: Callable[[Iterable[Columns]], Result],
+    fragment: Fragment,
+    tell: Tell | None,
+) -> Result:
+    return call(chunks(how, fragment, tell))
+
+
+def in_chunks(given: Input, how: Reading) -> Reading:
+    """Return how rows are read in chunks of a good size, by the first ones of a fragment."""
+    bare = replace(how, transforms=(), chunk_rows=FIRST_ROWS)
+    first = next(chunks(bare, given.source.fragments[0], given.left_out), None)
+    if first is None:
+        return how
+    rows = int(CHUNK_BYTES * num_rows(first) / max(1, nbytes(first)))
+    return replace(how, chunk_rows=max(most_asked(how.transforms), min(CHUNK_ROWS, rows)))
 
 
 def of_fragments(

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from statistics import median
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from trainshed.rows.reading import samples
+from trainshed.data.read.arrow import RAY_TENSORS
+from trainshed.rows.made import Made
+from trainshed.rows.reading import SHOWN_BYTES, samples
 from trainshed.rows.values import say_type
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from trainshed.data.order.files import Source
     from trainshed.data.read.columns import Columns
     from trainshed.rows.inputs import Input
 
@@ -47,52 +51,79 @@ class Schema(Record):
     """What is known of an input.
 
     Args:
-        format: of the files.
-        files: how many.
+        format: of the files; the function where one makes the rows.
+        files: how many; None where there are none.
         bytes: of all files.
         rows: before the transforms; None where only reading tells.
-        likely_rows: about how many.
+        likely_rows: about how many; None where only making them tells.
         columns: in their order; first those that are read.
         has_transforms: whether there are any.
         classes: names of the labels, by number.
-        fragments: that tasks read.
+        fragments: that tasks read; None where there are no files.
     """
 
     format: str
-    files: int
-    bytes: int
+    files: int | None
+    bytes: int | None
     rows: int | None
-    likely_rows: int
+    likely_rows: int | None
     columns: tuple[Column, ...]
     has_transforms: bool
     classes: tuple[str, ...]
-    fragments: Fragments
+    fragments: Fragments | None
 
 
-def describe(given: Input) -> Schema:
+def describe(given: Input | Made) -> Schema:
     """Return what is known of an input; types are those of rows at eight places at most.
 
+    Of what Ray Data makes they are those of the first rows.
+
     Raises:
-        DataError: when these rows cannot be read or transformed.
+        DataError: when these rows cannot be read, transformed or made.
         WorldError: when the storage does not give them.
     """
+    if isinstance(given, Made):
+        return _of_made(given)
     source, looked = given.source, samples(given)
+    columns = _columns(
+        source.schema, [before for before, _ in looked], [after for _, after in looked]
+    )
+    return _of_files(source, columns, has_transforms=bool(given.transforms))
+
+
+def _of_made(given: Made) -> Schema:
+    after = next(given.tables(SHOWN_BYTES), None)
+    before = next(given.before().tables(SHOWN_BYTES), None) if given.transforms else after
+    columns = _columns(
+        before.types if before else None,
+        [before.columns] if before else [],
+        [after.columns] if after else [],
+    )
+    if given.plan.source is not None:
+        return _of_files(given.plan.source, columns, has_transforms=True)
+    return Schema(
+        format=given.maker,
+        files=None,
+        bytes=None,
+        rows=None,
+        likely_rows=None,
+        columns=columns,
+        has_transforms=bool(given.transforms),
+        classes=(),
+        fragments=None,
+    )
+
+
+def _of_files(source: Source, columns: tuple[Column, ...], *, has_transforms: bool) -> Schema:
     sizes = [fragment.num_bytes for fragment in source.fragments]
-    stored = {field.name: _stored(field.type) for field in source.schema or ()}
-    read = _types([before for before, _ in looked])
-    after = _types([after for _, after in looked])
-    names = dict.fromkeys([*read, *after])
     return Schema(
         format=source.scan.format,
         files=len(source.files),
         bytes=sum(file.bytes for file in source.files),
         rows=source.rows,
         likely_rows=source.about_rows,
-        columns=tuple(
-            Column(name=name, stored=stored.get(name), read=read.get(name), after=after.get(name))
-            for name in names
-        ),
-        has_transforms=bool(given.transforms),
+        columns=columns,
+        has_transforms=has_transforms,
         classes=source.scan.classes,
         fragments=Fragments(
             count=len(sizes),
@@ -103,9 +134,23 @@ def describe(given: Input) -> Schema:
     )
 
 
+def _columns(
+    schema: pa.Schema | None, before: Sequence[Columns], after: Sequence[Columns]
+) -> tuple[Column, ...]:
+    stored = {field.name: _stored(field.type) for field in schema or ()}
+    read, made = _types(before), _types(after)
+    return tuple(
+        Column(name=name, stored=stored.get(name), read=read.get(name), after=made.get(name))
+        for name in dict.fromkeys([*read, *made])
+    )
+
+
 def _stored(kind: pa.DataType) -> str:
     if isinstance(kind, pa.FixedShapeTensorType):
         return f"{kind.value_type}{list(kind.shape)}"
+    if isinstance(kind, pa.BaseExtensionType) and kind.extension_name in RAY_TENSORS:
+        shape: list[int] = json.loads(kind.__arrow_ext_serialize__())
+        return f"{kind.storage_type.value_type}{shape}"
     return str(kind)
 
 

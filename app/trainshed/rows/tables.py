@@ -9,12 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from trainshed.display.wording import MISSING, say_bytes, say_count, say_percent, say_plainly
+from trainshed.rows.summarizing import MOST_VALUES
 from trainshed.rows.values import as_key, say_value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from trainshed.rows.schema import Schema
+    from trainshed.rows.summarizing import Summary
 
 # With more a row is a block of lines.
 MOST_COLUMNS = 8
@@ -41,15 +43,7 @@ def schema_table(schema: Schema) -> RenderableType:
     for each in schema.columns:
         kinds = [each.stored, each.read, *([each.after] if schema.has_transforms else [])]
         table.add_row(Text(say_plainly(each.name)), *map(_plain, kinds))
-    about = "" if schema.rows is not None else "about "
-    cut = schema.fragments
-    lines = [
-        f"{schema.format}: {say_count(schema.files)} file{'s' * (schema.files != 1)}, "
-        f"{say_bytes(schema.bytes)}",
-        f"rows: {about}{say_count(schema.likely_rows)}",
-        f"fragments: {say_count(cut.count)}, {say_bytes(cut.least_bytes)} to "
-        f"{say_bytes(cut.most_bytes)}, median {say_bytes(cut.median_bytes)}",
-    ]
+    lines = list(_of_files(schema))
     if schema.classes:
         some = ", ".join(
             f"{number} {say_plainly(name)}"
@@ -58,6 +52,50 @@ def schema_table(schema: Schema) -> RenderableType:
         more = f", ... ({say_count(len(schema.classes))} in all)"
         lines.append(f"labels: {some}{more * (len(schema.classes) > MOST_CLASSES)}")
     return Group(table, Text("\n".join(lines)))
+
+
+def _of_files(schema: Schema) -> Iterator[str]:
+    cut = schema.fragments
+    if cut is None:
+        yield f"made by {say_plainly(schema.format)}"
+        yield "rows: unknown before they are made"
+        return
+    about = "" if schema.rows is not None else "about "
+    yield (
+        f"{schema.format}: {say_count(schema.files)} file{'s' * (schema.files != 1)}, "
+        f"{say_bytes(schema.bytes or 0)}"
+    )
+    yield f"rows: {about}{say_count(schema.likely_rows)}"
+    yield (
+        f"fragments: {say_count(cut.count)}, {say_bytes(cut.least_bytes)} to "
+        f"{say_bytes(cut.most_bytes)}, median {say_bytes(cut.median_bytes)}"
+    )
+
+
+def summaries_table(summaries: Sequence[Summary]) -> RenderableType:
+    """Return what each column holds, one below the other."""
+    table = _table("column", "type")
+    for name in ("rows", "missing", "min", "max", "mean", "std"):
+        table.add_column(name, justify="right")
+    table.add_column("values")
+    for each in summaries:
+        table.add_row(
+            *(Text(say_plainly(said)) for said in (each.name, each.type)),
+            *(Text(say_count(number)) for number in (each.rows, each.missing)),
+            *(Text(say_value(value)) for value in (each.min, each.max, each.mean, each.std)),
+            Text(_say_values(each)),
+        )
+    return table
+
+
+def _say_values(summary: Summary) -> str:
+    if summary.has_more:
+        return f"more than {say_count(MOST_VALUES)}"
+    if summary.values is None:
+        return MISSING
+    some = ", ".join(f"{say_value(each.value)} {say_count(each.rows)}" for each in summary.frequent)
+    more = ", ..." * (summary.values > len(summary.frequent))
+    return f"{say_count(summary.values)}: {some}{more}"
 
 
 def counts_table(title: str, counts: Sequence[tuple[object, int]]) -> RenderableType:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,13 +15,14 @@ from trainshed.data.order.function import most_asked
 from trainshed.data.read.columns import nbytes, num_rows
 from trainshed.data.read.errors import DataError
 from trainshed.records.filling import fill, is_free
-from trainshed.rows.arrow import schema_of, to_arrow
+from trainshed.rows.arrow import schema_of, to_arrow, told_of
+from trainshed.rows.made import Made
 from trainshed.rows.reading import chunks, of_fragments, samples
 from trainshed.rows.shuffling import num_buckets, shuffled
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from trainshed.data.order.bad_records import Tell
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 GROUP_BYTES = 16 * 2**20
 # Decoded and transformed at once.
 CHUNK_BYTES = 4 * 2**20
+# Of so many tables that Ray Data makes the types are looked at, before the first is written.
+MADE_TABLES = 8
 # A fragment that is larger as it is stored is never held whole.
 MOST_WHOLE_BYTES = 64 * 2**20
 # Of fragments that other processes have read before their turn.
@@ -70,7 +74,7 @@ class Written:
     bytes: int
 
 
-def write(given: Input, to: Folder, wish: Wish, told: Callable[[Fragment], None]) -> Written:
+def write(given: Input | Made, to: Folder, wish: Wish, told: Callable[[Fragment], None]) -> Written:
     """Write all rows, after their transforms, into a folder that is not there yet, or empty.
 
     Args:
@@ -80,13 +84,17 @@ def write(given: Input, to: Folder, wish: Wish, told: Callable[[Fragment], None]
         told: called with each fragment that was read.
 
     Raises:
-        SpecError: when the folder is not empty, or no place to write to.
+        SpecError: when the folder is not empty, or no place to write to, or rows are to be mixed
+            that Ray Data makes.
         DataError: when rows cannot be read, transformed or stored, or there are none.
         WorldError: when a storage does not give or take them.
     """
     _check_writable(to)
     if not is_free(to):
         raise _taken(to)
+    if isinstance(given, Made):
+        schema, made = _made_tables(given, wish)
+        return _written(to, schema, wish, lambda _: made)
     pairs = samples(given)
     looked = [after for _, after in pairs if num_rows(after)] or [_first(given)]
     schema = schema_of(looked, given.source.schema, as_read=not given.transforms)
@@ -96,18 +104,43 @@ def write(given: Input, to: Folder, wish: Wish, told: Callable[[Fragment], None]
     # As many as training gives a transform: of fewer it would make other rows.
     asked = most_asked(given.transforms)
     how = given.reading(max(asked, int(CHUNK_BYTES / max(row_bytes, read_bytes))))
+
+    def make(aside: Path) -> Iterator[pa.Table]:
+        tables = _tables(given, how, schema, all_bytes, wish, told)
+        if wish.seed is None:
+            return tables
+        return shuffled(tables, wish.seed, num_buckets(all_bytes), aside)
+
+    return _written(to, schema, wish, make)
+
+
+def _written(
+    to: Folder, schema: pa.Schema, wish: Wish, make: Callable[[Path], Iterable[pa.Table]]
+) -> Written:
+    """Write tables; make: returns them, called with an empty folder for what is under way."""
     try:
         with fill(to) as filling:
-            tables = _tables(given, how, schema, all_bytes, wish, told)
-            if wish.seed is not None:
-                buckets = num_buckets(all_bytes)
-                tables = shuffled(tables, wish.seed, buckets, filling.aside)
             files = _Files(filling, schema, wish)
-            for table in tables:
+            for table in make(filling.aside):
                 files.take(table)
             return files.end()
     except FileExistsError as error:
         raise _taken(to) from error
+
+
+def _made_tables(given: Made, wish: Wish) -> tuple[pa.Schema, Iterator[pa.Table]]:
+    """Return the types of what Ray Data makes, as far as the first rows tell, and all rows."""
+    if wish.seed is not None:
+        want = f"it left out, as {given.maker} makes these rows: write them, then mix what is there"
+        raise SpecError([Problem("--shuffle", str(wish.seed), want)])
+    tables = given.tables(CHUNK_BYTES)
+    looked = list(islice(tables, MADE_TABLES))
+    if not looked:
+        raise _nothing(given.field)
+    types = told_of([each.types for each in looked if each.types is not None])
+    # What is missing among integers made floats of them on the way out of Arrow, and nothing since.
+    schema = schema_of([each.columns for each in looked], types, as_read=True)
+    return schema, (to_arrow(each.columns, schema) for each in chain(looked, tables))
 
 
 def _check_writable(to: Folder) -> None:
@@ -129,7 +162,11 @@ def _first(given: Input) -> Columns:
     for fragment in given.source.fragments:
         for columns in chunks(how, fragment, given.left_out):
             return columns
-    raise DataError(f"{given.field}: no rows, so that there is nothing to write")
+    raise _nothing(given.field)
+
+
+def _nothing(field: str) -> DataError:
+    return DataError(f"{field}: no rows, so that there is nothing to write")
 
 
 def _row_bytes(looked: Sequence[Columns], schema: pa.Schema) -> float:

@@ -1,4 +1,4 @@
-"""`trainshed data show | schema | count | write`: what is typed, what is said, without Ray."""
+"""`trainshed data show | schema | count | stats | write`: what is typed and said, without Ray."""
 
 import contextlib
 import json
@@ -54,7 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     datasets: JsonValue = {
         "train": train,
         "failing": failing,
-        "made": {"read": {"use": "tests.app.rows.functions:keep_even"}},
+        "made": {"read": {"use": "tests.app.rows.functions:absent"}},
         "both": {"read": {"mix": {"train": 1, "failing": 1}}},
     }
     write_run(tmp_path, "run", data={"datasets": datasets})
@@ -180,6 +180,7 @@ OF_GOOD_ROWS = {
     "count --processes 2": "3\n",
     "count --by-file": '{"file": "a.csv", "rows": 2}\n{"file": "b.csv", "rows": 1}\n',
     "count --by id": "".join(f'{{"id": {number}, "rows": 1}}\n' for number in (0, 1, 4)),
+    "stats": '{"name": "id", "type": "int64", "rows": 3, "missing": 0, "min": 0, "max": 4, ',
     "write --to new --shuffle 1": "3 rows in 1 file, ",
 }
 
@@ -275,6 +276,27 @@ def test_counts_are_lines_of_json() -> None:
     assert counted == [{"label": "cat", "rows": 2}, {"label": "dog", "rows": 1}]
 
 
+@pytest.mark.usefixtures("folder")
+def test_a_column_is_summed_up_in_a_line_of_json() -> None:
+    assert lines("stats", "run.yaml", "--dataset", "train")[0] == {
+        "name": "id",
+        "type": "int64",
+        "rows": 50,
+        "missing": 0,
+        "min": 0,
+        "max": 98,
+        "mean": 49.0,
+        "std": pytest.approx(29.1547594742265),
+        "sum": 2450,
+        "values": None,
+        "hasMore": False,
+        "frequent": [],
+    }
+    (label,) = lines("stats", "pictures", "--column", "label")
+    assert label["rows"] == 3
+    assert label["mean"] == pytest.approx(1 / 3)
+
+
 def test_what_is_written_is_told_and_there(folder: Path) -> None:
     told = said("write", "run.yaml", "--dataset", "train", "--to", "to/new", "--shuffle", "1")
     size = (folder / "to" / "new" / "part-00000.parquet").stat().st_size
@@ -347,15 +369,19 @@ REFUSED: dict[str, tuple[str, str]] = {
         'error: --format: got "csv", want it without --dataset: the file says how that is read\n'
         'error: --columns: got ["x"], want it without --dataset',
     ),
-    "a function's dataset": (
+    "a function that is not there": (
         "show run.yaml --dataset made",
-        'error: spec.data.datasets.made.read: got "tests.app.rows.functions:keep_even", want '
-        "format and path: what a function returns is there only in a run",
+        "error: spec.data.datasets.made.read.use: got tests.app.rows.functions:absent, want a name "
+        "in tests.app.rows.functions",
     ),
     "a mix": (
         "show run.yaml --dataset both",
-        "error: spec.data.datasets.both.read.mix: got a mix, want one with files of its own: "
+        "error: spec.data.datasets.both.read.mix: got a mix, want one with rows of its own: "
         "--dataset with one of train, failing",
+    ),
+    "no such column to sum up": (
+        "stats csv --column id --column y",
+        'error: --column: got "y", want one of id, x, name',
     ),
     "counts by two": ("count csv --by-file --by id", "error: --by-file: it without --by"),
     "nowhere to write": ("write csv", "Missing option '--to'"),
@@ -396,24 +422,17 @@ def test_what_is_wrong_is_said(case: str, folder: Path) -> None:
     assert sorted(folder.rglob("*")) == before
 
 
-def test_groups_are_shown_as_they_are_read_alone(folder: Path) -> None:
+def test_rows_before_groups_need_no_ray(folder: Path) -> None:
     groups: JsonValue = [
         {"use": "tests.app.rows.functions:keep_even", "kind": "groups", "by": ["id"]}
     ]
     dataset: JsonValue = {"read": {"format": "csv", "path": "csv"}, "transforms": groups}
     write_run(folder, "grouped", data={"datasets": {"train": dataset}})
-    words = ("count", "grouped.yaml", "--dataset", "train")
-
-    done = trainshed_here("data", *words)
-
-    assert (done.code, done.stdout) == (EXIT_INVALID, "")
-    field = "spec.data.datasets.train.transforms[0].kind"
-    assert f"error: {field}: got groups, want a kind that needs no rows of other" in done.stderr
-    assert said(*words, "--raw") == f"{ROWS}\n"
+    assert said("count", "grouped.yaml", "--dataset", "train", "--raw") == f"{ROWS}\n"
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("command", ["show", "schema", "count", "write --to new"])
+@pytest.mark.parametrize("command", ["show", "schema", "count", "stats", "write --to new"])
 def test_a_transform_that_fails_is_told_with_its_own_lines(command: str) -> None:
     words = [*command.split(), "run.yaml", "--dataset", "failing"]
 
@@ -456,7 +475,7 @@ def alone(folder: Path, *words: str, stdout: int = subprocess.PIPE) -> subproces
     )
 
 
-@pytest.mark.parametrize("command", ["show", "schema", "count", "write --to new"])
+@pytest.mark.parametrize("command", ["show", "schema", "count", "stats", "write --to new"])
 def test_no_ray_is_imported(command: str, folder: Path) -> None:
     process = alone(folder, *command.split(), "run.yaml", "--dataset", "train")
     _, stderr = process.communicate()
@@ -538,4 +557,18 @@ def test_a_person_sees_schema_and_counts(folder: Path) -> None:
         ["cat", "2", "67", "%"],
         ["dog", "1", "33", "%"],
         ["all", "3"],
+    ]
+
+
+def test_a_person_sees_what_columns_hold(folder: Path) -> None:
+    rows = [{"x": number, "kind": "[b]" if number else "\x1b]0;mine\x07"} for number in range(3)]
+    (folder / "odd.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    shown = on_a_terminal(folder, "stats", "odd.jsonl").splitlines()
+
+    none = "\N{EN DASH}"
+    assert [line.split() for line in shown] == [
+        ["column", "type", "rows", "missing", "min", "max", "mean", "std", "values"],
+        ["x", "int64", "3", "0", "0", "2", "1", "1", none],
+        ["kind", "text", "3", "0", *[none] * 4, "2:", "[b]", "2,", "\ufffd]0;mine\ufffd", "1"],
     ]

@@ -13,8 +13,8 @@ from tests.app.data.builders_formats import write_csv, write_pictures
 from tests.app.data.builders_media import write_film
 from tests.app.rows.builders import ignore, parquet_of, select
 from trainshed.data.read.errors import DataError
-from trainshed.rows import counting, writing
-from trainshed.rows.counting import count, count_by, count_by_file
+from trainshed.rows import reading, writing
+from trainshed.rows.counting import count, count_by, count_by_file, lightest
 from trainshed_api.errors import SpecError
 
 
@@ -41,7 +41,7 @@ def test_what_transforms_leave_is_counted(csv: Path) -> None:
 def test_of_large_rows_few_are_read_at_once(
     by: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counting, "CHUNK_BYTES", 8192)
+    monkeypatch.setattr(reading, "CHUNK_BYTES", 8192)
     (tmp_path / "a.txt").write_text(("x" * 1023 + "\n") * 20)
     given = select(tmp_path, "text", "at_most_ten")
 
@@ -53,7 +53,7 @@ def test_of_large_rows_few_are_read_at_once(
 def test_a_transform_gets_as_many_large_rows_as_in_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (counting, writing):
+    for module in (reading, writing):
         monkeypatch.setattr(module, "CHUNK_BYTES", 2048)
     (tmp_path / "from").mkdir()
     (tmp_path / "from" / "a.txt").write_text(("x" * 1023 + "\n") * 20)
@@ -69,7 +69,7 @@ def test_films_are_counted_without_their_frames(tmp_path: Path) -> None:
     write_film(tmp_path / "a.mp4", 20)
     given = select(tmp_path, "video")
     assert given.source.scan.schema
-    assert counting.lightest(given.source.scan.schema) == "number"
+    assert lightest(given.source.scan.schema) == "number"
     assert count(given, 1, ignore) == 20
 
 

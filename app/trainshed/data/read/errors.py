@@ -64,7 +64,8 @@ def as_fault(error: BaseException, field: str) -> DataError | WorldError:
             found.__dict__.pop("__notes__", None)
             found.args = (str(found.args[0]).partition(_OF_RAY)[0].rstrip(), *found.args[1:])
             return found
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = str(error).partition(_OF_RAY)[0]
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
     message = f"{field}: {type(error).__name__}: {lines[-1] if lines else ''}"
     kind = classify(error)
     if kind and RULES[kind].cause != APPLICATION:
