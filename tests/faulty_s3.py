@@ -50,6 +50,11 @@ class FaultyS3:
         """Return how many requests came that fit the patterns, whatever became of them."""
         return self._book.count(method, key)
 
+    @property
+    def num_struck(self) -> int:
+        """Return how many requests met with a fault."""
+        return self._book.num_struck
+
     def add(self, rule: Rule) -> None:
         """Have a rule hold from the next request on; of several that strike, the first counts."""
         self._book.add(rule)

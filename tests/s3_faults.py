@@ -75,6 +75,13 @@ class Book:
         self._guard = threading.Lock()
         self._asked: list[tuple[str, str]] = []
         self._rules: list[_Standing] = []
+        self._num_struck = 0
+
+    @property
+    def num_struck(self) -> int:
+        """Return how many requests met with a fault."""
+        with self._guard:
+            return self._num_struck
 
     def count(self, method: str, key: str) -> int:
         """Return how many requests came that fit the patterns."""
@@ -100,6 +107,7 @@ class Book:
         with self._guard:
             self._asked.append(asked)
             struck = [standing.rule for standing in self._rules if standing.strikes_next(asked)]
+            self._num_struck += bool(struck)
         return struck[0].fault if struck else None
 
 

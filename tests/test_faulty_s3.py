@@ -118,6 +118,7 @@ def test_each_third_request_is_told_to_slow_down(faulty_s3: FaultyS3, store: S3S
     done = [succeeds(partial(obstore.put, store, key, b"")) for key in "abcdefg"]
 
     assert done == [True, True, False, True, True, False, True]
+    assert faulty_s3.num_struck == 2
     assert not holds(store, "c")
 
 

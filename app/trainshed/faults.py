@@ -214,6 +214,14 @@ _KILLED = re.compile(r"ray\.exceptions\.OutOfMemoryError|running low on memory")
 # A connection that timed out is that of a machine that is gone; a wait that did may be anybody's.
 _LATE = re.compile(r"(?<!Connection )[Tt]imed out|(Connect|Application) timeout|before timing out")
 _WRONG_CALL = re.compile(r"ncclInvalid(Usage|Argument)")
+# The words of SQLite, of libpq and PostgreSQL's server, and of MySQL and its clients.
+_OF_DATABASES: Mapping[Kind, re.Pattern[str]] = {
+    "storage": re.compile(r"is locked|[Dd]eadlock (detected|found)|Lock wait timeout exceeded"),
+    "network": re.compile(
+        r"Connection (refused|reset|timed out)|connection unexpectedly|gone away|Lost connection"
+        r"|terminating connection|database system is|[Tt]oo many (clients|connections)"
+    ),
+}
 # F.batch_norm of torch, of what a worker has of a step.
 _ONE_ROW = "Expected more than 1 value per channel when training"
 _GONE = re.compile(r"Connection|connectFullMesh|Socket closed|Broken pipe")
@@ -225,6 +233,8 @@ def _kind(error: BaseException) -> Kind | None:
         found: Kind | None = error.kind
     elif "ray.exceptions.RayError" in names and _KILLED.search(str(error)):
         found = "killed"
+    elif any(name.endswith(".OperationalError") for name in names):
+        found = _kind_of_database(str(error))
     else:
         found = next((_TYPES[name] for name in names if name in _TYPES), None)
     if found:
@@ -247,6 +257,14 @@ def _kind_in_xgboost(text: str) -> Kind | None:
     if "/collective/" not in text:
         return None
     return "timeout" if _LATE.search(text) else "peer"
+
+
+def _kind_of_database(text: str) -> Kind | None:
+    """Return the kind of what a database did not do: drivers have mistakes of users' among these.
+
+    The name of the type is that of PEP 249, which all of them follow.
+    """
+    return next((kind for kind, words in _OF_DATABASES.items() if words.search(text)), None)
 
 
 def _kind_of_call(error: OSError) -> Kind | None:

@@ -3,6 +3,7 @@
 import errno
 import os
 import socket
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,10 @@ def while_handling(error: Exception, context: Exception) -> Exception:
     """Return an error that was raised while another one was handled."""
     error.__context__ = context
     return error
+
+
+class OperationalError(Exception):
+    """What drivers of databases raise, by the name that PEP 249 gives it."""
 
 
 GPU_ERRORS = (
@@ -163,6 +168,30 @@ CASES: dict[str, tuple[Exception, Kind | None]] = {
         "node",
     ),
     "workers that cannot start": (ControllerError(WorkerGroupStartupTimeoutError(2)), "node"),
+    # ----------------------------------------------------- databases
+    "a database that somebody writes": (
+        through_ray(sqlite3.OperationalError("database is locked")),
+        "storage",
+    ),
+    "a mistake in SQL": (sqlite3.OperationalError("no such table: digits"), None),
+    "a server of a database that is down": (
+        OperationalError(
+            'connection to server at "db" (10.0.0.7), port 5432 failed: Connection refused'
+        ),
+        "network",
+    ),
+    "a server of a database that starts": (
+        OperationalError("FATAL:  the database system is starting up"),
+        "network",
+    ),
+    "a server of a database that left": (
+        OperationalError(2013, "Lost connection to MySQL server during query"),
+        "network",
+    ),
+    "a password that is wrong": (
+        OperationalError('FATAL:  password authentication failed for user "me"'),
+        None,
+    ),
     # -------------------------------------------------- collectives
     "a peer that died": (RuntimeError(f"{PAIR}Read error: Connection reset by peer."), "peer"),
     "a peer that was switched off": (

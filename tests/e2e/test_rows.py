@@ -63,7 +63,7 @@ class Kill:
 
 
 AN_ATTEMPT = ("Infrastructure", "Succeeded")
-# Six formats in all six modes, in each cache; each loss befalls two of them.
+# Six formats in as many modes, in three caches; each loss befalls two of them.
 KILLS = {
     "worker-csv": Kill(worker, Way("csv", "files and a buffer", "streamed")),
     "worker-webdataset": Kill(worker, Way("webdataset", "none", "disk"), made_after=False),

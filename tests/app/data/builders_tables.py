@@ -41,6 +41,10 @@ _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*
 _B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 
 
+# The name of every table of Iceberg.
+TABLE = "shop.rows"
+
+
 def table_rows(first: int, count: int) -> pa.Table:
     """Return rows: id (int64) counts from `first`, x (float64) is id / 8, part is a text."""
     numbers = range(first, first + count)
@@ -122,12 +126,29 @@ def open_catalog(properties: Mapping[str, str]) -> Catalog:
 
 
 def write_iceberg(folder: Path, rows: pa.Table, *, overwrite: bool = False) -> None:
-    """Write rows as the next snapshot of the table `shop.rows`, behind those that it has."""
+    """Write rows as the next snapshot of a table, behind those that it has."""
     with open_catalog(catalog_in(folder)) as catalog:
-        table = catalog.create_table_if_not_exists("shop.rows", schema=rows.schema)
+        table = catalog.create_table_if_not_exists(TABLE, schema=rows.schema)
         with table.update_schema() as update:
             update.union_by_name(rows.schema)
         (table.overwrite if overwrite else table.append)(rows)
+
+
+def write_iceberg_into(at: Bucket, s3: S3Server, folder: Path, *parts: pa.Table) -> dict[str, str]:
+    """Write a table into a bucket, a file for each part; return its catalog in a folder."""
+    found = {**catalog_in(folder), "warehouse": str(at)}
+    told = s3.environment
+    writing = {
+        "s3.endpoint": told["AWS_ENDPOINT_URL"],
+        "s3.access-key-id": told["AWS_ACCESS_KEY_ID"],
+        "s3.secret-access-key": told["AWS_SECRET_ACCESS_KEY"],
+        "s3.region": told["AWS_REGION"],
+    }
+    with open_catalog({**found, **writing}) as catalog:
+        table = catalog.create_table(TABLE, schema=parts[0].schema)
+        for part in parts:
+            table.append(part)
+    return found
 
 
 def delete_in_iceberg(table: Table, path: str, rows: Sequence[int]) -> None:

@@ -17,11 +17,11 @@ from tests.app.data import numbered, row_numbers
 from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, make_plan
 from tests.ray_starts import kept_folder
 from trainshed.data.feed.batches import Batch, Feed
-from trainshed.data.feed.blocks import FedBlocks
+from trainshed.data.feed.blocks import FedBlocks, OwnBlocks
 from trainshed.data.feed.feeder import Feeder, Limits
 from trainshed.data.feed.on_disk import Shelf
 from trainshed.data.order.permutation import Indices
-from trainshed.data.order.plan import DatasetPlan, Kept
+from trainshed.data.order.plan import DatasetPlan, Kept, Loader
 from trainshed.data.order.schedule import Pass
 from trainshed.faults import WorldError, classify
 from trainshed.records.disk import Disk
@@ -51,14 +51,22 @@ SHUFFLES: dict[str, JsonValue] = {
     "blocks": {"mode": "blocks"},
     "local": {"mode": "local", "bufferSize": 100},
     "files and a buffer": {"mode": "files", "bufferSize": 100},
+    "blocks and a buffer": {"mode": "blocks", "bufferSize": 100},
     "global": {"mode": "global"},
 }
-CACHES = {"streamed": "none", "objects": "objects", "disk": "disk"}
+# The last one: rows that each rank reads by itself, with `loader: torch`.
+CACHES = {
+    "streamed": "none",
+    "objects": "objects",
+    "disk": "disk",
+    "workers": "workers",
+    "own reading": "none",
+}
 
 
 @dataclass(frozen=True)
 class Way:
-    """What files hold, how rows are mixed, and where they are kept."""
+    """What files hold, how rows are mixed, and who reads them or where they are kept."""
 
     format: str
     mode: str
@@ -68,6 +76,11 @@ class Way:
     def is_gated(self) -> bool:
         """Say whether rows at its end can be held up while those at its beginning come."""
         return self.cache == "streamed" and self.mode != "global"
+
+    @property
+    def loader(self) -> Loader:
+        """Return who reads."""
+        return "torch" if self.cache == "own reading" else "ray-data"
 
     def __str__(self) -> str:
         return f"{self.format}, {self.mode}, {self.cache}"
@@ -103,8 +116,10 @@ class Rank:
         """Begin a pass, as a worker does that keeps what it knows of a dataset over epochs."""
         key = (plan.name, at.group)
         if key not in self._feeds:
-            blocks = FedBlocks(plan, feeder, rank)
-            self._feeds[key] = Feed(plan, blocks, rank, uncounted=blocks)
+            fed = FedBlocks(plan, feeder, rank)
+            own = OwnBlocks(plan, counted=cast("Any", feeder).counts.remote)
+            blocks = own if plan.loader == "torch" else fed
+            self._feeds[key] = Feed(plan, blocks, rank, uncounted=fed)
         self._open[plan.name] = self._feeds[key].batches(at)
 
     def take(self, name: str, steps: int | None = None) -> list[Step]:
@@ -213,6 +228,7 @@ def plan_of(
         options = {"width": WIDTH, "gate": str(gate), "held": list(held)}
     plan = make_plan(
         folder / way.format,
+        loader=way.loader,
         row_bytes=4.0 * WIDTH,
         may_learn=True,
         cache=CACHES[way.cache],
@@ -220,7 +236,7 @@ def plan_of(
         transforms=[{"use": f"{row_numbers.__name__}:widened", "options": options}],
         augment=[{"use": f"{FUNCTIONS}:noise"}],
         feed={"lastBatch": "keep"},
-        read={"format": way.format, "options": dict(numbered.FORMATS[way.format].options)},
+        read=numbered.read_of(way.format, folder / way.format),
     )
     return replace(plan, name=str(way))
 

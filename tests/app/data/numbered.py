@@ -11,8 +11,15 @@ from PIL import Image
 from pydantic import JsonValue
 
 from tests.app.data.builders_formats import write_csv, write_json, write_npy, write_text
+from tests.app.data.builders_media import write_film, write_sound
 from tests.app.data.builders_records import write_records
-from tests.app.data.builders_tables import write_lance
+from tests.app.data.builders_tables import (
+    TABLE,
+    catalog_in,
+    write_delta,
+    write_iceberg,
+    write_lance,
+)
 from tests.app.data.builders_tar import write_tar
 
 
@@ -34,8 +41,7 @@ class Format:
 def write_parquet(path: Path, first: int, count: int) -> None:
     """Write rows in two row groups."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    ids = np.arange(first, first + count, dtype=np.int64)
-    pq.write_table(pa.table({"id": ids}), path, row_group_size=-(-count // 2))
+    pq.write_table(ids_of(first, count), path, row_group_size=-(-count // 2))
 
 
 def write_pictures(folder: Path, first: int, count: int) -> None:
@@ -58,9 +64,43 @@ def write_shard(path: Path, first: int, count: int) -> None:
     write_tar(path, {f"{n:06}.id": b"%d" % n for n in range(first, first + count)})
 
 
+def write_letters(folder: Path, first: int, count: int) -> None:
+    """Write a file for each row that holds its number in digits."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(first, first + count):
+        (folder / f"{number:06}.bin").write_bytes(b"%d" % number)
+
+
+def write_sounds(folder: Path, first: int, count: int) -> None:
+    """Write a recording for each row, with as many samples more than one as its number says."""
+    for number in range(first, first + count):
+        write_sound(folder / f"{number:06}.wav", number + 1)
+
+
+def write_frames(folder: Path, first: int, count: int) -> None:
+    """Write a film with a frame for each row, whose name is the number of the first one."""
+    write_film(folder / f"{first:06}.mp4", count, height=16, width=16)
+
+
+def write_delta_version(path: Path, first: int, count: int) -> None:
+    """Write rows as the next version of the Delta table in the path's folder."""
+    write_delta(path.parent, ids_of(first, count))
+
+
+def write_snapshot(path: Path, first: int, count: int) -> None:
+    """Write rows as the next snapshot of the Iceberg table of the catalog in the path's folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_iceberg(path.parent, ids_of(first, count))
+
+
 def write_version(path: Path, first: int, count: int) -> None:
-    """Write rows as the next version of the table in the path's folder."""
-    write_lance(path.parent, pa.table({"id": np.arange(first, first + count, dtype=np.int64)}))
+    """Write rows as the next version of the Lance table in the path's folder."""
+    write_lance(path.parent, ids_of(first, count))
+
+
+def ids_of(first: int, count: int) -> pa.Table:
+    """Return rows of nothing but their numbers."""
+    return pa.table({"id": np.arange(first, first + count, dtype=np.int64)})
 
 
 FORMATS = {
@@ -69,11 +109,24 @@ FORMATS = {
     "json": Format(write_json, ".jsonl"),
     "text": Format(write_text, ".txt"),
     "images": Format(write_pictures, "", (("labels", "none"),)),
+    "binary": Format(write_letters, ""),
     "numpy": Format(write_npy, ".npy"),
     "tfrecords": Format(write_tfrecords, ".tfrecord"),
     "webdataset": Format(write_shard, ".tar"),
+    "delta": Format(write_delta_version, ""),
+    "iceberg": Format(write_snapshot, ""),
     "lance": Format(write_version, ""),
+    "audio": Format(write_sounds, ""),
+    "video": Format(write_frames, ""),
 }
+
+
+def read_of(form: str, folder: Path) -> dict[str, JsonValue]:
+    """Return how the files of a folder are read, or the table that a catalog in it knows."""
+    if form == "iceberg":
+        catalog: JsonValue = {**catalog_in(folder)}
+        return {"format": form, "path": TABLE, "options": {"catalog": catalog}}
+    return {"format": form, "path": str(folder), "options": dict(FORMATS[form].options)}
 
 
 def write_files(folder: Path, form: str, rows: int, files: int) -> Path:

@@ -7,7 +7,9 @@ as a user's own code does, and imports nothing of ours.
 
 import io
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,11 +42,24 @@ def numbers_of(batch: Batch) -> NDArray[np.int64]:
         return batch["id"].astype(np.int64)
     if "data" in batch:
         return (batch["data"][:, 0].astype(np.float64) / 3).round().astype(np.int64)
-    if "text" in batch:
-        return np.asarray([int(str(line).split()[1]) for line in batch["text"]], dtype=np.int64)
-    return np.asarray([_number_of_picture(bytes(each)) for each in batch["image"]], dtype=np.int64)
+    if "frame" in batch:
+        firsts = [int(Path(str(path)).stem) for path in batch["path"]]
+        return batch["number"].astype(np.int64) + np.asarray(firsts, dtype=np.int64)
+    [(find, column)] = [
+        (find, batch[name]) for name, find in _NUMBER_OF_VALUE.items() if name in batch
+    ]
+    return np.asarray([find(value) for value in column], dtype=np.int64)
 
 
 def _number_of_picture(content: bytes) -> int:
     red, green, _ = np.asarray(Image.open(io.BytesIO(content)))[0, 0].tolist()
     return int(red + 256 * green)
+
+
+# By the column that holds it.
+_NUMBER_OF_VALUE: dict[str, Callable[[Any], int]] = {
+    "text": lambda line: int(str(line).split()[1]),
+    "image": lambda content: _number_of_picture(bytes(content)),
+    "bytes": lambda content: int(bytes(content)),
+    "audio": lambda samples: len(samples) - 1,
+}

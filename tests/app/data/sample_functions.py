@@ -1,6 +1,8 @@
 """Functions that the TrainingRuns of these tests name."""
 
+import errno
 import io
+import operator
 import os
 import sqlite3
 import time
@@ -47,6 +49,28 @@ def gated(batch: Batch, *, at: int, gate: str) -> Batch:
 def connected() -> sqlite3.Connection:
     """Open the database that the environment names."""
     return sqlite3.connect(os.environ["TRAINSHED_TEST_DATABASE"])
+
+
+def connected_in_time() -> sqlite3.Connection:
+    """Open it to be read in shards, and wait for no lock; some calls, counted from 1, are refused.
+
+    A file beside the database has a byte for each call, and another one the calls to refuse.
+    """
+    path = Path(os.environ["TRAINSHED_TEST_DATABASE"])
+    with path.with_suffix(".calls").open("ab") as calls:
+        calls.write(b".")
+        calls.flush()
+        number = calls.tell()
+    if str(number) in path.with_suffix(".refused").read_text("utf-8").split():
+        raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+    opened = sqlite3.connect(path, timeout=0)
+    opened.create_function("mod", 2, operator.mod)
+    return opened
+
+
+def not_connected() -> sqlite3.Connection:
+    """Raise, as where a password is missing."""
+    raise KeyError("DATABASE_PASSWORD")
 
 
 def as_many_as(file: str) -> Dataset:

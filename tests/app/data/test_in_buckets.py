@@ -6,8 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.data.builders_buckets import FORMATS, assert_same, files_behind, on_disk
+from tests.app.data.builders_buckets import (
+    FORMATS,
+    TABLES,
+    assert_same,
+    files_behind,
+    on_disk,
+)
 from tests.app.data.builders_formats import FIELD, read_all, write_csv, write_text
+from tests.app.data.builders_tables import TABLE, table_rows, write_iceberg_into
+from tests.app.data.row_numbers import numbers_of
 from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 from tests.s3_faults import SLOW_DOWN, Late, Rule
@@ -15,14 +23,20 @@ from trainshed.data.order.files import Source
 from trainshed.data.read.files import open_source, read_fragment, read_sample
 from trainshed.data.read.formats import lines
 from trainshed.data.read.formats.whole_files import FILES_AT_ONCE
+from trainshed.data.read.opening import Access
+from trainshed.patience import Patience
+from trainshed.records import spans
 from trainshed.records.bucket import Bucket
+from trainshed.records.disk import Disk
 from trainshed.records.spans import PART_BYTES
+from trainshed_api.rows import ReadSpec
 
 
 @pytest.fixture
-def small_spans(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut files into many fragments, in the middle of lines."""
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut files into many fragments, in the middle of lines, and these into many requests."""
     monkeypatch.setattr(lines, "SPAN_BYTES", 20_011)
+    monkeypatch.setattr(spans, "PART_BYTES", 24_989)
 
 
 def counted(
@@ -34,6 +48,8 @@ def counted(
     return faulty_s3.count(method, key) - before
 
 
+# The client of Delta's log does not ask again where an answer is cut: all of it is looked at again.
+OFTEN = Access(Patience(pauses=(0.01,) * 8))
 FAULTS: dict[str, Rule] = {
     "nothing": Rule(Late(0.0), "GET"),
     "each third answer is 503": Rule(SLOW_DOWN, every=3),
@@ -43,20 +59,39 @@ FAULTS: dict[str, Rule] = {
 }
 
 
-@pytest.mark.usefixtures("small_spans")
+@pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", [*FORMATS, *TABLES])
 def test_nothing_is_lost_and_nothing_comes_twice(
     s3: S3Server, faulty_s3: FaultyS3, through_proxy: Bucket, form: str, fault: str
 ) -> None:
-    files, folder = FORMATS[form], files_behind(s3, through_proxy)
+    files, folder = {**FORMATS, **TABLES}[form], files_behind(s3, through_proxy)
     files.write(folder)
     want = on_disk(folder, files)
+    assert sorted(numbers_of(want)) == list(range(files.rows))
 
     faulty_s3.add(FAULTS[fault])
-    found = read_all(open_source(through_proxy, files.spec(), FIELD))
+    found = read_all(open_source(through_proxy, files.spec(), FIELD, OFTEN))
 
     assert_same(found, want)
+    assert faulty_s3.num_struck > 0
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("fault", FAULTS)
+def test_nothing_of_an_iceberg_table_is_lost_and_nothing_comes_twice(
+    s3: S3Server, faulty_s3: FaultyS3, through_proxy: Bucket, tmp_path: Path, fault: str
+) -> None:
+    parts = [table_rows(0, 300), table_rows(300, 200)]
+    options = {"catalog": write_iceberg_into(through_proxy, s3, tmp_path, *parts)}
+    read = ReadSpec.model_validate({"format": "iceberg", "path": TABLE, "options": options})
+
+    faulty_s3.add(FAULTS[fault])
+    found = read_all(open_source(Disk(tmp_path), read, FIELD, OFTEN))
+
+    rows = sorted(zip(*(found[name].tolist() for name in ("id", "x", "part")), strict=True))
+    assert rows == [tuple(row.values()) for part in parts for row in part.to_pylist()]
+    assert faulty_s3.num_struck > 0
 
 
 def source_of(s3: S3Server, at: Bucket, form: str) -> Source:

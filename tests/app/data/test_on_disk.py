@@ -3,6 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from trainshed.data.feed.readers import find_reader
 from trainshed.data.order.plan import DatasetPlan, Kept
 from trainshed.data.order.schedule import Pass
 from trainshed.data.read.errors import DataError
+from trainshed.faults import WorldError
 from trainshed.records.disk import Disk
 from trainshed.records.folder import ROWS_LIST
 from trainshed_api.errors import SpecError
@@ -29,6 +31,17 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 GROUPS = ([5, 11], [1, 30, 8], [26])
 ROWS = 50
 Row = tuple[float, float]
+# Of a database: fewer than 50 rows a task Ray reads in one.
+SHARDED = 200
+# Its connections: one of ours, then Ray's, which looks for shards four times and counts the rows in
+# between, then those of three tasks.
+LAST_LOOK, LAST_COUNT, FIRST_TASK = 7, 8, 9
+IN_SHARDS: dict[str, JsonValue] = {
+    "shard_keys": ["id"],
+    "shard_hash_fn": "abs",
+    "override_num_blocks": 3,
+}
+EXACT = make_pass("exact", num_ranks=1, batch_size=7)
 
 
 @pytest.fixture(scope="module")
@@ -166,25 +179,136 @@ def test_a_list_that_was_not_written_to_its_end_is_none(folder: Path, tmp_path: 
 
 
 def test_rows_of_a_database_are_read_once_and_kept(database: Path, tmp_path: Path) -> None:
-    with sqlite3.connect(database) as opened:
-        opened.execute("create table numbers (id integer, half real)")
-        values = [(number, number / 2) for number in range(ROWS)]
-        opened.executemany("insert into numbers values (?, ?)", values)
-    plan = make_plan(None, read=reading_sql(f"{FUNCTIONS}:connected"), cache="disk")
+    fill(database)
+    plan = make_plan(None, read=reading_sql("connected"), cache="disk")
     here = Here(plan, Shelf(Disk(tmp_path / "1")))
-    at = make_pass("exact", num_ranks=1, batch_size=7)
 
-    found = here.rows(at)
+    found = here.rows(EXACT)
 
     assert sorted(row[0] for row in found) == list(range(ROWS))
     database.unlink()
     again = Here(plan, Shelf(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),)))
-    assert again.rows(at) == found
+    assert again.rows(EXACT) == found
 
 
-def reading_sql(connect: str) -> dict[str, JsonValue]:
-    sql = "select id, half from numbers order by id"
-    return {"reader": "read_sql", "options": {"sql": sql, "connection_factory": connect}}
+def fill(database: Path, rows: int = ROWS, *refused: int) -> None:
+    """Write a database anew of so many rows; some calls of `connected_in_time` are refused."""
+    for ending in (".db", ".calls"):
+        database.with_suffix(ending).unlink(missing_ok=True)
+    database.with_suffix(".refused").write_text(" ".join(map(str, refused)), "utf-8")
+    with closing(sqlite3.connect(database)) as opened, opened:
+        opened.execute("create table numbers (id integer, half real)")
+        values = [(number, number / 2) for number in range(rows)]
+        opened.executemany("insert into numbers values (?, ?)", values)
+
+
+def reading_sql(connect: str, **options: JsonValue) -> dict[str, JsonValue]:
+    sql = "select id, half from numbers"
+    factory = f"{FUNCTIONS}:{connect}"
+    return {
+        "reader": "read_sql",
+        "options": {"sql": sql, "connection_factory": factory, **options},
+    }
+
+
+def in_shards(connect: str, cache: str = "disk") -> DatasetPlan:
+    """Return the plan of rows of a database that three tasks read."""
+    return make_plan(None, read=reading_sql(connect, **IN_SHARDS), cache=cache)
+
+
+@pytest.mark.parametrize("refused", [1, LAST_COUNT, FIRST_TASK, FIRST_TASK + 2])
+@pytest.mark.parametrize("cache", ["disk", "objects"])
+def test_rows_of_a_database_come_once_where_a_connection_is_refused(
+    database: Path, tmp_path: Path, cache: str, refused: int
+) -> None:
+    fill(database, SHARDED, refused)
+    here = Here(in_shards("connected_in_time", cache), Shelf(Disk(tmp_path)))
+
+    with pytest.raises(WorldError, match=r"datasets\.train: .*Connection refused") as caught:
+        here.counts()
+
+    assert caught.value.kind == "network"
+    assert not (tmp_path / "train" / ROWS_LIST).exists()
+    assert sorted(row[0] for row in here.rows(EXACT)) == list(range(SHARDED))
+    assert len(here.counts()) == 3
+
+
+def test_rows_of_a_database_come_once_where_it_is_then_read_in_one(
+    database: Path, tmp_path: Path
+) -> None:
+    fill(database, SHARDED, LAST_LOOK)
+    here = Here(in_shards("connected_in_time"), Shelf(Disk(tmp_path)))
+
+    assert sorted(row[0] for row in here.rows(EXACT)) == list(range(SHARDED))
+    assert len(here.counts()) == 1
+
+
+@pytest.mark.parametrize("is_sharded", [True, False])
+def test_a_database_that_is_locked_is_read_when_it_no_longer_is(
+    database: Path, tmp_path: Path, is_sharded: bool
+) -> None:
+    fill(database, SHARDED)
+    whole = make_plan(None, read=reading_sql("connected_in_time"), cache="disk")
+    plan = in_shards("connected_in_time") if is_sharded else whole
+    here = Here(plan, Shelf(Disk(tmp_path)))
+
+    with closing(sqlite3.connect(database)) as other:
+        other.execute("begin exclusive")
+        with pytest.raises(WorldError, match=r"datasets\.train: .*database is locked") as caught:
+            here.counts()
+
+    assert caught.value.kind == "storage"
+    assert not (tmp_path / "train" / ROWS_LIST).exists()
+    assert sorted(row[0] for row in here.rows(EXACT)) == list(range(SHARDED))
+
+
+def test_what_an_attempt_kept_of_some_shards_is_not_taken_for_all(
+    database: Path, tmp_path: Path
+) -> None:
+    fill(database, SHARDED, FIRST_TASK + 2)
+    plan, first = in_shards("connected_in_time"), Disk(tmp_path / "1")
+    with pytest.raises(WorldError):
+        Here(plan, Shelf(first)).counts()
+
+    again = Here(plan, Shelf(Disk(tmp_path / "2"), (first,)))
+
+    assert sorted(row[0] for row in again.rows(EXACT)) == list(range(SHARDED))
+
+
+WRONG_READS: dict[str, tuple[dict[str, JsonValue], str]] = {
+    "a password is missing": (
+        {"connection_factory": f"{FUNCTIONS}:not_connected"},
+        "KeyError: 'DATABASE_PASSWORD'",
+    ),
+    "a table is missing": (
+        {"sql": "select * from digits"},
+        "OperationalError: no such table: digits",
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "want"), WRONG_READS.values(), ids=WRONG_READS)
+@pytest.mark.parametrize("is_sharded", [True, False])
+def test_what_is_wrong_with_a_read_of_a_database_is_said(
+    database: Path, tmp_path: Path, is_sharded: bool, options: dict[str, JsonValue], want: str
+) -> None:
+    fill(database)
+    shards = IN_SHARDS if is_sharded else {}
+    read = reading_sql("connected_in_time", **{**shards, **options})
+    here = Here(make_plan(None, read=read, cache="disk"), Shelf(Disk(tmp_path)))
+
+    with pytest.raises(DataError, match=rf"^spec\.data\.datasets\.train: {want}$"):
+        here.counts()
+
+
+def test_rows_that_would_be_in_no_shard_are_refused(database: Path, tmp_path: Path) -> None:
+    fill(database)
+    lacking: dict[str, JsonValue] = {"sql": "select nullif(id, 7) as id, half from numbers"}
+    read = reading_sql("connected_in_time", **{**IN_SHARDS, **lacking})
+    here = Here(make_plan(None, read=read, cache="disk"), Shelf(Disk(tmp_path)))
+
+    with pytest.raises(DataError, match=r"read\.options\.shard_keys: 1 rows have no id, want keys"):
+        here.counts()
 
 
 def test_rows_that_are_others_than_a_checkpoint_says_end_an_epoch(

@@ -5,6 +5,8 @@ import io
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -12,17 +14,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.app.data.builders_buckets import FORMATS, TABLES
+from tests.app.data.builders_formats import FIELD
 from tests.app.data.builders_plan import write_rows
+from tests.app.data.builders_tables import table_rows, write_iceberg
+from tests.app.data.numbered import read_of
+from tests.app.data.row_numbers import numbers_of
 from trainshed.data.order.files import Fragment, Source
 from trainshed.data.order.function import Function
+from trainshed.data.read import files
 from trainshed.data.read.apply import transform
 from trainshed.data.read.columns import Columns, join
 from trainshed.data.read.errors import DataError, FunctionError
+from trainshed.data.read.opening import Access
 from trainshed.data.read.parquet import open_source, read_fragment, read_sample
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
 from trainshed.records.disk import Disk
 from trainshed_api.errors import SpecError
+from trainshed_api.rows import ReadSpec
 
 ROWS = [40, 40, 40]
 
@@ -60,7 +70,7 @@ class Reads:
         self.closed = True
 
 
-@dataclass
+@dataclass(eq=False)  # what is kept of files is kept by who opens them
 class Storage:
     """What fails: so many reads after so many that went well; and how long was waited for it.
 
@@ -125,6 +135,41 @@ def test_rows_come_whole_and_once_however_often_reads_fail(
         got = rows_of(source.fragments[0], storage, chunk_rows)
         assert np.array_equal(got["id"], np.arange(sum(ROWS)))
         assert storage.waited in ([1.0], [1.0, 4.0])
+
+
+# Lance opens its files by itself.
+@pytest.mark.parametrize("form", [*FORMATS, "delta", "iceberg"])
+def test_rows_of_each_format_come_whole_and_once_however_often_reads_fail(
+    tmp_path: Path, form: str
+) -> None:
+    source, rows = written(tmp_path, form)
+    clean = Storage()
+    assert sorted(numbers_of(read_through(clean, source))) == list(range(rows))
+    for after in range(clean.reads):
+        storage = Storage(failed(errno.EIO), after, times=2)
+
+        found = read_through(storage, source)
+
+        assert sorted(numbers_of(found)) == list(range(rows))
+        assert storage.waited in ([1.0], [1.0, 4.0])
+
+
+def written(folder: Path, form: str) -> tuple[Source, int]:
+    """Return numbered rows of a format on a disk, and how many there are."""
+    if form == "iceberg":
+        write_iceberg(folder, table_rows(0, 60))
+        read = ReadSpec.model_validate(read_of(form, folder))
+        return files.open_source(Disk(folder), read, FIELD), 60
+    made = {**FORMATS, **TABLES}[form]
+    made.write(folder)
+    return files.open_source(Disk(folder), made.spec(), FIELD), made.rows
+
+
+def read_through(storage: Storage, source: Source) -> Columns:
+    """Return all rows as they come through a storage."""
+    access = Access(storage.patience, storage.open)
+    read = partial(files.read_fragment, source.scan, columns=(), chunk_rows=17, access=access)
+    return join(list(chain.from_iterable(map(read, source.fragments))))
 
 
 def test_storage_that_stays_away_is_no_fault_of_the_users(source: Source) -> None:

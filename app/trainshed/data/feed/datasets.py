@@ -335,6 +335,7 @@ def function_dataset(plan: DatasetPlan, transforms: Sequence[Function]) -> Datas
     if plan.use.use.startswith(f"{readers.MODULE}:"):
         field = readers.options_field(plan.use.field)
         options = readers.with_functions(make, options, field)
+        readers.check_shards(plan.use.use, options, field)
     made = make(**options)
     if not isinstance(made, Dataset):
         raise DataError(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import TYPE_CHECKING
+from contextlib import closing
+from typing import TYPE_CHECKING, Protocol, cast
 
+from trainshed.data.read.errors import DataError
 from trainshed.functions import find
 from trainshed_api.errors import Problem, SpecError
 
@@ -14,6 +16,51 @@ if TYPE_CHECKING:
 
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 MODULE = "ray.data"
+
+
+class _Cursor(Protocol):
+    def execute(self, sql: str, *parameters: object) -> object: ...
+
+    def fetchone(self) -> tuple[int]: ...
+
+
+class _Connection(Protocol):
+    """A connection to a database, as PEP 249 has it."""
+
+    def cursor(self) -> _Cursor: ...
+
+    def close(self) -> None: ...
+
+
+def check_shards(use: str, options: Mapping[str, object], field: str) -> None:
+    """Ask a database, where several tasks are to read it, whether all rows would come.
+
+    Ray 2.60 reads no row whose key is NULL then, and takes whatever fails when it looks for shards
+    for the lack of them (SQLDatasource): what the database has against being read is raised here.
+
+    Args:
+        use: `ray.data:read_sql`, or another reader.
+        options: its keyword arguments, with functions.
+        field: of these.
+
+    Raises:
+        DataError: when rows have no key.
+    """
+    if use != f"{MODULE}:read_sql" or not options.get("shard_keys"):
+        return
+    connect = cast("Callable[[], _Connection]", options["connection_factory"])
+    keys, parameters = cast("list[str]", options["shard_keys"]), options.get("sql_params")
+    lacking = " OR ".join(f"{key} IS NULL" for key in keys)
+    query = f"SELECT COUNT(*) FROM ({options['sql']}) as T WHERE {lacking}"
+    with closing(connect()) as connection:
+        cursor = connection.cursor()
+        cursor.execute(query, *([] if parameters is None else [parameters]))
+        [rows] = cursor.fetchone()
+    if rows:
+        raise DataError(
+            f"{field}.shard_keys: {rows} rows have no {' or no '.join(keys)}, want keys that all "
+            "rows have, or none: Ray would leave these rows out"
+        )
 
 
 def find_reader(use: str, options: Mapping[str, object], field: str) -> Callable[..., object]:

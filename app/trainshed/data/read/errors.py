@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import NoReturn
 
 from trainshed.faults import RULES, WorldError, causes, classify
 from trainshed_api.names import APPLICATION
 
-# How what Ray Data 2.60 adds to a message begins (_annotate_exception_with_retry_context).
-_OF_RAY = "\nFailed to "
+# What Ray Data 2.60 adds to a message (_annotate_exception_with_retry_context).
+_OF_RAY = re.compile(r"\n?Failed to [^\n]* after \d+/\d+ attempts \(total backoff.*", re.DOTALL)
 
 
 class DataError(Exception):
@@ -60,17 +61,26 @@ def as_fault(error: BaseException, field: str) -> DataError | WorldError:
     """
     for found in causes(error):
         if isinstance(found, (DataError, WorldError)):
-            # Ray's, on how often it would try again: as a note, or behind the message.
-            found.__dict__.pop("__notes__", None)
-            found.args = (str(found.args[0]).partition(_OF_RAY)[0].rstrip(), *found.args[1:])
+            _take_off_what_ray_added(found)
             return found
-    said = str(error).partition(_OF_RAY)[0]
+    first = next(causes(error))
+    _take_off_what_ray_added(first)
+    said = _OF_RAY.sub("", str(first))
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    message = f"{field}: {type(error).__name__}: {lines[-1] if lines else ''}"
+    message = f"{field}: {type(first).__name__}: {lines[-1] if lines else ''}"
     kind = classify(error)
     if kind and RULES[kind].cause != APPLICATION:
         return WorldError(message, kind)
     return DataError(message)
+
+
+def _take_off_what_ray_added(error: BaseException) -> None:
+    """Take off how often Ray would try again: a note, the end of a message, or an argument."""
+    error.__dict__.pop("__notes__", None)
+    kept = [_OF_RAY.sub("", each) if isinstance(each, str) else each for each in error.args]
+    if kept and kept[-1] == "" != error.args[-1]:
+        kept.pop()
+    error.args = tuple(kept)
 
 
 def raise_again(error: DataError | WorldError) -> NoReturn:

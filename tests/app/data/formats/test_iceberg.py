@@ -1,6 +1,8 @@
 """An Iceberg table is read as it was in one snapshot, by what its catalog and its metadata say."""
 
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +17,13 @@ from pyiceberg.types import IntegerType
 from hack.cluster.ports import LOOPBACK, pick_ports
 from tests.app.data.builders_formats import FIELD, dtypes_of, read_all
 from tests.app.data.builders_tables import (
+    TABLE,
     catalog_in,
     delete_in_iceberg,
     open_catalog,
     table_rows,
     write_iceberg,
+    write_iceberg_into,
 )
 from tests.s3 import S3Server
 from trainshed.data.order.files import Source
@@ -36,15 +40,18 @@ IMPATIENT = Access(Patience(pauses=()))
 
 
 def open_table(
-    catalog: Mapping[str, str], name: str = "shop.rows", snapshot: int | None = None
+    catalog: Mapping[str, str],
+    name: str = TABLE,
+    snapshot: int | None = None,
+    access: Access = IMPATIENT,
 ) -> Source:
     told = {"catalog": dict(catalog), "snapshot": snapshot}
     read = ReadSpec.model_validate({"format": "iceberg", "path": name, "options": told})
-    return open_source(Disk(Path("/nowhere") / name), read, FIELD, IMPATIENT)
+    return open_source(Disk(Path("/nowhere") / name), read, FIELD, access)
 
 
 def table_of(folder: Path) -> Table:
-    return open_catalog(catalog_in(folder)).load_table("shop.rows")
+    return open_catalog(catalog_in(folder)).load_table(TABLE)
 
 
 def test_rows_come_back_and_are_told(tmp_path: Path) -> None:
@@ -206,7 +213,7 @@ def test_a_snapshot_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 def test_a_table_without_rows_is_refused(tmp_path: Path) -> None:
     with open_catalog(catalog_in(tmp_path)) as catalog:
-        catalog.create_table("shop.rows", schema=table_rows(0, 1).schema)
+        catalog.create_table(TABLE, schema=table_rows(0, 1).schema)
 
     with pytest.raises(SpecError, match="want a table with at least one row"):
         open_table(catalog_in(tmp_path))
@@ -224,22 +231,24 @@ def test_a_catalog_that_does_not_answer_is_no_mistake() -> None:
         open_table({"type": "rest", "uri": f"http://{LOOPBACK}:{port}"})
 
 
+def test_a_catalog_that_somebody_writes_is_asked_again(tmp_path: Path) -> None:
+    write_iceberg(tmp_path, table_rows(0, 4))
+    catalog = catalog_in(tmp_path)
+    at_once = {**catalog, "uri": f"{catalog['uri']}?timeout=0"}
+    with closing(sqlite3.connect(tmp_path / "catalog.db")) as other:
+        other.execute("begin exclusive")
+        with pytest.raises(WorldError, match=r"read\.path: .*database is locked"):
+            open_table(at_once)
+
+        patience = Patience(pauses=(1.0,), rest=lambda _: other.rollback())
+        source = open_table(at_once, access=Access(patience))
+
+    assert sorted(read_all(source)["id"].tolist()) == list(range(4))
+
+
 @pytest.mark.s3
 def test_a_table_in_a_bucket_is_read(in_bucket: Bucket, s3: S3Server, tmp_path: Path) -> None:
-    environment = s3.environment
-    properties = {
-        "type": "sql",
-        "uri": f"sqlite:///{tmp_path}/catalog.db",
-        "warehouse": str(in_bucket),
-    }
-    writing = {
-        "s3.endpoint": environment["AWS_ENDPOINT_URL"],
-        "s3.access-key-id": environment["AWS_ACCESS_KEY_ID"],
-        "s3.secret-access-key": environment["AWS_SECRET_ACCESS_KEY"],
-        "s3.region": environment["AWS_REGION"],
-    }
-    with open_catalog({**properties, **writing}) as catalog:
-        catalog.create_table("shop.rows", schema=table_rows(0, 1).schema).append(table_rows(0, 9))
+    properties = write_iceberg_into(in_bucket, s3, tmp_path, table_rows(0, 9))
 
     source = open_table(properties)
 

@@ -21,6 +21,7 @@ from trainshed.data.read.formats.format import Contents, Table
 from trainshed.data.read.formats.row_groups import read_row_groups
 from trainshed.data.read.listing import Found
 from trainshed.data.read.parquet import cut, describe, read_footers, with_missing
+from trainshed.faults import is_passing
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import IcebergOptions
 
@@ -121,10 +122,11 @@ def _find(name: str, options: IcebergOptions, field: str) -> tuple[str, int | No
     except (NoSuchNamespaceError, NoSuchTableError) as error:
         want = "a table of the catalog, namespace.table"
         raise SpecError([Problem(f"{field}.path", name, want)]) from error
-    except (OSError, ServerError) as error:
-        raise OSError(errno.EREMOTEIO, " ".join(str(error).split()), name) from error
     except Exception as error:  # each kind of catalog has a library of its own
-        want = f"a catalog that knows {name} ({' '.join(str(error).split())})"
+        said = " ".join(str(error).split())
+        if isinstance(error, (OSError, ServerError)) or is_passing(error):
+            raise OSError(errno.EREMOTEIO, said, name) from error
+        want = f"a catalog that knows {name} ({said})"
         raise SpecError([Problem(f"{field}.options.catalog", None, want)]) from error
     newest = table.metadata.current_snapshot_id
     return table.metadata_location, newest
