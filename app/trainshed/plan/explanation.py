@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from trainshed.data.feed.readers import is_read_by_one_task
 from trainshed.data.order.size import megabytes
 from trainshed.data.order.steps import training_steps
 from trainshed.plan.memory import kept_of
@@ -66,7 +67,7 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str
         yield from _selecting(plan.source)
         yield f"count     {_counting(plan)}"
     elif plan.use:
-        yield f"read      {plan.use.use}"
+        yield f"read      {plan.use.use}{_by_one_task(plan.use)}"
     for part, weight in zip(plan.parts, plan.weights, strict=True):
         yield f"mix       {weight / sum(plan.weights):.2%} from {part.name}"
     if plan.shuffle.mode == "files":
@@ -96,6 +97,13 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str
         yield f"batch     {steps} steps of {batch_size} rows over {num_workers} workers"
     dtypes = dict(plan.feed.dtypes) or "as they are"
     yield f"feed      {plan.feed.prefetch_batches} batches ahead, dtypes {dtypes}"
+
+
+def _by_one_task(use: Function) -> str:
+    """Return that one task reads all rows of a reader, where more CPUs would do nothing."""
+    if not is_read_by_one_task(use):
+        return ""
+    return ", all rows by one task: with options.shard_keys several read, where the database can"
 
 
 def _kind(function: Function) -> str:

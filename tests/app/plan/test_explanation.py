@@ -90,3 +90,25 @@ def test_who_reads_and_who_augments_is_said(home: Path) -> None:
     assert "augment   tests.app.data.loader_functions:doubled in its processes" in lines(2, "none")
     assert "doubled in the worker" in lines(0, "none")
     assert "doubled in the worker" in lines(2, "workers")
+
+
+SHARDS: dict[str, tuple[dict[str, JsonValue], bool]] = {
+    "nothing that cuts it": ({}, True),
+    "columns by which it is cut": ({"shard_keys": ["id"]}, False),
+}
+
+
+@pytest.mark.parametrize(("more", "want"), SHARDS.values(), ids=SHARDS)
+def test_a_query_that_one_task_reads_is_said(
+    home: Path, more: dict[str, JsonValue], want: bool
+) -> None:
+    connect = "tests.app.data.sample_functions:connected"
+    options: JsonValue = {"sql": "select 1", "connection_factory": connect, **more}
+    data = make_data({"read": {"reader": "read_sql", "options": options}})
+    run = make_run(train="tests.app.processes:children", data=data)
+
+    said = "\n".join(explain_lines(prepare(run, Place(Disk(home)))))
+
+    by_one = "read      ray.data:read_sql, all rows by one task: with options.shard_keys several"
+    assert "read      ray.data:read_sql" in said
+    assert (by_one in said) == want
