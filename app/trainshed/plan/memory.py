@@ -179,7 +179,8 @@ def _check_workers(all_kept: Sequence[Kept], room: Room) -> list[str]:
 def _too_much_for_a_worker(plan: DatasetPlan) -> tuple[str, str, str]:
     """Return field, value and what to do about it."""
     if plan.cache == "workers":
-        return f"{plan.field}.cache", "workers", "objects or none"
+        want = "none" if plan.loader == "torch" else "objects, disk or none"
+        return f"{plan.field}.cache", "workers", want
     if rows := plan.mixed_rows:
         want = "less (a window has at least two steps of spec.batchSize)"
         return f"{plan.field}.shuffle.bufferSize", str(rows), want

@@ -135,8 +135,13 @@ REFUSED: dict[str, tuple[dict[str, JsonValue], str]] = {
     ),
     "a share in each worker": (
         {"cache": "workers"},
-        "spec.data.datasets.train.cache: got workers, want objects or none: about 1.4 MB a worker "
-        "x 2 workers on a node, which has 2.0 MB (dataset train)",
+        "spec.data.datasets.train.cache: got workers, want objects, disk or none: about 1.4 MB a "
+        "worker x 2 workers on a node, which has 2.0 MB (dataset train)",
+    ),
+    "a share in each worker that reads by itself": (
+        {"cache": "workers", "loader": "torch"},
+        "spec.data.datasets.train.cache: got workers, want none: about 1.4 MB a worker x 2 workers "
+        "on a node, which has 2.0 MB (dataset train)",
     ),
     "all rows in each worker": (
         {"loader": "torch", "shuffle": GLOBAL},
