@@ -112,7 +112,8 @@ class DatasetSpec(SpecModel):
         default="auto",
         description="Where transformed rows are kept for the next epoch: objects (Ray's object "
         "store), workers (each worker's own memory), disk (as parquet on the run's storage), none "
-        "(read and transform again); auto measures, and takes no disk.",
+        "(read and transform again); auto measures, and takes disk only for groups of rows that "
+        "fit nowhere else.",
         json_schema_extra=annotate("app", "suspended"),
     )
     shuffle: ShuffleSpec = Field(

@@ -75,7 +75,7 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int, storage: str) -
         yield f"leave out rows that cannot be used, {plan.bad_record_limit} at most"
     if not plan.parts:
         yield f"rows      {_way(plan, storage)}"
-    size = f", {plan.size.say()} in all" if plan.size else ""
+    size = f", {plan.size.say()} in all" if plan.size and not plan.is_grouped else ""
     yield f"cache     {plan.cache}: {plan.reason}{size}"
     yield from _memory(plan, num_workers, batch_size)
     if plan.shuffle.mode in ("blocks", "global"):

@@ -175,6 +175,18 @@ def test_whether_rows_are_read_in_each_epoch_or_kept_is_said(home: Path, way: Wa
     assert re.fullmatch(f"rows      {way.want}", said)
 
 
+def test_rows_of_a_function_are_said_to_be_of_no_known_size(home: Path) -> None:
+    read: JsonValue = {"use": "tests.app.processes:children"}
+
+    lines = explained(home, {"read": read})
+
+    (said,) = [line for line in lines if line.startswith("cache ")]
+    assert said == (
+        "cache     objects: a function's dataset is made once, and only making it tells whether "
+        "it fits in the object store; cache: disk needs none"
+    )
+
+
 SHARDS: dict[str, tuple[dict[str, JsonValue], bool]] = {
     "nothing that cuts it": ({}, True),
     "columns by which it is cut": ({"shard_keys": ["id"]}, False),
