@@ -112,7 +112,8 @@ class DatasetSpec(SpecModel):
         default="auto",
         description="Where transformed rows are kept for the next epoch: objects (Ray's object "
         "store), workers (each worker's own memory), disk (as parquet on the run's storage), none "
-        "(read and transform again); auto measures, and takes no disk.",
+        "(read and transform again); auto measures, and takes disk only for groups of rows that "
+        "fit nowhere else.",
         json_schema_extra=annotate("app", "suspended"),
     )
     shuffle: ShuffleSpec = Field(
@@ -200,7 +201,7 @@ class DatasetSpec(SpecModel):
         why = "with rowsPerEpoch, as an epoch goes on where the last one stopped"
         problems = []
         if self.cache == "workers":
-            problems.append(Problem("cache", '"workers"', f"objects, none or auto {why}"))
+            problems.append(Problem("cache", '"workers"', f"objects, disk, none or auto {why}"))
         if self.shuffle.mode == "global":
             want = f"files or blocks, and a bufferSize {why}"
             problems.append(Problem("shuffle.mode", '"global"', want))
@@ -316,5 +317,5 @@ def _check_mixed(datasets: Mapping[str, DatasetSpec], place: str, part: str) -> 
         want = "it left out in a mix, which takes of each what its weight says"
         yield Problem(f"datasets.{part}.rowsPerEpoch", str(dataset.rows_per_epoch), want)
     if dataset.cache == "workers":
-        want = "objects, none or auto in a mix: a worker's rows of it change each epoch"
+        want = "objects, disk, none or auto in a mix: a worker's rows of it change each epoch"
         yield Problem(f"datasets.{part}.cache", '"workers"', want)

@@ -159,8 +159,8 @@ RULES: tuple[Rule, ...] = (
         "!has(self.datasets[part].rowsPerEpoch) && "
         "self.datasets[part].shuffle.mode in ['none', 'files', 'blocks'] && "
         f"self.datasets[part].shuffle.bufferSize in [0, {LOCAL_BUFFER}]))",
-        "read.mix: want datasets that are there and no mixes, with cache objects, none or auto, "
-        "shuffle mode none, files or blocks, and neither bufferSize nor rowsPerEpoch",
+        "read.mix: want datasets that are there and no mixes, with cache objects, disk, none or "
+        "auto, shuffle mode none, files or blocks, and neither bufferSize nor rowsPerEpoch",
         "datasets",
     ),
     Rule(
@@ -175,8 +175,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         DATASET,
         "!has(self.rowsPerEpoch) || (self.cache != 'workers' && self.shuffle.mode != 'global')",
-        "want cache objects, none or auto and another shuffle mode than global: an epoch goes on "
-        "where the last one stopped",
+        "want cache objects, disk, none or auto and another shuffle mode than global: an epoch "
+        "goes on where the last one stopped",
         "rowsPerEpoch",
     ),
     Rule(

@@ -286,8 +286,13 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a mix of what workers keep": Mistake(
         make_mix(b=make_dataset(cache="workers")),
-        'spec.data.datasets.b.cache: got "workers", want objects, none or auto in a mix: a '
-        "worker's rows of it change each epoch",
+        'spec.data.datasets.b.cache: got "workers", want objects, disk, none or auto in a mix: '
+        "a worker's rows of it change each epoch",
+    ),
+    "an epoch of some rows that workers keep": Mistake(
+        train_dataset(rowsPerEpoch=10, cache="workers"),
+        'spec.data.datasets.train.cache: got "workers", want objects, disk, none or auto with '
+        "rowsPerEpoch, as an epoch goes on where the last one stopped",
     ),
     "a mix of what has epochs and a buffer of its own": Mistake(
         make_mix(b=make_dataset(rowsPerEpoch=9, shuffle={"bufferSize": 50})),

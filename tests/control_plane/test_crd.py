@@ -163,7 +163,7 @@ REFUSED: dict[str, tuple[Document, str]] = {
     ),
     "an epoch of some rows that workers keep": (
         dataset(rowsPerEpoch=8, cache="workers"),
-        "spec.data.datasets[train].rowsPerEpoch: Invalid value: want cache objects, none or auto",
+        "spec.data.datasets[train].rowsPerEpoch: Invalid value: want cache objects, disk, none or",
     ),
     "read two ways": (
         dataset(read={"format": "parquet", "path": "a", "use": "m:f"}),

@@ -78,13 +78,19 @@ def cheaper(plan: DatasetPlan, stage: Key, means: Means) -> Iterator[str]:
     if stage.stage == READ and is_parquet and not part.columns:
         yield "read.columns with those that are used"
     if stage.stage == READ or function:
-        yield from cache_for(part, means)
+        yield from cache_for(part, means, is_transforming=function is not None)
     if stage.stage in (TRANSFER, BATCH):
         yield "fewer bytes a row, such as uint8 that becomes float32 on the device"
 
 
-def cache_for(part: DatasetPlan, means: Means) -> Iterator[str]:
-    """Yield which cache would spare the reading and transforming of later epochs."""
+def cache_for(part: DatasetPlan, means: Means, *, is_transforming: bool = False) -> Iterator[str]:
+    """Yield which cache would spare the reading and transforming of later epochs.
+
+    Args:
+        part: whose rows they are.
+        means: that they are prepared with.
+        is_transforming: whether that takes longest: reading again from a disk would not help else.
+    """
     if part.cache != "none" or means.epochs == 1 or part.size is None:
         return
     if part.loader == "torch":
@@ -98,3 +104,5 @@ def cache_for(part: DatasetPlan, means: Means) -> Iterator[str]:
     else:
         store = megabytes(means.object_store)
         yield f"a larger object store for cache: objects ({part.size.say()}, of {store} half)"
+        if is_transforming:
+            yield f"cache: disk ({part.size.say()} on the run's storage)"

@@ -5,13 +5,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from trainshed.data.feed.readers import is_read_by_one_task
 from trainshed.data.order.size import megabytes
 from trainshed.data.order.steps import training_steps
+from trainshed.data.read.arrow import say_stored
+from trainshed.display.wording import say_plainly
 from trainshed.plan.memory import kept_of
 from trainshed_api.quantity import parse_cores
 
 # The compute capability from which on GPUs have TensorFloat32.
 AMPERE = (8, 0)
+# Of a dataset's columns, and of the letters of a type, that are said.
+MOST_COLUMNS = 12
+MOST_LETTERS = 40
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +51,7 @@ def explain_lines(
     yield f"on this machine: Ray with {total} logical CPUs on {prepared.machine.cpus} cores"
     for plan in prepared.plans.values():
         yield f"dataset {plan.name}:"
-        for step in _steps(plan, spec.batch_size, workers.count):
+        for step in _steps(plan, spec.batch_size, workers.count, str(prepared.folder.at)):
             yield f"  {step}"
     for note in prepared.notes:
         yield f"note: {note}"
@@ -56,19 +62,8 @@ def explain_lines(
         )
 
 
-def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str]:
-    if plan.source:
-        files = f"{len(plan.source.files)} {plan.source.scan.format} files"
-        by = f", by {plan.processes} processes of each worker" if plan.processes else ""
-        rows = plan.source.rows
-        there = f"about {plan.source.likely_rows}" if rows is None else f"{rows}"
-        yield f"read      {there} rows from {files}, {len(plan.source.fragments)} fragments{by}"
-        yield from _selecting(plan.source)
-        yield f"count     {_counting(plan)}"
-    elif plan.use:
-        yield f"read      {plan.use.use}"
-    for part, weight in zip(plan.parts, plan.weights, strict=True):
-        yield f"mix       {weight / sum(plan.weights):.2%} from {part.name}"
+def _steps(plan: DatasetPlan, batch_size: int, num_workers: int, storage: str) -> Iterator[str]:
+    yield from _reading(plan)
     if plan.shuffle.mode == "files":
         yield "shuffle   files, other in each epoch"
     for function in plan.transforms:
@@ -78,7 +73,9 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str
         yield f"task      {plan.task_cpus} CPUs{memory} for each"
     if plan.bad_record_limit is not None:
         yield f"leave out rows that cannot be used, {plan.bad_record_limit} at most"
-    size = f", {plan.size.say()} in all" if plan.size else ""
+    if not plan.parts:
+        yield f"rows      {_way(plan, storage)}"
+    size = f", {plan.size.say()} in all" if plan.size and not plan.is_grouped else ""
     yield f"cache     {plan.cache}: {plan.reason}{size}"
     yield from _memory(plan, num_workers, batch_size)
     if plan.shuffle.mode in ("blocks", "global"):
@@ -98,12 +95,66 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str
     yield f"feed      {plan.feed.prefetch_batches} batches ahead, dtypes {dtypes}"
 
 
+def _by_one_task(use: Function) -> str:
+    """Return that one task reads all rows of a reader, where more CPUs would do nothing."""
+    if not is_read_by_one_task(use):
+        return ""
+    return ", all rows by one task: with options.shard_keys several read, where the database can"
+
+
 def _kind(function: Function) -> str:
     """Return what a function is given."""
     if function.kind != "groups":
         return function.kind
     order = f", by {', '.join(function.order_by)}" if function.order_by else ""
     return f"groups of {', '.join(function.by)}{order}"
+
+
+def _reading(plan: DatasetPlan) -> Iterator[str]:
+    """Yield what the rows are read from, and which."""
+    if plan.source:
+        files = f"{len(plan.source.files)} {plan.source.scan.format} files"
+        by = f", by {plan.processes} processes of each worker" if plan.processes else ""
+        rows = plan.source.rows
+        there = f"about {plan.source.likely_rows}" if rows is None else f"{rows}"
+        yield f"read      {there} rows from {files}, {len(plan.source.fragments)} fragments{by}"
+        yield from _columns(plan, plan.source)
+        yield from _selecting(plan.source)
+        yield f"count     {_counting(plan)}"
+    elif plan.use:
+        yield f"read      {plan.use.use}{_by_one_task(plan.use)}"
+    for part, weight in zip(plan.parts, plan.weights, strict=True):
+        yield f"mix       {weight / sum(plan.weights):.2%} from {part.name}"
+
+
+def _columns(plan: DatasetPlan, source: Source) -> Iterator[str]:
+    """Yield the columns that are read, as the files have them."""
+    if source.schema is None:
+        return
+    unasked = source.scan.unasked
+    names = plan.columns or [name for name in source.schema.names if name not in unasked]
+    said = []
+    for name in names[:MOST_COLUMNS]:
+        kind = say_stored(source.schema.field(name))
+        kind += " as double" if name in source.scan.floats else ""
+        short = kind if len(kind) <= MOST_LETTERS else f"{kind[:MOST_LETTERS]}..."
+        said.append(f"{say_plainly(name)} {say_plainly(short)}")
+    more = len(names) - len(said)
+    rest = f" and {more} more" if more else ""
+    then = "; transforms come after" if plan.transforms else ""
+    yield f"columns   {', '.join(said)}{rest}{then}"
+
+
+def _way(plan: DatasetPlan, storage: str) -> str:
+    """Return whether each epoch makes the rows anew, or where they are kept."""
+    if plan.cache == "workers" or (plan.loader == "torch" and plan.is_found_in_memory):
+        return "made once, then kept in each worker's memory"
+    if plan.cache == "objects":
+        return "made once, then kept in the object stores of the data's nodes"
+    if plan.cache == "disk":
+        return f"made once, then kept as parquet below {storage}"
+    transformed = " and transforms" if plan.transforms else ""
+    return f"streamed: each epoch reads{transformed} the files' rows anew"
 
 
 def _selecting(source: Source) -> Iterator[str]:

@@ -120,8 +120,10 @@ def check_disk(plans: Iterable[DatasetPlan], free: int, where: str) -> list[str]
     if not kept:
         return []
     size, there = _sum(each for _, each in kept), f"{where} has {megabytes(free)} left"
-    if size.least > PACKED * free:
-        plan, _ = max(kept, key=lambda each: each[1].likely)
+    # Of groups what goes into them is known, of which a function may make far less.
+    sure = [(plan, size) for plan, size in kept if not plan.is_grouped]
+    if sum(each.least for _, each in sure) > PACKED * free:
+        plan, _ = max(sure, key=lambda each: each[1].likely)
         want = f"objects or none, or more room: {size.say()} of rows are kept, and {there}"
         raise SpecError([Problem(f"{plan.field}.cache", "disk", want)])
     if size.most <= free:
@@ -179,7 +181,8 @@ def _check_workers(all_kept: Sequence[Kept], room: Room) -> list[str]:
 def _too_much_for_a_worker(plan: DatasetPlan) -> tuple[str, str, str]:
     """Return field, value and what to do about it."""
     if plan.cache == "workers":
-        return f"{plan.field}.cache", "workers", "objects or none"
+        want = "none" if plan.loader == "torch" else "objects, disk or none"
+        return f"{plan.field}.cache", "workers", want
     if rows := plan.mixed_rows:
         want = "less (a window has at least two steps of spec.batchSize)"
         return f"{plan.field}.shuffle.bufferSize", str(rows), want

@@ -290,17 +290,19 @@ def _measure(
     keeps_rows = all(each.keeps_rows for each in looked)
     read_bytes = max((each.read_bytes for each in looked), default=0.0)
     growth = 1.0 if draft.is_grouped else _growth(looked)
+    grouped = tuple(each.held_bytes for each in looked if draft.is_grouped and each.held_bytes)
     looked = [each for each in looked if num_rows(each.columns)]
     if told and not looked:
         want = f"rows that can be used: none of {len(places)} places has one"
         raise SpecError([Problem(draft.field, told[0].first[0].say(), want)])
     if not looked:
-        return Measured(ROW_BYTES, keeps_rows, read_bytes=read_bytes), None
+        return Measured(ROW_BYTES, keeps_rows, read_bytes=read_bytes, grouped=grouped), None
     samples = [_augmented(draft, each, seed) for each in looked]
     for sample in samples:  # a value that is missing makes another type of a column
         _check_columns(draft, sample, takes_text)
     elsewhere = tuple(each.row_bytes for each in looked[1:])
-    return Measured(looked[0].row_bytes, keeps_rows, elsewhere, read_bytes, growth), samples[0]
+    row_bytes = looked[0].row_bytes
+    return Measured(row_bytes, keeps_rows, elsewhere, read_bytes, growth, grouped), samples[0]
 
 
 def _augmented(draft: DatasetPlan, seen: _Seen, seed: int) -> Columns:
@@ -344,6 +346,7 @@ class _Seen(NamedTuple):
 
     read: of how many rows they are; None where bad ones are left out.
     row_bytes, read_bytes: mean size of a row that is held, and of one before the transforms.
+    held_bytes: of a row that was read, or of what was made of it where that is more.
     """
 
     fragment: Fragment
@@ -351,6 +354,7 @@ class _Seen(NamedTuple):
     read: int | None
     row_bytes: float
     read_bytes: float
+    held_bytes: float
 
     @property
     def keeps_rows(self) -> bool:
@@ -366,13 +370,19 @@ def _transformed(draft: DatasetPlan, fragment: Fragment, rows: int, told: list[T
         again: list[Told] = []
         bare = replace(draft, transforms=())
         read = _sampled(draft, fragment, lambda: _good_rows(bare, fragment, rows, again))
-        return _Seen(fragment, columns, None, _mean_bytes(columns), _mean_bytes(read))
+        held = _held_bytes(columns, read)
+        return _Seen(fragment, columns, None, _mean_bytes(columns), _mean_bytes(read), held)
     read = _sampled(draft, fragment, lambda: read_sample(scan, fragment, draft.columns, rows))
     columns = _sampled(draft, fragment, lambda: transform(read, draft.transforms))
     row_bytes, read_bytes = _mean_bytes(columns), _mean_bytes(read)
     if draft.is_grouped:  # what is read of a group is held, whatever its function makes of it
         row_bytes = max(row_bytes, read_bytes)
-    return _Seen(fragment, columns, num_rows(read), row_bytes, read_bytes)
+    held = _held_bytes(columns, read)
+    return _Seen(fragment, columns, num_rows(read), row_bytes, read_bytes, held)
+
+
+def _held_bytes(columns: Columns, read: Columns) -> float:
+    return max(nbytes(columns), nbytes(read)) / max(num_rows(read), 1)
 
 
 def _mean_bytes(columns: Columns) -> float:

@@ -54,6 +54,6 @@ def _watch(tell: Callable[[str], None], seconds_between: float) -> None:
             tell(
                 f"Ray's object stores are full: {(spilled - begun) / 2**20:,.0f} MB went to disk, "
                 "from where they come back slowly: give the nodes of data larger object stores, "
-                "or set cache: none, fewer data.cpus or a smaller feed.prefetchBatches"
+                "or set cache: disk or none, fewer data.cpus or a smaller feed.prefetchBatches"
             )
             return

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from statistics import median
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from trainshed.data.read.arrow import RAY_TENSORS
+from trainshed.data.read.arrow import say_stored
 from trainshed.rows.made import Made
 from trainshed.rows.reading import SHOWN_BYTES, samples
 from trainshed.rows.values import say_type
@@ -16,6 +13,8 @@ from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
 
     from trainshed.data.order.files import Source
     from trainshed.data.read.columns import Columns
@@ -137,21 +136,12 @@ def _of_files(source: Source, columns: tuple[Column, ...], *, has_transforms: bo
 def _columns(
     schema: pa.Schema | None, before: Sequence[Columns], after: Sequence[Columns]
 ) -> tuple[Column, ...]:
-    stored = {field.name: _stored(field.type) for field in schema or ()}
+    stored = {field.name: say_stored(field) for field in schema or ()}
     read, made = _types(before), _types(after)
     return tuple(
         Column(name=name, stored=stored.get(name), read=read.get(name), after=made.get(name))
         for name in dict.fromkeys([*read, *made])
     )
-
-
-def _stored(kind: pa.DataType) -> str:
-    if isinstance(kind, pa.FixedShapeTensorType):
-        return f"{kind.value_type}{list(kind.shape)}"
-    if isinstance(kind, pa.BaseExtensionType) and kind.extension_name in RAY_TENSORS:
-        shape: list[int] = json.loads(kind.__arrow_ext_serialize__())
-        return f"{kind.storage_type.value_type}{shape}"
-    return str(kind)
 
 
 def _types(tables: Sequence[Columns]) -> Mapping[str, str]:

@@ -106,7 +106,11 @@ CASES = {
     "one that no cache has room for": Case(
         STREAMED,
         DECODE,
-        ("transforms[0]", "or a larger object store for cache: objects"),
+        (
+            "transforms[0]",
+            "or a larger object store for cache: objects (about 1,024.0 MB, of 1,024.0 MB half), "
+            "or cache: disk (about 1,024.0 MB on the run's storage)",
+        ),
         means=make_means(object_store=GB),
         settings={"size": SIZE},
     ),

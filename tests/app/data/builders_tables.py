@@ -125,12 +125,21 @@ def open_catalog(properties: Mapping[str, str]) -> Catalog:
     return catalog
 
 
-def write_iceberg(folder: Path, rows: pa.Table, *, overwrite: bool = False) -> None:
-    """Write rows as the next snapshot of a table, behind those that it has."""
+def write_iceberg(
+    folder: Path, rows: pa.Table, *, overwrite: bool = False, partitions: Sequence[str] = ()
+) -> None:
+    """Write rows as the next snapshot of the table `shop.rows`, behind those that it has.
+
+    partitions: columns whose values files have for themselves from now on.
+    """
     with open_catalog(catalog_in(folder)) as catalog:
         table = catalog.create_table_if_not_exists(TABLE, schema=rows.schema)
         with table.update_schema() as update:
             update.union_by_name(rows.schema)
+        if partitions:
+            with table.update_spec() as evolved:
+                for name in partitions:
+                    evolved.add_identity(name)
         (table.overwrite if overwrite else table.append)(rows)
 
 
@@ -151,8 +160,13 @@ def write_iceberg_into(at: Bucket, s3: S3Server, folder: Path, *parts: pa.Table)
     return found
 
 
-def delete_in_iceberg(table: Table, path: str, rows: Sequence[int]) -> None:
-    """Mark rows of a file as deleted, as engines do that merge on reading."""
+def delete_in_iceberg(
+    table: Table, path: str, rows: Sequence[int], partition: Record | None = None
+) -> None:
+    """Mark rows of a file as deleted, as engines do that merge on reading.
+
+    partition: of the file, where the table has some.
+    """
     where = f"{table.location()}/data/deletes.parquet"
     marks = pa.table({"file_path": [path] * len(rows), "pos": pa.array(rows, pa.int64())})
     fields = zip(marks.schema, ("2147483546", "2147483545"), strict=True)
@@ -163,11 +177,11 @@ def delete_in_iceberg(table: Table, path: str, rows: Sequence[int]) -> None:
         content=DataFileContent.POSITION_DELETES,
         file_path=where,
         file_format=FileFormat.PARQUET,
-        partition=Record(),
+        partition=partition or Record(),
         record_count=len(rows),
         file_size_in_bytes=local.stat().st_size,
     )
-    found.spec_id = 0
+    found.spec_id = table.spec().spec_id
     with table.transaction() as transaction:
         deletes = _Deletes(Operation.APPEND, transaction, table.io)
         deletes.append_data_file(found)

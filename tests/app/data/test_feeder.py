@@ -412,12 +412,14 @@ def test_a_mix_of_kept_and_streamed_rows_is_what_the_plan_says(
     folder: Path, readers: list[ActorHandle[Reader]], tmp_path: Path
 ) -> None:
     other = write_rows(tmp_path / "other", ([9, 4], [12]), first=1000)
+    third = write_rows(tmp_path / "third", ([7], [6]), first=2000)
     parts = {
-        "streamed": (make_mixed(folder, "blocks", "none"), 0.8),
+        "streamed": (make_mixed(folder, "blocks", "none"), 0.6),
         "kept": (make_mixed(other, "files", "objects"), 0.2),
+        "on disk": (make_mixed(third, "blocks", "disk"), 0.2),
     }
     plan = make_mix(parts, shuffle={"bufferSize": 20}, rowsPerEpoch=100)
-    feeder = start(plan, *plan.parts)
+    feeder = start(plan, *plan.parts, shelf=Shelf(Disk(tmp_path / "rows")))
     for at in (make_pass(epoch=1), make_pass(epoch=2, first_step=5), make_pass("exact", epoch=2)):
         assert read(readers, plan, at, feeder) == expected(plan, at)
     ray.kill(feeder)

@@ -17,14 +17,12 @@ from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.datasets import from_block
 from trainshed.data.feed.feeder import Feeder, Limits, Slice
 from trainshed.data.feed.on_disk import Shelf
-from trainshed.data.feed.readers import find_reader
 from trainshed.data.order.plan import DatasetPlan, Kept
 from trainshed.data.order.schedule import Pass
 from trainshed.data.read.errors import DataError
 from trainshed.faults import WorldError
 from trainshed.records.disk import Disk
 from trainshed.records.folder import ROWS_LIST
-from trainshed_api.errors import SpecError
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 
@@ -318,28 +316,3 @@ def test_rows_that_are_others_than_a_checkpoint_says_end_an_epoch(
 
     with pytest.raises(DataError, match="rows in 3 blocks after the transforms"):
         Here(plan, Shelf(Disk(tmp_path))).counts()
-
-
-WRONG: dict[str, tuple[str, dict[str, object], str]] = {
-    "no such reader": ("read_sequel", {}, "reader: got read_sequel, want one of .*read_sql"),
-    "no such argument": (
-        "read_sql",
-        {"query": "x"},
-        "read.options: keyword arguments of ray.data.read_sql, which are sql, connection_factory",
-    ),
-    "no such function": (
-        "read_sql",
-        {"sql": "x", "connection_factory": f"{FUNCTIONS}:absent"},
-        "read.options.connection_factory: got .*absent, want a name in",
-    ),
-}
-
-
-@pytest.mark.parametrize(("name", "options", "want"), WRONG.values(), ids=WRONG)
-def test_a_reader_that_cannot_be_called_is_refused(
-    name: str, options: dict[str, object], want: str
-) -> None:
-    field = "spec.data.datasets.train.read.reader"
-
-    with pytest.raises(SpecError, match=want):
-        find_reader(f"ray.data:{name}", options, field)

@@ -1,15 +1,20 @@
 """What is told of a run before it starts; test_memory.py has what is kept where."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pydantic import JsonValue
 
 from tests.app.builders_rows import write_rows
 from tests.app.failing_runs import make_spec, write_numbers
 from tests.builders import make_data, make_run
-from trainshed.plan.explanation import explain_lines
+from trainshed.data.read.columns import Columns
+from trainshed.plan.explanation import MOST_COLUMNS, explain_lines
 from trainshed.plan.preflight import Place, Prepared, prepare
 from trainshed.records.disk import Disk
 
@@ -90,3 +95,115 @@ def test_who_reads_and_who_augments_is_said(home: Path) -> None:
     assert "augment   tests.app.data.loader_functions:doubled in its processes" in lines(2, "none")
     assert "doubled in the worker" in lines(0, "none")
     assert "doubled in the worker" in lines(2, "workers")
+
+
+def explained(home: Path, dataset: dict[str, JsonValue], loader: str = "ray-data") -> list[str]:
+    """Return what is said of a dataset of the files in `rows`."""
+    read: JsonValue = {"format": "parquet", "path": "rows"}
+    data = make_data({"read": read, **dataset}, loader=loader)
+    run = make_run(train="tests.app.processes:children", data=data)
+    return [line.strip() for line in explain_lines(prepare(run, Place(Disk(home))))]
+
+
+def without_odd(batch: Columns) -> Columns:
+    """Return the columns that are numbers."""
+    return {name: array for name, array in batch.items() if name != "odd"}
+
+
+def test_the_columns_that_are_read_are_said_as_the_files_have_them(tmp_path: Path) -> None:
+    many = {f"c{number}": np.zeros(80, np.float32) for number in range(MOST_COLUMNS)}
+    tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(np.zeros((80, 2, 3), np.uint8))
+    long = pa.array([{"name": "a", "of it": 1, "and of that": [0.5], "then": True}] * 80)
+    (tmp_path / "rows").mkdir()
+    table = pa.table({"id": np.arange(80), "picture": tensors, "odd": long, **many})
+    pq.write_table(table, tmp_path / "rows" / "0.parquet")
+    transforms: JsonValue = [{"use": f"{__name__}:without_odd"}]
+
+    (whole,) = columns_in(explained(tmp_path, {"transforms": transforms}))
+    chosen: JsonValue = {"format": "parquet", "path": "rows", "columns": ["c1", "picture"]}
+    (some,) = columns_in(explained(tmp_path, {"read": chosen}))
+
+    assert whole.startswith(
+        "columns   id int64, picture uint8[2, 3], odd struct<name: string, of it: int64, and o..., "
+        "c0 float, "
+    )
+    assert whole.endswith(" and 3 more; transforms come after")
+    assert some == "columns   c1 float, picture uint8[2, 3]"
+
+
+def columns_in(lines: list[str]) -> list[str]:
+    return [line for line in lines if line.startswith("columns ")]
+
+
+@dataclass(frozen=True)
+class Way:
+    """A dataset, its loader, and what is said of its rows."""
+
+    dataset: dict[str, JsonValue]
+    want: str
+    loader: str = "ray-data"
+
+
+WAYS = {
+    "files that are read in each epoch": Way(
+        {"cache": "none"}, "streamed: each epoch reads the files' rows anew"
+    ),
+    "rows that are transformed, too": Way(
+        {"cache": "none", "transforms": [{"use": "tests.app.data.loader_functions:doubled"}]},
+        "streamed: each epoch reads and transforms the files' rows anew",
+    ),
+    "objects": Way(
+        {"cache": "objects"}, "made once, then kept in the object stores of the data's nodes"
+    ),
+    "workers": Way({"cache": "workers"}, "made once, then kept in each worker's memory"),
+    "a disk": Way({"cache": "disk"}, "made once, then kept as parquet below /.*/local/[a-z-]+"),
+    "all rows in each worker": Way(
+        {"cache": "none", "shuffle": {"mode": "global"}},
+        "made once, then kept in each worker's memory",
+        "torch",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_whether_rows_are_read_in_each_epoch_or_kept_is_said(home: Path, way: Way) -> None:
+    write_rows(home / "rows", 80)
+
+    lines = explained(home, way.dataset, way.loader)
+
+    (said,) = [line for line in lines if line.startswith("rows ")]
+    assert re.fullmatch(f"rows      {way.want}", said)
+
+
+def test_rows_of_a_function_are_said_to_be_of_no_known_size(home: Path) -> None:
+    read: JsonValue = {"use": "tests.app.processes:children"}
+
+    lines = explained(home, {"read": read})
+
+    (said,) = [line for line in lines if line.startswith("cache ")]
+    assert said == (
+        "cache     objects: a function's dataset is made once, and only making it tells whether "
+        "it fits in the object store; cache: disk needs none"
+    )
+
+
+SHARDS: dict[str, tuple[dict[str, JsonValue], bool]] = {
+    "nothing that cuts it": ({}, True),
+    "columns by which it is cut": ({"shard_keys": ["id"]}, False),
+}
+
+
+@pytest.mark.parametrize(("more", "want"), SHARDS.values(), ids=SHARDS)
+def test_a_query_that_one_task_reads_is_said(
+    home: Path, more: dict[str, JsonValue], want: bool
+) -> None:
+    connect = "tests.app.data.sample_functions:connected"
+    options: JsonValue = {"sql": "select 1", "connection_factory": connect, **more}
+    data = make_data({"read": {"reader": "read_sql", "options": options}})
+    run = make_run(train="tests.app.processes:children", data=data)
+
+    said = "\n".join(explain_lines(prepare(run, Place(Disk(home)))))
+
+    by_one = "read      ray.data:read_sql, all rows by one task: with options.shard_keys several"
+    assert "read      ray.data:read_sql" in said
+    assert (by_one in said) == want

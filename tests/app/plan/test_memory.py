@@ -135,8 +135,13 @@ REFUSED: dict[str, tuple[dict[str, JsonValue], str]] = {
     ),
     "a share in each worker": (
         {"cache": "workers"},
-        "spec.data.datasets.train.cache: got workers, want objects or none: about 1.4 MB a worker "
-        "x 2 workers on a node, which has 2.0 MB (dataset train)",
+        "spec.data.datasets.train.cache: got workers, want objects, disk or none: about 1.4 MB a "
+        "worker x 2 workers on a node, which has 2.0 MB (dataset train)",
+    ),
+    "a share in each worker that reads by itself": (
+        {"cache": "workers", "loader": "torch"},
+        "spec.data.datasets.train.cache: got workers, want none: about 1.4 MB a worker x 2 workers "
+        "on a node, which has 2.0 MB (dataset train)",
     ),
     "all rows in each worker": (
         {"loader": "torch", "shuffle": GLOBAL},
@@ -239,6 +244,76 @@ def test_the_explanation_says_what_is_kept_where_and_what_may_not_fit(home: Path
     assert "  memory    about 2.9 MB in the object stores of the data's nodes" in lines
     assert "  memory    about 2.9 MB at once in that of a node with a worker" in lines
     assert f"note: {PINNED}" in lines
+
+
+# -------------------------------------------------------------- rows that are made once
+
+FIRSTS: dict[str, JsonValue] = {
+    "use": f"{FUNCTIONS}:first_of_each",
+    "kind": "groups",
+    "by": ["id"],
+}
+# Of so many rows as no sample has.
+WINDOWS: dict[str, JsonValue] = FIRSTS | {
+    "use": "trainshed.transforms:windows",
+    "options": {"length": 64, "columns": ["x"]},
+}
+GO_INTO_THEM = "groups are made once, and about 2.9 MB go into them, which the object store holds"
+DO_NOT_FIT = "groups are made once, and of rows that go into them about 2.9 MB do not fit in the "
+WHOLE: dict[str, tuple[dict[str, JsonValue], list[Node], str, str]] = {
+    "that the object store holds": ({}, [LARGE, GPU], "objects", GO_INTO_THEM),
+    "that it does not hold": (
+        {},
+        [SMALL, GPU],
+        "disk",
+        f"{DO_NOT_FIT}object store of the data's nodes",
+    ),
+    "that each node with workers would have to hold": (
+        {"shuffle": GLOBAL},
+        [LARGE, SMALL_GPU],
+        "disk",
+        f"{DO_NOT_FIT}object store of each node with workers (2.0 MB), where a global shuffle "
+        "needs all rows",
+    ),
+    "that were asked for": ({"cache": "objects"}, [SMALL, GPU], "objects", "asked for"),
+}
+
+
+@pytest.mark.parametrize("groups", [FIRSTS, WINDOWS], ids=["of rows", "that no sample fills"])
+@pytest.mark.parametrize("case", WHOLE)
+def test_groups_lie_on_disk_where_no_object_store_holds_them(
+    home: Path, case: str, groups: JsonValue
+) -> None:
+    dataset, nodes, cache, reason = WHOLE[case]
+
+    plan = prepared(home, nodes, transforms=[groups], **dataset).plans["train"]
+
+    assert (plan.cache, plan.reason) == (cache, reason)
+
+
+def test_groups_of_a_mix_tell_no_size_of_it(home: Path) -> None:
+    read: JsonValue = {"format": "parquet", "path": "rows"}
+    datasets: JsonValue = {
+        "train": {"read": {"mix": {"a": 1}}},
+        "a": {"read": read, "transforms": [FIRSTS]},
+    }
+    run = make_run(train="tests.app.processes:children", data={"datasets": datasets})
+    place = Place(Disk(home), in_cluster=True, cluster=Cluster([LARGE, GPU], waits=True))
+
+    plans = prepare(run, place).plans
+
+    assert plans["a"].size is not None
+    assert plans["train"].size is None
+
+
+def test_groups_that_no_storage_may_hold_are_said_and_not_refused(home: Path) -> None:
+    """Of what goes into them a function may make far less."""
+    plans = prepared(home, [SMALL, GPU], transforms=[FIRSTS]).plans.values()
+
+    (note,) = check_disk(plans, MIB // 2, "/runs")
+
+    assert "dataset train: about 2.9 MB of rows are kept as parquet" in note
+    assert "/runs has 0.5 MB left" in note
 
 
 # ----------------------------------------------------------- rows on the run's storage

@@ -4,18 +4,50 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Protocol, cast
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Protocol, Union, cast, get_args, get_origin
 
 from trainshed.data.read.errors import DataError
+from trainshed.data.read.formats.packages import Package, missing_of, want_installed
 from trainshed.functions import find
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from trainshed.data.order.function import Function
 
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 MODULE = "ray.data"
+# What a reader imports once it reads, or its tasks do: Ray 2.60 looks for some of it only then.
+PACKAGES: Mapping[str, Sequence[Package]] = {
+    "read_audio": [Package("soundfile", "soundfile")],
+    "read_avro": [Package("fastavro", "fastavro")],
+    "read_bigquery": [
+        Package("google.cloud.bigquery", "google-cloud-bigquery"),
+        Package("google.cloud.bigquery_storage", "google-cloud-bigquery-storage"),
+    ],
+    "read_clickhouse": [Package("clickhouse_connect", "clickhouse-connect")],
+    "read_delta": [Package("deltalake", "deltalake")],
+    "read_delta_sharing_tables": [Package("delta_sharing", "delta-sharing")],
+    "read_hudi": [Package("hudi", "hudi")],
+    "read_iceberg": [Package("pyiceberg", "pyiceberg")],
+    "read_images": [Package("PIL", "pillow")],
+    "read_kafka": [Package("confluent_kafka", "confluent-kafka")],
+    "read_lance": [Package("lance", "pylance")],
+    "read_lerobot": [Package("lerobot", "lerobot[dataset]"), Package("fsspec", "fsspec")],
+    "read_mcap": [Package("mcap", "mcap")],
+    "read_mongo": [Package("pymongo", "pymongo"), Package("pymongoarrow", "pymongoarrow")],
+    "read_snowflake": [Package("snowflake.connector", "snowflake-connector-python")],
+    "read_tfrecords": [Package("tensorflow", "tensorflow")],
+    "read_unity_catalog": [Package("databricks.sdk", "databricks-sdk")],
+    "read_videos": [Package("decord", "decord")],
+    "read_zarr": [Package("zarr", "zarr"), Package("fsspec", "fsspec")],
+}
+# Values of these a file has; a function is named in it.
+_PLAIN = (str, int, float, bool, list, dict, Any, inspect.Parameter.empty)
+# One task reads all that these return, but where a hash of these columns deals it out.
+_SHARDED, _SHARD_KEYS = ("read_sql", "read_snowflake"), "shard_keys"
 
 
 class _Cursor(Protocol):
@@ -72,15 +104,26 @@ def find_reader(use: str, options: Mapping[str, object], field: str) -> Callable
         field: the spec's field of the reader to name in errors, e.g. `... .read.reader`.
 
     Raises:
-        SpecError: when Ray Data has no such reader, or it has no such arguments, or lacks some.
+        SpecError: when Ray Data has no such reader, it takes what no file can say, a package that
+            it needs is not installed, or it has no such arguments, or lacks some.
     """
     import ray.data
 
     name = use.partition(":")[2]
     reader = getattr(ray.data, name, None)
     if not callable(reader):
-        known = ", ".join(each for each in dir(ray.data) if each.startswith(("read_", "from_")))
-        raise SpecError([Problem(field, name, f"one of {known}")])
+        there = {each: getattr(ray.data, each) for each in dir(ray.data)}
+        known = [
+            each
+            for each, value in there.items()
+            if each.startswith(("read_", "from_")) and callable(value) and object_of(value) is None
+        ]
+        raise SpecError([Problem(field, name, f"one of {', '.join(known)}")])
+    if (argument := object_of(reader)) is not None:
+        want = f"read.use with a function of yours that calls it: no file can hold its {argument}"
+        raise SpecError([Problem(field, name, want)])
+    if missing := missing_of(PACKAGES.get(name, ())):
+        raise SpecError([Problem(field, name, want_installed(missing))])
     try:
         inspect.signature(reader).bind(**options)
     except TypeError as error:
@@ -89,6 +132,40 @@ def find_reader(use: str, options: Mapping[str, object], field: str) -> Callable
         raise SpecError([Problem(options_field(field), None, want)]) from error
     with_functions(reader, options, options_field(field))
     return reader  # type: ignore[no-any-return]  # callable() narrows to Callable[..., Any]
+
+
+def object_of(reader: Callable[..., object]) -> str | None:
+    """Return the argument of a reader that has to be an object of a program; None for none.
+
+    Args:
+        reader: of Ray Data's.
+    """
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    for name, parameter in inspect.signature(reader).parameters.items():
+        is_needed = parameter.default is inspect.Parameter.empty and parameter.kind not in several
+        if is_needed and not _is_plain(parameter.annotation):
+            return name
+    return None
+
+
+def _is_plain(kind: object) -> bool:
+    """Say whether a file can hold a value of a type; one that is named by a text it cannot.
+
+    Ray names types of packages so that need not be there.
+    """
+    if kind in _PLAIN:
+        return True
+    origin = get_origin(kind)
+    if origin in (Union, UnionType, list):
+        return any(map(_is_plain, get_args(kind)))
+    return origin in (dict, Callable)
+
+
+def is_read_by_one_task(use: Function) -> bool:
+    """Say whether one task reads all rows of a reader, whatever their number."""
+    module, _, name = use.use.partition(":")
+    keys = dict(use.options).get(_SHARD_KEYS)
+    return module == MODULE and name in _SHARDED and not keys
 
 
 def options_field(field: str) -> str:

@@ -75,7 +75,8 @@ class DatasetPlan:
         split: whether each worker gets its share.
         feed: how batches reach the function.
         num_bytes: size of all transformed rows by the first ones alone; None when unknown.
-        size: of all transformed rows, by rows of many places; None when unknown.
+        size: of all transformed rows, by rows of many places, of groups of what goes into them;
+            None when unknown.
         processes: of each worker that read with loader torch; 0 where it reads itself.
         read_bytes: mean size of a row before the transforms, the largest of any place looked at.
         kept: from the checkpoint that the attempt goes on from; None where nothing is.
@@ -329,9 +330,9 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     rows = _grown(source, growth) if source else None
     transforms = transforms_of(spec, field)
     num_bytes = int(measured.row_bytes * rows) if rows and measured else None
-    size = measured.size(rows) if rows and measured and not are_grouped(transforms) else None
-    if size is None:
-        cache, reason = _whole_cache(spec, loader, field)
+    size = measured.size(rows) if rows and measured else None
+    if size is None or are_grouped(transforms):
+        cache, reason = _whole_cache(spec, loader, size, room, field)
     elif spec.cache != "auto":
         cache, reason = spec.cache, "asked for"
     else:
@@ -416,7 +417,11 @@ def _mixed_size(
     parts: Sequence[DatasetPlan], weights: Sequence[float], rows_per_epoch: int | None
 ) -> Size | None:
     """Return the size of an epoch's rows; None where only running a function tells."""
-    known = [(part.size, part.likely_rows) for part in parts if part.size and part.likely_rows]
+    known = [
+        (part.size, part.likely_rows)
+        for part in parts
+        if part.size and part.likely_rows and not part.is_grouped
+    ]
     if len(known) < len(parts):
         return None
     rows = rows_per_epoch or sum(there for _, there in known)
@@ -485,8 +490,10 @@ def _augments(spec: DatasetSpec, field: str) -> tuple[Function, ...]:
     )
 
 
-def _whole_cache(spec: DatasetSpec, loader: Loader, field: str) -> tuple[Cache, str]:
-    """Return where rows stay that are all made in one go."""
+def _whole_cache(
+    spec: DatasetSpec, loader: Loader, size: Size | None, room: Room, field: str
+) -> tuple[Cache, str]:
+    """Return where rows stay that are all made in one go: they cannot be read anew."""
     want = "a cache and loader ray-data: a function's dataset is run once and kept"
     if spec.cache == "none":
         raise SpecError([Problem(f"{field}.cache", "none", want)])
@@ -494,8 +501,14 @@ def _whole_cache(spec: DatasetSpec, loader: Loader, field: str) -> tuple[Cache, 
         raise SpecError([Problem(f"{field}.read", _named_function(spec), want)])
     if spec.cache != "auto":
         return spec.cache, "asked for"
-    made = "a function's dataset is" if _named_function(spec) else "groups are"
-    return "objects", f"{made} made once"
+    if size is None:
+        made = "a function's dataset is" if _named_function(spec) else "groups are"
+        why = "only making it tells whether it fits in the object store; cache: disk needs none"
+        return "objects", f"{made} made once, and {why}"
+    groups = "groups are made once, and"
+    if why := _why_not_stored(spec, size, room):
+        return "disk", f"{groups} of rows that go into them {why}"
+    return "objects", f"{groups} {size.say()} go into them, which the object store holds"
 
 
 def _best_cache(  # noqa: PLR0913 - what decides it
@@ -523,10 +536,17 @@ def _best_cache(  # noqa: PLR0913 - what decides it
             return "none", f"{share.say()} a worker do not fit in its memory"
         why = f"with shuffle {mode}" if lasts else "mixed, or with rowsPerEpoch,"
         return "none", f"{why} a worker's rows change each epoch"
-    if not stored:
-        return "none", f"{size.say()} do not fit in the object store of the data's nodes"
-    if mode == "global" and size.most > OBJECT_STORE_SHARE * room.node_store:
+    if why := _why_not_stored(spec, size, room):
+        return "none", why
+    return "objects", f"{size.say()} fit in the object store"
+
+
+def _why_not_stored(spec: DatasetSpec, size: Size, room: Room) -> str:
+    """Return why the object stores do not hold all rows; empty where they do."""
+    if size.most > OBJECT_STORE_SHARE * room.object_store:
+        return f"{size.say()} do not fit in the object store of the data's nodes"
+    if spec.shuffle.mode == "global" and size.most > OBJECT_STORE_SHARE * room.node_store:
         there = megabytes(room.node_store) if room.node_store else "not known yet"
         where = f"the object store of each node with workers ({there})"
-        return "none", f"{size.say()} do not fit in {where}, where a global shuffle needs all rows"
-    return "objects", f"{size.say()} fit in the object store"
+        return f"{size.say()} do not fit in {where}, where a global shuffle needs all rows"
+    return ""

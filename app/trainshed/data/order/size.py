@@ -67,6 +67,8 @@ class Measured:
         elsewhere: mean sizes of transformed rows at other places of the dataset.
         read_bytes: the largest mean size of rows before the transforms at any of these places.
         growth: rows that the transforms make of one; 1 where they make no more.
+        grouped: where rows go in groups, mean sizes of a row that was read, or of what was made of
+            it where that is more, at all places: of groups only all rows tell what they make.
     """
 
     row_bytes: float
@@ -74,10 +76,11 @@ class Measured:
     elsewhere: tuple[float, ...] = ()
     read_bytes: float = 0.0
     growth: float = 1.0
+    grouped: tuple[float, ...] = ()
 
     def size(self, rows: int) -> Size:
-        """Return the size of so many rows after the transforms."""
-        seen = (self.row_bytes, *self.elsewhere)
+        """Return the size of so many rows after the transforms, or of what goes into groups."""
+        seen = self.grouped or (self.row_bytes, *self.elsewhere)
         return Size(*(int(each * rows) for each in (min(seen), sum(seen) / len(seen), max(seen))))
 
 

@@ -54,6 +54,18 @@ def in_tables(table: pa.Table, rows: int) -> Iterator[Columns]:
         yield from_arrow(table.slice(start, rows))
 
 
+def say_stored(field: pa.Field) -> str:
+    """Return what files say of a column's type, with the shape of tensors."""
+    kind = field.type
+    if isinstance(kind, pa.FixedShapeTensorType):
+        return f"{kind.value_type}{list(kind.shape)}"
+    name, metadata = _extension(field)
+    if name in RAY_TENSORS:
+        stored = kind.storage_type if isinstance(kind, pa.ExtensionType) else kind
+        return f"{stored.value_type}{json.loads(metadata)}"
+    return str(kind)
+
+
 def _column(field: pa.Field, column: pa.ChunkedArray) -> Array:
     array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):  # no rows, or more than one chunk can hold

@@ -17,6 +17,7 @@ from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.order.permutation import Indices
 from trainshed.data.order.randomness import RowRandom, digest, mix
 from trainshed.data.order.strata import NUMBER_BITS
+from trainshed.data.read.arrow import from_arrow
 from trainshed.data.read.columns import Columns, num_rows, take_rows
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.stratifying import kinds_of
@@ -73,6 +74,9 @@ def numbered(
 ) -> Iterator[Numbered | BadRecord]:
     """Yield the same with the numbers of the rows, and bad records of the part between them.
 
+    A fragment none of whose rows can meet the condition, by what all of them have, is not begun to
+    be read. It stays among the others: the order and the ids of rows hang on their number.
+
     Rows are numbered as they lie in the files, bad ones too: whether one is held out must not hang
     on what others there are. Where it hangs on a value a bad record has none, and comes with both
     sides: else nobody would tell of it.
@@ -88,6 +92,8 @@ def numbered(
     """
     where, holdout = scan.selection.where, scan.selection.holdout
     columns, place = _wanted(scan, columns), 0
+    if where is not None and fragment.constants and not _may_meet_constants(where, scan, fragment):
+        return
     for each in found:
         rows = each.rows if isinstance(each, BadRecord) else num_rows(each)
         numbers = np.arange(place, place + rows, dtype=np.int64)
@@ -122,6 +128,31 @@ def may_meet(condition: Condition, group: pq.RowGroupMetaData, names: Sequence[s
             values = tuple(map(_as_float32, values))
         sign = condition.sign if isinstance(condition, Compared) else "=="
         return ends is None or any(_may_be(ends, sign, value) for value in values)
+    return True
+
+
+def _may_meet_constants(where: Condition, scan: Scan, fragment: Fragment) -> bool:
+    assert scan.schema
+    alike = {
+        name: pa.array([value], scan.schema.field(name).type) for name, value in fragment.constants
+    }
+    row = {
+        name: array.astype(np.float64) if name in scan.floats else array
+        for name, array in from_arrow(pa.table(alike)).items()
+    }
+    return _may_meet_row(where, row, fragment)
+
+
+def _may_meet_row(where: Condition, row: Columns, fragment: Fragment) -> bool:
+    """Say whether a row may meet a condition of which some columns are known, as it is asked."""
+    if row.keys() >= set(columns_of(where)):
+        try:
+            return bool(_meeting(row, where, fragment).all())
+        except DataError:  # which is for who reads the rows
+            return True
+    if isinstance(where, Both):
+        each = (_may_meet_row(part, row, fragment) for part in where.parts)
+        return all(each) if where.all else any(each)
     return True
 
 

@@ -191,9 +191,10 @@ def _cut(
     for number, (where, task) in enumerate(sorted(snapshot.tasks.items())):
         file, footer = task.file, by_path.get(where)
         name = file.file_path.removeprefix(f"{at}/")
+        constants = _constants(task, scan, snapshot)
         if footer is not None and _is_plain(footer, scan, snapshot.schema):
             files.append(describe(Found(where, name, file.file_size_in_bytes), footer))
-            fragments += cut(where, number, footer)
+            fragments += [replace(each, constants=constants) for each in cut(where, number, footer)]
             as_stored.append(footer)
             continue
         deletes = "".join(sorted(each.file_path for each in task.delete_files))
@@ -202,7 +203,7 @@ def _cut(
         if file.record_count:
             lacking.update(_with_missing(file, snapshot))
             rows = None if deletes else file.record_count
-            fragments.append(Fragment(where, number, (), rows, size))
+            fragments.append(Fragment(where, number, (), rows, size, constants=constants))
     assert scan.schema
     floats = with_missing(as_stored, scan.schema, columns) | {
         each.name
@@ -227,6 +228,28 @@ def _with_missing(file: DataFile, snapshot: _Snapshot) -> Iterator[str]:
         is_told = column.required or constants.get(column.field_id) is not None
         if counts.get(column.field_id, 0 if is_told else 1):
             yield column.name
+
+
+def _constants(
+    task: FileScanTask, scan: Scan, snapshot: _Snapshot
+) -> tuple[tuple[str, object], ...]:
+    """Return the columns of which all rows of a file have one value, by its partition.
+
+    Of numbers and texts alone: the values of others are not as columns have them.
+    """
+    from pyiceberg.transforms import IdentityTransform
+
+    assert scan.schema
+    found: dict[str, object] = {}
+    for place, part in enumerate(snapshot.metadata.specs()[task.file.spec_id].fields):
+        name = snapshot.schema.find_column_name(part.source_id)
+        is_alike = isinstance(part.transform, IdentityTransform)
+        if name is None or name not in scan.schema.names or not is_alike:
+            continue
+        kind = scan.schema.field(name).type
+        if pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            found[name] = task.file.partition[place]
+    return tuple(sorted(found.items()))
 
 
 def _is_plain(footer: pq.FileMetaData, scan: Scan, schema: Schema) -> bool:

@@ -1,19 +1,20 @@
-"""The packages that only one format needs: who reads no such files need not have them."""
+"""The packages that only some data need: who reads no such data need not have them."""
 
 from __future__ import annotations
 
 import importlib.util
+import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from trainshed_api.formats import FormatName
 
 
-class _Package(NamedTuple):
+class Package(NamedTuple):
     """What is imported, and the name by which it is installed."""
 
     module: str
@@ -21,12 +22,12 @@ class _Package(NamedTuple):
 
 
 # The extra of this project that brings one has the format's name.
-_PACKAGES: Mapping[FormatName, _Package] = {
-    "audio": _Package("soundfile", "soundfile"),
-    "delta": _Package("deltalake", "deltalake"),
-    "iceberg": _Package("pyiceberg", "pyiceberg"),
-    "lance": _Package("lance", "pylance"),
-    "video": _Package("av", "av"),
+_PACKAGES: Mapping[FormatName, Package] = {
+    "audio": Package("soundfile", "soundfile"),
+    "delta": Package("deltalake", "deltalake"),
+    "iceberg": Package("pyiceberg", "pyiceberg"),
+    "lance": Package("lance", "pylance"),
+    "video": Package("av", "av"),
 }
 
 
@@ -41,10 +42,34 @@ def check_package(form: FormatName, field: str) -> None:
         SpecError: saying how to install it.
     """
     package = _PACKAGES.get(form)
-    if package is None or importlib.util.find_spec(package.module) is not None:
-        return
-    want = (
-        f"it with the package {package.name} installed: pip install 'trainshed[{form}]', or in a "
-        f"cluster code.pip: [{package.name}] or an image that has it"
+    if package is not None and (missing := missing_of([package])):
+        want = want_installed(missing, f"trainshed[{form}]")
+        raise SpecError([Problem(f"{field}.format", f'"{form}"', want)])
+
+
+def missing_of(packages: Sequence[Package]) -> list[str]:
+    """Return the names of those packages that are not installed."""
+    return [package.name for package in packages if not _is_there(package.module)]
+
+
+def want_installed(names: Sequence[str], by: str | None = None) -> str:
+    """Return how packages are installed, for an error.
+
+    Args:
+        names: of the packages, at least one.
+        by: what brings them; None for themselves.
+    """
+    more = len(names) > 1
+    listed = ", ".join(map(shlex.quote, names))
+    pip = shlex.join([by] if by else names)
+    return (
+        f"it with the package{'s' * more} {', '.join(names)} installed: pip install {pip}, or in "
+        f"a cluster code.pip: [{listed}] or an image that has {'them' if more else 'it'}"
     )
-    raise SpecError([Problem(f"{field}.format", f'"{form}"', want)])
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # nor is what it would be a part of
+        return False
