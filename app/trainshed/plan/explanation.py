@@ -57,18 +57,7 @@ def explain_lines(
 
 
 def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str]:
-    if plan.source:
-        files = f"{len(plan.source.files)} {plan.source.scan.format} files"
-        by = f", by {plan.processes} processes of each worker" if plan.processes else ""
-        rows = plan.source.rows
-        there = f"about {plan.source.likely_rows}" if rows is None else f"{rows}"
-        yield f"read      {there} rows from {files}, {len(plan.source.fragments)} fragments{by}"
-        yield from _selecting(plan.source)
-        yield f"count     {_counting(plan)}"
-    elif plan.use:
-        yield f"read      {plan.use.use}"
-    for part, weight in zip(plan.parts, plan.weights, strict=True):
-        yield f"mix       {weight / sum(plan.weights):.2%} from {part.name}"
+    yield from _reading(plan)
     if plan.shuffle.mode == "files":
         yield "shuffle   files, other in each epoch"
     for function in plan.transforms:
@@ -94,8 +83,26 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int) -> Iterator[str
         last, split = plan.feed.last_batch, plan.split
         steps = training_steps(plan.epoch_rows, batch_size, num_workers, last, split).count
         yield f"batch     {steps} steps of {batch_size} rows over {num_workers} workers"
+    if plan.collate:
+        yield f"collate   {plan.collate.use} in the worker"
     dtypes = dict(plan.feed.dtypes) or "as they are"
     yield f"feed      {plan.feed.prefetch_batches} batches ahead, dtypes {dtypes}"
+
+
+def _reading(plan: DatasetPlan) -> Iterator[str]:
+    """Yield from where rows come."""
+    if plan.source:
+        files = f"{len(plan.source.files)} {plan.source.scan.format} files"
+        by = f", by {plan.processes} processes of each worker" if plan.processes else ""
+        rows = plan.source.rows
+        there = f"about {plan.source.likely_rows}" if rows is None else f"{rows}"
+        yield f"read      {there} rows from {files}, {len(plan.source.fragments)} fragments{by}"
+        yield from _selecting(plan.source)
+        yield f"count     {_counting(plan)}"
+    elif plan.use:
+        yield f"read      {plan.use.use}"
+    for part, weight in zip(plan.parts, plan.weights, strict=True):
+        yield f"mix       {weight / sum(plan.weights):.2%} from {part.name}"
 
 
 def _kind(function: Function) -> str:
