@@ -18,7 +18,7 @@ class LaterSection(SpecModel):
 class LaterFeed(FeedSpec):
     """The feed of a later release."""
 
-    collate: str = Field(default="stack", json_schema_extra=annotate("app", "never"))
+    layout: str = Field(default="rows", json_schema_extra=annotate("app", "never"))
     pin: bool = Field(default=True, json_schema_extra=annotate("app", "suspended"))
     section: LaterSection = Field(
         default_factory=LaterSection, json_schema_extra=annotate("app", "never")

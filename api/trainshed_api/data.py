@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 from trainshed_api.errors import Problem, RuleError
 from trainshed_api.rows import ReadSpec
 from trainshed_api.schema import MOST_COUNT, Boolean, Count, Integer, SpecModel, annotate
-from trainshed_api.transforms import AugmentSpec, TaskSpec, TransformSpec
+from trainshed_api.transforms import AugmentSpec, CollateSpec, TaskSpec, TransformSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 DtypeName = Literal[
     "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"
 ]
+# Of `feed.dtypes`, in the place of a column: all columns of numbers that it does not name.
+ALL_COLUMNS = "*"
 ShuffleMode = Literal["none", "files", "blocks", "local", "global"]
 
 _DATASET_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
@@ -59,8 +61,6 @@ class ShuffleSpec(SpecModel):
 class FeedSpec(SpecModel):
     """How batches reach the training function."""
 
-    model_config = ConfigDict(json_schema_extra={"planned": ["collate"]})
-
     prefetch_batches: Integer = Field(
         default=2,
         ge=0,
@@ -70,14 +70,36 @@ class FeedSpec(SpecModel):
     )
     dtypes: dict[str, DtypeName] = Field(
         default_factory=dict,
-        description="Type of a column's tensor, by column; columns not named keep theirs.",
-        json_schema_extra=annotate("app", "never"),
+        description='Type of a column\'s tensor, by column; "*" stands for all columns of numbers '
+        "that are not named. Without it they keep theirs.",
+        json_schema_extra=annotate("app", "never")
+        | {"want": 'a map such as {x: float32}, or {"*": float32} for all columns of numbers'},
     )
     last_batch: Literal["drop", "keep"] = Field(
         default="drop",
         description="What becomes of the rows of an epoch that do not fill a batch.",
         json_schema_extra=annotate("app", "never"),
     )
+    collate: CollateSpec | None = Field(
+        default=None,
+        description="Function that makes of a batch's rows what the training function gets, such "
+        "as padded tensors. Without one that is a tensor for each column.",
+        json_schema_extra=annotate("app", "never"),
+    )
+
+    @model_validator(mode="after")
+    def _functions_get_types_of_numpy(self) -> Self:
+        if self.collate is None:
+            return self
+        want = "another one with feed.collate, whose function gets numpy's arrays"
+        problems = [
+            Problem(f"dtypes.{column}", '"bfloat16"', want)
+            for column, dtype in self.dtypes.items()
+            if dtype == "bfloat16"
+        ]
+        if problems:
+            raise RuleError(problems)
+        return self
 
 
 class DatasetSpec(SpecModel):

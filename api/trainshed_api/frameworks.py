@@ -65,6 +65,7 @@ RULES: Mapping[FrameworkName, FrameworkRules] = {
             "split": "each worker has its share of the rows, and together they have all",
             "feed.dtypes": "XGBoost takes features as float32",
             "feed.lastBatch": _ALL_ROWS,
+            "feed.collate": "a matrix of numbers is made of all columns of rows",
         },
         takes_text=True,
     ),
@@ -74,6 +75,9 @@ RULES: Mapping[FrameworkName, FrameworkRules] = {
             "accumulate": "Keras makes a step of each batch",
             "precision": "a program of Keras sets it by tf.keras.mixed_precision",
             "syncBatchNorm": "a layer of Keras has it: BatchNormalization(synchronized=True)",
+        },
+        refused_of_datasets={
+            "feed.collate": "the `pair` of its program makes inputs and targets of a batch",
         },
         # Its strategy would deal a worker's batches out to them, half of an epoch to each.
         most_gpus=1,

@@ -241,6 +241,12 @@ RULES: tuple[Rule, ...] = (
         "cache",
     ),
     Rule(
+        f"{DATASET}.feed",
+        "!has(self.collate) || !self.dtypes.exists(name, self.dtypes[name] == 'bfloat16')",
+        "want no bfloat16 with feed.collate, whose function gets numpy's arrays",
+        "dtypes",
+    ),
+    Rule(
         "spec.data",
         "self.loader != 'torch' || self.datasets.all(name, self.datasets[name].task.cpus == 1 && "
         "!has(self.datasets[name].task.memory) && "
@@ -299,7 +305,8 @@ def _is_default(root: str, shape: Shape, path: str) -> str:
         if not shape.filled:
             tests.append(f"!has({place})")
     if shape.default is None or shape.type in ("array", "object"):
-        same = f"size({place}) == 0" if shape.type in ("array", "object") else ""
+        has_size = shape.type in ("array", "object") and not shape.fields
+        same = f"size({place}) == 0" if has_size else ""
     elif shape.type == "string":
         same = f"{place} == '{shape.default}'"
     else:

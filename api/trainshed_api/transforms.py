@@ -116,6 +116,27 @@ class AugmentSpec(SpecModel):
     )
 
 
+class CollateSpec(SpecModel):
+    """The function that makes of the rows of a batch what the model takes."""
+
+    use: FunctionName = Field(
+        description="module:function of a batch's columns, or a class as in `transforms`; it may "
+        "take `rng` as in `augment`. It returns tensors and arrays in dicts, lists, tuples and "
+        "dataclasses, nested at will.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    options: JsonObject = Field(
+        default_factory=dict,
+        description="Keyword arguments of the function.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    init: JsonObject = Field(
+        default_factory=dict,
+        description="Keyword arguments of the constructor, where `use` is a class.",
+        json_schema_extra=annotate("app", "never"),
+    )
+
+
 class TaskSpec(SpecModel):
     """What each task of Ray Data is given that reads and transforms rows of a dataset."""
 

@@ -39,7 +39,7 @@ from trainshed_api.schema import (
     SpecModel,
     annotate,
 )
-from trainshed_api.transforms import AugmentSpec, TaskSpec, TransformSpec
+from trainshed_api.transforms import AugmentSpec, CollateSpec, TaskSpec, TransformSpec
 from trainshed_api.workers import ResourcesSpec, WorkersSpec
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "CheckpointSpec",
     "ClusterSpec",
     "CodeSpec",
+    "CollateSpec",
     "DataSpec",
     "DatasetSpec",
     "DedicatedSpec",

@@ -13,7 +13,7 @@ from trainshed_api.data import DatasetSpec, DataSpec, FeedSpec, ShuffleSpec
 from trainshed_api.failure import FailurePolicySpec, FailureRule
 from trainshed_api.placement import ClusterSpec, DedicatedSpec
 from trainshed_api.rows import ReadSpec
-from trainshed_api.transforms import AugmentSpec, TaskSpec, TransformSpec
+from trainshed_api.transforms import AugmentSpec, CollateSpec, TaskSpec, TransformSpec
 from trainshed_api.v1alpha1 import Metadata, TrainingRunSpec
 from trainshed_api.workers import ResourcesSpec, WorkersSpec
 
@@ -35,6 +35,7 @@ MODELS: tuple[type[BaseModel], ...] = (
     ReadSpec,
     TransformSpec,
     AugmentSpec,
+    CollateSpec,
     TaskSpec,
     ShuffleSpec,
     FeedSpec,

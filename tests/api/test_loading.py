@@ -104,6 +104,22 @@ MISTAKES: dict[str, Mistake] = {
         'spec.data.datasets.train.feed.dtypes.x: got "bfloat16", want another one with framework '
         "tensorflow",
     ),
+    "one type for all columns that is no map": Mistake(
+        train_dataset(feed={"dtypes": "float32"}),
+        'spec.data.datasets.train.feed.dtypes: got "float32", want a map such as {x: float32}, or '
+        '{"*": float32} for all columns of numbers',
+    ),
+    "a type that numpy has not for a function that is given arrays": Mistake(
+        train_dataset(feed={"dtypes": {"*": "bfloat16"}, "collate": {"use": "a:b"}}),
+        'spec.data.datasets.train.feed.dtypes.*: got "bfloat16", want another one with '
+        "feed.collate, whose function gets numpy's arrays",
+    ),
+    "a function of batches where a matrix is made": Mistake(
+        train_dataset(feed={"collate": {"use": "a:b"}}) | {"framework": "xgboost"},
+        'spec.data.datasets.train.feed.collate: got {"use": "a:b", "options": {}, "init": {}}, '
+        "want it left out with framework xgboost: a matrix of numbers is made of all columns of "
+        "rows",
+    ),
     "a precision that Keras sets by itself": Mistake(
         {"framework": "tensorflow", "precision": "bfloat16"},
         'spec.precision: got "bfloat16", want it left out with framework tensorflow: a program of '

@@ -52,6 +52,9 @@ OTHER: dict[str, Document] = {
     "another loader": {"data": make_data(loader="torch")},
     "other data": {"data": make_data(make_dataset(read={"format": "parquet", "path": "b"}))},
     "another transform": {"data": make_data(make_dataset(transforms=[{"use": "m:f"}]))},
+    "another function of batches": {
+        "data": make_data(make_dataset(feed={"collate": {"use": "m:f"}}))
+    },
     "another order": {"data": make_data(make_dataset(shuffle={"mode": "global"}))},
 }
 
@@ -108,10 +111,10 @@ def test_a_later_release_s_fields_change_no_hash_while_nobody_sets_them(name: st
 
 
 LATER: dict[str, tuple[JsonValue, bool]] = {
-    "a value": ({"collate": "pad"}, False),
+    "a value": ({"layout": "columns"}, False),
     "a value of a section": ({"section": {"depth": 4}}, False),
     "a section that may be left out": ({"choice": {}}, False),
-    "a default written out": ({"collate": "stack", "section": {"depth": 3}}, True),
+    "a default written out": ({"layout": "rows", "section": {"depth": 3}}, True),
     "what only sets speed": ({"pin": False, "section": {"threads": 8}}, True),
 }
 

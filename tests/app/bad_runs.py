@@ -222,6 +222,32 @@ CASES: dict[str, Case] = {
         make_spec(data=make_data(transforms=[{"use": "users_module:resize"}])),
         ["transforms[0].use: got users_module:resize, want a name in users_module; it has: fail,"],
     ),
+    "a function of batches that is not there": Case(
+        make_spec(data=make_data(feed={"collate": {"use": "users_module:pad"}})),
+        [
+            "spec.data.datasets.train.feed.collate.use: got users_module:pad, want a name in "
+            "users_module; it has: fail,"
+        ],
+    ),
+    "arguments of a function of batches that is no class": Case(
+        make_spec(data=make_data(feed={"collate": {"use": "users_module:fail", "init": {"a": 1}}})),
+        ["spec.data.datasets.train.feed.collate.init: got a, want it left out, as users_module:fa"],
+    ),
+    "a function of batches that fails on the first rows": Case(
+        make_spec(data=make_data("names", feed={"collate": {"use": "users_module:fail"}})),
+        [
+            "error: spec.data.datasets.train.feed.collate.use: ",
+            "users_module:fail raised KeyError: 'z'",
+        ],
+        add_names,
+    ),
+    "a function of batches for a framework that has none": Case(
+        make_spec(framework="tensorflow", data=make_data(feed={"collate": {"use": "a:b"}})),
+        [
+            "spec.data.datasets.train.feed.collate: got",
+            "want it left out with framework tensorflow: the `pair` of its program makes inputs",
+        ],
+    ),
     # ------------------------------------------------------------ the function
     "a function that does not import": Case(
         make_spec(train="nowhere:train"),

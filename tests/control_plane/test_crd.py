@@ -61,8 +61,16 @@ REFUSED: dict[str, tuple[Document, str]] = {
     "a shuffle of a framework that has none": (
         {**dataset(shuffle={"mode": "global"}), "framework": "xgboost"},
         "spec.data: Invalid value: want shuffle.mode, shuffle.bufferSize, augment, read.mix, "
-        "rowsPerEpoch, split, feed.dtypes, feed.lastBatch of each dataset left out with framework "
-        "xgboost",
+        "rowsPerEpoch, split, feed.dtypes, feed.lastBatch, feed.collate of each dataset left out "
+        "with framework xgboost",
+    ),
+    "a function of batches of a framework that makes pairs of them": (
+        {**dataset(feed={"collate": {"use": "a:b"}}), "framework": "tensorflow"},
+        "spec.data: Invalid value: want feed.collate of each dataset left out with framework",
+    ),
+    "a type that numpy has not for a function that is given arrays": (
+        dataset(feed={"dtypes": {"x": "bfloat16"}, "collate": {"use": "a:b"}}),
+        "spec.data.datasets[train].feed.dtypes: Invalid value: want no bfloat16 with feed.collate",
     ),
     "parts of a step of a framework that makes one of each batch": (
         {"framework": "tensorflow", "accumulate": 2},

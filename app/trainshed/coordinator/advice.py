@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 from trainshed.coordinator.lanes import words_of
 from trainshed.data.order.plan import OBJECT_STORE_SHARE
 from trainshed.data.order.size import megabytes
-from trainshed.data.order.spending import AUGMENT, BATCH, READ, TRANSFER, TRANSFORMS, Key
+from trainshed.data.order.spending import (
+    AUGMENT,
+    BATCH,
+    COLLATE,
+    READ,
+    TRANSFER,
+    TRANSFORMS,
+    Key,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,6 +87,8 @@ def cheaper(plan: DatasetPlan, stage: Key, means: Means) -> Iterator[str]:
         yield "read.columns with those that are used"
     if stage.stage == READ or function:
         yield from cache_for(part, means, is_transforming=function is not None)
+    if stage.stage == COLLATE:
+        yield "what a row needs by itself, such as its tokens, made in transforms"
     if stage.stage in (TRANSFER, BATCH):
         yield "fewer bytes a row, such as uint8 that becomes float32 on the device"
 

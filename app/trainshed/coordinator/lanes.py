@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from trainshed.data.order.spending import (
     AUGMENT,
     BATCH,
+    COLLATE,
     COUNT,
     DEAL,
     DEVICE,
@@ -28,7 +29,20 @@ if TYPE_CHECKING:
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.order.spending import Spending
 
-_ORDER = (COUNT, FILL, READ, TRANSFORMS, AUGMENT, DEAL, STARVED, TRANSFER, BATCH, DEVICE, WAIT)
+_ORDER = (
+    COUNT,
+    FILL,
+    READ,
+    TRANSFORMS,
+    AUGMENT,
+    DEAL,
+    STARVED,
+    TRANSFER,
+    BATCH,
+    COLLATE,
+    DEVICE,
+    WAIT,
+)
 _WORDS = {
     COUNT: "counting rows",
     FILL: "filling the cache",
@@ -152,6 +166,8 @@ def words_of(plan: DatasetPlan, key: Key) -> str:
         for number, function in enumerate(functions):
             if key.stage == f"{kind}[{number}]":
                 return f"{word} {function.use}{of}"
+    if key.stage == COLLATE and plan.collate:
+        return f"collating by {plan.collate.use}"
     if key.stage == READ and part.source:
         return f"reading {part.source.scan.format}{of}"
     return _WORDS.get(key.stage, "reading") + of
@@ -194,7 +210,7 @@ def _is_streaming(plan: DatasetPlan, key: Key) -> bool:
 
 def _is_in_worker(plan: DatasetPlan, key: Key) -> bool:
     """Say whether the thread of a worker does it that makes its batches."""
-    if key.stage in (TRANSFER, BATCH, DEVICE):
+    if key.stage in (TRANSFER, BATCH, COLLATE, DEVICE):
         return True
     if plan.loader == "torch" and not plan.processes:
         return True

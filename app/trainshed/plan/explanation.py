@@ -91,6 +91,8 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int, storage: str) -
         last, split = plan.feed.last_batch, plan.split
         steps = training_steps(plan.epoch_rows, batch_size, num_workers, last, split).count
         yield f"batch     {steps} steps of {batch_size} rows over {num_workers} workers"
+    if plan.collate:
+        yield f"collate   {plan.collate.use} in the worker"
     dtypes = dict(plan.feed.dtypes) or "as they are"
     yield f"feed      {plan.feed.prefetch_batches} batches ahead, dtypes {dtypes}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,15 @@ from trainshed.data.order.plan import (
 )
 from trainshed.data.order.size import Measured, Room
 from trainshed.data.read.apply import augment, transform
-from trainshed.data.read.columns import Columns, is_text, nbytes, num_rows, say_columns
+from trainshed.data.read.collating import collate
+from trainshed.data.read.columns import (
+    Columns,
+    is_text,
+    nbytes,
+    num_rows,
+    of_one_shape,
+    say_columns,
+)
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import open_source, read_sample
 from trainshed.data.read.opening import ANONYMOUS, is_rays_anonymous, reach_of
@@ -42,7 +50,7 @@ from trainshed.plan.places import (
 )
 from trainshed.records.folder import ROWS, ROWS_LIST, RunFolder
 from trainshed.records.identity import folder_of
-from trainshed_api.data import LOCAL_BUFFER
+from trainshed_api.data import ALL_COLUMNS, LOCAL_BUFFER
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.frameworks import RULES as FRAMEWORKS
 from trainshed_api.spechash import spec_hash
@@ -57,6 +65,10 @@ if TYPE_CHECKING:
     from trainshed.records.identity import Identity
     from trainshed.records.storage import Folder
     from trainshed_api.v1alpha1 import DatasetSpec, TrainingRun, TrainingRunSpec
+
+Made = TypeVar("Made")
+# What of a column is trained on, or made something of that is.
+Takes = Literal["numbers", "text", "anything"]
 
 SAMPLE_ROWS = 32
 # Rows differ along a dataset: as many places are looked at, at all but the first with fewer rows.
@@ -200,10 +212,9 @@ def _plans(
 ) -> tuple[dict[str, DatasetPlan], list[str]]:
     """Return the plans of all datasets, in the order of the spec, and what is to be known."""
     datasets, loader = spec.data.datasets, spec.data.loader
-    mixed = {part for dataset in datasets.values() for part in dataset.read.mix or ()}
     known = KnownStrata()
     found = {
-        name: _plan(name, dataset, spec, home, room, known, is_mixed=name in mixed)
+        name: _plan(name, dataset, spec, home, room, known, _mixes_of(name, spec))
         for name, dataset in datasets.items()
         if dataset.read.mix is None
     }
@@ -212,10 +223,16 @@ def _plans(
         if dataset.read.mix is not None:
             samples = {part: found[part].sample for part in dataset.read.mix}
             plans[name] = plan_mix(name, dataset, loader, plans)
-            _check_alike(plans[name], samples)
+            _find_collate(plans[name])
+            _check_alike(plans[name], samples, spec.seed)
             check_labels(plans[name])
     notes = [note for looked in found.values() for note in looked.notes]
     return {name: plans[name] for name in datasets}, notes
+
+
+def _mixes_of(name: str, spec: TrainingRunSpec) -> list[DatasetSpec]:
+    """Return the datasets that mix one."""
+    return [each for each in spec.data.datasets.values() if name in (each.read.mix or ())]
 
 
 def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
@@ -225,8 +242,7 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
     home: Folder,
     room: Room,
     known: KnownStrata,
-    *,
-    is_mixed: bool,
+    mixes: Sequence[DatasetSpec],
 ) -> _Looked:
     """Look at a dataset's first rows, and plan it by them."""
     field = f"spec.data.datasets.{name}"
@@ -253,12 +269,15 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
     guess = Measured(1.0, keeps_rows=True) if source else None
     count, processes = spec.workers.count, spec.data.loader_processes
     draft = plan_dataset(name, dataset, loader, source, guess, room, count, processes=processes)
-    takes_text = FRAMEWORKS[spec.framework].takes_text
+    _find_collate(draft)
+    takes: Takes = "text" if FRAMEWORKS[spec.framework].takes_text else "numbers"
+    if any(each.feed.collate for each in (dataset, *mixes)):
+        takes = "anything"
     measured: Measured | None = None
     sample: Columns | None = None
     told: list[Told] = []
     if source:
-        measured, sample = _measure(draft, source, spec.seed, takes_text, told)
+        measured, sample = _measure(draft, source, spec.seed, takes, told)
     plan = plan_dataset(
         name,
         dataset,
@@ -268,14 +287,20 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
         room,
         count,
         processes=processes,
-        is_mixed=is_mixed,
+        is_mixed=bool(mixes),
         may_learn=FRAMEWORKS[spec.framework].may_learn_rows,
     )
     return _Looked(plan, sample, tuple(_bad_notes(field, told)))
 
 
+def _find_collate(plan: DatasetPlan) -> None:
+    """Look whether the function of `feed.collate` can be imported."""
+    if named := plan.collate:
+        find_for_rows(named.use, dict(named.init), named.beside("").removesuffix("."))
+
+
 def _measure(
-    draft: DatasetPlan, source: Source, seed: int, takes_text: bool, told: list[Told]
+    draft: DatasetPlan, source: Source, seed: int, takes: Takes, told: list[Told]
 ) -> tuple[Measured, Columns | None]:
     """Run a few rows through all functions: what fails here would fail later, on every worker.
 
@@ -298,8 +323,9 @@ def _measure(
     if not looked:
         return Measured(ROW_BYTES, keeps_rows, read_bytes=read_bytes, grouped=grouped), None
     samples = [_augmented(draft, each, seed) for each in looked]
-    for sample in samples:  # a value that is missing makes another type of a column
-        _check_columns(draft, sample, takes_text)
+    for each, sample in zip(looked, samples, strict=True):
+        _check_columns(draft, sample, takes)  # a missing value makes another type of a column
+        _try_collate(draft, each.fragment, sample, seed)
     elsewhere = tuple(each.row_bytes for each in looked[1:])
     row_bytes = looked[0].row_bytes
     return Measured(row_bytes, keeps_rows, elsewhere, read_bytes, growth, grouped), samples[0]
@@ -319,19 +345,31 @@ def _growth(looked: Sequence[_Seen]) -> float:
     return max(1.0, made / of) if of else 1.0
 
 
-def _check_alike(mix: DatasetPlan, samples: Mapping[str, Columns | None]) -> None:
+def _check_alike(mix: DatasetPlan, samples: Mapping[str, Columns | None], seed: int) -> None:
     """Refuse datasets of a mix whose first rows do not go into one batch."""
     known = [(name, columns) for name, columns in samples.items() if columns is not None]
     if not known:
         return
     first, want = known[0]
     for name, columns in known[1:]:
-        if say_columns(columns) != say_columns(want):
+        one, other = map(
+            say_columns, of_one_shape([want, columns]) if mix.collate else (want, columns)
+        )
+        if one != other:
             field = f"{mix.field}.read.mix.{name}"
-            alike = f"those of {first}, {say_columns(want)}: rows of a mix go into one batch"
-            raise SpecError([Problem(field, f"columns {say_columns(columns)}", alike)])
-    if problems := _wrong_dtypes(mix, want):
-        raise SpecError(problems)
+            alike = f"those of {first}, {one}: rows of a mix go into one batch"
+            raise SpecError([Problem(field, f"columns {other}", alike)])
+    _check_columns(mix, want, "anything" if mix.collate else "numbers")
+    source = next(part.source for part in mix.parts if part.name == first)
+    assert source
+    _try_collate(mix, source.fragments[0], want, seed)
+
+
+def _try_collate(plan: DatasetPlan, fragment: Fragment, columns: Columns, seed: int) -> None:
+    """Run the function of `feed.collate`, where there is one, over first rows of a fragment."""
+    if plan.collate:
+        ids = np.arange(num_rows(columns), dtype=np.int64)
+        _sampled(plan, fragment, lambda: collate(plan, columns, ids, seed, 0))
 
 
 def _sample_places(source: Source) -> list[Fragment]:
@@ -417,7 +455,7 @@ def _bad_notes(field: str, told: Sequence[Told]) -> Iterator[str]:
         yield f"{field}: {rows} of the rows that were looked at are bad and left out: {first}"
 
 
-def _sampled(draft: DatasetPlan, fragment: Fragment, make: Callable[[], Columns]) -> Columns:
+def _sampled(draft: DatasetPlan, fragment: Fragment, make: Callable[[], Made]) -> Made:
     try:
         return make()
     except WorldError:
@@ -438,14 +476,17 @@ def _place(draft: DatasetPlan, message: str) -> Problem:
     return Problem(draft.field, None, message)
 
 
-def _check_columns(draft: DatasetPlan, columns: Columns, takes_text: bool) -> None:
+def _check_columns(draft: DatasetPlan, columns: Columns, takes: Takes) -> None:
     problems = []
     for name, array in columns.items():
-        if takes_text and is_text(array):
+        if takes == "anything" or (takes == "text" and is_text(array)):
             continue
         if array.dtype.kind in "OUSMm":
             kind = type(array.flat[0]).__name__ if array.size else str(array.dtype)
-            want = "numbers; turn it into some by a transform, or leave it out with read.columns"
+            want = (
+                "numbers; turn it into some by a transform, make tensors of it by feed.collate, or "
+                "leave it out with read.columns"
+            )
             problems.append(Problem(f"{draft.field}: column {name}", f"values of {kind}", want))
     problems += _wrong_dtypes(draft, columns)
     if problems:
@@ -457,7 +498,7 @@ def _wrong_dtypes(plan: DatasetPlan, columns: Columns) -> list[Problem]:
     return [
         Problem(f"{plan.field}.feed.dtypes.{name}", "no such column", f"one of: {known}")
         for name in plan.feed.dtypes
-        if name not in columns
+        if name not in (*columns, ALL_COLUMNS)
     ]
 
 

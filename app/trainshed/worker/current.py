@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast, get_origin, is_typeddict, overload
 
 import ray.train.torch
 import torch
@@ -25,7 +25,6 @@ from trainshed.worker.carrier import Carrier, streams_of
 from trainshed.worker.evaluation import (
     EvaluationStoppedError,
     Score,
-    Tensors,
     evaluating,
     exact_means,
     in_step,
@@ -43,8 +42,11 @@ if TYPE_CHECKING:
 
     from trainshed.coordinator.client import Client
     from trainshed.data.feed.batches import Batch
+    from trainshed.data.feed.nests import Tensors
     from trainshed.data.order.schedule import Pass
     from trainshed.worker.job import Job
+
+Made = TypeVar("Made")
 
 
 class Run(EpochRun):
@@ -99,11 +101,23 @@ class Run(EpochRun):
         with self._loop.meter.inside(CHECKPOINTING):
             self._loop.saver.restore(tracked)
 
-    def batches(self, name: str) -> Iterator[Tensors]:
+    @overload
+    def batches(self, name: str) -> Iterator[Tensors]: ...
+    @overload
+    def batches(self, name: str, of: type[Made]) -> Iterator[Made]: ...
+    def batches(self, name: str, of: type[object] | None = None) -> Iterator[object]:
         """Yield what is left of this epoch's batches of a dataset, on this worker's device.
 
         The batches of the dataset `train` (or else the first one) are the run's steps, each in
         `spec.accumulate` parts.
+
+        Args:
+            name: of the dataset.
+            of: for those who check types: that of what the function of `feed.collate` makes, which
+                comes in the place of tensors by column. Without it any may come.
+
+        Raises:
+            TypeError: when that function makes something else.
         """
         meter = self._loop.meter
         feed = self._feeds.feed(name)
@@ -113,17 +127,17 @@ class Run(EpochRun):
             planned = feed.planned_steps(at)
         if steps and planned and self._job.epochs is not None:
             self._loop.board.steps = planned.count * self._job.epochs
-        batches = self._brought(name, at)
+        batches = self._brought(name, at, self._job.accumulate if steps else 1)
         try:
             for batch in meter.waiting_for(batches, name):
-                yield from self._parts(batch, counts=steps)
+                yield from self._parts(batch, of or object, counts=steps)
                 self._carrier.hold_back()
                 if steps:
                     self._loop.end_step(batch.total)
         finally:
             batches.close()
 
-    def _parts(self, batch: Batch, *, counts: bool) -> Iterator[Tensors]:
+    def _parts(self, batch: Batch, of: type[object], *, counts: bool) -> Iterator[object]:
         """Yield the parts of a batch; ranks meet in the last one of a step alone."""
         most = self._job.accumulate if counts else 1
         parts, tracked = list(parts_of(batch, most, self.world_size)), self._tracked
@@ -133,7 +147,7 @@ class Run(EpochRun):
                 is_last = done == len(parts) - 1
                 with contextlib.nullcontext() if is_last or tracked is None else tracked.alone():
                     self._step.begin(part, counts=counts, is_last=is_last)
-                    yield part.tensors
+                    yield _checked(part.given, of)
                     self._step.end(counts=counts)
                 if counts:
                     self._step.check_weights()
@@ -190,7 +204,7 @@ class Run(EpochRun):
         for name, value in scalars.items():
             self._loop.board.logged.add(name, value, self.step + self._step.is_under_way)
 
-    def evaluate(self, score: Score, dataset: str = "valid") -> dict[str, float]:
+    def evaluate(self, score: Score[Made], dataset: str = "valid") -> dict[str, float]:
         """Return exact means over all rows of a dataset, as `<dataset>.<name>`. A collective.
 
         Args:
@@ -214,7 +228,8 @@ class Run(EpochRun):
             try:
                 with contextlib.closing(self._brought(dataset, at)) as fed, evaluating(module):
                     seen = self._carrier.held_back(fed)
-                    there = ((batch.tensors, batch.rows) for batch in seen)
+                    # What a function makes of a batch only its user knows.
+                    there = ((cast("Made", batch.given), batch.rows) for batch in seen)
                     batches = (
                         in_step(there, loop.control, self._may_cut, partial(score, module))
                         if sharded(module)
@@ -235,10 +250,20 @@ class Run(EpochRun):
         loop.say([evaluated])
         return metrics
 
-    def _brought(self, name: str, at: Pass) -> Generator[Batch, None, None]:
+    def _brought(self, name: str, at: Pass, most_parts: int = 1) -> Generator[Batch, None, None]:
         """Yield the batches of a pass on this worker's device."""
-        return self._carrier.carried(self._feeds.batches(name, at, self._carrier.stage))
+        fed = self._feeds.batches(name, at, self._carrier.stage, most_parts)
+        return self._carrier.carried(fed)
 
     def _may_cut(self) -> bool:
         """Say whether to stop here: in the middle of a step what follows it would be lost."""
         return self._loop.wants_stop and not self._step.is_under_way
+
+
+def _checked(given: object, of: type[object]) -> object:
+    if not isinstance(given, dict if is_typeddict(of) else get_origin(of) or of):
+        raise TypeError(
+            f"batches: got a {type(given).__name__} of feed.collate, want a {of.__name__} as `of` "
+            "says"
+        )
+    return given

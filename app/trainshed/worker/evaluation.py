@@ -15,9 +15,9 @@ from trainshed.worker.fetch import fetch
 if TYPE_CHECKING:
     from trainshed.worker.agreement import Control
 
-Tensors = dict[str, torch.Tensor]
-Score = Callable[[torch.nn.Module, Tensors], Mapping[str, torch.Tensor]]
 B = TypeVar("B")
+# Gives a value for each row of what a module is given: tensors by column, or what is made of them.
+Score = Callable[[torch.nn.Module, B], Mapping[str, torch.Tensor]]
 
 # Ranks wait there for the slowest batch, and who stops has to hear of it well within its grace.
 SECONDS_BETWEEN_MEETINGS = 2.0
@@ -76,18 +76,18 @@ def until_stopped(
 
 
 def in_step(
-    batches: Iterable[tuple[Tensors, int]],
+    batches: Iterable[tuple[B, int]],
     control: Control,
     wants_stop: Callable[[], bool],
-    keep_company: Callable[[Tensors], object],
-) -> Iterator[tuple[Tensors, int]]:
+    keep_company: Callable[[B], object],
+) -> Iterator[tuple[B, int]]:
     """Yield the batches of this rank that have rows, while each rank has as many forward passes.
 
     For a module that ranks hold in parts: a forward pass of one is one of all. Who is through goes
     on with its last batch until all are.
 
     Args:
-        batches: (tensors, rows) of this rank.
+        batches: (what is evaluated, rows) of this rank.
         control: of the ranks.
         wants_stop: whether this rank heard of a stop.
         keep_company: makes the forward pass of a batch, for the others.
@@ -96,8 +96,8 @@ def in_step(
         EvaluationStoppedError: at the same batch on all ranks.
         ValueError: on all ranks when one has no row at all.
     """
-    there = ((tensors, rows) for tensors, rows in batches if rows)
-    last: Tensors | None = None
+    there = ((given, rows) for given, rows in batches if rows)
+    last: tuple[B, int] | None = None
     while True:
         batch = next(there, None)
         if _meet(control, wants_stop, is_through=batch is None):
@@ -105,10 +105,10 @@ def in_step(
         if last is None:
             _check_rows(control, batch is not None)
         if batch is not None:
-            last, _ = batch
+            last = batch
             yield batch
         elif last is not None:
-            keep_company(last)
+            keep_company(last[0])
 
 
 def _check_rows(control: Control, has_rows: bool) -> None:
@@ -133,15 +133,15 @@ def _meet(control: Control, wants_stop: Callable[[], bool], *, is_through: bool)
 
 
 def exact_means(
-    batches: Iterable[tuple[Tensors, int]],
-    score: Score,
+    batches: Iterable[tuple[B, int]],
+    score: Score[B],
     module: torch.nn.Module,
     control: Control,
 ) -> dict[str, float]:
     """Return the mean of each score over all rows of all ranks.
 
     Args:
-        batches: (tensors, rows) of this rank; those without rows are skipped.
+        batches: (what is evaluated, rows) of this rank; those without rows are skipped.
         score: gives a value for each row, shape (rows,).
         module: without DDP around it: ranks may have different numbers of batches, but for FSDP.
         control: of the ranks.
@@ -151,11 +151,11 @@ def exact_means(
     """
     sums: dict[str, torch.Tensor] = {}
     count = 0
-    for tensors, rows in batches:
+    for given, rows in batches:
         if not rows:
             continue
         count += rows
-        for name, values in score(module, tensors).items():
+        for name, values in score(module, given).items():
             if values.shape != (rows,):
                 raise ValueError(
                     f"evaluate: {name} has shape {tuple(values.shape)}, want ({rows},): one a row"

@@ -102,9 +102,11 @@ class Feeds:
         handle = self._coordinator.handle
         return FedBlocks(plan, handle, self.rank, cuts_blocks=self._cuts_blocks)
 
-    def batches(self, name: str, at: Pass, stage: Callable[[Batch], Batch]) -> Prefetched[Batch]:
+    def batches(
+        self, name: str, at: Pass, stage: Callable[[Batch], Batch], most_parts: int = 1
+    ) -> Prefetched[Batch]:
         """Return this rank's batches of a pass, made ready in a thread and staged there."""
-        return self.feed(name).batches(at, stage)
+        return self.feed(name).batches(at, stage, most_parts)
 
     def columns(self, name: str, kind: Kind) -> Iterator[Columns]:
         """Yield a rank's rows of a whole dataset in file order, as often as it is asked for."""

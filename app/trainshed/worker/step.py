@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trainshed.data.order.steps import share, share_start
+from trainshed.data.order.steps import part_spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 def parts_of(batch: Batch, most: int, num_ranks: int) -> Iterator[Batch]:
     """Yield a batch in so many parts, as far as every rank has a row for each; views of tensors.
 
-    All ranks have as many: FSDP's gather its weights in each of them.
+    What a function made of it was made of each part by itself.
     """
-    rows = max(1, batch.rows)  # one that counts for nothing is there too
-    count = min(most, max(1, batch.total // num_ranks))
-    for number in range(count):
-        start = share_start(rows, count, number)
-        stop = start + share(rows, count, number)
-        tensors = {name: tensor[start:stop] for name, tensor in batch.tensors.items()}
-        yield replace(batch, tensors=tensors, rows=min(stop - start, batch.rows))
+    for number, (start, stop) in enumerate(part_spans(batch.rows, batch.total, most, num_ranks)):
+        rows, nests = min(stop - start, batch.rows), batch.nests[number : number + 1]
+        if nests:
+            tensors = {name: batch.tensors[name] for name in nests[0].names}
+        else:
+            tensors = {name: tensor[start:stop] for name, tensor in batch.tensors.items()}
+        yield replace(batch, tensors=tensors, rows=rows, nests=nests)
 
 
 @dataclass

@@ -137,6 +137,16 @@ CASES = {
         spending(read=2.0, transform=2.5, batch=0.001, deal=0.1, wait=46.0),
         ("transforms[0]", "needs 2.5 of 4.6 ms a row on 2 CPUs for data = 435 rows/s"),
     ),
+    "a slow function of batches": Case(
+        {"cache": "none", "feed": {"collate": {"use": "my:pad"}}},
+        spending(read=0.1, deal=0.1, batch=0.1, collate=8.0, device=0.1, wait=46.0),
+        (
+            "collate",
+            "collating by my:pad needs 8 ms a row on 2 workers' threads = 244 rows/s, "
+            "training takes 610: train with more workers, or what a row needs by itself, such as "
+            "its tokens, made in transforms",
+        ),
+    ),
     "slow reading": Case(
         {"cache": "none"},
         spending(read=8.0, deal=0.1, batch=0.001, wait=46.0),

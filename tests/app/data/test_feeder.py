@@ -65,7 +65,10 @@ from trainshed.worker.process import summary, users_traceback
 from trainshed_api.progress import BadRecords
 
 if TYPE_CHECKING:
+    import torch
     from ray.data._internal.execution.streaming_executor import StreamingExecutor
+
+    from tests.app.data.collate_functions import Boxes
 
 pytestmark = [
     pytest.mark.ray,
@@ -148,6 +151,12 @@ class Reader:
             )
         return found
 
+    def collated(
+        self, plan: DatasetPlan, at: Pass, feeder: ActorHandle[Feeder], rank: int
+    ) -> list[Row]:
+        """Return what a function made of a rank's ragged rows."""
+        return list(_collated(plan, at, FedBlocks(plan, feeder, rank), rank))
+
     def count(self, plan: DatasetPlan, at: Pass, feeder: ActorHandle[Feeder], rank: int) -> int:
         """Return how many rows a rank gets, each of them whole."""
         rows = 0
@@ -216,6 +225,12 @@ def _rows(plan: DatasetPlan, at: Pass, blocks: Blocks, rank: int) -> Generator[R
         yield row["id"], row["x"], row.get("draw")
 
 
+def _collated(plan: DatasetPlan, at: Pass, blocks: Blocks, rank: int) -> Iterator[Row]:
+    for batch in Feed(plan, blocks, rank).batches(at):
+        ids, boxes = cast("tuple[torch.Tensor, Boxes]", batch.given)
+        yield ids.tolist(), [box.tolist() for box in boxes.by_row], boxes.about
+
+
 def expected(plan: DatasetPlan, at: Pass) -> list[list[Row]]:
     ranks = range(at.num_ranks)
     return [list(_rows(plan, at, MemoryBlocks(plan, rank), rank)) for rank in ranks]
@@ -231,6 +246,27 @@ def test_ray_data_sends_what_the_plan_says(
     for unnamed in (*training, make_pass("exact", epoch=2, batch_size=27)):
         at = replace(unnamed, dataset=plan.name)
         assert read(readers, plan, at, fed.feeder) == expected(plan, at)
+
+
+@pytest.mark.parametrize(
+    ("mode", "cache"), [("blocks", "none"), ("none", "objects"), ("global", "none")]
+)
+def test_ragged_rows_come_as_the_function_of_batches_is_to_have_them(
+    folder: Path, readers: list[ActorHandle[Reader]], mode: str, cache: str
+) -> None:
+    made: JsonValue = [{"use": "tests.app.data.collate_functions:ragged"}]
+    feed: JsonValue = {"collate": {"use": "tests.app.data.collate_functions:seen"}}
+    plan = make_plan(
+        folder, row_bytes=2**20, cache=cache, shuffle={"mode": mode}, transforms=made, feed=feed
+    )
+    feeder = start(plan)
+    at = make_pass(epoch=1)
+
+    seen = [reader.collated.remote(plan, at, feeder, n) for n, reader in enumerate(readers)]
+
+    want = [list(_collated(plan, at, MemoryBlocks(plan, rank), rank)) for rank in (0, 1)]
+    assert ray.get(seen, timeout=SECONDS) == want
+    ray.kill(feeder)
 
 
 def make_uncounted(folder: Path, name: str, *, may_learn: bool = True) -> DatasetPlan:

@@ -15,7 +15,15 @@ from tests.app.data.builders_plan import FUNCTIONS, counted, make_plan, write_ro
 from trainshed.data.order.function import Function
 from trainshed.data.read.apply import augment, transform
 from trainshed.data.read.batch_formats import from_format, to_format
-from trainshed.data.read.columns import Array, Columns, cut_rows, join, num_rows, take_rows
+from trainshed.data.read.columns import (
+    Array,
+    Columns,
+    as_objects,
+    cut_rows,
+    join,
+    num_rows,
+    take_rows,
+)
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.grouping import hashes
 from trainshed.data.read.source import read_whole, reading
@@ -206,6 +214,22 @@ def test_a_filter_s_answers_go_to_the_rows_that_its_index_names() -> None:
     found = transform(make_columns(8), [function])
 
     assert found["id"].tolist() == [0, 2, 4, 6]
+
+
+def fading_by_twos(batch: Columns) -> Columns:
+    """Return an array of another length for each row, or one array where there is one row."""
+    rows = [np.zeros(int(number) + 1) for number in batch["id"]]
+    return {"x": as_objects(rows) if len(rows) > 1 else np.stack(rows)}
+
+
+def test_rows_may_hold_arrays_of_other_lengths() -> None:
+    for function in (
+        make_function("fading", "rows"),
+        make_function("fading_by_twos", batch_size=2),
+    ):
+        found = transform(make_columns(5), [function])["x"]
+
+        assert [len(row) for row in found] == [1, 2, 3, 4, 5], function.name
 
 
 def uneven(batch: Columns) -> Columns:

@@ -11,12 +11,14 @@ import pytest
 from pydantic import JsonValue
 
 from tests.app.builders_rows import write_rows
+from tests.app.data.builders_plan import write_rows as write_numbered_rows
 from tests.app.failing_runs import make_spec, write_numbers
 from tests.builders import make_data, make_run
 from trainshed.data.read.columns import Columns
 from trainshed.plan.explanation import MOST_COLUMNS, explain_lines
 from trainshed.plan.preflight import Place, Prepared, prepare
 from trainshed.records.disk import Disk
+from trainshed_api.errors import SpecError
 
 V100, A100, H100 = (7, 0), (8, 0), (9, 0)
 
@@ -207,3 +209,41 @@ def test_a_query_that_one_task_reads_is_said(
     by_one = "read      ray.data:read_sql, all rows by one task: with options.shard_keys several"
     assert "read      ray.data:read_sql" in said
     assert (by_one in said) == want
+
+
+def test_texts_are_taken_where_a_function_makes_batches_of_them(home: Path) -> None:
+    functions = "tests.app.data.collate_functions"
+    write_numbered_rows(home / "numbered", ([40], [40]))
+    read: JsonValue = {"format": "parquet", "path": "numbered"}
+    ragged: JsonValue = [{"use": f"{functions}:ragged"}]
+    feed: JsonValue = {"collate": {"use": f"{functions}:padded"}}
+    mixed: JsonValue = {"read": {"mix": {"part": 1}}, "feed": feed}
+    datasets: JsonValue = {
+        "train": mixed,
+        "part": {"read": read, "transforms": ragged},
+        "alone": {"read": read, "transforms": ragged, "feed": feed},
+    }
+    run = make_run(train="tests.app.processes:children", data={"datasets": datasets})
+
+    lines = list(explain_lines(prepare(run, Place(Disk(home)))))
+
+    said = f"collate   {functions}:padded in the worker"
+    assert [line.strip() for line in lines if "  collate" in line] == [said, said]
+
+
+def test_texts_of_a_mix_without_a_function_are_refused(home: Path) -> None:
+    functions = "tests.app.data.collate_functions"
+    write_numbered_rows(home / "numbered", ([40], [40]))
+    read: JsonValue = {"format": "parquet", "path": "numbered"}
+    feed: JsonValue = {"collate": {"use": f"{functions}:padded"}}
+    datasets: JsonValue = {
+        "train": {"read": {"mix": {"part": 1}}},
+        "other": {"read": {"mix": {"part": 1}}, "feed": feed},
+        "part": {"read": read, "transforms": [{"use": f"{functions}:ragged"}]},
+    }
+    run = make_run(train="tests.app.processes:children", data={"datasets": datasets})
+
+    with pytest.raises(
+        SpecError, match=r"datasets\.train: column word: got values of str_, want numbers"
+    ):
+        prepare(run, Place(Disk(home)))

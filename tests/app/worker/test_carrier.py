@@ -4,12 +4,14 @@ import threading
 import time
 from collections.abc import Iterator
 from functools import partial
+from typing import cast
 
 import pytest
 import torch
 
 from tests.app.fake_gpu import FakeGpu
 from trainshed.data.feed.batches import Batch
+from trainshed.data.feed.nests import take_apart
 from trainshed.data.feed.prefetch import Prefetched
 from trainshed.worker.carrier import MOST_STEPS_BEHIND, Carrier, CudaStreams, streams_of
 
@@ -52,6 +54,26 @@ def test_a_step_sees_its_own_rows_however_slow_copies_are(copies_first: bool) ->
     gpu = FakeGpu(copies_first)
 
     assert train(gpu, Carrier(gpu), made(30)) == [3.0 * step for step in range(30)]
+
+
+def test_what_a_function_made_of_a_batch_is_carried_tensor_by_tensor() -> None:
+    gpu = FakeGpu()
+    carrier = Carrier(gpu)
+
+    def nested() -> Iterator[Batch]:
+        for step in range(3):
+            rows = [torch.full((length,), float(step)) for length in (2, 3)]
+            nest, tensors = take_apart({"rows": rows, "step": step}, "0.")
+            yield Batch(tensors, rows=2, total=4, nests=(nest,))
+
+    seen: list[list[list[float]]] = []
+    for batch in carrier.held_back(carrier.carried(prefetched(nested(), carrier))):
+        made = cast("dict[str, list[torch.Tensor]]", batch.given)
+        gpu.compute(partial(lambda rows: seen.append([row.tolist() for row in rows]), made["rows"]))
+    gpu.do()
+
+    assert seen == [[[float(step)] * 2, [float(step)] * 3] for step in range(3)]
+    assert len(gpu.kept) == 6
 
 
 def test_memory_of_a_batch_is_kept_until_its_step_is_done() -> None:
@@ -196,3 +218,17 @@ def test_a_batch_is_pinned_before_it_is_sent_to_a_gpu() -> None:
     carrier = Carrier(CudaStreams(device))
 
     assert all(carrier.stage(batch).tensors["x"].is_pinned() for batch in made(2))
+
+
+@pytest.mark.gpu
+def test_tensors_of_a_nest_lie_pinned_and_then_on_a_gpu() -> None:
+    device = torch.device("cuda", torch.cuda.current_device())
+    carrier = Carrier(CudaStreams(device))
+    nest, tensors = take_apart([torch.arange(3), {"x": torch.arange(5)}, "a"], "0.")
+    batch = Batch(tensors, rows=3, total=3, nests=(nest,))
+
+    assert all(tensor.is_pinned() for tensor in carrier.stage(batch).tensors.values())
+    (carried,) = carrier.carried(prefetched(iter([batch]), carrier))
+    first, second, word = cast("tuple[torch.Tensor, dict[str, torch.Tensor], str]", carried.given)
+    assert (first.device, second["x"].device, word) == (device, device, "a")
+    assert (first.tolist(), second["x"].tolist()) == ([0, 1, 2], [0, 1, 2, 3, 4])

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import torch
 
+from trainshed.data.feed.collated import collated
 from trainshed.data.feed.prefetch import Prefetched
 from trainshed.data.feed.rows import Rows
 from trainshed.data.feed.tables import recut, shuffled
-from trainshed.data.feed.uncounted import Lesson, steps_as_they_come, too_few
+from trainshed.data.feed.uncounted import Given, Lesson, steps_as_they_come, too_few
 from trainshed.data.order.epoch import EpochOrder
 from trainshed.data.order.schedule import (
     Pass,
@@ -29,12 +30,13 @@ from trainshed.data.read.columns import Columns, num_rows
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.ledger import LEDGER
 from trainshed.data.read.source import Choice, Table, augmented, everything, reading
+from trainshed_api.data import ALL_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from trainshed.data.feed.learned import Known
-    from trainshed.data.feed.uncounted import Given
+    from trainshed.data.feed.nests import Nest
     from trainshed.data.order.permutation import Indices, Piece
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.order.steps import Steps
@@ -95,14 +97,26 @@ class Batch:
     """One rank batch.
 
     Args:
-        tensors: by column; the first axis is the row. They lie on the CPU until they are carried.
+        tensors: by column, the first axis is the row; or those of the nests. They lie on the CPU
+            until they are carried.
         rows: of this rank that count; 0 where training lends it one that counts for another.
         total: of all ranks in this step.
+        nests: what the function of `feed.collate` made, of each part of the batch; empty without
+            one, and where there is no row.
     """
 
     tensors: dict[str, torch.Tensor]
     rows: int
     total: int
+    nests: tuple[Nest, ...] = ()
+
+    @property
+    def given(self) -> object:
+        """Return what is trained on: tensors by column, or what a function made of one part."""
+        if not self.nests:
+            return self.tensors
+        (nest,) = self.nests
+        return nest.filled(self.tensors)
 
 
 class Feed:
@@ -193,14 +207,21 @@ class Feed:
                 )
 
     def batches(
-        self, at: Pass, stage: Callable[[Batch], Batch] = lambda batch: batch
+        self,
+        at: Pass,
+        stage: Callable[[Batch], Batch] = lambda batch: batch,
+        most_parts: int = 1,
     ) -> Prefetched[Batch]:
         """Return the batches from `at.first_step` to the end of the pass, made ready in a thread.
 
-        stage: called there with each of them; returns what is given.
+        Args:
+            at: the pass.
+            stage: called there with each of them; returns what is given.
+            most_parts: in which a batch is trained, and collated.
         """
         depth = self.plan.feed.prefetch_batches
-        items = LEDGER.each(self._batch, self._batches(self._numbered(at)), lambda each: each.rows)
+        made = self._batches(self._numbered(at), most_parts)
+        items = LEDGER.each(self._batch, made, lambda each: each.rows)
         return Prefetched(items, depth, finish=partial(self._staged, stage))
 
     def columns(self, at: Pass, table_rows: int = 1) -> Iterator[Columns]:
@@ -244,19 +265,26 @@ class Feed:
         tables = lesson.tables(self._uncounted.arrivals(at))
         return steps_as_they_come(self.plan, at, self._rank, lesson.begin, tables)
 
-    def _batches(self, at: Pass) -> Iterator[Batch]:
-        dtypes = torch_types(self.plan.feed.dtypes)
-        if not self._is_counted(at):
-            for given in self._as_they_come(at):
-                tensors = to_tensors(given.table[0], dtypes, self.plan.field)
+    def _batches(self, at: Pass, most_parts: int) -> Iterator[Batch]:
+        plan, dtypes = self.plan, torch_types(self.plan.feed.dtypes)
+        for given in self._steps(at):
+            if plan.collate is None:
+                tensors = to_tensors(given.table[0], dtypes, plan.field)
                 yield Batch(tensors, given.rows, given.total)
+            else:
+                tensors, nests = collated(plan, at, given, most_parts)
+                yield Batch(tensors, given.rows, given.total, nests)
+
+    def _steps(self, at: Pass) -> Iterator[Given]:
+        """Yield this rank's part of each step that is left of a pass."""
+        if not self._is_counted(at):
+            yield from self._as_they_come(at)
             return
         steps = self.steps(at)
         counting = steps.counting(self._rank).tolist()
         tables = self._tables(at, steps.sizes(self._rank)[at.first_step :])
-        for step, (columns, _) in enumerate(tables, start=at.first_step):
-            tensors = to_tensors(columns, dtypes, self.plan.field)
-            yield Batch(tensors, counting[step], steps.total(step))
+        for step, table in enumerate(tables, start=at.first_step):
+            yield Given(table, counting[step], steps.total(step))
 
     def _tables(self, at: Pass, sizes: Indices) -> Iterator[Table]:
         """Yield what is left of a pass in tables of these sizes."""
@@ -360,7 +388,7 @@ class Feed:
 
 
 def torch_types(names: Mapping[str, str]) -> dict[str, torch.dtype]:
-    """Return torch's types by column."""
+    """Return torch's types by column, or for all of them."""
     return {column: getattr(torch, name) for column, name in names.items()}
 
 
@@ -382,7 +410,8 @@ def to_tensors(
             kind = type(array.flat[0]).__name__ if array.size else str(array.dtype)
             raise DataError(
                 f"{field}: column {name} holds values of {kind}; turn it into numbers by a "
-                "transform, or leave it out with read.columns"
+                "transform, make tensors of it by feed.collate, or leave it out with read.columns"
             ) from error
-        tensors[name] = tensor.to(dtypes[name]) if name in dtypes else tensor
+        dtype = dtypes.get(name, dtypes.get(ALL_COLUMNS))
+        tensors[name] = tensor if dtype is None else tensor.to(dtype)
     return tensors

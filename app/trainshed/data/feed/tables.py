@@ -13,7 +13,7 @@ import numpy as np
 from trainshed.data.feed.prefetch import Prefetched
 from trainshed.data.feed.rows import Rows
 from trainshed.data.order.steps import share
-from trainshed.data.read.columns import cut_rows, join, say_columns, writable
+from trainshed.data.read.columns import cut_rows, join, of_one_shape, say_columns, writable
 from trainshed.data.read.errors import DataError
 
 if TYPE_CHECKING:
@@ -123,12 +123,12 @@ def woven(tables: Iterable[Table], order: Indices, sizes: Indices, field: str) -
         DataError: when they do not have the same columns.
     """
     held = [table for table in tables if len(table[1])]
-    first = say_columns(held[0][0])
     for columns, _ in held:
-        if say_columns(columns) != first:
+        first, other = map(say_columns, of_one_shape([held[0][0], columns]))
+        if first != other:
             raise DataError(
                 f"{field}.read.mix: one dataset has the columns {first}, another "
-                f"{say_columns(columns)}; want the same ones of all that are mixed"
+                f"{other}; want the same ones of all that are mixed"
             )
     rows, ends = _rows(held), np.cumsum(sizes)
     for start, stop in zip((ends - sizes).tolist(), ends.tolist(), strict=True):

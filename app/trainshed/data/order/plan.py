@@ -229,6 +229,19 @@ class DatasetPlan:
             return None
         return self.first_ids
 
+    @cached_property
+    def collate(self) -> Function | None:
+        """Return what makes of a batch's rows what is trained on; None for tensors by column."""
+        named = self.feed.collate
+        if named is None:
+            return None
+        return Function(
+            named.use,
+            f"{self.field}.feed.collate.use",
+            options=tuple(sorted(named.options.items())),
+            init=tuple(sorted(named.init.items())),
+        )
+
     @property
     def row_bytes(self) -> float:
         """Return the mean size of a transformed row, as far as is known."""

@@ -16,6 +16,7 @@ DEAL = "deal"  # cutting rows up for ranks, and handing them to Ray
 STARVED = "starved"  # who makes batches waits for rows
 TRANSFER = "transfer"
 BATCH = "batch"
+COLLATE = "collate"
 DEVICE = "device"
 WAIT = "wait"  # who trains waits for a batch that is not the first of a pass; rows of all that came
 

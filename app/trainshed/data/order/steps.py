@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 
@@ -23,6 +25,24 @@ def share(total: int, num_ranks: int, rank: int) -> int:
 def share_start(total: int, num_ranks: int, rank: int) -> int:
     """Return where this rank's part of `total` begins: the parts of the ranks before it."""
     return total // num_ranks * rank + min(rank, total % num_ranks)
+
+
+def part_spans(rows: int, total: int, most: int, num_ranks: int) -> Iterator[tuple[int, int]]:
+    """Yield where the parts of a rank's rows of a step begin and end: as many on every rank.
+
+    All ranks have a row for each: FSDP's gather its weights in each of them.
+
+    Args:
+        rows: of the rank that count; where none does one is there too.
+        total: that count, of all ranks.
+        most: parts.
+        num_ranks: number of workers.
+    """
+    rows = max(1, rows)
+    count = min(most, max(1, total // num_ranks))
+    for number in range(count):
+        start = share_start(rows, count, number)
+        yield start, start + share(rows, count, number)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from trainshed.data.read.calling import (
 from trainshed.data.read.columns import (
     Array,
     Columns,
+    as_objects,
     cut_rows,
     mixed_kinds,
     num_rows,
@@ -211,11 +212,11 @@ def _batches(columns: Columns, function: Function) -> Iterator[Columns]:
 def _stacked(values: Sequence[Array], name: str, function: Function) -> Array:
     shapes = {value.shape for value in values}
     odd = mixed_kinds(values)
-    if len(shapes) > 1:
+    if len({value.ndim for value in values}) > 1:
         odd = f"the shapes {', '.join(sorted(map(str, shapes)))}"
     if odd:
         raise DataError(
             f"{function.field}: {function.use} returned rows that do not fit together: "
             f"column {name} has {odd}"
         )
-    return np.stack(values)
+    return np.stack(values) if len(shapes) == 1 else as_objects(values)

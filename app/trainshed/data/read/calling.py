@@ -144,17 +144,19 @@ def joined(tables: Sequence[Columns], function: Function) -> Columns:
         DataError: when it does not fit together.
     """
     filled = [table for table in tables if num_rows(table)] or list(tables[:1])
-    first, shapes = filled[0], _row_shapes(filled[0])
+    first = filled[0]
     otherwise = f"{function.field}: {function.use} returned rows that do not fit together"
     for other in filled[1:]:
-        if _row_shapes(other) != shapes:
+        if first.keys() != other.keys() or any(_differ(first[name], other[name]) for name in first):
             one = f"{say_columns(first)} of one call"
             raise DataError(f"{otherwise}: {one}, {say_columns(other)} of another")
     return join(filled, otherwise)
 
 
-def _row_shapes(table: Columns) -> dict[str, tuple[int, ...]]:
-    return {name: array.shape[1:] for name, array in table.items()}
+def _differ(one: Array, other: Array) -> bool:
+    """Say whether rows have other shapes; those that are objects may have any."""
+    objects = any(each.dtype == object and each.ndim == 1 for each in (one, other))
+    return one.shape[1:] != other.shape[1:] and not objects
 
 
 def as_mask(result: object, rows: int, function: Function) -> Array:

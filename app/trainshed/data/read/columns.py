@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.generic]
 Columns = dict[str, Array]
 
+_POINTER = np.dtype(object).itemsize
 _TEXTS = {"U": "text", "S": "bytes"}
 _KINDS = dict.fromkeys("biufc", "numbers") | _TEXTS
 
@@ -45,13 +46,24 @@ def say_columns(columns: Mapping[str, Array]) -> str:
 
 
 def nbytes(columns: Mapping[str, Array]) -> int:
-    """Return the bytes of a table, those of strings and binaries included."""
-    total = 0
-    for array in columns.values():
-        total += array.nbytes
-        if array.dtype == object:
-            total += sum(len(value) for value in array if isinstance(value, (bytes, str)))
-    return total
+    """Return the bytes of a table, those of texts, binaries and arrays in its rows included."""
+    return sum(map(_held_by, columns.values()))
+
+
+def _held_by(array: Array) -> int:
+    if array.dtype != object:
+        return array.nbytes
+    values: Iterable[object] = array.flat
+    return array.nbytes + sum(map(_size, values))
+
+
+def _size(value: object) -> int:
+    """Return the bytes of what a row holds, as far as that is worth counting."""
+    if isinstance(value, (bytes, str)):
+        return len(value)
+    if isinstance(value, (list, tuple)):
+        return _POINTER * len(value) + sum(map(_size, value))
+    return _held_by(value) if isinstance(value, np.ndarray) else 0
 
 
 def cut_rows(columns: Mapping[str, Array], start: int, stop: int) -> Columns:
@@ -106,7 +118,14 @@ def of_one_shape(tables: Sequence[Mapping[str, Array]]) -> Sequence[Mapping[str,
 def _as_objects(array: Array) -> Array:
     if array.ndim == 1:
         return array
-    return np.fromiter(array, dtype=np.dtype(object), count=len(array))
+    return as_objects(list(array))
+
+
+def as_objects(values: Sequence[object]) -> Array:
+    """Return an array of the values as they are, shape (values,)."""
+    objects = np.empty(len(values), dtype=object)
+    objects[:] = values
+    return objects
 
 
 def _misfit(tables: Sequence[Mapping[str, Array]]) -> str | None:

@@ -1,0 +1,59 @@
+"""A rank's rows of a step as the user's function makes them, in parts where a step has some."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainshed.data.feed.nests import Nest, Tensors, take_apart
+from trainshed.data.order.spending import COLLATE, Key
+from trainshed.data.order.steps import part_spans
+from trainshed.data.read.collating import collate
+from trainshed.data.read.columns import cut_rows
+from trainshed.data.read.errors import DataError
+from trainshed.data.read.ledger import LEDGER
+
+if TYPE_CHECKING:
+    from trainshed.data.feed.uncounted import Given
+    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.order.schedule import Pass
+
+
+def collated(
+    plan: DatasetPlan, at: Pass, given: Given, most_parts: int
+) -> tuple[Tensors, tuple[Nest, ...]]:
+    """Return the tensors of all parts of a step, and what each part makes of them.
+
+    No function is given no rows: what is made of them has no part.
+
+    Args:
+        plan: of the dataset, with such a function.
+        at: the pass.
+        given: the rank's rows.
+        most_parts: of a step.
+
+    Raises:
+        DataError: when the function raises, or puts something on a device.
+    """
+    columns, ids = given.table
+    tensors: Tensors = {}
+    nests: list[Nest] = []
+    if not len(ids):
+        return tensors, ()
+    for start, stop in part_spans(given.rows, given.total, most_parts, at.num_ranks):
+        with LEDGER.inside(Key(plan.name, COLLATE), stop - start):
+            rows = cut_rows(columns, start, stop)
+            made = collate(plan, rows, ids[start:stop], at.seed, at.epoch)
+            nest, of_part = take_apart(made, f"{len(nests)}.")
+        _check_place(plan, of_part)
+        nests.append(nest)
+        tensors |= of_part
+    return tensors, tuple(nests)
+
+
+def _check_place(plan: DatasetPlan, tensors: Tensors) -> None:
+    devices = {tensor.device.type for tensor in tensors.values()} - {"cpu"}
+    if devices and plan.collate:
+        raise DataError(
+            f"{plan.collate.field}: {plan.collate.use} returned a tensor on {devices.pop()}, want "
+            "it on the CPU: tensors are brought to the device while the step before it trains"
+        )

@@ -1,0 +1,113 @@
+"""Calling a user's function that makes of the rows of a batch what the model takes. No torch here.
+
+What the function is given hangs on the rows of its batch alone: not on the tables that they came
+in, nor on a cache or a loader, each of which may have lists of another kind.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, TypeGuard
+
+import numpy as np
+
+from trainshed.data.order.randomness import RowRandom
+from trainshed.data.read.calling import call, takes_rng
+from trainshed.data.read.columns import as_objects
+from trainshed.data.read.errors import DataError
+from trainshed_api.data import ALL_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trainshed.data.order.permutation import Indices
+    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.read.columns import Array, Columns
+
+_NUMBERS, _TEXTS = "biuf", "US"
+
+
+def collate(plan: DatasetPlan, columns: Columns, ids: Indices, seed: int, epoch: int) -> object:
+    """Return what the function of `feed.collate` makes of some rows.
+
+    Args:
+        plan: of the dataset, with such a function.
+        columns: at least one row.
+        ids: (rows,) positions in the dataset, which is what randomness hangs on.
+        seed: the run's seed.
+        epoch: 0-based.
+
+    Raises:
+        DataError: when the function raises, or a column cannot have its type.
+    """
+    function = plan.collate
+    assert function
+    given = {name: _typed(plan, name, _in_one_form(array)) for name, array in columns.items()}
+    # Behind the augmentations, which draw by their position.
+    position = len(plan.augments)
+    extra = {"rng": RowRandom(seed, epoch, ids, position)} if takes_rng(function) else {}
+    return call(function, given, **extra)
+
+
+def _in_one_form(array: Array) -> Array:
+    """Return a column in memory that may be changed: one array where all rows have one shape.
+
+    Else each row is an object: lists are arrays, texts, bytes and all else what they are.
+    """
+    if array.dtype.kind in _TEXTS:  # as wide as the longest one of a table
+        return array.astype(object)
+    if array.dtype != object or array.ndim > 1:
+        return np.require(array, requirements=["C", "W"])
+    rows = _with_axes([_own(value) for value in array.tolist()])
+    return _stacked(rows)
+
+
+def _own(value: object) -> object:
+    """Return a row's value as nobody else has it: a cache may keep it for the next epoch."""
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return value.astype(object) if value.dtype.kind in _TEXTS else value.copy()
+    if not isinstance(value, (np.ndarray, list, tuple)):
+        return deepcopy(value)
+    values = [_own(each) for each in value]
+    if values and all(isinstance(each, (bool, int, float, np.number, np.bool_)) for each in values):
+        return np.asarray(values)
+    return _stacked(values)
+
+
+def _stacked(values: Sequence[object]) -> Array:
+    """Return arrays of one type and shape as one array, else each value as an object."""
+    arrays = [each for each in values if isinstance(each, np.ndarray) and each.dtype != object]
+    alike = len({(each.dtype, each.shape) for each in arrays}) == 1
+    return np.stack(arrays) if alike and len(arrays) == len(values) else as_objects(values)
+
+
+def _with_axes(rows: Sequence[object]) -> Sequence[object]:
+    """Return rows in which an empty list has the type and the axes of those that are not empty."""
+    arrays = [row for row in rows if isinstance(row, np.ndarray)]
+    filled = [row for row in arrays if row.size]
+    if len(arrays) < len(rows) or any(row.dtype == object for row in filled):
+        return rows
+    empty = np.empty((0, *filled[0].shape[1:]), filled[0].dtype) if filled else np.empty(0)
+    return [row if row.size or row.dtype != object else empty.copy() for row in arrays]
+
+
+def _typed(plan: DatasetPlan, name: str, array: Array) -> Array:
+    """Return a column in the type that `feed.dtypes` asks for."""
+    dtypes = plan.feed.dtypes
+    wanted = dtypes.get(name, dtypes.get(ALL_COLUMNS))
+    if wanted is None:
+        return array
+    if array.dtype.kind in _NUMBERS:
+        return array.astype(wanted)
+    rows: Sequence[object] = array.tolist() if array.dtype == object else []
+    typed = [row.astype(wanted) if _are_numbers(row) else row for row in rows]
+    if any(map(_are_numbers, typed)):
+        return as_objects(typed)
+    if name in dtypes:
+        kind = type(array.flat[0]).__name__
+        raise DataError(f"{plan.field}.feed.dtypes.{name}: column {name} holds values of {kind}")
+    return array
+
+
+def _are_numbers(row: object) -> TypeGuard[Array]:
+    return isinstance(row, np.ndarray) and row.dtype.kind in _NUMBERS
