@@ -29,6 +29,7 @@ FILES = sorted(SAMPLES.glob("*.yaml"))
 TRAINED = ("parquet", "images", "binary", "numpy", "delta", "iceberg", "lance", "audio", "feeding")
 # What no sample shows, and why.
 NOT_SHOWN = {
+    "collate": "manifests/samples/collate.yaml is a whole run of it",
     "requesterPays": "buckets whose readers pay are few",
 }
 # Values of which each has to be shown: those of a format, and of what is chosen from a list.

@@ -551,11 +551,16 @@ def test_what_the_page_shows_holds_out_as_many_as_it_says(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("flights").mkdir()
-    table = pa.table({"id": np.arange(90), "carrier": ["AA"] * 45 + ["DL"] * 44 + ["UA"]})
+    carriers = ["AA"] * 45 + ["DL"] * 44 + ["UA"]
+    # carrier itself is not among the columns that the page reads: each has a distance of its own.
+    distances = [{"AA": 100, "DL": 200, "UA": 300}[carrier] for carrier in carriers]
+    table = pa.table(
+        {"carrier": carriers, "distance": distances, "hour": np.arange(90), "late": [False] * 90}
+    )
     pq.write_table(table, "flights/a.parquet")
     datasets = yaml.safe_load(SHOWN)["data"]["datasets"]
 
     sides = {name: read_as(Path("flights"), each["read"]) for name, each in datasets.items()}
 
-    assert Counter(sides["valid"]["carrier"].tolist()) == {"AA": 5, "DL": 4}
-    assert Counter(sides["train"]["carrier"].tolist()) == {"AA": 40, "DL": 40, "UA": 1}
+    assert Counter(sides["valid"]["distance"].tolist()) == {100: 5, 200: 4}
+    assert Counter(sides["train"]["distance"].tolist()) == {100: 40, 200: 40, 300: 1}
