@@ -110,22 +110,17 @@ def of_one_shape(tables: Sequence[Mapping[str, Array]]) -> Sequence[Mapping[str,
     if not (ragged := {name for name, found in shapes.items() if len(found) > 1}):
         return tables
     return [
-        {name: _as_objects(a) if name in ragged else a for name, a in table.items()}
+        {
+            name: as_objects(list(array)) if name in ragged and array.ndim > 1 else array
+            for name, array in table.items()
+        }
         for table in tables
     ]
 
 
-def _as_objects(array: Array) -> Array:
-    if array.ndim == 1:
-        return array
-    return as_objects(list(array))
-
-
 def as_objects(values: Sequence[object]) -> Array:
-    """Return an array of the values as they are, shape (values,)."""
-    objects = np.empty(len(values), dtype=object)
-    objects[:] = values
-    return objects
+    """Return values of any kind as a column, each as it is, shape (values,)."""
+    return np.fromiter(values, dtype=object, count=len(values))
 
 
 def _misfit(tables: Sequence[Mapping[str, Array]]) -> str | None:

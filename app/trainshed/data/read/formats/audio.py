@@ -11,12 +11,12 @@ import pyarrow as pa
 from typing_extensions import override
 
 from trainshed.data.order.bad_records import BadRecord
+from trainshed.data.read.columns import as_objects
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.format import Format
 from trainshed.data.read.formats.types import some_files
 from trainshed.data.read.formats.whole_files import (
     UNASKED,
-    as_objects,
     folders_of,
     group_files,
     labels_of,

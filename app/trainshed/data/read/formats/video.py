@@ -12,10 +12,10 @@ import pyarrow as pa
 from typing_extensions import override
 
 from trainshed.data.order.files import Fragment
+from trainshed.data.read.columns import as_objects
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.format import Format
 from trainshed.data.read.formats.types import some_files
-from trainshed.data.read.formats.whole_files import as_objects
 from trainshed.records.spans import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import VideoOptions

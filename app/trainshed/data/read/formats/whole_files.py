@@ -12,6 +12,7 @@ import pyarrow as pa
 from typing_extensions import override
 
 from trainshed.data.order.files import Fragment
+from trainshed.data.read.columns import as_objects
 from trainshed.data.read.formats.format import Format
 from trainshed.records.addresses import is_remote
 from trainshed.records.spans import WHOLE
@@ -171,8 +172,3 @@ def unread(fragment: Fragment, chunk_rows: int) -> Iterator[tuple[Sequence[str],
     for first in range(0, len(fragment.paths), chunk_rows):
         part = fragment.paths[first : first + chunk_rows]
         yield part, [b""] * len(part)
-
-
-def as_objects(values: Sequence[object]) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
-    """Return values of any length as a column, shape (values,)."""
-    return np.fromiter(values, dtype=object, count=len(values))
