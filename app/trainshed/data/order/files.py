@@ -158,8 +158,9 @@ class Scan:
         selection: which of their rows are read.
         unasked: columns of the schema that are given only to who names them.
         skips_bad: whether records that cannot be used are left out; else the first ends the run.
-        floats: columns of integers and booleans that are read as floats, as some are missing; by
-            their names, as what is kept on disk hangs on them, and a set has no order.
+        floats: columns of integers and booleans that are read as floats in all rows, as some are
+            missing: a batch's type would hang on which rows are in it. By their names, as what is
+            kept on disk hangs on them, and a set has no order.
         reach: how their store is reached.
         cache_bytes: of files that each node keeps; 0 for none.
         nonce: of this plan, where the files' store may tell no versions.

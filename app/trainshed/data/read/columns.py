@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from trainshed.data.read.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 # The element type is the user's; the first axis is always the row.
 Array = NDArray[np.generic]
@@ -116,6 +116,17 @@ def of_one_shape(tables: Sequence[Mapping[str, Array]]) -> Sequence[Mapping[str,
         }
         for table in tables
     ]
+
+
+def as_floats(columns: Columns, names: Collection[str]) -> Columns:
+    """Return a table with float64 in those of the columns."""
+    wanted = frozenset(names)
+    if wanted.isdisjoint(columns):
+        return columns
+    return {
+        name: array.astype(np.float64) if name in wanted else array
+        for name, array in columns.items()
+    }
 
 
 def as_objects(values: Sequence[object]) -> Array:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.order.files import File, Holdout, Scan, Selection, Source
 from trainshed.data.read import parquet
-from trainshed.data.read.columns import cut_rows, join, num_rows
+from trainshed.data.read.columns import as_floats, cut_rows, join, num_rows
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.audio import Audio
 from trainshed.data.read.formats.csv import Csv
@@ -337,7 +337,7 @@ def read_records(
             for table in parquet.read_fragment(
                 fragment, columns, chunk_rows, access.patience, access.opened
             ):
-                yield _as_floats(table, scan)
+                yield as_floats(table, scan.floats)
         except DataError:
             access.check_again(fragment)
             raise
@@ -348,7 +348,7 @@ def read_records(
         try:
             tables = reader.tables(fragment, scan, columns, chunk_rows, access.opened)
             for found in islice(tables, done, None):
-                yield found if isinstance(found, BadRecord) else _as_floats(found, scan)
+                yield found if isinstance(found, BadRecord) else as_floats(found, scan.floats)
                 done += 1
         except (OSError, pa.ArrowException) as error:
             access.check_again(fragment)
@@ -381,19 +381,6 @@ def place_of(scan: Scan, fragment: Fragment, row: int) -> tuple[str, str]:
     return _reader(scan).place(fragment, row)
 
 
-def _as_floats(table: Columns, scan: Scan) -> Columns:
-    """Return a table whose integers and booleans are floats where some are missing anywhere.
-
-    A batch's type would hang on which rows are in it.
-    """
-    floats = frozenset(scan.floats)
-    if floats.isdisjoint(table):
-        return table
-    return {
-        name: array.astype(np.float64) if name in floats else array for name, array in table.items()
-    }
-
-
 def read_sample(
     scan: Scan,
     fragment: Fragment,
@@ -420,6 +407,6 @@ def read_sample(
     if scan.format == "parquet":
         access = access.of(scan)
         sample = parquet.read_sample(fragment, columns, rows, access.patience, access.opened)
-        return _as_floats(sample, scan)
+        return as_floats(sample, scan.floats)
     first = next(read_fragment(scan, fragment, columns, rows, access), {})
     return cut_rows(first, 0, rows)

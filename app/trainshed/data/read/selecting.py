@@ -18,7 +18,7 @@ from trainshed.data.order.permutation import Indices
 from trainshed.data.order.randomness import RowRandom, digest, mix
 from trainshed.data.order.strata import NUMBER_BITS
 from trainshed.data.read.arrow import from_arrow
-from trainshed.data.read.columns import Columns, num_rows, take_rows
+from trainshed.data.read.columns import Columns, as_floats, num_rows, take_rows
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.stratifying import kinds_of
 from trainshed_api.where import Among, Both, Compared, Missing, columns_of
@@ -136,10 +136,7 @@ def _may_meet_constants(where: Condition, scan: Scan, fragment: Fragment) -> boo
     alike = {
         name: pa.array([value], scan.schema.field(name).type) for name, value in fragment.constants
     }
-    row = {
-        name: array.astype(np.float64) if name in scan.floats else array
-        for name, array in from_arrow(pa.table(alike)).items()
-    }
+    row = as_floats(from_arrow(pa.table(alike)), scan.floats)
     return _may_meet_row(where, row, fragment)
 
 

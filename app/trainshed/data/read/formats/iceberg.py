@@ -215,15 +215,7 @@ def _cut(
 
 def _with_missing(file: DataFile, snapshot: _Snapshot) -> Iterator[str]:
     """Yield the columns of which a file lacks values, or may: not all are counted in."""
-    from pyiceberg.transforms import IdentityTransform
-
-    parts = snapshot.metadata.specs()[file.spec_id].fields
-    constants = {
-        part.source_id: file.partition[place]
-        for place, part in enumerate(parts)
-        if isinstance(part.transform, IdentityTransform)
-    }
-    counts = file.null_value_counts or {}
+    constants, counts = _values_of(file, snapshot), file.null_value_counts or {}
     for column in snapshot.schema.fields:
         is_told = column.required or constants.get(column.field_id) is not None
         if counts.get(column.field_id, 0 if is_told else 1):
@@ -237,19 +229,27 @@ def _constants(
 
     Of numbers and texts alone: the values of others are not as columns have them.
     """
-    from pyiceberg.transforms import IdentityTransform
-
     assert scan.schema
     found: dict[str, object] = {}
-    for place, part in enumerate(snapshot.metadata.specs()[task.file.spec_id].fields):
-        name = snapshot.schema.find_column_name(part.source_id)
-        is_alike = isinstance(part.transform, IdentityTransform)
-        if name is None or name not in scan.schema.names or not is_alike:
+    for number, value in _values_of(task.file, snapshot).items():
+        name = snapshot.schema.find_column_name(number)
+        if name is None or name not in scan.schema.names:
             continue
         kind = scan.schema.field(name).type
         if pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            found[name] = task.file.partition[place]
+            found[name] = value
     return tuple(sorted(found.items()))
+
+
+def _values_of(file: DataFile, snapshot: _Snapshot) -> dict[int, object]:
+    """Return the values that all rows of a file have by its partition, by the columns' numbers."""
+    from pyiceberg.transforms import IdentityTransform
+
+    return {
+        part.source_id: file.partition[place]
+        for place, part in enumerate(snapshot.metadata.specs()[file.spec_id].fields)
+        if isinstance(part.transform, IdentityTransform)
+    }
 
 
 def _is_plain(footer: pq.FileMetaData, scan: Scan, schema: Schema) -> bool:
