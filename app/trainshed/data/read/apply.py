@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.order.randomness import RowRandom
 from trainshed.data.order.spending import key_of
 from trainshed.data.read.calling import (
     as_mask,
@@ -17,7 +16,7 @@ from trainshed.data.read.calling import (
     call,
     call_with_columns,
     joined,
-    takes_rng,
+    random_for,
 )
 from trainshed.data.read.columns import (
     Array,
@@ -136,7 +135,7 @@ def augment(
         DataError: when a function raises, or changes the number of rows.
     """
     for position, function in enumerate(functions):
-        extra = {"rng": RowRandom(seed, epoch, rows, position)} if takes_rng(function) else {}
+        extra = random_for(function, seed, epoch, rows, position)
         with LEDGER.inside(key_of(function.field), len(rows)):
             columns = as_table(call_with_columns(function, writable(columns), **extra), function)
         if num_rows(columns) != len(rows):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trainshed.data.order.randomness import RowRandom
 from trainshed.data.read.batch_formats import from_format, to_format
 from trainshed.data.read.columns import Array, Columns, join, num_rows, say_columns
 from trainshed.data.read.errors import DataError, FunctionError, LoadError, UsersError
@@ -23,6 +24,8 @@ from trainshed_api.names import APPLICATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
     from trainshed.data.order.function import Function
 
@@ -42,14 +45,24 @@ def _load(use: str, field: str, init: str) -> _Loaded:
     return _Loaded(made, "rng" in inspect.signature(made).parameters)
 
 
-def takes_rng(function: Function) -> bool:
-    """Say whether a function wants random numbers.
+def random_for(
+    function: Function, seed: int, epoch: int, rows: NDArray[np.int64], position: int
+) -> dict[str, RowRandom]:
+    """Return the argument with random numbers for rows, where a function takes one.
+
+    Args:
+        function: which may take `rng`.
+        seed: the run's seed.
+        epoch: 0-based.
+        rows: (rows,) positions in the dataset, which is what randomness hangs on.
+        position: of the function among those that draw for these rows.
 
     Raises:
         LoadError: when it cannot be imported, or is a class that cannot be made.
         WorldError: when that is not its fault.
     """
-    return _loaded(function).takes_rng
+    wants = _loaded(function).takes_rng
+    return {"rng": RowRandom(seed, epoch, rows, position)} if wants else {}
 
 
 def call(function: Function, given: object, **extra: object) -> object:
@@ -57,7 +70,7 @@ def call(function: Function, given: object, **extra: object) -> object:
 
     Raises:
         FunctionError: when it raises.
-        LoadError: as in `takes_rng`.
+        LoadError: as in `random_for`.
         WorldError: when that is not its fault.
     """
     loaded = _loaded(function)  # whatever is wrong with that is wrong with no row

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
-from trainshed.data.order.randomness import RowRandom
-from trainshed.data.read.calling import call, takes_rng
+from trainshed.data.read.calling import call, random_for
 from trainshed.data.read.columns import as_objects
 from trainshed.data.read.errors import DataError
 from trainshed_api.data import ALL_COLUMNS
@@ -44,9 +43,7 @@ def collate(plan: DatasetPlan, columns: Columns, ids: Indices, seed: int, epoch:
     assert function
     given = {name: _typed(plan, name, _in_one_form(array)) for name, array in columns.items()}
     # Behind the augmentations, which draw by their position.
-    position = len(plan.augments)
-    extra = {"rng": RowRandom(seed, epoch, ids, position)} if takes_rng(function) else {}
-    return call(function, given, **extra)
+    return call(function, given, **random_for(function, seed, epoch, ids, len(plan.augments)))
 
 
 def _in_one_form(array: Array) -> Array:
