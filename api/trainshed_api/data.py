@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -21,6 +21,7 @@ DtypeName = Literal[
 ]
 # Of `feed.dtypes`, in the place of a column: all columns of numbers that it does not name.
 ALL_COLUMNS = "*"
+Dtype = TypeVar("Dtype")
 ShuffleMode = Literal["none", "files", "blocks", "local", "global"]
 
 _DATASET_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
@@ -56,6 +57,11 @@ class ShuffleSpec(SpecModel):
             want = "at least 2 with mode local, or mode none"
             raise RuleError([Problem("bufferSize", str(self.buffer_size), want)])
         return self
+
+
+def dtype_for(column: str, dtypes: Mapping[str, Dtype]) -> Dtype | None:
+    """Return what `feed.dtypes` says of a column of numbers; None where that is nothing."""
+    return dtypes.get(column, dtypes.get(ALL_COLUMNS))
 
 
 class FeedSpec(SpecModel):

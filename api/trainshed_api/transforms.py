@@ -96,7 +96,23 @@ class TransformSpec(SpecModel):
                 yield Problem(name, show_value(list(columns)), "it only with kind groups")
 
 
-class AugmentSpec(SpecModel):
+class FunctionSpec(SpecModel):
+    """A function, or a class, and what it is given beside rows."""
+
+    use: FunctionName
+    options: JsonObject = Field(
+        default_factory=dict,
+        description="Keyword arguments of the function.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    init: JsonObject = Field(
+        default_factory=dict,
+        description="Keyword arguments of the constructor, where `use` is a class.",
+        json_schema_extra=annotate("app", "never"),
+    )
+
+
+class AugmentSpec(FunctionSpec):
     """One function over batches that acts anew in each epoch; it runs after every cache."""
 
     use: FunctionName = Field(
@@ -104,35 +120,15 @@ class AugmentSpec(SpecModel):
         "`rng`, random numbers that belong to seed, epoch and row.",
         json_schema_extra=annotate("app", "never"),
     )
-    options: JsonObject = Field(
-        default_factory=dict,
-        description="Keyword arguments of the function.",
-        json_schema_extra=annotate("app", "never"),
-    )
-    init: JsonObject = Field(
-        default_factory=dict,
-        description="Keyword arguments of the constructor, where `use` is a class.",
-        json_schema_extra=annotate("app", "never"),
-    )
 
 
-class CollateSpec(SpecModel):
+class CollateSpec(FunctionSpec):
     """The function that makes of the rows of a batch what the model takes."""
 
     use: FunctionName = Field(
         description="module:function of a batch's columns, or a class as in `transforms`; it may "
         "take `rng` as in `augment`. It returns tensors and arrays in dicts, lists, tuples and "
         "dataclasses, nested at will.",
-        json_schema_extra=annotate("app", "never"),
-    )
-    options: JsonObject = Field(
-        default_factory=dict,
-        description="Keyword arguments of the function.",
-        json_schema_extra=annotate("app", "never"),
-    )
-    init: JsonObject = Field(
-        default_factory=dict,
-        description="Keyword arguments of the constructor, where `use` is a class.",
         json_schema_extra=annotate("app", "never"),
     )
 

@@ -30,7 +30,7 @@ from trainshed.data.read.columns import Columns, num_rows
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.ledger import LEDGER
 from trainshed.data.read.source import Choice, Table, augmented, everything, reading
-from trainshed_api.data import ALL_COLUMNS
+from trainshed_api.data import dtype_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -412,6 +412,6 @@ def to_tensors(
                 f"{field}: column {name} holds values of {kind}; turn it into numbers by a "
                 "transform, make tensors of it by feed.collate, or leave it out with read.columns"
             ) from error
-        dtype = dtypes.get(name, dtypes.get(ALL_COLUMNS))
+        dtype = dtype_for(name, dtypes)
         tensors[name] = tensor if dtype is None else tensor.to(dtype)
     return tensors

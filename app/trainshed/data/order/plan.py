@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from trainshed.data.order.files import Source
     from trainshed.data.order.permutation import Indices
     from trainshed.data.order.size import Measured, Room
+    from trainshed_api.transforms import FunctionSpec
     from trainshed_api.v1alpha1 import DatasetSpec, FeedSpec, ShuffleSpec
 
 Cache = Literal["none", "objects", "workers", "disk"]
@@ -233,14 +234,7 @@ class DatasetPlan:
     def collate(self) -> Function | None:
         """Return what makes of a batch's rows what is trained on; None for tensors by column."""
         named = self.feed.collate
-        if named is None:
-            return None
-        return Function(
-            named.use,
-            f"{self.field}.feed.collate.use",
-            options=tuple(sorted(named.options.items())),
-            init=tuple(sorted(named.init.items())),
-        )
+        return _function_of(named, f"{self.field}.feed.collate") if named else None
 
     @property
     def row_bytes(self) -> float:
@@ -493,14 +487,14 @@ def _changes_rows(transforms: Sequence[Function], measured: Measured | None) -> 
 
 def _augments(spec: DatasetSpec, field: str) -> tuple[Function, ...]:
     return tuple(
-        Function(
-            augment.use,
-            f"{field}.augment[{position}].use",
-            options=tuple(sorted(augment.options.items())),
-            init=tuple(sorted(augment.init.items())),
-        )
+        _function_of(augment, f"{field}.augment[{position}]")
         for position, augment in enumerate(spec.augment)
     )
+
+
+def _function_of(named: FunctionSpec, field: str) -> Function:
+    options, init = (tuple(sorted(each.items())) for each in (named.options, named.init))
+    return Function(named.use, f"{field}.use", options=options, init=init)
 
 
 def _whole_cache(

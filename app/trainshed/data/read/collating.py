@@ -14,7 +14,7 @@ import numpy as np
 from trainshed.data.read.calling import call, random_for
 from trainshed.data.read.columns import as_objects
 from trainshed.data.read.errors import DataError
-from trainshed_api.data import ALL_COLUMNS
+from trainshed_api.data import dtype_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +91,7 @@ def _with_axes(rows: Sequence[object]) -> Sequence[object]:
 def _typed(plan: DatasetPlan, name: str, array: Array) -> Array:
     """Return a column in the type that `feed.dtypes` asks for."""
     dtypes = plan.feed.dtypes
-    wanted = dtypes.get(name, dtypes.get(ALL_COLUMNS))
+    wanted = dtype_for(name, dtypes)
     if wanted is None:
         return array
     if array.dtype.kind in _NUMBERS:
