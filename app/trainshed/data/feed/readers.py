@@ -10,7 +10,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Protocol, Union, cast, get_args, get_origin
 
 from trainshed.data.read.errors import DataError
-from trainshed.data.read.formats.packages import Package, missing_of, want_installed
+from trainshed.data.read.formats.packages import OF_FORMATS, Package, missing_of, want_installed
 from trainshed.functions import find
 from trainshed_api.errors import Problem, SpecError
 
@@ -21,20 +21,20 @@ _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 MODULE = "ray.data"
 # What a reader imports once it reads, or its tasks do: Ray 2.60 looks for some of it only then.
 PACKAGES: Mapping[str, Sequence[Package]] = {
-    "read_audio": [Package("soundfile", "soundfile")],
+    "read_audio": [OF_FORMATS["audio"]],
     "read_avro": [Package("fastavro", "fastavro")],
     "read_bigquery": [
         Package("google.cloud.bigquery", "google-cloud-bigquery"),
         Package("google.cloud.bigquery_storage", "google-cloud-bigquery-storage"),
     ],
     "read_clickhouse": [Package("clickhouse_connect", "clickhouse-connect")],
-    "read_delta": [Package("deltalake", "deltalake")],
+    "read_delta": [OF_FORMATS["delta"]],
     "read_delta_sharing_tables": [Package("delta_sharing", "delta-sharing")],
     "read_hudi": [Package("hudi", "hudi")],
-    "read_iceberg": [Package("pyiceberg", "pyiceberg")],
+    "read_iceberg": [OF_FORMATS["iceberg"]],
     "read_images": [Package("PIL", "pillow")],
     "read_kafka": [Package("confluent_kafka", "confluent-kafka")],
-    "read_lance": [Package("lance", "pylance")],
+    "read_lance": [OF_FORMATS["lance"]],
     "read_lerobot": [Package("lerobot", "lerobot[dataset]"), Package("fsspec", "fsspec")],
     "read_mcap": [Package("mcap", "mcap")],
     "read_mongo": [Package("pymongo", "pymongo"), Package("pymongoarrow", "pymongoarrow")],

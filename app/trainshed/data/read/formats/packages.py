@@ -22,7 +22,7 @@ class Package(NamedTuple):
 
 
 # The extra of this project that brings one has the format's name.
-_PACKAGES: Mapping[FormatName, Package] = {
+OF_FORMATS: Mapping[FormatName, Package] = {
     "audio": Package("soundfile", "soundfile"),
     "delta": Package("deltalake", "deltalake"),
     "iceberg": Package("pyiceberg", "pyiceberg"),
@@ -41,7 +41,7 @@ def check_package(form: FormatName, field: str) -> None:
     Raises:
         SpecError: saying how to install it.
     """
-    package = _PACKAGES.get(form)
+    package = OF_FORMATS.get(form)
     if package is not None and (missing := missing_of([package])):
         want = want_installed(missing, f"trainshed[{form}]")
         raise SpecError([Problem(f"{field}.format", f'"{form}"', want)])

@@ -27,8 +27,6 @@ _LINKS = {
     tarfile.SYMTYPE: ("symbolic", "--dereference"),
 }
 _WITH_CONTENT = (*_FILES, _LONG_NAME, _LONG_LINK, _RECORDS, _RECORDS_FOR_ALL)
-
-
 # Of what a header has no room for, and of the length of each record there: names, dates, owners.
 _MOST_HEAD_BYTES, _LENGTH_DIGITS, _SIZE_DIGITS = 2**20, 8, 20
 
