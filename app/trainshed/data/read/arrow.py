@@ -89,6 +89,8 @@ def _column(field: pa.Field, column: pa.ChunkedArray) -> Array:
 def _holds_objects(field: pa.Field) -> bool:
     """Say whether a column is of pickled objects, or of lists or structs of such."""
     kind = field.type
+    if pa.types.is_primitive(kind):  # nearly always, of each column of each table
+        return False
     if _extension(field)[0] == RAY_OBJECTS:
         return True
     if isinstance(kind, pa.BaseExtensionType):
