@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from trainshed_api.errors import Problem, RuleError
+from trainshed_api.syntax import parse_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +90,7 @@ def parse_where(text: str) -> Condition:
     if len(text) > MOST_CHARACTERS:
         raise _wrong(text, f"of at most {MOST_CHARACTERS} characters")
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        tree = parse_python(text.strip(), "eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _wrong(text, f"({error})") from None
     return _condition(tree, MOST_DEPTH)

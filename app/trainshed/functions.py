@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainshed_api.errors import Problem, SpecError
+from trainshed_api.syntax import parse_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -158,7 +159,7 @@ def _is_own(value: object, module: ModuleType) -> bool:
 def _refuse_removed_session(use: str, function: Callable[..., object], field: str) -> None:
     try:
         source = Path(inspect.getsourcefile(inspect.unwrap(function)) or "").read_text("utf-8")
-        tree = ast.parse(source)
+        tree = parse_python(source)
     except (OSError, TypeError, SyntaxError):  # built elsewhere than in a file: nothing to check
         return
     lines = {name: line for node in ast.walk(tree) for name, line in _names_used(node)}

@@ -13,6 +13,7 @@ from trainshed_api.data import DatasetSpec, DataSpec, FeedSpec, ShuffleSpec
 from trainshed_api.failure import FailurePolicySpec, FailureRule
 from trainshed_api.placement import ClusterSpec, DedicatedSpec
 from trainshed_api.rows import ReadSpec
+from trainshed_api.syntax import parse_python
 from trainshed_api.transforms import AugmentSpec, CollateSpec, TaskSpec, TransformSpec
 from trainshed_api.v1alpha1 import Metadata, TrainingRunSpec
 from trainshed_api.workers import ResourcesSpec, WorkersSpec
@@ -71,7 +72,7 @@ def attributes_read(places: tuple[Path, ...]) -> frozenset[str]:
     return frozenset(
         node.attr
         for file in files
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for node in ast.walk(parse_python(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
     )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.bundle.repository import ROOT
+from trainshed_api.syntax import parse_python
 
 PLAIN = sorted((ROOT / "benchmarks" / "plain").glob("*.py"))
 OURS = {"trainshed", "trainshed_api", "benchmarks", "examples", "tests"}
@@ -14,7 +15,7 @@ OURS = {"trainshed", "trainshed_api", "benchmarks", "examples", "tests"}
 def imported_modules(source: str) -> set[str]:
     """Return the dotted names of all that a file imports, wherever it does."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parse_python(source)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

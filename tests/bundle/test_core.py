@@ -3,8 +3,9 @@
 import ast
 
 from tests.bundle.repository import ROOT
+from trainshed_api.syntax import parse_python
 
-MODULE = ast.parse((ROOT / "tests" / "e2e" / "test_core.py").read_text())
+MODULE = parse_python((ROOT / "tests" / "e2e" / "test_core.py").read_text())
 
 
 def test_the_core_has_its_14_tests() -> None:

@@ -1,6 +1,5 @@
 """What docs/from-ray.md shows is a part of a TrainingRun that is accepted as it stands there."""
 
-import ast
 import re
 
 import pytest
@@ -8,6 +7,7 @@ import yaml
 
 from tests.builders import make_document
 from tests.bundle.repository import ROOT
+from trainshed_api.syntax import parse_python
 from trainshed_api.validation import validate_document
 
 PAGE = (ROOT / "docs" / "from-ray.md").read_text("utf-8")
@@ -31,7 +31,7 @@ def test_the_page_shows_some() -> None:
     "text", PROGRAMS, ids=lambda text: text.strip().splitlines()[-1].strip()[:40]
 )
 def test_programs_are_python(text: str) -> None:
-    assert ast.parse(text).body
+    assert parse_python(text).body
 
 
 @pytest.mark.parametrize("text", SHOWN, ids=lambda text: text.strip().splitlines()[-1].strip()[:40])

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from trainshed_api.syntax import parse_python
+
 ROOM = Path(__file__).parents[2] / "controller" / "trainshed_controller"
 FILES = sorted(ROOM.glob("*.py"))
 
@@ -12,7 +14,7 @@ FILES = sorted(ROOM.glob("*.py"))
 def imported(file: Path) -> set[str]:
     """Return the first part of each name that a file imports."""
     found = set()
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(parse_python(file.read_text())):
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -16,6 +16,7 @@ from types import FunctionType
 import pytest
 
 import trainshed
+from trainshed_api.syntax import parse_python
 
 SOURCES = Path(trainshed.__file__).parent
 # Of Ray Train the second generation as a whole: its public names come without their modules.
@@ -51,7 +52,7 @@ def is_private(module: str) -> bool:
 def private_names() -> Iterator[Name]:
     """Find what the sources import of Ray's private modules, also for types alone."""
     for file in sorted(SOURCES.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(parse_python(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module and is_private(node.module):
                 for alias in node.names:
                     yield Name(node.module, alias.name, str(file.relative_to(SOURCES)))

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from tests.app.data.builders_plan import FUNCTIONS, make_plan
 from trainshed.data.feed.readers import PACKAGES, find_reader, is_read_by_one_task, object_of
 from trainshed_api.errors import SpecError
+from trainshed_api.syntax import parse_python
 
 FIELD = "spec.data.datasets.train.read.reader"
 WRONG: dict[str, tuple[str, dict[str, object], str]] = {
@@ -120,7 +121,7 @@ def test_every_package_that_ray_looks_for_while_it_reads_is_known() -> None:
     calls = [
         node
         for file in folder.glob("*_datasource.py")
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for node in ast.walk(parse_python(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "_check_import"
     ]
     looked_for = {
