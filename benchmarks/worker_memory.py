@@ -24,7 +24,7 @@ RANKS = (1, 4)
 BUFFERS, FEWER = (20_000, 60_000), (4_000, 12_000)
 BATCH, PAUSE_SECONDS = 512, 0.01
 MEGABYTE = 2**20
-# Under this name a sample has the bytes of a block.
+# Under this name a sample has the most bytes of a block.
 BLOCK = "block"
 
 

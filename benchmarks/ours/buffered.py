@@ -10,6 +10,7 @@ import ray
 
 from benchmarks.ours import feeding
 from benchmarks.worker_memory import BLOCK, RANKS, case
+from trainshed.data.feed.arrow_blocks import MOST_BYTES
 
 STORE_BYTES = 2**30
 
@@ -33,7 +34,7 @@ def main() -> None:
         )
         for buffer in (0, *given.buffers)
     }
-    grown = {BLOCK: given.row_bytes * plans[0].block_rows}
+    grown = {BLOCK: MOST_BYTES}
     with feeding.nodes(["all"], STORE_BYTES):
         client = feeding.feed(list(plans.values()))
         for count in RANKS:

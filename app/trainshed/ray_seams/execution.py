@@ -6,13 +6,17 @@ import contextlib
 import functools
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 import ray.data
 from ray import cloudpickle
 from ray.data import DataContext, Dataset, ExecutionResources
+from ray.data._internal.execution import streaming_executor_state
 from ray.data._internal.execution.execution_callback import ExecutionCallback
 from ray.data._internal.execution.operators.map_operator import MapOperator
+from ray.data._internal.execution.streaming_executor_state import (
+    WAIT_FOR_TASK_COMPLETION_TIMEOUT_S as RAYS_WAIT_SECONDS,
+)
 from ray.data._internal.logical.operators import Sort
 from ray.data._internal.output_buffer import OutputBlockSizeOption
 from ray.data.block import BlockMetadata
@@ -33,6 +37,9 @@ READY_BYTES_A_CPU = 64 * 2**20
 # Ray Data's loop turns without a rest while finished blocks wait to be taken: half a core of CPU.
 REST_SECONDS = 0.005
 MOST_RESTS = 10
+# For so long after a pass has begun Ray Data looks for blocks again and again: somebody waits for
+# the first of them. It takes a fifth of a core for that.
+PROMPT_SECONDS, PROMPT_WAIT_SECONDS = 0.5, 0.01
 # An answer of Ray Data's own actor takes milliseconds; where no node is there yet, none will tell.
 LIMITS_SECONDS, ASK_AGAIN_SECONDS = 1.0, 0.002
 # Ray 2.60 ends what hands out nothing for half an hour, as by an evaluation that takes longer.
@@ -62,7 +69,7 @@ def configure(cpus: int, node_labels: Mapping[str, str]) -> None:
     context.execution_options.resource_limits = ExecutionResources(cpu=cpus)
     # Else what a function of a dataset's raises is gone: Ray 2.60 raises another one in its place.
     context.raise_original_map_exception = True
-    context.custom_execution_callback_classes = [_Resting, _KnowingLimits]
+    context.custom_execution_callback_classes = [_Resting, _KnowingLimits, _Prompt]
     if node_labels:
         context.execution_options.label_selector = dict(node_labels)
     with contextlib.suppress(AttributeError):
@@ -168,22 +175,15 @@ def sorted_by(dataset: Dataset, column: str, boundaries: Sequence[int]) -> Datas
     return made
 
 
-def block_by_block(
-    dataset: Dataset, block_bytes: float, cpus: int, *, as_made: bool = False
-) -> Dataset:
+def block_by_block(dataset: Dataset, cpus: int) -> Dataset:
     """Let the tasks of a dataset hand out block after block, not far ahead of who takes them.
 
     Args:
         dataset: of tasks.
-        block_bytes: of a block.
         cpus: that its tasks take.
-        as_made: whether blocks are handed out as tasks make them; else Ray Data joins small ones.
     """
-    # A block is handed out once it has more than this, and cut from one and a half times this on.
-    dataset.context.target_max_block_size = max(1, int(0.8 * block_bytes))
-    if as_made:
-        callbacks = dataset.context.custom_execution_callback_classes
-        dataset.context.custom_execution_callback_classes = [*callbacks, _AsMade]
+    callbacks = dataset.context.custom_execution_callback_classes
+    dataset.context.custom_execution_callback_classes = [*callbacks, _AsMade]
     options = dataset.context.execution_options
     options.resource_limits = options.resource_limits.copy(
         object_store_memory=READY_BYTES_A_CPU * (cpus + 1)
@@ -208,6 +208,25 @@ class _Resting(ExecutionCallback):
             if executor._consumer_idling():
                 return
             time.sleep(REST_SECONDS)
+
+
+class _Prompt(ExecutionCallback):
+    """Has Ray Data look often for the first blocks of a pass.
+
+    Ray 2.60 waits a tenth of a second for all its tasks to have something at once, and hands out
+    what one has only then, or a turn later (streaming_executor_state.py:751). All passes of this
+    process have the wait in common.
+    """
+
+    _until: ClassVar[float] = 0.0
+
+    def before_execution_starts(self, executor: StreamingExecutor) -> None:  # noqa: ARG002
+        _Prompt._until = time.monotonic() + PROMPT_SECONDS
+        streaming_executor_state.WAIT_FOR_TASK_COMPLETION_TIMEOUT_S = PROMPT_WAIT_SECONDS
+
+    def on_execution_step(self, executor: StreamingExecutor) -> None:  # noqa: ARG002
+        if time.monotonic() > _Prompt._until:
+            streaming_executor_state.WAIT_FOR_TASK_COMPLETION_TIMEOUT_S = RAYS_WAIT_SECONDS
 
 
 class _KnowingLimits(ExecutionCallback):

@@ -186,7 +186,7 @@ def _cut(block: Block, most_bytes: int) -> Iterator[Table]:
     """Yield the rows of a block, of which there may be as many as there are in all."""
     from ray.data.block import BlockAccessor
 
-    from trainshed.data.feed.datasets import from_block
+    from trainshed.data.feed.arrow_blocks import from_block
 
     whole = BlockAccessor.for_block(block)
     types, rows = block.schema if isinstance(block, pa.Table) else None, whole.num_rows()

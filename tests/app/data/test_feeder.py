@@ -18,6 +18,7 @@ from ray.data._internal.cluster_autoscaler.base_autoscaling_coordinator import (
 from ray.data._internal.cluster_autoscaler.default_autoscaling_coordinator import (
     DefaultAutoscalingCoordinator,
 )
+from ray.data._internal.execution import streaming_executor_state
 from ray.data._internal.execution.execution_callback import ExecutionCallback
 from ray.data._internal.logical.operators import Sort
 
@@ -36,9 +37,9 @@ from trainshed.coordinator.bad_records import LeftOut
 from trainshed.coordinator.doctor import say_limit
 from trainshed.coordinator.lanes import Means
 from trainshed.data.feed import blocks
+from trainshed.data.feed.arrow_blocks import to_block
 from trainshed.data.feed.batches import Blocks, Feed
 from trainshed.data.feed.blocks import FedBlocks
-from trainshed.data.feed.datasets import to_block
 from trainshed.data.feed.feeder import Feeder, Limits, Slice
 from trainshed.data.feed.on_disk import Shelf
 from trainshed.data.feed.streams import StreamClosedError
@@ -482,10 +483,37 @@ def test_blocks_are_handed_out_as_a_task_makes_them() -> None:
     sizes = [40, 1, 2, 40, 3]
     task = Task(lambda: (to_block({"id": np.arange(rows)}) for rows in sizes), sum(sizes))
 
-    dataset = block_by_block(dataset_of("made", [task], 8), 40 * 8, 1, as_made=True)
+    dataset = block_by_block(dataset_of("made", [task], 8), 1)
     bundles = list(dataset.iter_internal_ref_bundles())
 
     assert [entry.metadata.num_rows for bundle in bundles for entry in bundle.blocks] == sizes
+
+
+class NotesWaits(ExecutionCallback):
+    """Notes how long Ray Data waits for all of its tasks before it takes what one has."""
+
+    noted: ClassVar[list[float]] = []
+
+    def on_execution_step(self, executor: "StreamingExecutor") -> None:  # noqa: ARG002
+        self.noted.append(streaming_executor_state.WAIT_FOR_TASK_COMPLETION_TIMEOUT_S)
+
+
+@pytest.mark.parametrize(("prompt_seconds", "waits"), [(SECONDS, {0.01}), (0.0, {0.1})])
+def test_ray_data_waits_less_only_while_the_first_rows_of_a_pass_are_waited_for(
+    prompt_seconds: float, waits: set[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution, "PROMPT_SECONDS", prompt_seconds)
+    monkeypatch.setattr(NotesWaits, "noted", [])
+    configure(2, {})
+    task = Task(lambda: [to_block({"id": np.arange(3)})], 3)
+    dataset = block_by_block(dataset_of("made", [task], 8), 2)
+    callbacks = dataset.context.custom_execution_callback_classes
+    dataset.context.custom_execution_callback_classes = [*callbacks, NotesWaits]
+
+    (bundle,) = dataset.iter_internal_ref_bundles()
+
+    assert bundle.num_rows() == 3
+    assert set(NotesWaits.noted) == waits
 
 
 class Stuck:
@@ -542,7 +570,7 @@ def test_a_pass_has_all_of_its_cpus_from_the_first_task_on_beside_others(
     monkeypatch.setattr(execution, "LIMITS_SECONDS", SECONDS)  # its first pass starts an actor
     configure(2, {})
     task = Task(lambda: [to_block({"id": np.arange(3)})], 3)
-    dataset = block_by_block(dataset_of("made", [task], 8), 24, 2)
+    dataset = block_by_block(dataset_of("made", [task], 8), 2)
     callbacks = dataset.context.custom_execution_callback_classes
     dataset.context.custom_execution_callback_classes = [*callbacks, NotesLimits]
 
@@ -562,7 +590,7 @@ def test_who_rests_between_blocks_finds_the_next_ones_there(
     configure(2, {})
     tasks = [Task(lambda: [to_block({"id": np.arange(3)})], 3) for _ in range(4)]
 
-    bundles = iter(block_by_block(dataset_of("made", tasks, 8), 24, 2).iter_internal_ref_bundles())
+    bundles = iter(block_by_block(dataset_of("made", tasks, 8), 2).iter_internal_ref_bundles())
     rows = next(bundles).num_rows() or 0
     time.sleep(3)
     rows += sum(bundle.num_rows() or 0 for bundle in bundles)

@@ -12,8 +12,8 @@ import ray
 
 from tests.app.data.builders_plan import FUNCTIONS, GROUPS, grouped_rows, make_plan, write_rows
 from tests.app.ray_head import start_here
+from trainshed.data.feed.arrow_blocks import from_block
 from trainshed.data.feed.cache import Cache, CachedBlocks
-from trainshed.data.feed.datasets import from_block
 from trainshed.data.feed.filling import Filling
 from trainshed.data.feed.tally import Tally
 from trainshed.data.order.description import Described, describe, keep_order

@@ -32,8 +32,8 @@ from trainshed.data.read.source import Table, parts, read_parts, reading
 SHUFFLES = shuffles(5)
 KINDS: tuple[Kind, ...] = ("train", "exact", "whole", "even")
 Steps = list[list[int]]
-# Most rows of a turn, of a task, and whether tasks end where fragments do.
-Cuts = tuple[int, int, bool]
+# Most rows of the first turn and of each, of a task, and whether tasks end where fragments do.
+Cuts = tuple[tuple[int, int], int, bool]
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,9 @@ def test_the_rest_is_what_was_left(begun: Begun, tmp_path_factory: pytest.TempPa
 
 # Of a table that a task hands out, where a step has more rows than a turn.
 MOST_ROWS = 3
-CUTS = st.tuples(st.integers(1, 40), st.integers(1, 60), st.booleans())
+CUTS = st.tuples(
+    st.tuples(st.integers(1, 40), st.integers(1, 40)), st.integers(1, 60), st.booleans()
+)
 
 
 @settings(max_examples=150)

@@ -13,8 +13,8 @@ from pydantic import JsonValue
 
 from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, make_plan, write_rows
 from tests.app.ray_head import start_here
+from trainshed.data.feed.arrow_blocks import from_block
 from trainshed.data.feed.batches import Feed
-from trainshed.data.feed.datasets import from_block
 from trainshed.data.feed.feeder import Feeder, Limits, Slice
 from trainshed.data.feed.on_disk import Shelf
 from trainshed.data.order.plan import DatasetPlan, Kept

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from trainshed.data.feed.datasets import to_block
+from trainshed.data.feed.arrow_blocks import to_block
 from trainshed.data.feed.rows_file import RowsFile
 from trainshed.data.read.arrow import from_arrow
 from trainshed.data.read.columns import Array, Columns, num_rows

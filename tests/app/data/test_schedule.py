@@ -26,7 +26,7 @@ def test_an_evaluation_delivers_every_row_once_however_training_is_split(
     plan = make_plan(write_rows(tmp_path, ROWS), split=is_split_in_training, cache="none")
     at = make_pass("exact", num_ranks=RANKS)
 
-    deal = delivery(plan, at, order_of(plan, at, plan.counts), 20, 40, by_fragments=True)
+    deal = delivery(plan, at, order_of(plan, at, plan.counts), (20, 20), 40, by_fragments=True)
 
     assert {tuple(ranks) for ranks, _ in deal.dealt} == {(rank,) for rank in range(RANKS)}
     assert sum(rows for _, rows in deal.dealt) == ROWS
@@ -44,7 +44,8 @@ def test_a_whole_pass_gives_every_rank_all_rows_in_file_order(
     base, steps = order_of(plan, at, plan.counts), steps_for(plan, at, ROWS)
     assert isinstance(base, EpochOrder)
     assert (
-        sum(rows for _, rows in delivery(plan, at, base, 20, 40, by_fragments=False).dealt) == ROWS
+        sum(rows for _, rows in delivery(plan, at, base, (20, 20), 40, by_fragments=False).dealt)
+        == ROWS
     )
     for rank in range(RANKS):
         assert base.ids(steps.places(rank, 0, steps.count)).tolist() == list(range(ROWS))
@@ -54,14 +55,14 @@ def test_a_whole_pass_gives_every_rank_all_rows_in_file_order(
     groups=st.lists(st.integers(1, 90), min_size=1, max_size=12),
     batch_size=st.integers(1, 40),
     num_ranks=st.integers(1, 4),
-    turn_rows=st.integers(1, 120),
+    turn_rows=st.tuples(st.integers(1, 120), st.integers(1, 120)),
     task_rows=st.integers(1, 300),
 )
 def test_tasks_have_all_turns_once_and_end_where_fragments_do(  # noqa: PLR0917 - a size each
     groups: list[int],
     batch_size: int,
     num_ranks: int,
-    turn_rows: int,
+    turn_rows: tuple[int, int],
     task_rows: int,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
@@ -77,7 +78,7 @@ def test_tasks_have_all_turns_once_and_end_where_fragments_do(  # noqa: PLR0917 
 
     assert [turn for task in tasks for turn in pairwise(task)] == list(pairwise(deal.turns))
     assert {0, ends[-1]} <= set(deal.tasks) <= {0, *ends}
-    assert max(np.diff(deal.turns)) <= max(batch_size, turn_rows)
+    assert max(np.diff(deal.turns)) <= max(batch_size, *turn_rows)
     lent = deal.steps.start(deal.steps.full) if deal.steps.borrowers else ends[-1]
     assert not [end for end in deal.turns if lent < end < ends[-1]]
     for task in tasks:
@@ -85,11 +86,26 @@ def test_tasks_have_all_turns_once_and_end_where_fragments_do(  # noqa: PLR0917 
         assert task[-1] - task[0] <= task_rows or not inside
 
 
+@pytest.mark.parametrize(("first_step", "by_fragments"), [(0, True), (0, False), (3, True)])
+def test_turns_grow_from_the_first_for_which_somebody_waits(
+    first_step: int, by_fragments: bool, tmp_path: Path
+) -> None:
+    plan = make_plan(write_groups(tmp_path, [[100], [100]], width=1), cache="none")
+    at = make_pass(num_ranks=2, batch_size=2, first_step=first_step)
+    base = order_of(plan, at, plan.counts)
+
+    deal = delivery(plan, at, base, (4, 32), 100, by_fragments=by_fragments)
+
+    lengths = np.diff(deal.turns)
+    assert lengths[:3].tolist() == [4, 4, 8]
+    assert set(lengths[3:].tolist()) <= set(range(24, 33))
+
+
 def test_tasks_that_read_no_files_end_where_turns_do(tmp_path: Path) -> None:
     plan, at = make_plan(write_rows(tmp_path, ROWS), cache="objects"), make_pass(num_ranks=RANKS)
     base = order_of(plan, at, plan.counts)
 
-    deal = delivery(plan, at, base, 16, 20, by_fragments=False)
+    deal = delivery(plan, at, base, (16, 16), 20, by_fragments=False)
 
     assert deal.turns == [0, 16, 32, 48]
     assert list(deal.turns_by_task()) == [[0, 16], [16, 32], [32, 48]]

@@ -10,7 +10,8 @@ import ray
 import torch.utils.data
 from ray.exceptions import GetTimeoutError, ObjectLostError, RayTaskError
 
-from trainshed.data.feed.datasets import FRAGMENT, from_block
+from trainshed.data.feed.arrow_blocks import from_block, tables_of
+from trainshed.data.feed.datasets import FRAGMENT
 from trainshed.data.feed.requests import as_it_is, requests_for
 from trainshed.data.feed.streams import Left, StreamClosedError
 from trainshed.data.feed.tables import woven
@@ -145,11 +146,11 @@ class FedBlocks:
             coming = self._remote_take(at, self._rank)
             with LEDGER.inside(self._transfer, taken.stop - taken.start):
                 block = _fetched(taken.block, self._plan.field)
-                columns = cut_rows(from_block(block), taken.start, taken.stop)
+                tables = list(tables_of(block, taken.start, taken.stop))
             # The rows alone keep the block in the object store, as long as somebody has them.
             del taken, block
-            yield columns
-            del columns
+            while tables:
+                yield tables.pop(0)
 
     def _cache(self, name: str) -> CachedBlocks:
         if name not in self._cached:

@@ -19,6 +19,7 @@ from ray.data.block import BlockAccessor
 
 from trainshed.allocator import keep_freed_memory
 from trainshed.data.feed import readers
+from trainshed.data.feed.arrow_blocks import POSITION, from_block, joined, to_block
 from trainshed.data.feed.cache import CachedBlocks
 from trainshed.data.feed.rows import Rows
 from trainshed.data.feed.rows_file import RowsFile
@@ -30,7 +31,7 @@ from trainshed.data.order.permutation import Indices, Piece, first_rows
 from trainshed.data.order.schedule import delivery, first_read, part_of, segments_of, steps_for
 from trainshed.data.order.spending import COUNT, DEAL, FILL, Key, Spent
 from trainshed.data.read.apply import transform
-from trainshed.data.read.columns import Array, Columns, cut_rows, join, take_rows
+from trainshed.data.read.columns import cut_rows, join, take_rows
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.ledger import LEDGER
 from trainshed.data.read.source import (
@@ -76,8 +77,6 @@ if TYPE_CHECKING:
     from trainshed.data.order.steps import Steps
     from trainshed.records.storage import Folder
 
-# Column that carries a row's place through a global shuffle.
-POSITION = "__trainshed_position__"
 # Column with the number of the fragment that a row is of.
 FRAGMENT = "__trainshed_fragment__"
 # Column of the rows that a fragment has.
@@ -86,6 +85,19 @@ TALLY = "rows"
 ROWS_FILE = "rows.parquet"
 # A task costs some 10 ms beside its work; its blocks come one by one while it runs.
 TASK_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of a pass is made at once.
+
+    Args:
+        cpus: that tasks may take.
+        block_bytes: most bytes of a block for one rank.
+    """
+
+    cpus: int
+    block_bytes: int
 
 
 class Listener(Protocol):
@@ -179,23 +191,26 @@ class Origin:
         return parts_of(self.kept, self.first_ids, pieces)
 
 
-def uncounted_dataset(plan: DatasetPlan, at: Pass, fragments: Sequence[int], cpus: int) -> Dataset:
+def uncounted_dataset(
+    plan: DatasetPlan, at: Pass, fragments: Sequence[int], sizes: Sizes
+) -> Dataset:
     """Return a Ray dataset of tasks that each put out a fragment, with its number in each row.
 
     Args:
         plan: of the dataset.
         at: the pass.
         fragments: in their order.
-        cpus: that tasks may take.
+        sizes: of tasks and blocks.
     """
     assert plan.source
     how = reading(plan, at.seed, None if at.in_file_order else at.epoch)
-    tasks = []
+    tasks: list[Task] = []
     for number in fragments:
         fragment, first = plan.source.fragments[number], int(plan.first_ids[number])
-        make = functools.partial(_numbered_blocks, how, fragment, number, first)
+        sent = functools.partial(joined, most=sizes.block_bytes, is_waited_for=not tasks)
+        make = functools.partial(_numbered_blocks, how, fragment, number, first, sent)
         tasks.append(Task(make, rows_of(plan, fragment)))
-    return block_by_block(tasks_dataset(plan, tasks), plan.block_rows * plan.row_bytes, cpus)
+    return block_by_block(tasks_dataset(plan, tasks), sizes.cpus)
 
 
 def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
@@ -204,7 +219,7 @@ def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
     at: Pass,
     base: EpochOrder | MixedOrder,
     deal: Delivery,
-    cpus: int,
+    sizes: Sizes,
 ) -> Dataset:
     """Return a Ray dataset of tasks that each put out a few turns, rank by rank.
 
@@ -214,9 +229,10 @@ def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
         at: the pass.
         base: its order.
         deal: what streams in it.
-        cpus: that tasks may take.
+        sizes: of tasks and blocks.
     """
-    steps, tasks = deal.steps, []
+    steps = deal.steps
+    tasks: list[Task] = []
     woven_by = base if isinstance(base, MixedOrder) and base.is_woven else None
     for some in deal.turns_by_task():
         begin, end = some[0], some[-1]
@@ -224,16 +240,17 @@ def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
             origins[segment.source].tables(part_of(plan, origins[segment.source].plan, at), segment)
             for segment in segments_of(base, at, begin, end)
         ]
-        make = functools.partial(_dealt_blocks, reads, steps, some, plan.block_rows)
+        if steps.has_one_reader:
+            sent = functools.partial(joined, most=sizes.block_bytes, is_waited_for=not tasks)
+            make = functools.partial(_streamed_blocks, reads, sent)
+        else:
+            make = functools.partial(_dealt_blocks, reads, steps, some, plan.block_rows)
         if woven_by is not None:
             span = (woven_by.begin + begin, woven_by.begin + end)
             order = functools.partial(gathered, woven_by.pattern, *span)
             make = functools.partial(_woven_blocks, plan.field, reads, order, steps, some)
         tasks.append(Task(make, end - begin))
-    widest = min(plan.block_rows, max((count for _, count in deal.dealt), default=1))
-    dataset, block_bytes = tasks_dataset(plan, tasks), widest * plan.row_bytes
-    # A block with rows of several ranks would go to the node of each.
-    return block_by_block(dataset, block_bytes, cpus, as_made=not steps.has_one_reader)
+    return block_by_block(tasks_dataset(plan, tasks), sizes.cpus)
 
 
 def delivery_of(
@@ -241,7 +258,7 @@ def delivery_of(
     origins: Sequence[Origin],
     at: Pass,
     base: EpochOrder | MixedOrder,
-    cpus: int,
+    sizes: Sizes,
 ) -> Delivery:
     """Return what streams in a pass, in turns and tasks of a good size.
 
@@ -250,7 +267,7 @@ def delivery_of(
         origins: of the datasets that it mixes; its own where it mixes none.
         at: the pass.
         base: its order.
-        cpus: that tasks may take.
+        sizes: of tasks and blocks.
     """
     is_woven = isinstance(base, MixedOrder) and base.is_woven
     is_sorted = isinstance(base, EpochOrder) and base.mixed is not None
@@ -260,19 +277,25 @@ def delivery_of(
         plan,
         at,
         base,
-        _turn_rows(plan, base.rows, at.num_ranks, cpus),
-        _task_rows(plan, left, cpus),
+        _turn_rows(plan, base.rows, at.num_ranks, sizes),
+        _task_rows(plan, left, sizes.cpus),
         by_fragments=not (is_woven or is_sorted) and any(each.blocks is None for each in origins),
     )
 
 
-def _turn_rows(plan: DatasetPlan, rows: int, num_ranks: int, cpus: int) -> float:
-    """Return the most rows of a turn: blocks of a good size for each rank, enough for all CPUs."""
+def _turn_rows(plan: DatasetPlan, rows: int, num_ranks: int, sizes: Sizes) -> tuple[float, float]:
+    """Return the most rows of a turn: blocks of a good size for each rank, enough for all CPUs.
+
+    Of the first one, and of all.
+    """
     if plan.shuffle.mode == "global" and plan.source:
         # A block is a task of the sort: as many as there are fragments, as Ray would have.
         block_rows = rows / max(1, len(plan.source.fragments))
-        return num_ranks * min(block_rows, TASK_BYTES / plan.row_bytes)
-    return min(num_ranks * plan.block_rows, _task_rows(plan, rows, cpus))
+        turn_rows = num_ranks * min(block_rows, TASK_BYTES / plan.row_bytes)
+        return turn_rows, turn_rows
+    task_rows = _task_rows(plan, rows, sizes.cpus)
+    block_rows = max(plan.block_rows, sizes.block_bytes / plan.row_bytes)
+    return min(num_ranks * plan.block_rows, task_rows), min(num_ranks * block_rows, task_rows)
 
 
 def _task_rows(plan: DatasetPlan, rows: int, cpus: int) -> float:
@@ -432,30 +455,6 @@ def _needs_of(plan: DatasetPlan) -> Needs:
     return Needs(plan.task_cpus, plan.task_memory)
 
 
-def to_block(columns: Columns) -> Block:
-    """Return an Arrow block; arrays of more than one axis become tensor columns."""
-    # Ray asks each value of a column for its type, 0.1 us a value; that of numbers is known.
-    numbers = {name: pa.array(array) for name, array in columns.items() if _are_numbers(array)}
-    block = BlockAccessor.batch_to_block(
-        {name: array for name, array in columns.items() if name not in numbers}
-    )
-    if not (numbers and isinstance(block, pa.Table)):
-        return BlockAccessor.batch_to_block(columns)
-    made = {name: numbers[name] if name in numbers else block[name] for name in columns}
-    return pa.table(made)
-
-
-def _are_numbers(array: Array) -> bool:
-    return array.dtype.kind in "biuf" and array.ndim == 1 and array.dtype.isnative
-
-
-def from_block(block: Block) -> Columns:
-    """Return the columns of a block, views of it where Arrow allows."""
-    columns: Columns = BlockAccessor.for_block(block).to_numpy()  # type: ignore[assignment]
-    columns.pop(POSITION, None)
-    return columns
-
-
 def _transformed_block(functions: Sequence[Function], block: pa.Table) -> Block:
     return to_block(transform(from_block(block), functions))
 
@@ -464,9 +463,18 @@ def _whole_block(how: Reading, fragment: Fragment) -> Iterator[Block]:
     yield to_block(read_whole(how, fragment))
 
 
-def _numbered_blocks(how: Reading, fragment: Fragment, number: int, first: int) -> Iterator[Block]:
-    for columns, ids in read_rows(how, fragment, first):
-        yield to_block(columns | {FRAGMENT: np.full(len(ids), number, dtype=np.int32)})
+def _numbered_blocks(
+    how: Reading,
+    fragment: Fragment,
+    number: int,
+    first: int,
+    sent: Callable[[Iterable[Block]], Iterator[Block]],
+) -> Iterator[Block]:
+    tables = (
+        columns | {FRAGMENT: np.full(len(ids), number, dtype=np.int32)}
+        for columns, ids in read_rows(how, fragment, first)
+    )
+    yield from sent(map(to_block, tables))
 
 
 def _kept_block(how: Reading, fragment: Fragment, folder: Folder) -> Iterator[Block]:
@@ -498,6 +506,15 @@ def _written(folder: Folder, tables: Iterable[Block], field: str) -> Block:
 
 def _tallied_block(how: Reading, fragment: Fragment) -> Iterator[Block]:
     yield to_block({TALLY: np.asarray([count_rows(how, fragment)], dtype=np.int64)})
+
+
+def _streamed_blocks(
+    reads: Sequence[Callable[[], Iterator[Table]]],
+    sent: Callable[[Iterable[Block]], Iterator[Block]],
+) -> Iterator[Block]:
+    """Yield blocks for the only rank, or for all of them."""
+    tables = itertools.chain.from_iterable(read() for read in reads)
+    yield from sent(to_block(columns) for columns, _ in tables)
 
 
 def _dealt_blocks(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ray.exceptions import ObjectLostError
 
 from trainshed.data.feed import datasets
+from trainshed.data.feed.arrow_blocks import most_bytes
 from trainshed.data.feed.cache import Cache, CachedBlocks
 from trainshed.data.feed.filling import Filling
 from trainshed.data.feed.learned import Known, Learned
@@ -76,7 +77,7 @@ class Feeder:
         shelf: Shelf | None = None,
     ) -> None:
         self._plans = plans
-        self._cpus = limits.cpus
+        self._limits = limits
         turn = threading.Lock()
         self._caches = {
             plan.name: Cache(plan.field, Filling(plan, warn, shelf), turn)
@@ -241,12 +242,13 @@ class Feeder:
         cached = {part.name: self.cached(part.name) for part in parts if part.is_filled}
         origins = [self._origin(part, cached.get(part.name)) for part in parts]
         base = order_of(plan, at, *(origin.counts for origin in origins))
-        deal = datasets.delivery_of(plan, origins, at, base, self._cpus)
+        sizes = self._sizes()
+        deal = datasets.delivery_of(plan, origins, at, base, sizes)
         if deal.places is not None:
             how = origins[0].reading(at, at.epoch)
             dataset = datasets.sorted_dataset(origins[0], how, deal)
         else:
-            dataset = datasets.dealt_dataset(plan, origins, at, base, deal, self._cpus)
+            dataset = datasets.dealt_dataset(plan, origins, at, base, deal, sizes)
         try:
             yield from _deal(deal.dealt, dataset)
         except Exception as error:
@@ -262,11 +264,16 @@ class Feeder:
         if number == len(order):
             return
         everybody = range(at.num_ranks)
-        dataset = datasets.uncounted_dataset(plan, at, order[number:].tolist(), self._cpus)
+        dataset = datasets.uncounted_dataset(plan, at, order[number:].tolist(), self._sizes())
         for bundle in dataset.iter_internal_ref_bundles():
             for entry in bundle.blocks:
                 if rows := int(entry.metadata.num_rows or 0):
                     yield everybody, Slice(entry.ref, 0, rows)
+
+    def _sizes(self) -> datasets.Sizes:
+        # Nodes may have come, or gone, since the last pass.
+        block_bytes = most_bytes(dict(self._limits.node_labels))
+        return datasets.Sizes(self._limits.cpus, block_bytes)
 
     def _origin(self, plan: DatasetPlan, cached: CachedBlocks | None) -> datasets.Origin:
         if cached is not None:

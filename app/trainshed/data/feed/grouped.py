@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trainshed.data.feed.arrow_blocks import from_block, to_block
 from trainshed.data.feed.datasets import (
     blocks_dataset,
-    from_block,
     function_dataset,
     materialized,
     rows_of,
     tasks_dataset,
-    to_block,
 )
 from trainshed.data.order.permutation import first_rows
 from trainshed.data.order.spending import FILL

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainshed.data.feed.datasets import to_block
+from trainshed.data.feed.arrow_blocks import to_block
 from trainshed.ray_seams.shard import Facts, PlannedShard
 
 if TYPE_CHECKING:

@@ -38,14 +38,11 @@ def dealt(
     """Yield the rows of each turn rank by rank, in tables of one rank each; one turn is held.
 
     Args:
-        tables: the rows as they come.
+        tables: the rows as they come, of several ranks.
         steps: that they are of.
         turns: where turns begin along the epoch's order, and where the last one ends.
         most_rows: of a table, where a step has more than are held.
     """
-    if steps.has_one_reader:
-        yield from (columns for columns, _ in tables)
-        return
     bounds = np.asarray(turns, dtype=np.int64)
     begins, ends = bounds[:-1], bounds[1:]
     # The rows of one step come rank by rank already, however large it is.

@@ -197,7 +197,7 @@ def delivery(  # noqa: PLR0913 - what a pass is made of, and how large its parts
     plan: DatasetPlan,
     at: Pass,
     base: EpochOrder | MixedOrder,
-    turn_rows: float,
+    turn_rows: tuple[float, float],
     task_rows: float,
     *,
     by_fragments: bool,
@@ -208,18 +208,22 @@ def delivery(  # noqa: PLR0913 - what a pass is made of, and how large its parts
         plan: of the dataset.
         at: the pass.
         base: its order.
-        turn_rows: most rows of a turn of more than one step.
+        turn_rows: most rows of a turn of more than one step: of the first, and of all.
         task_rows: most rows of a task of more than one fragment, or turn.
         by_fragments: whether a task ends where a fragment does, in the middle of a step too: two
             tasks would decode its beginning. Else it ends at a turn.
     """
     steps = steps_for(plan, at, base.rows)
-    begin, span = steps.start(first_read(plan, at, steps)), max(1, int(turn_rows) // steps.size)
-    turns = turns_of(steps, begin, steps.rows, span)
+    begin = steps.start(first_read(plan, at, steps))
+    first, span = (max(1, int(rows) // steps.size) for rows in turn_rows)
+    turns = growing_turns(steps, begin, steps.rows, first, span)
     if by_fragments:
         ends = fragment_ends(base, at, begin, turns[-1])
         tasks = grouped([begin, *(end for end in ends if may_cut(steps, end))], task_rows)
-        cut = (turns_of(steps, start, stop, span) for start, stop in pairwise(tasks))
+        cut = (
+            growing_turns(steps, start, stop, first if start == begin else span, span)
+            for start, stop in pairwise(tasks)
+        )
         turns = sorted({begin, *chain.from_iterable(cut)})
     else:
         tasks = grouped(turns, task_rows)
@@ -237,6 +241,23 @@ def delivery(  # noqa: PLR0913 - what a pass is made of, and how large its parts
     places = np.full(base.rows, -1, dtype=np.int64)
     places[rows] = np.arange(len(rows))
     return Delivery(steps, turns, tasks, places, dealt)
+
+
+def growing_turns(steps: Steps, start: int, stop: int, first: int, span: int) -> list[int]:
+    """Return the same where somebody waits for the first turn: each is as long as all before it.
+
+    Args:
+        steps: of the pass.
+        start: of the rows.
+        stop: of the rows.
+        first: steps of the first turn.
+        span: most steps of a turn.
+    """
+    turns, begun, done = [start], start // steps.size, first
+    while done < span and (end := steps.start(min(begun + done, steps.full))) < stop:
+        turns.append(end)
+        done *= 2
+    return sorted({*turns, *turns_of(steps, turns[-1], stop, span)})
 
 
 def turns_of(steps: Steps, start: int, stop: int, span: int) -> list[int]:
