@@ -1,22 +1,27 @@
 """Columns as Arrow blocks: what they hold is what Ray itself would have put there, on any way."""
 
+import math
+
 import numpy as np
 import pyarrow as pa
 import pytest
+import ray
 from hypothesis import given
 from hypothesis.extra.numpy import arrays, boolean_dtypes, floating_dtypes, integer_dtypes
-from hypothesis.strategies import booleans, integers, lists
+from hypothesis.strategies import integers, lists
 from ray.data.block import BlockAccessor
 
 from trainshed.data.feed.arrow_blocks import (
-    LEAST_PART_BYTES,
-    MOST_SECONDS,
+    MOST_BYTES,
+    filled_up,
     from_block,
     joined,
+    most_bytes,
     tables_of,
     to_block,
 )
-from trainshed.data.read.columns import Array
+from trainshed.data.order.plan import BLOCK_BYTES
+from trainshed.data.read.columns import Array, Columns
 
 
 @given(
@@ -59,78 +64,115 @@ def test_no_columns_are_a_block_too() -> None:
     assert to_block({}).equals(pa.table({}))
 
 
-def ids(*rows: int) -> list[pa.Table]:
-    """Return blocks of so many rows of 8 bytes, which are numbered."""
+def ids(*rows: int) -> list[Columns]:
+    """Return tables of so many rows of 8 bytes, which are numbered."""
     ends = np.cumsum(rows)
-    return [to_block({"id": np.arange(end - n, end)}) for n, end in zip(rows, ends, strict=True)]
-
-
-def standing_still() -> float:
-    return 0.0
+    return [{"id": np.arange(end - n, end)} for n, end in zip(rows, ends, strict=True)]
 
 
 @pytest.mark.parametrize(
-    ("is_waited_for", "most", "sizes"),
+    ("most", "sizes"),
     [
-        (True, 32 * 8, [4, 4, 8, 16, 32, 4]),
-        (True, 8 * 8, [4, 4, *[8] * 7, 4]),
-        (False, 32 * 8, [32, 32, 4]),
-        (False, 3 * 8, [4] * 17),
-        (False, 2 * 8, [2] * 34),
+        (32 * 8, [4, 4, 8, 16, 32, 4]),
+        (8 * 8, [4, 4, *[8] * 7, 4]),
+        (7 * 8, [4] * 17),
+        (3 * 8, [2] * 34),
     ],
 )
-def test_blocks_are_joined_up_to_a_size_but_the_first_for_which_somebody_waits(
-    is_waited_for: bool, most: int, sizes: list[int]
+def test_blocks_are_joined_up_to_a_size_each_as_large_as_all_before_it(
+    most: int, sizes: list[int]
 ) -> None:
-    made = list(joined(ids(*[4] * 17), most, is_waited_for=is_waited_for, clock=standing_still))
+    made = list(joined(map(to_block, ids(*[4] * 17)), most))
 
     assert [block.num_rows for block in made] == sizes
     assert pa.concat_tables(made)["id"].to_pylist() == list(range(68))
 
 
-@given(rows=lists(integers(0, 9), max_size=12), most=integers(1, 200), is_waited_for=booleans())
+@given(rows=lists(integers(0, 9), max_size=12), most=integers(1, 200), least_rows=integers(0, 20))
 def test_rows_are_joined_in_their_order_and_taken_apart_again(
-    rows: list[int], most: int, is_waited_for: bool
+    rows: list[int], most: int, least_rows: int
 ) -> None:
-    made = list(joined(ids(*rows), most, is_waited_for=is_waited_for, clock=standing_still))
+    made = list(joined(map(to_block, filled_up(ids(*rows), least_rows)), most))
     tables = [table for block in made for table in tables_of(block, 0, block.num_rows)]
 
     assert [int(row) for table in tables for row in table["id"]] == list(range(sum(rows)))
-
-
-def test_rows_that_take_long_are_waited_for_by_nobody_else() -> None:
-    times = iter([0.0, 0.9 * MOST_SECONDS, MOST_SECONDS, MOST_SECONDS, 1.5 * MOST_SECONDS])
-
-    made = joined(ids(1, 1, 1), 2**20, is_waited_for=False, clock=lambda: next(times))
-
-    assert [block.num_rows for block in made] == [2, 1]
+    assert all(block.nbytes < most + 8 for block in made), "but for a row"
 
 
 def test_blocks_with_other_columns_stay_apart() -> None:
-    blocks = [*ids(2), to_block({"id": np.zeros((1, 2))}), *ids(1, 1)]
+    tables: list[Columns] = [*ids(2), {"id": np.zeros((1, 2))}, *ids(1, 1)]
 
-    made = list(joined(blocks, 2**20, is_waited_for=False, clock=standing_still))
-
-    assert [block.num_rows for block in made] == [2, 1, 2]
+    assert [block.num_rows for block in joined(map(to_block, tables), 2**20)] == [2, 1, 2]
 
 
-def test_large_parts_of_a_block_are_views_of_it() -> None:
-    pictures = np.arange(4 * LEAST_PART_BYTES, dtype=np.uint8).reshape(8, -1)
-    (block,) = joined(
-        [to_block({"x": pictures[:4]}), to_block({"x": pictures[4:]})],
-        2**30,
-        is_waited_for=False,
-        clock=standing_still,
-    )
+def test_the_parts_of_a_block_are_views_of_it() -> None:
+    pictures = np.arange(80, dtype=np.uint8).reshape(8, 10)
+    made: list[Columns] = [{"x": pictures[:1]}, {"x": pictures[1:]}]
+    first = joined(map(to_block, made), 1000)
+    (block,) = joined([pa.concat_tables(first)], 1000)
 
-    tables = list(tables_of(block, 1, 7))
+    tables = list(tables_of(block, 0, 6))
 
-    assert [len(table["x"]) for table in tables] == [3, 3]
-    np.testing.assert_array_equal(np.concatenate([each["x"] for each in tables]), pictures[1:7])
+    assert [len(table["x"]) for table in tables] == [1, 5]
+    np.testing.assert_array_equal(np.concatenate([each["x"] for each in tables]), pictures[:6])
     held = [chunk.storage.buffers()[-1] for chunk in block["x"].chunks]
     for table, buffer in zip(tables, held, strict=True):
         address = table["x"].__array_interface__["data"][0]
         assert buffer.address <= address < buffer.address + buffer.size
+
+
+def test_a_part_alone_says_what_type_a_column_has() -> None:
+    large = 2**53 + 1
+    parts = [np.asarray(values, dtype=object) for values in ([1, None], [large, 2])]
+    block = pa.concat_tables([to_block({"id": part}) for part in parts])
+
+    first, second = tables_of(block, 0, 4)
+
+    assert np.isnan(first["id"][1])
+    assert second["id"].tolist() == [large, 2]
+
+
+def test_few_rows_are_joined_with_their_neighbours_where_they_fit_together() -> None:
+    texts = [np.asarray(values, dtype=object) for values in (["a"], [None], ["b"], ["c"])]
+    ragged = [np.zeros((1, length)) for length in (2, 3, 2, 2)]
+    tables: list[Columns] = [{"text": text, "x": x} for text, x in zip(texts, ragged, strict=True)]
+
+    first, second = filled_up(tables, 3)
+
+    assert first["text"].tolist() == ["a", None, "b"]
+    assert [row.shape for row in first["x"]] == [(2,), (3,), (2,)]
+    assert second["text"].tolist() == ["c"]
+
+
+def test_few_rows_that_do_not_fit_together_stay_apart() -> None:
+    tables: list[Columns] = [{"x": np.asarray([1])}, {"x": np.asarray(["a"])}]
+
+    assert list(filled_up(tables, 3)) == tables
+
+
+@pytest.mark.parametrize(
+    ("stores", "bytes_a_second", "most"),
+    [
+        ([2**30], math.inf, MOST_BYTES),
+        ([2**30, 2**29], math.inf, 2**24),
+        ([90 * 2**20], math.inf, BLOCK_BYTES),
+        ([], math.inf, BLOCK_BYTES),
+        ([2**30], 6.0 * 2**20, 12 * 2**20),
+        ([2**30], 1.0, BLOCK_BYTES),
+    ],
+)
+def test_blocks_have_a_share_of_the_smallest_store_and_take_two_seconds(
+    stores: list[int], bytes_a_second: float, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, other = {"group": "data"}, {"group": "other"}
+    nodes = [(True, data, store) for store in stores] + [(True, other, 1), (False, data, 1)]
+    told = [
+        {"Alive": alive, "Labels": labels, "Resources": {"object_store_memory": store}}
+        for alive, labels, store in nodes
+    ]
+    monkeypatch.setattr(ray, "nodes", lambda: told)
+
+    assert most_bytes(data, bytes_a_second) == most
 
 
 def _has_nan(values: Array) -> bool:

@@ -1,3 +1,4 @@
+import os
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import ray
 from pydantic import JsonValue
@@ -37,7 +39,7 @@ from trainshed.coordinator.bad_records import LeftOut
 from trainshed.coordinator.doctor import say_limit
 from trainshed.coordinator.lanes import Means
 from trainshed.data.feed import blocks
-from trainshed.data.feed.arrow_blocks import to_block
+from trainshed.data.feed.arrow_blocks import joined, to_block
 from trainshed.data.feed.batches import Blocks, Feed
 from trainshed.data.feed.blocks import FedBlocks
 from trainshed.data.feed.feeder import Feeder, Limits, Slice
@@ -68,8 +70,10 @@ from trainshed_api.progress import BadRecords
 if TYPE_CHECKING:
     import torch
     from ray.data._internal.execution.streaming_executor import StreamingExecutor
+    from ray.data.block import Block
 
     from tests.app.data.collate_functions import Boxes
+    from trainshed.data.read.columns import Columns
 
 pytestmark = [
     pytest.mark.ray,
@@ -516,12 +520,58 @@ def test_ray_data_waits_less_only_while_the_first_rows_of_a_pass_are_waited_for(
     assert set(NotesWaits.noted) == waits
 
 
+def test_rows_of_a_task_that_died_come_once_however_fast_it_is_the_second_time(
+    tmp_path: Path,
+) -> None:
+    # Ray goes on with the block of the next number: it must have the rows that are missing.
+    begun, rows, tables = tmp_path / "begun", 1000, 12
+
+    def slow_and_then_dead() -> "Iterator[Columns]":
+        is_first = not begun.exists()
+        begun.touch()
+        for number in range(tables):
+            if is_first and number == tables // 2:
+                os._exit(1)
+            time.sleep(0.3 * is_first)
+            yield {"id": np.arange(number * rows, (number + 1) * rows)}
+
+    def make() -> "Iterator[Block]":
+        return joined(map(to_block, slow_and_then_dead()), 4 * 8 * rows)
+
+    configure(2, {})
+    dataset = block_by_block(dataset_of("made", [Task(make, rows * tables)], 8), 2)
+    bundles = list(dataset.iter_internal_ref_bundles())
+    made = [ray.get(entry.ref) for bundle in bundles for entry in bundle.blocks]
+
+    assert pa.concat_tables(made)["id"].to_pylist() == list(range(rows * tables))
+
+
+class Changed:
+    """What a rank asks, where a transform returned other rows when a lost block was made again."""
+
+    def take(self, at: Pass, rank: int) -> Slice:  # noqa: ARG002 - a Feeder's
+        return Slice(ray.put(to_block({"id": np.arange(3)})), 0, 5, 5)
+
+    def nothing(self, *_: object) -> None:
+        """Answer what this test does not ask."""
+
+    cached = counts = known = learn = learn_all = nothing
+
+
+def test_a_block_that_comes_back_with_other_rows_is_refused(folder: Path) -> None:
+    changed = cast("ActorHandle[Changed]", ray.remote(Changed).options(num_cpus=0).remote())
+    fed = FedBlocks(make_plan(folder, cache="none"), changed, 0)
+
+    with pytest.raises(DataError, match="a block had 5 rows, and 3 since it was lost"):
+        next(fed.stream(make_pass(), [], 0, everything))
+
+
 class Stuck:
     """What a rank asks, where Ray runs the task of a lost block again, and to no end."""
 
     def take(self, at: Pass, rank: int) -> Slice:  # noqa: ARG002 - a Feeder's
         sleeps = ray.remote(lambda: time.sleep(SECONDS)).options(num_cpus=0)
-        return Slice(sleeps.remote(), 0, 1)
+        return Slice(sleeps.remote(), 0, 1, 1)
 
     def nothing(self, *_: object) -> None:
         """Answer what this test does not ask."""

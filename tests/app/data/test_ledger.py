@@ -27,6 +27,7 @@ from trainshed.data.order.spending import (
     Spent,
     added,
     key_of,
+    seconds_a_row,
     since,
 )
 from trainshed.data.read.ledger import LEDGER, Ledger
@@ -222,3 +223,16 @@ def test_fields_of_the_spec_are_stages() -> None:
     assert key_of("spec.data.datasets.train", READ) == Key("train", "read")
     field = "spec.data.datasets.train.transforms[1].use"
     assert key_of(field) == Key("train", "transforms[1]")
+
+
+def test_a_row_took_what_all_stages_took_where_it_was_made() -> None:
+    spent = {
+        Key("train", READ): Spent(2.0, 10),
+        Key("train", "transforms[0]"): Spent(3.0, 10),
+        Key("train", "transforms[1]"): Spent(1.0, 0),
+        Key("train", STARVED): Spent(50.0, 10),
+        Key("valid", READ): Spent(70.0, 10),
+    }
+
+    assert seconds_a_row(spent, {"train"}) == pytest.approx(0.5)
+    assert not seconds_a_row({}, {"train"})

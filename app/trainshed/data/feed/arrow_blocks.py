@@ -6,7 +6,6 @@ has its parts as they were made: nothing is copied.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,10 +13,11 @@ import ray
 from ray.data.block import BlockAccessor
 
 from trainshed.data.order.plan import BLOCK_BYTES
-from trainshed.data.read.columns import cut_rows
+from trainshed.data.read.columns import cut_rows, join, num_rows
+from trainshed.data.read.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ray.data.block import Block
 
@@ -28,12 +28,10 @@ POSITION = "__trainshed_position__"
 # Ray takes some 6 ms of a core for each block, however small it is: in the actor that deals, in the
 # rank and in its own processes. That is a tenth of what decoding pictures of 8 MB takes.
 MOST_BYTES = 32 * 2**20
-# A dozen of them may be on their way at once, and others use the object store, too.
+# Of the smallest one: blocks wait for each rank, it holds some, and others use the store, too.
 SHARE_OF_STORE = 32
-# Rows that take longer than that go at once.
-MOST_SECONDS = 0.25
-# Smaller parts than that are cheaper in one piece, though it is a copy.
-LEAST_PART_BYTES = 2**20
+# Nobody waits longer than that for a block, as far as is known how long rows take.
+MOST_SECONDS = 2.0
 
 
 def to_block(columns: Columns) -> Block:
@@ -60,46 +58,66 @@ def from_block(block: Block) -> Columns:
     return columns
 
 
-def most_bytes(node_labels: Mapping[str, str]) -> int:
-    """Return the bytes that blocks may have on the nodes with these labels."""
+def most_bytes(node_labels: Mapping[str, str], bytes_a_second: float) -> int:
+    """Return the bytes that blocks may have in a pass.
+
+    Args:
+        node_labels: of the nodes that make them.
+        bytes_a_second: that a CPU makes of them.
+    """
     stores = [
         node["Resources"].get("object_store_memory", 0)
         for node in ray.nodes()  # type: ignore[no-untyped-call]
         if node["Alive"] and node_labels.items() <= node["Labels"].items()
     ]
-    return int(max(BLOCK_BYTES, min(MOST_BYTES, min(stores, default=0) / SHARE_OF_STORE)))
+    most = min(MOST_BYTES, min(stores, default=0) / SHARE_OF_STORE, MOST_SECONDS * bytes_a_second)
+    return int(max(BLOCK_BYTES, most))
 
 
-def joined(
-    blocks: Iterable[Block],
-    most: int,
-    *,
-    is_waited_for: bool,
-    clock: Callable[[], float] = time.perf_counter,
-) -> Iterator[Block]:
-    """Yield fewer and larger blocks with the same rows.
+def filled_up(tables: Iterable[Columns], least_rows: int) -> Iterator[Columns]:
+    """Yield the same rows in tables of at least so many, as long as they fit together.
+
+    Tables of few rows, as of small files or of what a condition leaves, are copied for that.
+    """
+    held: list[Columns] = []
+    for columns in tables:
+        try:
+            held = [join([*held, columns])] if held else [columns]
+        except DataError:  # which the rank says where it needs them in one batch
+            yield from held
+            held = [columns]
+        if num_rows(held[0]) >= least_rows:
+            yield from held
+            held = []
+    yield from held
+
+
+def joined(blocks: Iterable[Block], most: int) -> Iterator[Block]:
+    """Yield fewer and larger blocks with the same rows, each as large as all before it.
+
+    Where they end hangs on the rows alone, never on the time that they took: Ray makes blocks of a
+    task that was lost again, and knows them by their number.
 
     Args:
         blocks: as they are made.
         most: bytes of one; larger ones are cut.
-        is_waited_for: whether somebody waits for the first of them: it goes as it is, and each
-            later one is as large as all before it.
-        clock: tells seconds.
     """
     held: list[pa.Table] = []
-    size, gone, begun = 0, 0 if is_waited_for else most, clock()
+    size = gone = 0
     for block in blocks:
-        if not isinstance(block, pa.Table) or (held and block.schema != held[0].schema):
-            yield from _in_one(held, most)
-            held, size = [], 0
         if not isinstance(block, pa.Table):
+            yield from _in_one(held, most)
             yield block
+            held, size = [], 0
             continue
+        if held and (size + block.nbytes > most or block.schema != held[0].schema):
+            yield from _in_one(held, most)
+            held, size, gone = [], 0, gone + size
         held.append(block)
         size += block.nbytes
-        if size >= min(most, gone) or clock() - begun >= MOST_SECONDS:
+        if size >= min(most, gone):
             yield from _in_one(held, most)
-            held, size, gone, begun = [], 0, gone + size, clock()
+            held, size, gone = [], 0, gone + size
     yield from _in_one(held, most)
 
 
@@ -107,21 +125,19 @@ def _in_one(held: list[pa.Table], most: int) -> Iterator[pa.Table]:
     if not held:
         return
     block = held[0] if len(held) == 1 else pa.concat_tables(held)
-    count = max(1, min(block.num_rows, block.nbytes // most))
+    count = max(1, min(block.num_rows, -(-block.nbytes // most)))
     for number in range(count):
         start, stop = (block.num_rows * each // count for each in (number, number + 1))
         yield block.slice(start, stop - start) if count > 1 else block
 
 
 def tables_of(block: Block, start: int, stop: int) -> Iterator[Columns]:
-    """Yield rows [start, stop) of a block in the parts that it was joined of, which are views."""
+    """Yield rows [start, stop) of a block in the parts that it was joined of, which are views.
+
+    A part alone says what types its columns have: what else is in the block says nothing.
+    """
     if not isinstance(block, pa.Table):
         yield cut_rows(from_block(block), start, stop)
         return
-    wanted = block.slice(start, stop - start)
-    parts = wanted.to_batches()
-    if len(parts) * LEAST_PART_BYTES > wanted.nbytes:
-        yield from_block(wanted)
-        return
-    for part in parts:
+    for part in block.slice(start, stop - start).to_batches():
         yield from_block(pa.Table.from_batches([part]))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import ray
 import torch.utils.data
+from ray.data.block import BlockAccessor
 from ray.exceptions import GetTimeoutError, ObjectLostError, RayTaskError
 
 from trainshed.data.feed.arrow_blocks import from_block, tables_of
@@ -146,11 +147,21 @@ class FedBlocks:
             coming = self._remote_take(at, self._rank)
             with LEDGER.inside(self._transfer, taken.stop - taken.start):
                 block = _fetched(taken.block, self._plan.field)
+                self._check(block, taken)
                 tables = list(tables_of(block, taken.start, taken.stop))
             # The rows alone keep the block in the object store, as long as somebody has them.
             del taken, block
             while tables:
                 yield tables.pop(0)
+
+    def _check(self, block: Block, taken: Slice) -> None:
+        """Look whether a block is what was dealt: Ray makes one anew whose node is lost."""
+        rows = BlockAccessor.for_block(block).num_rows()
+        if rows != taken.rows:
+            raise DataError(
+                f"{self._plan.field}: a block had {taken.rows} rows, and {rows} since it was lost "
+                "and made again: transforms must return the same rows of the same each time"
+            )
 
     def _cache(self, name: str) -> CachedBlocks:
         if name not in self._cached:

@@ -19,7 +19,7 @@ from ray.data.block import BlockAccessor
 
 from trainshed.allocator import keep_freed_memory
 from trainshed.data.feed import readers
-from trainshed.data.feed.arrow_blocks import POSITION, from_block, joined, to_block
+from trainshed.data.feed.arrow_blocks import POSITION, filled_up, from_block, joined, to_block
 from trainshed.data.feed.cache import CachedBlocks
 from trainshed.data.feed.rows import Rows
 from trainshed.data.feed.rows_file import RowsFile
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from trainshed.data.order.schedule import Delivery, Pass
     from trainshed.data.order.spending import Spending
     from trainshed.data.order.steps import Steps
+    from trainshed.data.read.columns import Columns
     from trainshed.records.storage import Folder
 
 # Column with the number of the fragment that a row is of.
@@ -83,6 +84,8 @@ FRAGMENT = "__trainshed_fragment__"
 TALLY = "rows"
 # What a fragment's rows are kept in, in a folder of its own: a storage takes folders whole.
 ROWS_FILE = "rows.parquet"
+# Of the rows that travel together: fewer are joined with their neighbours by a copy.
+LEAST_SHARE = 8
 # A task costs some 10 ms beside its work; its blocks come one by one while it runs.
 TASK_BYTES = 64 * 2**20
 
@@ -204,10 +207,9 @@ def uncounted_dataset(
     """
     assert plan.source
     how = reading(plan, at.seed, None if at.in_file_order else at.epoch)
-    tasks: list[Task] = []
+    tasks, sent = [], functools.partial(_sent, plan.block_rows, sizes.block_bytes)
     for number in fragments:
         fragment, first = plan.source.fragments[number], int(plan.first_ids[number])
-        sent = functools.partial(joined, most=sizes.block_bytes, is_waited_for=not tasks)
         make = functools.partial(_numbered_blocks, how, fragment, number, first, sent)
         tasks.append(Task(make, rows_of(plan, fragment)))
     return block_by_block(tasks_dataset(plan, tasks), sizes.cpus)
@@ -231,8 +233,8 @@ def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
         deal: what streams in it.
         sizes: of tasks and blocks.
     """
-    steps = deal.steps
-    tasks: list[Task] = []
+    steps, tasks = deal.steps, []
+    sent = functools.partial(_sent, plan.block_rows, sizes.block_bytes)
     woven_by = base if isinstance(base, MixedOrder) and base.is_woven else None
     for some in deal.turns_by_task():
         begin, end = some[0], some[-1]
@@ -241,14 +243,13 @@ def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
             for segment in segments_of(base, at, begin, end)
         ]
         if steps.has_one_reader:
-            sent = functools.partial(joined, most=sizes.block_bytes, is_waited_for=not tasks)
             make = functools.partial(_streamed_blocks, reads, sent)
         else:
             make = functools.partial(_dealt_blocks, reads, steps, some, plan.block_rows)
         if woven_by is not None:
             span = (woven_by.begin + begin, woven_by.begin + end)
             order = functools.partial(gathered, woven_by.pattern, *span)
-            make = functools.partial(_woven_blocks, plan.field, reads, order, steps, some)
+            make = functools.partial(_woven_blocks, plan.field, reads, order, steps, some, sent)
         tasks.append(Task(make, end - begin))
     return block_by_block(tasks_dataset(plan, tasks), sizes.cpus)
 
@@ -468,13 +469,13 @@ def _numbered_blocks(
     fragment: Fragment,
     number: int,
     first: int,
-    sent: Callable[[Iterable[Block]], Iterator[Block]],
+    sent: Callable[[Iterable[Columns]], Iterator[Block]],
 ) -> Iterator[Block]:
     tables = (
         columns | {FRAGMENT: np.full(len(ids), number, dtype=np.int32)}
         for columns, ids in read_rows(how, fragment, first)
     )
-    yield from sent(map(to_block, tables))
+    yield from sent(tables)
 
 
 def _kept_block(how: Reading, fragment: Fragment, folder: Folder) -> Iterator[Block]:
@@ -508,13 +509,18 @@ def _tallied_block(how: Reading, fragment: Fragment) -> Iterator[Block]:
     yield to_block({TALLY: np.asarray([count_rows(how, fragment)], dtype=np.int64)})
 
 
+def _sent(block_rows: int, most_bytes: int, tables: Iterable[Columns]) -> Iterator[Block]:
+    """Yield blocks of a good size for one rank, or for all of them."""
+    yield from joined(map(to_block, filled_up(tables, block_rows // LEAST_SHARE)), most_bytes)
+
+
 def _streamed_blocks(
     reads: Sequence[Callable[[], Iterator[Table]]],
-    sent: Callable[[Iterable[Block]], Iterator[Block]],
+    sent: Callable[[Iterable[Columns]], Iterator[Block]],
 ) -> Iterator[Block]:
     """Yield blocks for the only rank, or for all of them."""
     tables = itertools.chain.from_iterable(read() for read in reads)
-    yield from sent(to_block(columns) for columns, _ in tables)
+    yield from sent(columns for columns, _ in tables)
 
 
 def _dealt_blocks(
@@ -528,12 +534,13 @@ def _dealt_blocks(
     yield from map(to_block, dealt(tables, steps, turns, most_rows))
 
 
-def _woven_blocks(
+def _woven_blocks(  # noqa: PLR0913, PLR0917 - what a task of a mix is made of
     field: str,
     reads: Sequence[Callable[[], Iterator[Table]]],
     order: Callable[[], Indices],
     steps: Steps,
     turns: Sequence[int],
+    sent: Callable[[Iterable[Columns]], Iterator[Block]],
 ) -> Iterator[Block]:
     """Yield the same where rows of several datasets lie between each other; all of them are held.
 
@@ -543,9 +550,13 @@ def _woven_blocks(
         order: called in the task: which of these rows comes when.
         steps: of the pass.
         turns: where they begin and end.
+        sent: makes blocks of tables where one rank reads, or all read the same.
     """
     tables = itertools.chain.from_iterable(read() for read in reads)
     held = woven(tables, order(), np.diff(np.asarray(turns)), field)
+    if steps.has_one_reader:
+        yield from sent(columns for columns, _ in held)
+        return
     for (begin, end), (columns, ids) in zip(pairwise(turns), held, strict=True):
         yield from map(to_block, by_rank(Rows([columns], ids), steps, begin, end))
 

@@ -6,6 +6,7 @@ Lives in the coordinator actor, so that it outlives a worker group that is resta
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from trainshed.data.feed.streams import Left, Stream
 from trainshed.data.feed.tally import Tally, is_tallied
 from trainshed.data.order.learning import begin_of, order_of_fragments
 from trainshed.data.order.schedule import Pass, order_of
-from trainshed.data.order.spending import added
+from trainshed.data.order.spending import added, seconds_a_row
 from trainshed.data.read.errors import DataError, as_fault
 from trainshed.faults import WorldError, causes
 from trainshed.ray_seams import execution
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.order.spending import Spending
 
-# Slices a rank may be behind the stream; a slice has at most the rows of one block.
-QUEUE_SLICES = 8
+# What a rank may be behind the stream, in slices of at most one block; but two of them.
+QUEUE_BYTES, LEAST_SLICES = 64 * 2**20, 2
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,12 @@ class Limits:
 
 @dataclass(frozen=True)
 class Slice:
-    """Rows [start, stop) of a block in the object store."""
+    """Rows [start, stop) of a block in the object store, which has so many rows."""
 
     block: ray.ObjectRef[Block]
     start: int
     stop: int
+    rows: int
 
 
 class Feeder:
@@ -185,12 +187,17 @@ class Feeder:
     def _opened(self, at: Pass) -> Stream[Slice]:
         if at not in self._streams:
             self._leave_before(at.group)
-            stream = self._streams[at] = Stream(at.num_ranks, QUEUE_SLICES)
+            sizes = self._sizes(self._plans[at.dataset])
+            depth = max(LEAST_SLICES, QUEUE_BYTES // sizes.block_bytes)
+            stream = self._streams[at] = Stream(at.num_ranks, depth)
             if at.group < self._group:
                 stream.close()
             else:
                 threading.Thread(
-                    target=self._run, args=(at, stream), name=f"stream-{at.dataset}", daemon=True
+                    target=self._run,
+                    args=(at, sizes, stream),
+                    name=f"stream-{at.dataset}",
+                    daemon=True,
                 ).start()
         return self._streams[at]
 
@@ -213,9 +220,9 @@ class Feeder:
             for tally in self._tallies.values():
                 tally.get()
 
-    def _run(self, at: Pass, stream: Stream[Slice]) -> None:
+    def _run(self, at: Pass, sizes: datasets.Sizes, stream: Stream[Slice]) -> None:
         plan = self._plans[at.dataset]
-        slices = self._slices(at, plan)
+        slices = self._slices(at, plan, sizes)
         try:
             for ranks, piece in slices:
                 if not stream.put(ranks, piece):
@@ -233,16 +240,15 @@ class Feeder:
                 self._open(ready)
 
     def _slices(
-        self, at: Pass, plan: DatasetPlan
+        self, at: Pass, plan: DatasetPlan, sizes: datasets.Sizes
     ) -> Generator[tuple[Sequence[int], Slice], None, None]:
         if plan.is_learned and not self.known(at).are_all:
-            yield from self._uncounted(at, plan)
+            yield from self._uncounted(at, plan, sizes)
             return
         parts = plan.parts or (plan,)
         cached = {part.name: self.cached(part.name) for part in parts if part.is_filled}
         origins = [self._origin(part, cached.get(part.name)) for part in parts]
         base = order_of(plan, at, *(origin.counts for origin in origins))
-        sizes = self._sizes()
         deal = datasets.delivery_of(plan, origins, at, base, sizes)
         if deal.places is not None:
             how = origins[0].reading(at, at.epoch)
@@ -257,22 +263,27 @@ class Feeder:
                     self._caches[name].lose(held.filling)
             raise
 
-    def _uncounted(self, at: Pass, plan: DatasetPlan) -> Iterator[tuple[Sequence[int], Slice]]:
+    def _uncounted(
+        self, at: Pass, plan: DatasetPlan, sizes: datasets.Sizes
+    ) -> Iterator[tuple[Sequence[int], Slice]]:
         """Yield every block to every rank, which takes its rows of it."""
         order = order_of_fragments(plan, at)
         number, _ = begin_of(plan, at, order, self.known(at).counts)
         if number == len(order):
             return
         everybody = range(at.num_ranks)
-        dataset = datasets.uncounted_dataset(plan, at, order[number:].tolist(), self._sizes())
+        dataset = datasets.uncounted_dataset(plan, at, order[number:].tolist(), sizes)
         for bundle in dataset.iter_internal_ref_bundles():
             for entry in bundle.blocks:
                 if rows := int(entry.metadata.num_rows or 0):
-                    yield everybody, Slice(entry.ref, 0, rows)
+                    yield everybody, Slice(entry.ref, 0, rows, rows)
 
-    def _sizes(self) -> datasets.Sizes:
-        # Nodes may have come, or gone, since the last pass.
-        block_bytes = most_bytes(dict(self._limits.node_labels))
+    def _sizes(self, plan: DatasetPlan) -> datasets.Sizes:
+        """Return how much of a pass is made at once; nodes may have come since the last one."""
+        names = {plan.name, *(part.name for part in plan.parts)}
+        seconds = seconds_a_row(self._spent, names)
+        bytes_a_second = plan.row_bytes / seconds if seconds else math.inf
+        block_bytes = most_bytes(dict(self._limits.node_labels), bytes_a_second)
         return datasets.Sizes(self._limits.cpus, block_bytes)
 
     def _origin(self, plan: DatasetPlan, cached: CachedBlocks | None) -> datasets.Origin:
@@ -298,6 +309,6 @@ def _deal(
                 while not left:
                     ranks, left = next(waiting)
                 stop = min(rows, start + left)
-                yield ranks, Slice(entry.ref, start, stop)
+                yield ranks, Slice(entry.ref, start, stop, rows)
                 left -= stop - start
                 start = stop

@@ -254,7 +254,7 @@ def growing_turns(steps: Steps, start: int, stop: int, first: int, span: int) ->
         span: most steps of a turn.
     """
     turns, begun, done = [start], start // steps.size, first
-    while done < span and (end := steps.start(min(begun + done, steps.full))) < stop:
+    while done < span and start < (end := steps.start(min(begun + done, steps.full))) < stop:
         turns.append(end)
         done *= 2
     return sorted({*turns, *turns_of(steps, turns[-1], stop, span)})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from trainshed_api.rules import DATASETS
@@ -19,6 +19,9 @@ BATCH = "batch"
 COLLATE = "collate"
 DEVICE = "device"
 WAIT = "wait"  # who trains waits for a batch that is not the first of a pass; rows of all that came
+
+# Of a task that streams.
+_MADE = (READ, TRANSFORMS, AUGMENT, DEAL)
 
 
 class Key(NamedTuple):
@@ -52,6 +55,15 @@ def added(first: Spending, second: Spending) -> dict[Key, Spent]:
         had = total.get(key, NOTHING)
         total[key] = Spent(had.seconds + spent.seconds, had.rows + spent.rows)
     return total
+
+
+def seconds_a_row(spent: Spending, datasets: Collection[str]) -> float:
+    """Return what a row of some datasets took where it was made; 0 where nobody knows yet."""
+    return sum(
+        each.seconds / each.rows
+        for key, each in spent.items()
+        if key.dataset in datasets and key.stage.startswith(_MADE) and each.rows
+    )
 
 
 def since(now: Spending, before: Spending) -> dict[Key, Spent]:
