@@ -80,16 +80,21 @@ def filled_up(tables: Iterable[Columns], least_rows: int) -> Iterator[Columns]:
     Tables of few rows, as of small files or of what a condition leaves, are copied for that.
     """
     held: list[Columns] = []
+    rows = 0
     for columns in tables:
-        try:
-            held = [join([*held, columns])] if held else [columns]
-        except DataError:  # which the rank says where it needs them in one batch
-            yield from held
-            held = [columns]
-        if num_rows(held[0]) >= least_rows:
-            yield from held
-            held = []
-    yield from held
+        held.append(columns)
+        rows += num_rows(columns)
+        if rows >= least_rows:
+            yield from _in_one_table(held)
+            held, rows = [], 0
+    yield from _in_one_table(held)
+
+
+def _in_one_table(held: list[Columns]) -> Iterable[Columns]:
+    try:
+        return [join(held)] if held else []
+    except DataError:  # which the rank says where it needs them in one batch
+        return held
 
 
 def joined(blocks: Iterable[Block], most: int) -> Iterator[Block]:
