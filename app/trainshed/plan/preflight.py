@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
@@ -328,7 +329,10 @@ def _measure(
         _try_collate(draft, each.fragment, sample, seed)
     elsewhere = tuple(each.row_bytes for each in looked[1:])
     row_bytes = looked[0].row_bytes
-    return Measured(row_bytes, keeps_rows, elsewhere, read_bytes, growth, grouped), samples[0]
+    # The first one imports what it needs.
+    row_seconds = min(each.seconds / num_rows(each.columns) for each in looked)
+    measured = Measured(row_bytes, keeps_rows, elsewhere, read_bytes, growth, grouped, row_seconds)
+    return measured, samples[0]
 
 
 def _augmented(draft: DatasetPlan, seen: _Seen, seed: int) -> Columns:
@@ -385,6 +389,7 @@ class _Seen(NamedTuple):
     read: of how many rows they are; None where bad ones are left out.
     row_bytes, read_bytes: mean size of a row that is held, and of one before the transforms.
     held_bytes: of a row that was read, or of what was made of it where that is more.
+    seconds: that the transforms took.
     """
 
     fragment: Fragment
@@ -393,6 +398,7 @@ class _Seen(NamedTuple):
     row_bytes: float
     read_bytes: float
     held_bytes: float
+    seconds: float
 
     @property
     def keeps_rows(self) -> bool:
@@ -402,21 +408,25 @@ class _Seen(NamedTuple):
 def _transformed(draft: DatasetPlan, fragment: Fragment, rows: int, told: list[Told]) -> _Seen:
     """Look at the first rows of a fragment."""
     assert draft.source
-    scan = draft.source.scan
+    scan, begun = draft.source.scan, time.perf_counter()
     if scan.skips_bad:
         columns = _sampled(draft, fragment, lambda: _good_rows(draft, fragment, rows, told))
+        seconds = time.perf_counter() - begun
         again: list[Told] = []
         bare = replace(draft, transforms=())
         read = _sampled(draft, fragment, lambda: _good_rows(bare, fragment, rows, again))
         held = _held_bytes(columns, read)
-        return _Seen(fragment, columns, None, _mean_bytes(columns), _mean_bytes(read), held)
+        row_bytes, read_bytes = _mean_bytes(columns), _mean_bytes(read)
+        return _Seen(fragment, columns, None, row_bytes, read_bytes, held, seconds)
     read = _sampled(draft, fragment, lambda: read_sample(scan, fragment, draft.columns, rows))
+    begun = time.perf_counter()
     columns = _sampled(draft, fragment, lambda: transform(read, draft.transforms))
+    seconds = time.perf_counter() - begun
     row_bytes, read_bytes = _mean_bytes(columns), _mean_bytes(read)
     if draft.is_grouped:  # what is read of a group is held, whatever its function makes of it
         row_bytes = max(row_bytes, read_bytes)
     held = _held_bytes(columns, read)
-    return _Seen(fragment, columns, num_rows(read), row_bytes, read_bytes, held)
+    return _Seen(fragment, columns, num_rows(read), row_bytes, read_bytes, held, seconds)
 
 
 def _held_bytes(columns: Columns, read: Columns) -> float:

@@ -21,7 +21,7 @@ from trainshed.data.feed.arrow_blocks import (
     to_block,
 )
 from trainshed.data.order.plan import BLOCK_BYTES
-from trainshed.data.read.columns import Array, Columns
+from trainshed.data.read.columns import Array, Columns, num_rows
 
 
 @given(
@@ -144,6 +144,12 @@ def test_few_rows_are_joined_with_their_neighbours_where_they_fit_together() -> 
     assert second["text"].tolist() == ["c"]
 
 
+def test_rows_that_are_large_are_not_copied() -> None:
+    tables: list[Columns] = [{"x": np.full(1, b"x" * 2**20, dtype=object)} for _ in range(3)]
+
+    assert list(map(num_rows, filled_up(tables, 100))) == [1, 1, 1]
+
+
 def test_few_rows_that_do_not_fit_together_stay_apart() -> None:
     tables: list[Columns] = [{"x": np.asarray([1])}, {"x": np.asarray(["a"])}]
 
@@ -151,18 +157,24 @@ def test_few_rows_that_do_not_fit_together_stay_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stores", "bytes_a_second", "most"),
+    ("stores", "cpus", "bytes_a_second", "most"),
     [
-        ([2**30], math.inf, MOST_BYTES),
-        ([2**30, 2**29], math.inf, 2**24),
-        ([90 * 2**20], math.inf, BLOCK_BYTES),
-        ([], math.inf, BLOCK_BYTES),
-        ([2**30], 6.0 * 2**20, 12 * 2**20),
-        ([2**30], 1.0, BLOCK_BYTES),
+        ([2**30], 1, math.inf, MOST_BYTES),
+        ([2**30, 2**29], 1, math.inf, 2**24),
+        ([90 * 2**20], 1, math.inf, BLOCK_BYTES),
+        ([], 1, math.inf, BLOCK_BYTES),
+        ([2**30], 1, 6.0 * 2**20, 12 * 2**20),
+        ([2**30], 1, 1.0, BLOCK_BYTES),
+        ([2**32], 16, math.inf, 17 * 2**20),
+        ([2**30], 16, math.inf, BLOCK_BYTES),
     ],
 )
 def test_blocks_have_a_share_of_the_smallest_store_and_take_two_seconds(
-    stores: list[int], bytes_a_second: float, most: int, monkeypatch: pytest.MonkeyPatch
+    stores: list[int],
+    cpus: int,
+    bytes_a_second: float,
+    most: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     data, other = {"group": "data"}, {"group": "other"}
     nodes = [(True, data, store) for store in stores] + [(True, other, 1), (False, data, 1)]
@@ -172,7 +184,7 @@ def test_blocks_have_a_share_of_the_smallest_store_and_take_two_seconds(
     ]
     monkeypatch.setattr(ray, "nodes", lambda: told)
 
-    assert most_bytes(data, bytes_a_second) == most
+    assert most_bytes(data, cpus, bytes_a_second) == most
 
 
 def _has_nan(values: Array) -> bool:

@@ -18,6 +18,7 @@ from trainshed.data.feed.teller import Teller
 from trainshed.data.order.spending import (
     BATCH,
     COUNT,
+    DEAL,
     DEVICE,
     READ,
     STARVED,
@@ -227,12 +228,14 @@ def test_fields_of_the_spec_are_stages() -> None:
 
 def test_a_row_took_what_all_stages_took_where_it_was_made() -> None:
     spent = {
-        Key("train", READ): Spent(2.0, 10),
-        Key("train", "transforms[0]"): Spent(3.0, 10),
-        Key("train", "transforms[1]"): Spent(1.0, 0),
+        Key("train", READ): Spent(2.0, 1000),
+        Key("train", "transforms[0]"): Spent(3.0, 1000),
+        Key("train", DEAL): Spent(0.5, 10),
+        Key("part", READ): Spent(0.5, 10),
         Key("train", STARVED): Spent(50.0, 10),
         Key("valid", READ): Spent(70.0, 10),
     }
 
-    assert seconds_a_row(spent, {"train"}) == pytest.approx(0.5)
-    assert not seconds_a_row({}, {"train"})
+    assert seconds_a_row(spent, "train") == pytest.approx(0.55)
+    assert seconds_a_row(spent, "train", ["part"]) == pytest.approx(0.6)
+    assert seconds_a_row(spent, "valid") is None

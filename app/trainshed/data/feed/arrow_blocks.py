@@ -13,8 +13,9 @@ import ray
 from ray.data.block import BlockAccessor
 
 from trainshed.data.order.plan import BLOCK_BYTES
-from trainshed.data.read.columns import cut_rows, join, num_rows
+from trainshed.data.read.columns import cut_rows, join, nbytes, num_rows
 from trainshed.data.read.errors import DataError
+from trainshed.ray_seams.execution import READY_BYTES_A_CPU
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -30,6 +31,8 @@ POSITION = "__trainshed_position__"
 MOST_BYTES = 32 * 2**20
 # Of the smallest one: blocks wait for each rank, it holds some, and others use the store, too.
 SHARE_OF_STORE = 32
+# A table of them is worth no copy.
+LEAST_BYTES = 2**20
 # Nobody waits longer than that for a block, as far as is known how long rows take.
 MOST_SECONDS = 2.0
 
@@ -58,11 +61,12 @@ def from_block(block: Block) -> Columns:
     return columns
 
 
-def most_bytes(node_labels: Mapping[str, str], bytes_a_second: float) -> int:
+def most_bytes(node_labels: Mapping[str, str], cpus: int, bytes_a_second: float) -> int:
     """Return the bytes that blocks may have in a pass.
 
     Args:
         node_labels: of the nodes that make them.
+        cpus: that make them.
         bytes_a_second: that a CPU makes of them.
     """
     stores = [
@@ -70,23 +74,28 @@ def most_bytes(node_labels: Mapping[str, str], bytes_a_second: float) -> int:
         for node in ray.nodes()  # type: ignore[no-untyped-call]
         if node["Alive"] and node_labels.items() <= node["Labels"].items()
     ]
-    most = min(MOST_BYTES, min(stores, default=0) / SHARE_OF_STORE, MOST_SECONDS * bytes_a_second)
+    store = min(stores, default=0)
+    # Ray charges two blocks to each task before it has made one, and else lets fewer of them run.
+    ready = min(READY_BYTES_A_CPU * (cpus + 1), store / 2) / (4 * cpus)
+    most = min(MOST_BYTES, store / SHARE_OF_STORE, ready, MOST_SECONDS * bytes_a_second)
     return int(max(BLOCK_BYTES, most))
 
 
 def filled_up(tables: Iterable[Columns], least_rows: int) -> Iterator[Columns]:
-    """Yield the same rows in tables of at least so many, as long as they fit together.
+    """Yield the same rows in tables of at least so many, or of a megabyte, if they fit together.
 
     Tables of few rows, as of small files or of what a condition leaves, are copied for that.
     """
     held: list[Columns] = []
-    rows = 0
+    rows = size = 0
     for columns in tables:
         held.append(columns)
         rows += num_rows(columns)
-        if rows >= least_rows:
+        # Of many rows nobody has to know, and telling it of texts takes time.
+        size += nbytes(columns) if rows < least_rows else 0
+        if rows >= least_rows or size >= LEAST_BYTES:
             yield from _in_one_table(held)
-            held, rows = [], 0
+            held, rows, size = [], 0, 0
     yield from _in_one_table(held)
 
 

@@ -28,6 +28,7 @@ from trainshed.data.feed.teller import TELLER
 from trainshed.data.order.epoch import EpochOrder
 from trainshed.data.order.mix import MixedOrder, gathered
 from trainshed.data.order.permutation import Indices, Piece, first_rows
+from trainshed.data.order.plan import BLOCK_BYTES
 from trainshed.data.order.schedule import delivery, first_read, part_of, segments_of, steps_for
 from trainshed.data.order.spending import COUNT, DEAL, FILL, Key, Spent
 from trainshed.data.read.apply import transform
@@ -101,6 +102,12 @@ class Sizes:
 
     cpus: int
     block_bytes: int
+
+    def block_rows(self, plan: DatasetPlan) -> int:
+        """Return most rows of a block for one rank."""
+        if self.block_bytes <= BLOCK_BYTES:
+            return plan.block_rows
+        return max(plan.block_rows, int(self.block_bytes / plan.row_bytes))
 
 
 class Listener(Protocol):
@@ -245,7 +252,7 @@ def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
         if steps.has_one_reader:
             make = functools.partial(_streamed_blocks, reads, sent)
         else:
-            make = functools.partial(_dealt_blocks, reads, steps, some, plan.block_rows)
+            make = functools.partial(_dealt_blocks, reads, steps, some, sizes.block_rows(plan))
         if woven_by is not None:
             span = (woven_by.begin + begin, woven_by.begin + end)
             order = functools.partial(gathered, woven_by.pattern, *span)
@@ -278,25 +285,34 @@ def delivery_of(
         plan,
         at,
         base,
-        _turn_rows(plan, base.rows, at.num_ranks, sizes),
+        _turn_rows(plan, base.rows, left, at.num_ranks, sizes),
         _task_rows(plan, left, sizes.cpus),
         by_fragments=not (is_woven or is_sorted) and any(each.blocks is None for each in origins),
     )
 
 
-def _turn_rows(plan: DatasetPlan, rows: int, num_ranks: int, sizes: Sizes) -> tuple[float, float]:
+def _turn_rows(
+    plan: DatasetPlan, rows: int, left: int, num_ranks: int, sizes: Sizes
+) -> tuple[float, float]:
     """Return the most rows of a turn: blocks of a good size for each rank, enough for all CPUs.
 
     Of the first one, and of all.
+
+    Args:
+        plan: of the dataset.
+        rows: of the pass.
+        left: of them.
+        num_ranks: number of workers.
+        sizes: of tasks and blocks.
     """
     if plan.shuffle.mode == "global" and plan.source:
         # A block is a task of the sort: as many as there are fragments, as Ray would have.
         block_rows = rows / max(1, len(plan.source.fragments))
         turn_rows = num_ranks * min(block_rows, TASK_BYTES / plan.row_bytes)
         return turn_rows, turn_rows
-    task_rows = _task_rows(plan, rows, sizes.cpus)
-    block_rows = max(plan.block_rows, sizes.block_bytes / plan.row_bytes)
-    return min(num_ranks * plan.block_rows, task_rows), min(num_ranks * block_rows, task_rows)
+    task_rows = _task_rows(plan, left, sizes.cpus)
+    first, most = (num_ranks * each for each in (plan.block_rows, sizes.block_rows(plan)))
+    return min(first, task_rows), min(most, task_rows)
 
 
 def _task_rows(plan: DatasetPlan, rows: int, cpus: int) -> float:

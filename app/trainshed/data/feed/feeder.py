@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.order.spending import Spending
 
-# What a rank may be behind the stream, in slices of at most one block; but two of them.
-QUEUE_BYTES, LEAST_SLICES = 64 * 2**20, 2
+# Slices a rank may be behind the stream; a slice has at most the rows of one block.
+QUEUE_SLICES = 4
 
 
 @dataclass(frozen=True)
@@ -187,17 +187,12 @@ class Feeder:
     def _opened(self, at: Pass) -> Stream[Slice]:
         if at not in self._streams:
             self._leave_before(at.group)
-            sizes = self._sizes(self._plans[at.dataset])
-            depth = max(LEAST_SLICES, QUEUE_BYTES // sizes.block_bytes)
-            stream = self._streams[at] = Stream(at.num_ranks, depth)
+            stream = self._streams[at] = Stream(at.num_ranks, QUEUE_SLICES)
             if at.group < self._group:
                 stream.close()
             else:
                 threading.Thread(
-                    target=self._run,
-                    args=(at, sizes, stream),
-                    name=f"stream-{at.dataset}",
-                    daemon=True,
+                    target=self._run, args=(at, stream), name=f"stream-{at.dataset}", daemon=True
                 ).start()
         return self._streams[at]
 
@@ -220,9 +215,9 @@ class Feeder:
             for tally in self._tallies.values():
                 tally.get()
 
-    def _run(self, at: Pass, sizes: datasets.Sizes, stream: Stream[Slice]) -> None:
+    def _run(self, at: Pass, stream: Stream[Slice]) -> None:
         plan = self._plans[at.dataset]
-        slices = self._slices(at, plan, sizes)
+        slices = self._slices(at, plan)
         try:
             for ranks, piece in slices:
                 if not stream.put(ranks, piece):
@@ -240,8 +235,9 @@ class Feeder:
                 self._open(ready)
 
     def _slices(
-        self, at: Pass, plan: DatasetPlan, sizes: datasets.Sizes
+        self, at: Pass, plan: DatasetPlan
     ) -> Generator[tuple[Sequence[int], Slice], None, None]:
+        sizes = self._sizes(plan)
         if plan.is_learned and not self.known(at).are_all:
             yield from self._uncounted(at, plan, sizes)
             return
@@ -280,11 +276,13 @@ class Feeder:
 
     def _sizes(self, plan: DatasetPlan) -> datasets.Sizes:
         """Return how much of a pass is made at once; nodes may have come since the last one."""
-        names = {plan.name, *(part.name for part in plan.parts)}
-        seconds = seconds_a_row(self._spent, names)
+        seconds = seconds_a_row(self._spent, plan.name, [part.name for part in plan.parts])
+        if seconds is None:
+            seconds = max(each.row_seconds for each in plan.parts or (plan,))
         bytes_a_second = plan.row_bytes / seconds if seconds else math.inf
-        block_bytes = most_bytes(dict(self._limits.node_labels), bytes_a_second)
-        return datasets.Sizes(self._limits.cpus, block_bytes)
+        cpus = self._limits.cpus
+        block_bytes = most_bytes(dict(self._limits.node_labels), cpus, bytes_a_second)
+        return datasets.Sizes(cpus, block_bytes)
 
     def _origin(self, plan: DatasetPlan, cached: CachedBlocks | None) -> datasets.Origin:
         if cached is not None:

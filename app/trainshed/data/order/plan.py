@@ -86,6 +86,7 @@ class DatasetPlan:
         rows_per_epoch: where an epoch is not once all rows.
         changes_rows: whether transforms leave rows out, or make more of them, or bad rows are.
         growth: rows that transforms make of one, as far as a sample tells; 1 where no more.
+        row_seconds: that transforms take for a row, as far as a sample tells.
         steps: whether somebody needs the steps of an epoch before the first one.
         may_learn: whether who trains can do without them.
         bad_record_limit: most rows that are left out as bad; None where the first ends the run.
@@ -116,6 +117,7 @@ class DatasetPlan:
     rows_per_epoch: int | None = None
     changes_rows: bool = False
     growth: float = 1.0
+    row_seconds: float = 0.0
     steps: Literal["learned", "known"] = "learned"
     may_learn: bool = False
     bad_record_limit: int | None = None
@@ -364,6 +366,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         rows_per_epoch=spec.rows_per_epoch,
         changes_rows=skips_bad or _changes_rows(transforms, measured),
         growth=growth,
+        row_seconds=measured.row_seconds if measured else 0.0,
         steps=spec.steps,
         may_learn=may_learn and not is_mixed,
         bad_record_limit=spec.bad_record_limit if skips_bad else None,

@@ -69,6 +69,7 @@ class Measured:
         growth: rows that the transforms make of one; 1 where they make no more.
         grouped: where rows go in groups, mean sizes of a row that was read, or of what was made of
             it where that is more, at all places: of groups only all rows tell what they make.
+        row_seconds: what transforms took for a row that they made, at the quickest of these places.
     """
 
     row_bytes: float
@@ -77,6 +78,7 @@ class Measured:
     read_bytes: float = 0.0
     growth: float = 1.0
     grouped: tuple[float, ...] = ()
+    row_seconds: float = 0.0
 
     def size(self, rows: int) -> Size:
         """Return the size of so many rows after the transforms, or of what goes into groups."""

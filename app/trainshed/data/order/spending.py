@@ -57,13 +57,21 @@ def added(first: Spending, second: Spending) -> dict[Key, Spent]:
     return total
 
 
-def seconds_a_row(spent: Spending, datasets: Collection[str]) -> float:
-    """Return what a row of some datasets took where it was made; 0 where nobody knows yet."""
-    return sum(
-        each.seconds / each.rows
+def seconds_a_row(spent: Spending, dataset: str, parts: Collection[str] = ()) -> float | None:
+    """Return what a row that streamed took to be made; None where nobody knows yet.
+
+    Args:
+        spent: by all tasks.
+        dataset: of the row.
+        parts: that it mixes.
+    """
+    rows = spent.get(Key(dataset, DEAL), NOTHING).rows
+    seconds = sum(
+        each.seconds
         for key, each in spent.items()
-        if key.dataset in datasets and key.stage.startswith(_MADE) and each.rows
+        if key.dataset in {dataset, *parts} and key.stage.startswith(_MADE)
     )
+    return seconds / rows if rows else None
 
 
 def since(now: Spending, before: Spending) -> dict[Key, Spent]:
