@@ -62,7 +62,7 @@ def test_a_job_s_workers_import_what_its_driver_fetched(
     assert done.code == EXIT_SUCCEEDED, done.stderr
     assert done.finished.metrics["loss"] == 0.25
     (run,) = ((home / "runs/local") / name for name in (home / "runs/local").names())
-    log = "".join((run / "attempts/1").lines("driver.log"))
-    assert "rank 0 has a width of 4" in log
+    # Not in the driver's log: Ray forwards there what workers say, and is late for one that ends.
     workers = run / "attempts/1/workers"
-    assert "rank 1 has a width of 4" in "".join(workers.lines("1.log"))
+    for rank in range(2):
+        assert f"rank {rank} has a width of 4" in "".join(workers.lines(f"{rank}.log"))
