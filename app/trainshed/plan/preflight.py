@@ -408,8 +408,9 @@ class _Seen(NamedTuple):
 def _transformed(draft: DatasetPlan, fragment: Fragment, rows: int, told: list[Told]) -> _Seen:
     """Look at the first rows of a fragment."""
     assert draft.source
-    scan, begun = draft.source.scan, time.perf_counter()
+    scan = draft.source.scan
     if scan.skips_bad:
+        begun = time.perf_counter()
         columns = _sampled(draft, fragment, lambda: _good_rows(draft, fragment, rows, told))
         seconds = time.perf_counter() - begun
         again: list[Told] = []

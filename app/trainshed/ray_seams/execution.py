@@ -38,7 +38,7 @@ READY_BYTES_A_CPU = 64 * 2**20
 REST_SECONDS = 0.005
 MOST_RESTS = 10
 # For so long after a pass has begun Ray Data looks for blocks again and again: somebody waits for
-# the first of them. It takes a fifth of a core for that.
+# the first of them. It takes a twelfth of a core for that.
 PROMPT_SECONDS, PROMPT_WAIT_SECONDS = 0.5, 0.01
 # An answer of Ray Data's own actor takes milliseconds; where no node is there yet, none will tell.
 LIMITS_SECONDS, ASK_AGAIN_SECONDS = 1.0, 0.002

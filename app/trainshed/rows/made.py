@@ -184,15 +184,11 @@ def _faults_of(field: str) -> Iterator[None]:
 
 def _cut(block: Block, most_bytes: int) -> Iterator[Table]:
     """Yield the rows of a block, of which there may be as many as there are in all."""
-    from ray.data.block import BlockAccessor
+    from trainshed.data.feed.arrow_blocks import cut_block, from_block
 
-    from trainshed.data.feed.arrow_blocks import from_block
-
-    whole = BlockAccessor.for_block(block)
-    types, rows = block.schema if isinstance(block, pa.Table) else None, whole.num_rows()
-    at_once = max(1, int(rows * most_bytes / max(1, whole.size_bytes())))
-    for start in range(0, rows, at_once):
-        columns = from_block(whole.slice(start, min(rows, start + at_once)))
+    types = block.schema if isinstance(block, pa.Table) else None
+    for part in cut_block(block, most_bytes):
+        columns = from_block(part)
         for field in types or ():
             if pa.types.is_null(field.type):  # of which Ray makes floats
                 columns[field.name] = np.full(num_rows(columns), None, dtype=object)

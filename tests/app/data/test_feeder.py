@@ -493,6 +493,18 @@ def test_blocks_are_handed_out_as_a_task_makes_them() -> None:
     assert [entry.metadata.num_rows for bundle in bundles for entry in bundle.blocks] == sizes
 
 
+def read_noted_by(callback: type[ExecutionCallback]) -> None:
+    """Read a dataset of one block while something notes how Ray Data runs it."""
+    task = Task(lambda: [to_block({"id": np.arange(3)})], 3)
+    dataset = block_by_block(dataset_of("made", [task], 8), 2)
+    callbacks = dataset.context.custom_execution_callback_classes
+    dataset.context.custom_execution_callback_classes = [*callbacks, callback]
+
+    (bundle,) = dataset.iter_internal_ref_bundles()
+
+    assert bundle.num_rows() == 3
+
+
 class NotesWaits(ExecutionCallback):
     """Notes how long Ray Data waits for all of its tasks before it takes what one has."""
 
@@ -509,14 +521,8 @@ def test_ray_data_waits_less_only_while_the_first_rows_of_a_pass_are_waited_for(
     monkeypatch.setattr(execution, "PROMPT_SECONDS", prompt_seconds)
     monkeypatch.setattr(NotesWaits, "noted", [])
     configure(2, {})
-    task = Task(lambda: [to_block({"id": np.arange(3)})], 3)
-    dataset = block_by_block(dataset_of("made", [task], 8), 2)
-    callbacks = dataset.context.custom_execution_callback_classes
-    dataset.context.custom_execution_callback_classes = [*callbacks, NotesWaits]
+    read_noted_by(NotesWaits)
 
-    (bundle,) = dataset.iter_internal_ref_bundles()
-
-    assert bundle.num_rows() == 3
     assert set(NotesWaits.noted) == waits
 
 
@@ -546,45 +552,42 @@ def test_rows_of_a_task_that_died_come_once_however_fast_it_is_the_second_time(
     assert pa.concat_tables(made)["id"].to_pylist() == list(range(rows * tables))
 
 
-class Changed:
-    """What a rank asks, where a transform returned other rows when a lost block was made again."""
+class Deals:
+    """What a rank asks, which has one slice for it again and again."""
+
+    def __init__(self, make: Callable[[], "ray.ObjectRef[Block]"], rows: int) -> None:
+        self._make = make
+        self._rows = rows
 
     def take(self, at: Pass, rank: int) -> Slice:  # noqa: ARG002 - a Feeder's
-        return Slice(ray.put(to_block({"id": np.arange(3)})), 0, 5, 5)
+        return Slice(self._make(), 0, self._rows, self._rows)
 
     def nothing(self, *_: object) -> None:
-        """Answer what this test does not ask."""
+        """Answer what these tests do not ask."""
 
     cached = counts = known = learn = learn_all = nothing
 
 
+def fed_by(make: Callable[[], "ray.ObjectRef[Block]"], rows: int, folder: Path) -> FedBlocks:
+    """Return the blocks of a rank that is dealt a slice of so many rows."""
+    deals = ray.remote(Deals).options(num_cpus=0).remote(make, rows)
+    return FedBlocks(make_plan(folder, cache="none"), cast("ActorHandle[Deals]", deals), 0)
+
+
 def test_a_block_that_comes_back_with_other_rows_is_refused(folder: Path) -> None:
-    changed = cast("ActorHandle[Changed]", ray.remote(Changed).options(num_cpus=0).remote())
-    fed = FedBlocks(make_plan(folder, cache="none"), changed, 0)
+    fed = fed_by(lambda: ray.put(to_block({"id": np.arange(3)})), 5, folder)
 
     with pytest.raises(DataError, match="a block had 5 rows, and 3 since it was lost"):
         next(fed.stream(make_pass(), [], 0, everything))
 
 
-class Stuck:
-    """What a rank asks, where Ray runs the task of a lost block again, and to no end."""
-
-    def take(self, at: Pass, rank: int) -> Slice:  # noqa: ARG002 - a Feeder's
-        sleeps = ray.remote(lambda: time.sleep(SECONDS)).options(num_cpus=0)
-        return Slice(sleeps.remote(), 0, 1, 1)
-
-    def nothing(self, *_: object) -> None:
-        """Answer what this test does not ask."""
-
-    cached = counts = known = learn = learn_all = nothing
-
-
 def test_a_block_that_never_comes_is_a_fault_of_a_node(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Where Ray runs the task of a lost block again, and to no end.
     monkeypatch.setattr(blocks, "LOST_SECONDS", 1.0)
-    stuck = cast("ActorHandle[Stuck]", ray.remote(Stuck).options(num_cpus=0).remote())
-    fed = FedBlocks(make_plan(folder, cache="none"), stuck, 0)
+    sleeps = ray.remote(lambda: time.sleep(SECONDS)).options(num_cpus=0)
+    fed = fed_by(sleeps.remote, 1, folder)
 
     with pytest.raises(WorldError, match="a block of rows did not come within 1 s") as raised:
         next(fed.stream(make_pass(), [], 0, everything))
@@ -619,14 +622,8 @@ def test_a_pass_has_all_of_its_cpus_from_the_first_task_on_beside_others(
     # Ray Data hears of them a second later, and deals them out to passes in whole ones.
     monkeypatch.setattr(execution, "LIMITS_SECONDS", SECONDS)  # its first pass starts an actor
     configure(2, {})
-    task = Task(lambda: [to_block({"id": np.arange(3)})], 3)
-    dataset = block_by_block(dataset_of("made", [task], 8), 2)
-    callbacks = dataset.context.custom_execution_callback_classes
-    dataset.context.custom_execution_callback_classes = [*callbacks, NotesLimits]
+    read_noted_by(NotesLimits)
 
-    (bundle,) = dataset.iter_internal_ref_bundles()
-
-    assert bundle.num_rows() == 3
     (limits,) = NotesLimits.noted
     assert limits.cpu == 2
     assert 0 < limits.object_store_memory < STORE_BYTES

@@ -193,7 +193,11 @@ def stream_of(plan: DatasetPlan, at: Pass, cuts: Cuts) -> tuple[Delivery, Steps]
 def tables_of(plan: DatasetPlan, base: EpochOrder, deal: Delivery) -> Iterator[list[int]]:
     """Yield the rows of each table that tasks hand out."""
     for turns in deal.turns_by_task():
-        for columns in dealt(task_of(plan, base, turns), deal.steps, turns, MOST_ROWS):
+        tables = task_of(plan, base, turns)
+        if deal.steps.has_one_reader:
+            yield from (columns["id"].tolist() for columns, _ in tables)
+            continue
+        for columns in dealt(tables, deal.steps, turns, MOST_ROWS):
             yield columns["id"].tolist()
 
 

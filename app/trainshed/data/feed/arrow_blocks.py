@@ -116,33 +116,39 @@ def joined(blocks: Iterable[Block], most: int) -> Iterator[Block]:
         blocks: as they are made.
         most: bytes of one; larger ones are cut.
     """
-    held: list[pa.Table] = []
+    held: list[Block] = []
     size = gone = 0
     for block in blocks:
-        if not isinstance(block, pa.Table):
-            yield from _in_one(held, most)
-            yield block
-            held, size = [], 0
-            continue
-        if held and (size + block.nbytes > most or block.schema != held[0].schema):
-            yield from _in_one(held, most)
+        num_bytes = BlockAccessor.for_block(block).size_bytes()
+        if held and (size + num_bytes > most or not _may_join(held[0], block)):
+            yield from cut_block(_in_one(held), most)
             held, size, gone = [], 0, gone + size
         held.append(block)
-        size += block.nbytes
+        size += num_bytes
         if size >= min(most, gone):
-            yield from _in_one(held, most)
+            yield from cut_block(_in_one(held), most)
             held, size, gone = [], 0, gone + size
-    yield from _in_one(held, most)
+    if held:
+        yield from cut_block(_in_one(held), most)
 
 
-def _in_one(held: list[pa.Table], most: int) -> Iterator[pa.Table]:
-    if not held:
-        return
-    block = held[0] if len(held) == 1 else pa.concat_tables(held)
-    count = max(1, min(block.num_rows, -(-block.nbytes // most)))
+def _may_join(first: Block, block: Block) -> bool:
+    are_arrow = isinstance(first, pa.Table) and isinstance(block, pa.Table)
+    return are_arrow and first.schema == block.schema
+
+
+def _in_one(held: list[Block]) -> Block:
+    return held[0] if len(held) == 1 else pa.concat_tables(held)
+
+
+def cut_block(block: Block, most: int) -> Iterator[Block]:
+    """Yield the rows of a block in such of about as many bytes at most, views of it."""
+    whole = BlockAccessor.for_block(block)
+    rows = whole.num_rows()
+    count = max(1, min(rows, -(-whole.size_bytes() // most)))
     for number in range(count):
-        start, stop = (block.num_rows * each // count for each in (number, number + 1))
-        yield block.slice(start, stop - start) if count > 1 else block
+        start, stop = (rows * each // count for each in (number, number + 1))
+        yield whole.slice(start, stop) if count > 1 else block
 
 
 def tables_of(block: Block, start: int, stop: int) -> Iterator[Columns]:

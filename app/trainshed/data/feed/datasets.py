@@ -249,14 +249,14 @@ def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
             origins[segment.source].tables(part_of(plan, origins[segment.source].plan, at), segment)
             for segment in segments_of(base, at, begin, end)
         ]
-        if steps.has_one_reader:
-            make = functools.partial(_streamed_blocks, reads, sent)
-        else:
-            make = functools.partial(_dealt_blocks, reads, steps, some, sizes.block_rows(plan))
         if woven_by is not None:
             span = (woven_by.begin + begin, woven_by.begin + end)
             order = functools.partial(gathered, woven_by.pattern, *span)
             make = functools.partial(_woven_blocks, plan.field, reads, order, steps, some, sent)
+        elif steps.has_one_reader:
+            make = functools.partial(_streamed_blocks, reads, sent)
+        else:
+            make = functools.partial(_dealt_blocks, reads, steps, some, sizes.block_rows(plan))
         tasks.append(Task(make, end - begin))
     return block_by_block(tasks_dataset(plan, tasks), sizes.cpus)
 
@@ -281,43 +281,37 @@ def delivery_of(
     is_sorted = isinstance(base, EpochOrder) and base.mixed is not None
     steps = steps_for(plan, at, base.rows)
     left = steps.rows - steps.start(first_read(plan, at, steps))
+    # Enough work for a task of more than one turn, and for all CPUs.
+    task_rows = min(TASK_BYTES / plan.row_bytes, left / (2 * sizes.cpus))
     return delivery(
         plan,
         at,
         base,
-        _turn_rows(plan, base.rows, left, at.num_ranks, sizes),
-        _task_rows(plan, left, sizes.cpus),
+        _turn_rows(plan, base.rows, at.num_ranks, sizes, task_rows),
+        task_rows,
         by_fragments=not (is_woven or is_sorted) and any(each.blocks is None for each in origins),
     )
 
 
 def _turn_rows(
-    plan: DatasetPlan, rows: int, left: int, num_ranks: int, sizes: Sizes
+    plan: DatasetPlan, rows: int, num_ranks: int, sizes: Sizes, task_rows: float
 ) -> tuple[float, float]:
-    """Return the most rows of a turn: blocks of a good size for each rank, enough for all CPUs.
-
-    Of the first one, and of all.
+    """Return the most rows of a turn, of the first and of all: good blocks for each rank.
 
     Args:
         plan: of the dataset.
         rows: of the pass.
-        left: of them.
         num_ranks: number of workers.
         sizes: of tasks and blocks.
+        task_rows: most of a task.
     """
     if plan.shuffle.mode == "global" and plan.source:
         # A block is a task of the sort: as many as there are fragments, as Ray would have.
         block_rows = rows / max(1, len(plan.source.fragments))
         turn_rows = num_ranks * min(block_rows, TASK_BYTES / plan.row_bytes)
         return turn_rows, turn_rows
-    task_rows = _task_rows(plan, left, sizes.cpus)
     first, most = (num_ranks * each for each in (plan.block_rows, sizes.block_rows(plan)))
     return min(first, task_rows), min(most, task_rows)
-
-
-def _task_rows(plan: DatasetPlan, rows: int, cpus: int) -> float:
-    """Return the most rows of a task of more than one turn: enough work, and for all CPUs."""
-    return min(TASK_BYTES / plan.row_bytes, rows / (2 * cpus))
 
 
 def sorted_dataset(origin: Origin, how: Reading, deal: Delivery) -> Dataset:

@@ -65,10 +65,7 @@ def _sizes(steps: Steps, turns: Sequence[int], most_rows: int) -> Indices:
 
 
 def by_rank(rows: Rows, steps: Steps, begin: int, end: int) -> Iterator[Columns]:
-    """Yield the rows [begin, end) of the epoch's order in a table for each rank that has some."""
-    if steps.has_one_reader:
-        yield rows.whole()
-        return
+    """Yield the rows [begin, end) of the epoch's order in a table for each of several ranks."""
     here = np.arange(end - begin, dtype=np.int64)
     for rank in steps.owners(begin // steps.size):
         if len(wanted := here[steps.within(rank, begin, end)]):

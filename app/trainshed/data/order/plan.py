@@ -36,8 +36,8 @@ Loader = Literal["ray-data", "torch"]
 # and the blocks that Ray Data holds between two operators.
 WORKER_SHARE = 0.25
 OBJECT_STORE_SHARE = 0.5
-# Transformed rows that travel together: a transfer costs some 2 ms however small it is, and what
-# is on the way to the workers takes memory.
+# Transformed rows that are made at once, and the least that travel together (arrow_blocks.py joins
+# them): more of them push a transform's arrays out of what an allocator keeps.
 BLOCK_BYTES = 8 * 2**20
 # Of a row where only running a function tells.
 ROW_BYTES = 4096.0
@@ -257,7 +257,7 @@ class DatasetPlan:
 
     @property
     def block_rows(self) -> int:
-        """Return the rows that travel together: a power of 2, and no part of the order."""
+        """Return the least rows that travel together: a power of 2, and no part of the order."""
         return 1 << max(0, math.floor(math.log2(BLOCK_BYTES / self.row_bytes)))
 
     @property

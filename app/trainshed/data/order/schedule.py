@@ -243,8 +243,19 @@ def delivery(  # noqa: PLR0913 - what a pass is made of, and how large its parts
     return Delivery(steps, turns, tasks, places, dealt)
 
 
+def turns_of(steps: Steps, start: int, stop: int, span: int) -> list[int]:
+    """Return where turns begin of the rows [start, stop) of an order, and where the last one ends.
+
+    They are about as long, so many steps at most; the smaller step at the end has one of its own.
+    """
+    first, last = start // steps.size, min(-(-stop // steps.size), steps.full)
+    count = -(-(last - first) // span)
+    cuts = [steps.start(first + (last - first) * turn // count) for turn in range(1, count)]
+    return sorted({start, *cuts, max(start, min(stop, steps.start(steps.full))), stop})
+
+
 def growing_turns(steps: Steps, start: int, stop: int, first: int, span: int) -> list[int]:
-    """Return the same where somebody waits for the first turn: each is as long as all before it.
+    """Return where turns begin, the first of which somebody waits for: each is as all before it.
 
     Args:
         steps: of the pass.
@@ -258,17 +269,6 @@ def growing_turns(steps: Steps, start: int, stop: int, first: int, span: int) ->
         turns.append(end)
         done *= 2
     return sorted({*turns, *turns_of(steps, turns[-1], stop, span)})
-
-
-def turns_of(steps: Steps, start: int, stop: int, span: int) -> list[int]:
-    """Return where turns begin of the rows [start, stop) of an order, and where the last one ends.
-
-    They are about as long, so many steps at most; the smaller step at the end has one of its own.
-    """
-    first, last = start // steps.size, min(-(-stop // steps.size), steps.full)
-    count = -(-(last - first) // span)
-    cuts = [steps.start(first + (last - first) * turn // count) for turn in range(1, count)]
-    return sorted({start, *cuts, max(start, min(stop, steps.start(steps.full))), stop})
 
 
 def fragment_ends(base: EpochOrder | MixedOrder, at: Pass, start: int, stop: int) -> Sequence[int]:
