@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import ModuleType
 
+# What a function calls that makes its own batches.
+SHARD = "get_dataset_shard"
 # It still imports, but inside a worker of Ray Train V2 its report() and get_dataset_shard() warn
 # once and return None: such a function "trains" on nothing.
 REMOVED_MODULES = ("ray.air.session", "ray.air.integrations")
@@ -103,6 +105,11 @@ def takes_config(function: Callable[..., object]) -> bool:
     return any(parameter.kind not in named for parameter in parameters)
 
 
+def takes_shards(use: str) -> bool:
+    """Say whether the file of a training function names `ray.train.get_dataset_shard`."""
+    return any(name.rpartition(".")[2] == SHARD for name in _lines_by_name(find(use, "spec.train")))
+
+
 def check_config(use: str, config: Mapping[str, object]) -> None:
     """Let the module of a training function refuse the config before anything starts.
 
@@ -156,13 +163,18 @@ def _is_own(value: object, module: ModuleType) -> bool:
     return value.__module__ == module.__name__ or value.__module__.startswith(f"{module.__name__}.")
 
 
-def _refuse_removed_session(use: str, function: Callable[..., object], field: str) -> None:
+def _lines_by_name(function: Callable[..., object]) -> dict[str, int]:
+    """Return what the file of a function imports or reaches through dots, each with a line."""
     try:
         source = Path(inspect.getsourcefile(inspect.unwrap(function)) or "").read_text("utf-8")
         tree = parse_python(source)
-    except (OSError, TypeError, SyntaxError):  # built elsewhere than in a file: nothing to check
-        return
-    lines = {name: line for node in ast.walk(tree) for name, line in _names_used(node)}
+    except (OSError, TypeError, SyntaxError):  # built elsewhere than in a file
+        return {}
+    return {name: line for node in ast.walk(tree) for name, line in _names_used(node)}
+
+
+def _refuse_removed_session(use: str, function: Callable[..., object], field: str) -> None:
+    lines = _lines_by_name(function)
     if "ray.air" in lines:  # as `from ray import air` has it
         lines |= {f"ray.{name}": line for name, line in lines.items() if name.startswith("air.")}
     for name, line in lines.items():

@@ -5,7 +5,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 import ray.train
+import torch
 
 
 def count_rows(config: dict[str, object]) -> None:
@@ -18,8 +20,8 @@ def count_rows(config: dict[str, object]) -> None:
     shard = ray.train.get_dataset_shard("train")
     for epoch in range(_load_epoch(), int(str(config["epochs"]))):
         rows: list[int] = []
-        for batch in shard.iter_torch_batches(batch_size=7):
-            rows += batch["row"].tolist()
+        for batch in shard.iter_torch_batches(batch_size=7, collate_fn=_read_names):
+            rows += batch.tolist()
         with (notes / f"rank{rank}.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps({"epoch": epoch, "rows": rows}) + "\n")
         while epoch >= _allowed(notes):
@@ -27,6 +29,15 @@ def count_rows(config: dict[str, object]) -> None:
         _report(epoch + 1, rank)
     kept = [report.metrics["epoch"] for report in ray.train.get_all_reported_checkpoints()]
     (notes / f"kept{rank}.json").write_text(json.dumps(kept), encoding="ascii")
+
+
+def name_rows(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Replace each row's number by text."""
+    return {"name": np.asarray([f"row {row}" for row in rows["row"]], dtype=object)}
+
+
+def _read_names(batch: dict[str, np.ndarray]) -> torch.Tensor:
+    return torch.as_tensor([int(name.removeprefix("row ")) for name in batch["name"]])
 
 
 def _allowed(notes: Path) -> int:

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.functions import check_config, find, find_training_function, takes_config
+from trainshed.functions import (
+    check_config,
+    find,
+    find_training_function,
+    takes_config,
+    takes_shards,
+)
 from trainshed_api.errors import SpecError
 
 NUMBERS = itertools.count()
@@ -124,6 +130,21 @@ def test_the_config_goes_to_those_who_take_it(
 
     assert takes_config(function) is wants_config
     assert (function({}) if wants_config else function()) == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "takes"),
+    [
+        ("import ray.train\ndef train():\n    ray.train.get_dataset_shard('train')\n", True),
+        ("from ray import train as it\ndef train():\n    it.get_dataset_shard('a')\n", True),
+        ("from ray.train import get_dataset_shard as shard\ndef train():\n    shard('a')\n", True),
+        ("def train():\n    'not get_dataset_shard'\n", False),
+    ],
+)
+def test_a_function_that_takes_shards_is_known_by_its_file(
+    module: Module, text: str, takes: bool
+) -> None:
+    assert takes_shards(module.write(text)) is takes
 
 
 def test_a_session_of_somebody_else_is_fine(module: Module) -> None:

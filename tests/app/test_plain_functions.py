@@ -29,7 +29,10 @@ ROWS = 101
 
 
 def write_counting(folder: Path, **config: JsonValue) -> Path:
-    """Write a run of `count_rows` on 2 workers; some of its fields the function cannot obey."""
+    """Write a run of `count_rows` on 2 workers; some of its fields the function cannot obey.
+
+    Its rows are text, of which the function makes tensors itself.
+    """
     write_rows(folder / "rows", ROWS)
     notes = folder / "notes"
     notes.mkdir()
@@ -46,6 +49,7 @@ def write_counting(folder: Path, **config: JsonValue) -> Path:
             "datasets": {
                 "train": {
                     "read": {"format": "parquet", "path": "rows", "columns": ["row"]},
+                    "transforms": [{"use": "tests.app.plain_functions:name_rows"}],
                     "shuffle": {"mode": "local", "bufferSize": 20},
                     "feed": {"prefetchBatches": 3},
                 }

@@ -34,7 +34,13 @@ from trainshed.data.read.opening import ANONYMOUS, is_rays_anonymous, reach_of
 from trainshed.data.read.source import first_rows, reading
 from trainshed.data.read.stratifying import KnownStrata
 from trainshed.faults import WorldError
-from trainshed.functions import check_config, find, find_for_rows, find_training_function
+from trainshed.functions import (
+    check_config,
+    find,
+    find_for_rows,
+    find_training_function,
+    takes_shards,
+)
 from trainshed.plan.capacity import check_capacity, memory_room
 from trainshed.plan.executable import find_command
 from trainshed.plan.framework import check_framework
@@ -225,7 +231,7 @@ def _plans(
             samples = {part: found[part].sample for part in dataset.read.mix}
             plans[name] = plan_mix(name, dataset, loader, plans)
             _find_collate(plans[name])
-            _check_alike(plans[name], samples, spec.seed)
+            _check_alike(plans[name], samples, spec.seed, _takes(spec, (dataset,)))
             check_labels(plans[name])
     notes = [note for looked in found.values() for note in looked.notes]
     return {name: plans[name] for name in datasets}, notes
@@ -271,9 +277,7 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
     count, processes = spec.workers.count, spec.data.loader_processes
     draft = plan_dataset(name, dataset, loader, source, guess, room, count, processes=processes)
     _find_collate(draft)
-    takes: Takes = "text" if FRAMEWORKS[spec.framework].takes_text else "numbers"
-    if any(each.feed.collate for each in (dataset, *mixes)):
-        takes = "anything"
+    takes = _takes(spec, (dataset, *mixes))
     measured: Measured | None = None
     sample: Columns | None = None
     told: list[Told] = []
@@ -292,6 +296,13 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
         may_learn=FRAMEWORKS[spec.framework].may_learn_rows,
     )
     return _Looked(plan, sample, tuple(_bad_notes(field, told)))
+
+
+def _takes(spec: TrainingRunSpec, fed: Sequence[DatasetSpec]) -> Takes:
+    """Return what the batches of a dataset may be made of, given all that feed from it."""
+    if any(each.feed.collate for each in fed) or (spec.train and takes_shards(spec.train)):
+        return "anything"  # who makes the batches knows what is in them
+    return "text" if FRAMEWORKS[spec.framework].takes_text else "numbers"
 
 
 def _find_collate(plan: DatasetPlan) -> None:
@@ -349,7 +360,9 @@ def _growth(looked: Sequence[_Seen]) -> float:
     return max(1.0, made / of) if of else 1.0
 
 
-def _check_alike(mix: DatasetPlan, samples: Mapping[str, Columns | None], seed: int) -> None:
+def _check_alike(
+    mix: DatasetPlan, samples: Mapping[str, Columns | None], seed: int, takes: Takes
+) -> None:
     """Refuse datasets of a mix whose first rows do not go into one batch."""
     known = [(name, columns) for name, columns in samples.items() if columns is not None]
     if not known:
@@ -363,7 +376,7 @@ def _check_alike(mix: DatasetPlan, samples: Mapping[str, Columns | None], seed: 
             field = f"{mix.field}.read.mix.{name}"
             alike = f"those of {first}, {one}: rows of a mix go into one batch"
             raise SpecError([Problem(field, f"columns {other}", alike)])
-    _check_columns(mix, want, "anything" if mix.collate else "numbers")
+    _check_columns(mix, want, takes)
     source = next(part.source for part in mix.parts if part.name == first)
     assert source
     _try_collate(mix, source.fragments[0], want, seed)

@@ -247,3 +247,16 @@ def test_texts_of_a_mix_without_a_function_are_refused(home: Path) -> None:
         SpecError, match=r"datasets\.train: column word: got values of str_, want numbers"
     ):
         prepare(run, Place(Disk(home)))
+
+
+def test_texts_are_left_to_a_function_that_makes_its_own_batches(home: Path) -> None:
+    write_numbered_rows(home / "numbered", ([40], [40]))
+    read: JsonValue = {"format": "parquet", "path": "numbered"}
+    texts: JsonValue = [{"use": "tests.app.data.collate_functions:ragged"}]
+    datasets: JsonValue = {
+        "train": {"read": {"mix": {"part": 1}}},
+        "part": {"read": read, "transforms": texts},
+    }
+    run = make_run(train="tests.app.plain_functions:count_rows", data={"datasets": datasets})
+
+    assert list(prepare(run, Place(Disk(home))).plans) == ["train", "part"]
