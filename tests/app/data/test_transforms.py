@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.app.data.builders_plan import FUNCTIONS, counted, make_plan, write_rows
+from trainshed.data.feed.arrow_blocks import from_block, to_block
 from trainshed.data.order.function import Function
 from trainshed.data.read.apply import augment, transform
 from trainshed.data.read.batch_formats import from_format, to_format
@@ -21,6 +22,7 @@ from trainshed.data.read.columns import (
     as_objects,
     cut_rows,
     join,
+    nbytes,
     num_rows,
     take_rows,
 )
@@ -206,6 +208,52 @@ def small_first(batch: pd.DataFrame) -> pd.Series:
 def by_word(batch: pd.DataFrame) -> pd.Series:
     """Return an answer for each word rather than for each row."""
     return batch.set_index("word")["id"] >= 0
+
+
+# Zeros in the middle and at the end, as pictures and what `tobytes` makes have them.
+RAW = (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"ends\0\0", b"\0")
+
+
+def raw_by_row(row: dict[str, object]) -> dict[str, object]:
+    """Return bytes, a text and several of both in a row."""
+    held = RAW[int(str(row["id"])) % len(RAW)]
+    return {"raw": held, "word": f"{len(held)} bytes", "pair": [held, held]}
+
+
+def raw_by_list(batch: Columns) -> dict[str, object]:
+    """Return lists of the same."""
+    rows = [raw_by_row({"id": number}) for number in batch["id"]]
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+@pytest.mark.parametrize(
+    "function", [make_function("raw_by_row", "rows"), make_function("raw_by_list")]
+)
+def test_bytes_and_texts_of_a_function_are_what_it_gave(function: Function) -> None:
+    """Numpy's own bytes have no zeros at their end, and Arrow ends them at the first one."""
+    made = transform({"id": np.arange(9)}, [function])
+    found = from_block(to_block(made))
+
+    want = raw_by_list({"id": np.arange(9)})
+    assert {name: array.tolist() for name, array in found.items()} == want
+
+
+def test_bytes_of_an_array_are_what_numpy_shows() -> None:
+    array = np.array(RAW)
+
+    made = from_format({"raw": array})
+
+    assert made
+    assert from_block(to_block(made))["raw"].tolist() == array.tolist()
+
+
+def test_a_text_costs_what_it_holds_however_long_another_is() -> None:
+    long = "word" * 10_000
+
+    made = from_format({"text": [long, *["a"] * 99]})
+
+    assert made
+    assert nbytes(made) < 2 * len(long)
 
 
 def test_a_filter_s_answers_go_to_the_rows_that_its_index_names() -> None:

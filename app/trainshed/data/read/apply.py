@@ -21,6 +21,7 @@ from trainshed.data.read.calling import (
 from trainshed.data.read.columns import (
     Array,
     Columns,
+    as_array,
     as_objects,
     cut_rows,
     mixed_kinds,
@@ -180,7 +181,7 @@ def _by_row(columns: Columns, function: Function) -> Columns:
                 f"{function.field}: {function.use} returned a {type(row).__name__}, "
                 "want a dict with the row's columns"
             )
-        rows.append({str(name): np.asarray(value) for name, value in row.items()})
+        rows.append({str(name): as_array(value) for name, value in row.items()})
         if rows[-1].keys() != rows[0].keys():
             odd = min(rows[-1].keys() ^ rows[0].keys())
             raise DataError(

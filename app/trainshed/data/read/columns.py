@@ -129,6 +129,23 @@ def as_floats(columns: Columns, names: Collection[str]) -> Columns:
     }
 
 
+def as_array(value: object) -> Array:
+    """Return what a function of the user's gave as an array; of bytes and texts one of objects.
+
+    Among numpy's own bytes a value loses the zeros at its end, and Arrow makes of it what is before
+    the first one. Both types, and that of texts, have all values as long as the longest.
+
+    Raises:
+        ValueError: for lists of unequal length.
+    """
+    if isinstance(value, (bytes, str)):
+        return np.asarray(value, dtype=object)
+    array = np.asarray(value)
+    if isinstance(value, np.ndarray):
+        return array.astype(object) if array.dtype.kind == "S" else array
+    return np.asarray(value, dtype=object) if array.dtype.kind in "SU" else array
+
+
 def as_objects(values: Sequence[object]) -> Array:
     """Return values of any kind as a column, each as it is, shape (values,)."""
     return np.fromiter(values, dtype=object, count=len(values))
@@ -152,7 +169,8 @@ def _misfit(tables: Sequence[Mapping[str, Array]]) -> str | None:
 
 def mixed_kinds(arrays: Sequence[Array]) -> str | None:
     """Return what arrays hold of which numpy would silently make texts or objects; else None."""
-    if len({array.dtype.kind for array in arrays}) == 1:
+    kinds_of = {array.dtype.kind for array in arrays}
+    if len(kinds_of) == 1 and "O" not in kinds_of:  # among objects are texts, and bytes
         return None
     # NaN alone is no number beside objects; beside numpy's texts it would become one.
     as_nothing = not any(array.dtype.kind in _TEXTS for array in arrays)
