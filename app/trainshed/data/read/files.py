@@ -335,7 +335,12 @@ def read_records(
     if scan.format == "parquet":
         try:
             for table in parquet.read_fragment(
-                fragment, columns, chunk_rows, access.patience, access.opened
+                fragment,
+                columns,
+                chunk_rows,
+                access.patience,
+                access.opened,
+                floats=scan.floats,
             ):
                 yield as_floats(table, scan.floats)
         except DataError:
@@ -406,7 +411,9 @@ def read_sample(
         return cut_rows(join(found), 0, rows) if found else {}
     if scan.format == "parquet":
         access = access.of(scan)
-        sample = parquet.read_sample(fragment, columns, rows, access.patience, access.opened)
+        sample = parquet.read_sample(
+            fragment, columns, rows, access.patience, access.opened, floats=scan.floats
+        )
         return as_floats(sample, scan.floats)
     first = next(read_fragment(scan, fragment, columns, rows, access), {})
     return cut_rows(first, 0, rows)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trainshed.data.order.files import File, Fragment, Scan, Source
-from trainshed.data.read.arrow import becomes_floats, from_arrow
+from trainshed.data.read.arrow import becomes_floats, from_arrow, refuse_untold
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.listing import files_of
 from trainshed.data.read.opening import open_file, stamp_of
@@ -26,7 +26,7 @@ from trainshed.records.addresses import is_remote
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
@@ -131,12 +131,14 @@ def with_missing(
     return frozenset(found)
 
 
-def read_fragment(
+def read_fragment(  # noqa: PLR0913 - a fragment, and how it is got at
     fragment: Fragment,
     columns: Sequence[str],
     chunk_rows: int,
     patience: Patience = READS,
     opened: Opener = open_file,
+    *,
+    floats: Collection[str] = (),
 ) -> Iterator[Columns]:
     """Yield the rows of a fragment in tables of `chunk_rows` rows; the last may be smaller.
 
@@ -146,15 +148,17 @@ def read_fragment(
         chunk_rows: most rows of a table.
         patience: with the storage.
         opened: opens a file.
+        floats: columns of integers and booleans that may lack values.
 
     Raises:
-        DataError: naming the file and row groups when they cannot be decoded.
+        DataError: naming the file and row groups when they cannot be decoded, or a column that
+            lacks values though no footer said so.
         WorldError: naming them when the storage does not give them.
     """
     trouble, done = Trouble(fragment, patience, opened), 0
     while True:
         try:
-            for chunk in islice(_chunks(fragment, columns, chunk_rows, opened), done, None):
+            for chunk in islice(_chunks(fragment, columns, chunk_rows, opened, floats), done, None):
                 yield chunk
                 done += 1
         except (OSError, pa.ArrowException) as error:
@@ -163,12 +167,14 @@ def read_fragment(
             return
 
 
-def read_sample(
+def read_sample(  # noqa: PLR0913 - a fragment, and how it is got at
     fragment: Fragment,
     columns: Sequence[str],
     rows: int,
     patience: Patience = READS,
     opened: Opener = open_file,
+    *,
+    floats: Collection[str] = (),
 ) -> Columns:
     """Return the first rows of a fragment without reading a whole row group where it is large.
 
@@ -183,18 +189,24 @@ def read_sample(
             with opened(fragment.path) as raw, _parquet(raw) as file:
                 first = next(file.iter_batches(rows, row_groups=groups, columns=wanted))
                 table = pa.Table.from_batches([first])
+                refuse_untold(table, floats, fragment.path)
                 return from_arrow(_as_shown(table, _int96(file.metadata), fragment.path))
         except (OSError, pa.ArrowException) as error:
             trouble.take(error)
 
 
 def _chunks(
-    fragment: Fragment, columns: Sequence[str], chunk_rows: int, opened: Opener
+    fragment: Fragment,
+    columns: Sequence[str],
+    chunk_rows: int,
+    opened: Opener,
+    floats: Collection[str],
 ) -> Iterator[Columns]:
     wanted = list(columns) or None
     with _opened(fragment, wanted, opened) as file:
         times = _int96(file.metadata)
         for table in _tables(file, fragment, wanted, chunk_rows):
+            refuse_untold(table, floats, fragment.path)
             yield from_arrow(_as_shown(table, times, fragment.path))
 
 
