@@ -75,7 +75,7 @@ class _Answers(BaseHTTPRequestHandler):
         self.of.asked.append(Asked(self.command, self.path, headers))
         path = unquote(urlsplit(self.path).path)
         if self.command == "HEAD" and not self.of.gives_heads:
-            self._say(403, {}, b"")
+            self._say(403, self.of.tells, b"")
         elif path in self.of.moved:
             self._say(302, {"Location": self.of.moved[path]}, b"")
         elif path not in self.of.files:
