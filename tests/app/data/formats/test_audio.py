@@ -1,15 +1,18 @@
 """Recordings come back as samples, each as long as it is or all of one length."""
 
+import tracemalloc
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 from pydantic import JsonValue
 
 from tests.app.data.builders_formats import open_files, read_all, read_good
 from tests.app.data.builders_media import write_sound
 from trainshed.data.read.errors import DataError
+from trainshed.data.read.formats import audio
 from trainshed_api.errors import SpecError
 
 
@@ -41,6 +44,55 @@ def test_recordings_are_cut_and_filled_to_one_length(tmp_path: Path) -> None:
     assert found[0, :400].tolist() == [0.5] * 400
     assert found[0, 400:].tolist() == [0.0] * 400
     assert found[1].tolist() == [0.5] * 800
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize("ending", ["wav", "flac", "ogg", "opus", "mp3", "aiff"])
+def test_what_is_cut_is_the_beginning_of_the_whole(
+    tmp_path: Path, ending: str, channels: int
+) -> None:
+    shape = (20_000, channels) if channels > 1 else (20_000,)
+    noise = np.random.default_rng(0).uniform(-0.5, 0.5, shape)
+    form = {"format": "OGG", "subtype": "OPUS"} if ending == "opus" else {}
+    soundfile.write(tmp_path / f"a.{ending}", noise, 8000, **form)
+    [whole] = read_all(open_files(tmp_path, "audio"))["audio"]
+
+    [cut] = read_all(open_files(tmp_path, "audio", {"seconds": 1.5}))["audio"]
+
+    assert np.array_equal(cut, whole[:12_000])
+
+
+def test_of_a_long_recording_only_what_is_asked_for_is_decoded(tmp_path: Path) -> None:
+    write_sound(tmp_path / "a.flac", 100)
+    read_all(open_files(tmp_path, "audio", {"seconds": 0.1}))  # what is loaded once stays
+    write_sound(tmp_path / "a.flac", 2**22)
+
+    tracemalloc.start()
+    try:
+        found = read_all(open_files(tmp_path, "audio", {"seconds": 0.1}))["audio"]
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert found.tolist() == [[0.5] * 800]
+    assert most < 2**20  # of 2**24 bytes that it has
+
+
+def test_a_recording_that_is_too_long_for_memory_is_bad_unless_it_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audio, "MOST_DECODED", 1000)
+    write_sound(tmp_path / "a.wav", 500, channels=2)
+    write_sound(tmp_path / "b.wav", 501, channels=2)
+
+    good, bad = read_good(open_files(tmp_path, "audio", skips_bad=True))
+    cut = read_all(open_files(tmp_path, "audio", {"seconds": 0.01}))["audio"]
+
+    assert [each.shape for each in good["audio"]] == [(500, 2)]
+    [found] = bad
+    assert (found.path, found.place) == (str(tmp_path / "b.wav"), "the file")
+    assert found.reason.startswith("501 frames of 2 channels are more than 1000 samples")
+    assert cut.shape == (2, 80, 2)
 
 
 def test_channels_of_recordings_of_one_length_are_the_last_axis(tmp_path: Path) -> None:

@@ -41,10 +41,12 @@ if TYPE_CHECKING:
 TASK_BYTES = 2 * 2**20
 # That a byte may stand for: FLAC says 65,535 equal ones in 14 bytes.
 MOST_SAMPLES = 8192
+# That are decoded of a file, 4 GiB: of such FLAC one MB holds four times as many.
+MOST_DECODED = 2**30
 
 
 class _Recording(NamedTuple):
-    """What a file holds: samples of shape (frames,) or (frames, channels), frames a second."""
+    """What is decoded of a file: samples (frames,) or (frames, channels), frames a second."""
 
     samples: NDArray[np.float32]
     rate: int
@@ -85,7 +87,7 @@ class Audio(Format):
         opened: Opener,
     ) -> Iterator[Columns | BadRecord]:
         names = columns or ("audio", "rate", *(["label"] if scan.classes else []))
-        decodes = bool({"audio", "rate"} & {*names})
+        decodes, frames = bool({"audio", "rate"} & {*names}), _frames(scan)
         nothing = _Recording(np.empty(0, dtype=np.float32), 0)
         files = (
             read_files(fragment, chunk_rows, opened) if decodes else unread(fragment, chunk_rows)
@@ -94,7 +96,7 @@ class Audio(Format):
             good: list[tuple[str, _Recording]] = []
             for path, content in zip(paths, contents, strict=True):
                 try:
-                    good.append((path, _decode(content) if decodes else nothing))
+                    good.append((path, _decode(content, frames) if decodes else nothing))
                 except ValueError as error:
                     if good:
                         yield _columns(good, names, scan)
@@ -113,25 +115,36 @@ def _options(scan: Scan) -> AudioOptions:
     return scan.options
 
 
+def _frames(scan: Scan) -> int | None:
+    """Return how many frames a row has; None for as many as its recording."""
+    assert scan.schema
+    kind = scan.schema.field("audio").type
+    return int(kind.shape[0]) if isinstance(kind, pa.FixedShapeTensorType) else None
+
+
 def _first(files: Sequence[Found], scan: Scan, field: str, opened: Opener) -> _Recording:
-    """Return what the first file holds; of some files the first good one, where bad ones may be."""
+    """Return how the first file begins; of some files the first good one, where bad ones may be."""
     looked_at = some_files(files) if scan.skips_bad else files[:1]
     said = ""
     for file in looked_at:
         with opened(file.where, WHOLE) as raw:
             content = bytes(raw.read())
         try:
-            return _decode(content)
+            return _decode(content, 1)
         except ValueError as error:
             said = said or f"{file.where}: {error}"
     raise SpecError([Problem(f"{field}.path", files[0].where, f"recordings ({said})")])
 
 
-def _decode(content: bytes) -> _Recording:
-    """Return what a file holds.
+def _decode(content: bytes, most: int | None) -> _Recording:
+    """Return the first frames of a file, which alone are decoded.
+
+    Args:
+        content: of the file.
+        most: how many; None for all.
 
     Raises:
-        ValueError: when it is no recording.
+        ValueError: when it is no recording, or one that memory may have no room for.
     """
     import soundfile
 
@@ -141,7 +154,13 @@ def _decode(content: bytes) -> _Recording:
                 raise ValueError(
                     f"its head promises {file.frames} frames, and it has {len(content)} bytes"
                 )
-            samples, rate = file.read(dtype="float32"), file.samplerate
+            frames = file.frames if most is None else min(most, file.frames)
+            if frames * file.channels > MOST_DECODED:
+                raise ValueError(
+                    f"{frames} frames of {file.channels} channels are more than {MOST_DECODED} "
+                    "samples, the most that are decoded of a file: options.seconds cuts it"
+                )
+            samples, rate = file.read(frames, dtype="float32"), file.samplerate
     except soundfile.LibsndfileError as error:
         raise ValueError(f"no recording that is known: {error.error_string}") from error
     return _Recording(samples, int(rate))
@@ -170,7 +189,7 @@ def _samples(paths: Sequence[str], recordings: Sequence[_Recording], scan: Scan)
                 got = f"{each.rate} frames a second"
                 raise DataError(f"{path}: {got} where options.rate says {rate}")
         return as_objects([each.samples for each in recordings])
-    frames, *channels = kind.shape
+    _, *channels = kind.shape
     found = np.zeros((len(recordings), *kind.shape), dtype=np.float32)
     for row, (path, each) in enumerate(zip(paths, recordings, strict=True)):
         if (each.rate, *each.samples.shape[1:]) != (rate, *channels):
@@ -179,8 +198,7 @@ def _samples(paths: Sequence[str], recordings: Sequence[_Recording], scan: Scan)
                 f"{path}: {got} where others have {_say(rate or 0, channels)}: options.seconds "
                 "wants one rate and as many channels in all files"
             )
-        taken = each.samples[:frames]
-        found[row, : len(taken)] = taken
+        found[row, : len(each.samples)] = each.samples
     return found
 
 
