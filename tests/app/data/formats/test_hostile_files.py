@@ -148,10 +148,20 @@ def test_names_of_a_tar_file_that_are_far_too_long_are_refused(tmp_path: Path, k
         open_files(tmp_path, "webdataset")
 
 
-def test_a_member_with_a_size_that_no_file_has_ends_early(tmp_path: Path) -> None:
-    head = tarfile.TarInfo("00.txt")
-    head.size = 2**60
+@pytest.mark.parametrize(
+    ("name", "size", "want"),
+    [
+        ("00.jpg", 2**60, r"the file ends \d+ bytes early"),
+        ("00.txt", 2**30, r"the file ends \d+ bytes early"),
+        ("00.txt", 2**60, "its 1152921504606846976 bytes are more than"),
+    ],
+)
+def test_a_member_with_a_size_that_no_file_has_is_named(
+    tmp_path: Path, name: str, size: int, want: str
+) -> None:
+    head = tarfile.TarInfo(name)
+    head.size = size
     (tmp_path / "a.tar").write_bytes(head.tobuf(tarfile.GNU_FORMAT) + b"few bytes")
 
-    with pytest.raises(SpecError, match=r"a\.tar.*00\.txt.* the file ends \d+ bytes early"):
+    with pytest.raises(SpecError, match=rf"a\.tar.*{name}.* {want}"):
         open_files(tmp_path, "webdataset")

@@ -2,8 +2,10 @@
 
 import gzip
 import tempfile
+import tracemalloc
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -67,3 +69,20 @@ def test_a_line_without_an_end_in_the_middle_is_refused_too(
 
     with pytest.raises(DataError, match=r"a\.txt\.gz: the line from byte \d+ on is longer than 8"):
         read_all(open_files(tmp_path, "text"))
+
+
+@pytest.mark.parametrize("rest", [-1, 0, 1])
+def test_what_is_read_in_pieces_is_held_once(monkeypatch: pytest.MonkeyPatch, rest: int) -> None:
+    monkeypatch.setattr(lines, "PIECE_BYTES", 2**20)
+    content = bytes(2**23)
+    stream = pa.BufferReader(content)
+
+    tracemalloc.start()
+    try:
+        found = lines.read_up_to(stream, len(content) + rest)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert found == content[: len(content) + rest]
+    assert most < 1.5 * len(content)

@@ -3,10 +3,12 @@
 import io
 import tarfile
 import tempfile
+import tracemalloc
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +16,8 @@ from hypothesis import strategies as st
 from tests.app.data.builders_formats import as_if_listed_so, open_files, read_all
 from tests.app.data.builders_tar import npy_of, samples_of, write_tar
 from trainshed.data.read.errors import DataError
-from trainshed.data.read.formats.tar import members
+from trainshed.data.read.formats import tar as tar_files
+from trainshed.data.read.formats.tar import BUFFER_BYTES, Member, Tape, members
 from trainshed_api.errors import SpecError
 
 
@@ -54,6 +57,70 @@ def test_only_the_columns_that_are_asked_for_are_read(tmp_path: Path) -> None:
     found = read_all(open_files(tmp_path, "webdataset", columns=["cls"]), ["cls"])
 
     assert list(found) == ["cls"]
+
+
+@pytest.mark.parametrize("ending", [".tar", ".tar.gz"])
+def test_members_that_nobody_wants_are_not_held(tmp_path: Path, ending: str) -> None:
+    films = {f"{number}.mp4": bytes(8 * BUFFER_BYTES) for number in range(2)}
+    texts = {f"{number}.txt": b"a" for number in range(2)}
+    write_tar(tmp_path / f"a{ending}", dict(sorted({**films, **texts}.items())))
+    read_all(open_files(tmp_path, "webdataset", columns=["txt"]), ["txt"])
+
+    tracemalloc.start()
+    try:
+        found = read_all(open_files(tmp_path, "webdataset", columns=["txt"]), ["txt"])
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert found["txt"].tolist() == ["a", "a"]
+    assert most < 4 * BUFFER_BYTES
+
+
+class Counted(io.BytesIO):
+    """A file that knows how many of its bytes were read."""
+
+    num_read = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        found = super().read(size)
+        self.num_read += len(found)
+        return found
+
+
+@pytest.mark.parametrize("can_seek", [True, False])
+def test_members_that_nobody_wants_are_not_read_where_a_file_has_places(
+    tmp_path: Path, *, can_seek: bool
+) -> None:
+    film, num_bytes = bytes(8 * BUFFER_BYTES), 16 * BUFFER_BYTES
+    write_tar(tmp_path / "a.tar", {"0.mp4": film, "0.txt": b"a", "1.mp4": film, "1.txt": b"b"})
+    file = Counted((tmp_path / "a.tar").read_bytes())
+    tape = Tape(pa.PythonFile(file, mode="r"), can_seek=can_seek)
+
+    found = list(members(tape, "a.tar", lambda name: name.endswith(".txt")))
+
+    assert [(member.name, member.content) for member in found] == [
+        ("0.mp4", b""),
+        ("0.txt", b"a"),
+        ("1.mp4", b""),
+        ("1.txt", b"b"),
+    ]
+    assert (file.num_read < num_bytes / 2) == can_seek
+
+
+def test_a_member_that_is_too_large_is_refused_where_it_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tar_files, "MOST_MEMBER_BYTES", 1000)
+    large = {"x.jpg": bytes(1001), "x.txt": b"large"}
+    write_tar(tmp_path / "a.tar.gz", {"w.jpg": bytes(1000), "w.txt": b"small", **large})
+    source = open_files(tmp_path, "webdataset")
+
+    want = r"a\.tar\.gz: member x\.jpg from byte \d+: its 1001 bytes are more than 1000"
+    with pytest.raises(DataError, match=want):
+        read_all(source)
+
+    assert read_all(source, ["txt"])["txt"].tolist() == ["small", "large"]
 
 
 def test_names_are_cut_at_the_first_dot_behind_their_folder(tmp_path: Path) -> None:
@@ -188,6 +255,9 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0/"), min_size
 )
 @settings(max_examples=100, deadline=None)
 def test_members_are_those_that_tarfile_wrote(files: dict[str, bytes], form: int) -> None:
+    def found(*, is_wanted: bool) -> list[Member]:
+        return list(members(Tape(pa.BufferReader(content)), "a.tar", lambda _: is_wanted))
+
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "a.tar")
         try:
@@ -196,11 +266,12 @@ def test_members_are_those_that_tarfile_wrote(files: dict[str, bytes], form: int
             return
         with tarfile.open(path) as tar:
             want = [member.name for member in tar.getmembers()]
+        content = path.read_bytes()
 
-        found = list(members(io.BytesIO(path.read_bytes()), "a.tar"))
-
-    assert [member.name for member in found] == want
-    assert [member.content for member in found] == list(files.values())
+    wanted, unwanted = found(is_wanted=True), found(is_wanted=False)
+    assert [member.name for member in wanted] == want
+    assert [member.content for member in wanted] == list(files.values())
+    assert unwanted == [member._replace(content=b"") for member in wanted]
 
 
 def test_archives_one_behind_the_other_are_read_to_their_end(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -144,11 +145,14 @@ def read_up_to(stream: Stream, num_bytes: int) -> bytes:
 
     In pieces: memory for as many as a file says it has would be taken before they are there.
     """
-    found, left = [], num_bytes
-    while left and (piece := stream.read(min(left, PIECE_BYTES))):
-        found.append(piece)
-        left -= len(piece)
-    return b"".join(found)
+    found = stream.read(min(num_bytes, PIECE_BYTES))
+    if len(found) in {0, num_bytes}:
+        return found
+    whole = io.BytesIO()  # grows in its place: pieces that are joined are held twice
+    while found:
+        whole.write(found)
+        found = stream.read(min(num_bytes - whole.tell(), PIECE_BYTES))
+    return whole.getvalue()
 
 
 def _line_at(raw: pa.NativeFile, place: int) -> int:

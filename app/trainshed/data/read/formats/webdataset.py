@@ -6,6 +6,7 @@ import io
 import json
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,14 +18,15 @@ from trainshed.data.read.columns import as_objects
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.format import Format
 from trainshed.data.read.formats.lines import HEAD_BYTES, stored_share, unpacked, with_packed
-from trainshed.data.read.formats.tar import members
+from trainshed.data.read.formats.tar import Tape, members
 from trainshed.data.read.formats.types import some_files
+from trainshed.records.addresses import is_remote
 from trainshed.records.spans import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import WebdatasetOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from trainshed.data.order.files import Scan
     from trainshed.data.read.columns import Array, Columns
@@ -35,11 +37,11 @@ if TYPE_CHECKING:
 KEY = "__key__"
 # By which the columns of a file are told.
 HEAD_SAMPLES = 32
-BUFFER_BYTES = 2**20
 # By the last part of an ending, as the tools that write such files decode them; never a pickle,
 # which may run anything.
 NUMBERS = ("cls", "cls2", "id", "index", "inx")
 TEXTS = ("txt", "text", "transcript")
+DECODED = (*NUMBERS, *TEXTS, "json", "npy")
 # What those tools keep of themselves.
 _META = re.compile(r"__[^/]*__(/|$)")
 
@@ -68,10 +70,11 @@ class Webdataset(Format):
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
     ) -> tuple[Scan, list[Fragment]]:
         found: list[_Sample] = []
+        options = _options(scan)
         try:
             for file in some_files(files):
-                found += _head(file.where, opened)[0]
-            schema = _schema(found, _options(scan))
+                found += _head(file.where, opened, partial(_tells_type, options=options))[0]
+            schema = _schema(found, options)
         except DataError as error:
             where, _, told = str(error).partition(": ")
             want = f"tar files of samples ({told})"
@@ -97,8 +100,10 @@ class Webdataset(Format):
         options, known = _options(scan), frozenset(scan.schema.names)
         with opened(fragment.path, WHOLE) as raw:
             rows: list[_Sample] = []
-            kept = frozenset(columns) or None
-            for sample in _samples(unpacked(fragment.path, raw), fragment.path, kept):
+            # From an address all bytes come ahead, those that nobody wants, too.
+            tape = Tape(unpacked(fragment.path, raw), can_seek=not is_remote(fragment.path))
+            wants = frozenset(columns or scan.schema.names).__contains__
+            for sample in _samples(tape, fragment.path, wants):
                 if not columns:
                     _check_known(sample, known)
                 rows.append(sample)
@@ -119,27 +124,29 @@ def _options(scan: Scan) -> WebdatasetOptions:
     return scan.options
 
 
-def _samples(
-    stream: pa.NativeFile, path: str, kept: frozenset[str] | None = None
-) -> Iterator[_Sample]:
+def _samples(tape: Tape, path: str, wants: Callable[[str], bool]) -> Iterator[_Sample]:
     """Yield the samples of a tar file in their order.
 
     Args:
-        stream: of the unpacked file.
+        tape: the file's.
         path: of the file, for errors.
-        kept: endings of the members whose content is held; None for all.
+        wants: says by its ending whether the content of a member is wanted.
 
     Raises:
         DataError: naming file and member where it is not whole, and where members of a sample do
             not lie together.
     """
     sample, done = _Sample(path, "", {}), set()
-    for member in members(pa.BufferedInputStream(stream, BUFFER_BYTES), path):
-        folder, slash, name = member.name.rpartition("/")
-        stem, dot, ending = name.partition(".")
-        if not (stem and dot) or _META.match(member.name):
+
+    def is_wanted(name: str) -> bool:
+        parts = _split(name)
+        return parts is not None and wants(parts[1])
+
+    for member in members(tape, path, is_wanted):
+        parts = _split(member.name)
+        if parts is None:
             continue
-        key, ending = f"{folder}{slash}{stem}", ending.lower()
+        key, ending = parts
         if key != sample.key:
             if sample.members:
                 yield sample
@@ -153,19 +160,29 @@ def _samples(
             )
         if ending in sample.members:
             raise DataError(f"{where}: it is there twice")
-        is_kept = kept is None or ending in kept
-        sample.members[ending] = member if is_kept else member._replace(content=b"")
+        sample.members[ending] = member
     if sample.members:
         yield sample
 
 
-def _head(path: str, opened: Opener) -> tuple[list[_Sample], int]:
+def _split(name: str) -> tuple[str, str] | None:
+    """Return the key and the ending of a member's name; None where it is part of no sample."""
+    folder, slash, file = name.rpartition("/")
+    stem, dot, ending = file.partition(".")
+    if not (stem and dot) or _META.match(name):
+        return None
+    return f"{folder}{slash}{stem}", ending.lower()
+
+
+def _head(
+    path: str, opened: Opener, wants: Callable[[str], bool] = lambda _: False
+) -> tuple[list[_Sample], int]:
     """Return the first samples of a file, and where they end in the unpacked file."""
     found, end = [], 0
     with opened(path) as raw:
-        for sample in _samples(unpacked(path, raw), path):
+        for sample in _samples(Tape(unpacked(path, raw), can_seek=True), path, wants):
             found.append(sample)
-            end = max(each.place + len(each.content) for each in sample.members.values())
+            end = max(each.place + each.num_bytes for each in sample.members.values())
             if len(found) == HEAD_SAMPLES or end >= HEAD_BYTES:
                 break
     return found, end
@@ -194,6 +211,11 @@ def _type_of(value: object, ending: str) -> pa.DataType:
         return pa.int64()
     # What JSON holds is not known to Arrow: it stays a column of objects, as texts are.
     return pa.binary() if isinstance(value, bytes) else pa.string()
+
+
+def _tells_type(ending: str, options: WebdatasetOptions) -> bool:
+    """Say whether what a member holds is looked at for its type: else it is bytes."""
+    return options.decode and _kind(ending) in DECODED
 
 
 def _kind(ending: str) -> str:
