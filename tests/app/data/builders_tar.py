@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 def write_tar(path: Path, files: Mapping[str, bytes], form: int = tarfile.DEFAULT_FORMAT) -> None:
@@ -32,8 +33,16 @@ def samples_of(first: int, count: int) -> dict[str, bytes]:
     }
 
 
-def npy_of(array: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> bytes:
+def npy_of(array: NDArray[np.generic]) -> bytes:
     """Return an array as numpy.save writes it."""
     found = io.BytesIO()
     np.save(found, array)
+    return found.getvalue()
+
+
+def npy_head_of(shape: tuple[int, ...]) -> bytes:
+    """Return what numpy.save writes before the values of an array of float64."""
+    found = io.BytesIO()
+    described = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(found, described)
     return found.getvalue()

@@ -19,7 +19,7 @@ from ray.data._internal.object_extensions.arrow import ArrowPythonObjectType
 from tests.app.data.builders_formats import open_files, read_all, read_good
 from tests.app.data.builders_media import write_sound
 from tests.app.data.builders_records import write_records
-from tests.app.data.builders_tar import npy_of, write_tar
+from tests.app.data.builders_tar import npy_head_of, npy_of, write_tar
 from trainshed.data.read.errors import DataError
 from trainshed_api.errors import SpecError
 
@@ -66,13 +66,40 @@ def test_pickled_objects_are_never_opened(tmp_path: Path, where: str) -> None:
 def test_an_array_that_promises_what_no_file_has_is_refused(
     tmp_path: Path, shape: tuple[int, ...]
 ) -> None:
-    head = io.BytesIO()
-    described = {"descr": "<f8", "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(head, described)
-    (tmp_path / "a.npy").write_bytes(head.getvalue() + bytes(8))
+    (tmp_path / "a.npy").write_bytes(npy_head_of(shape) + bytes(8))
 
     with pytest.raises(SpecError, match=r"a\.npy, want an array of numbers with rows"):
         open_files(tmp_path, "numpy")
+
+
+HEADS = {
+    "signs that fill the parser's memory": "-" * 9000 + "1",
+    "sums that are nested too deeply": "1+" * 4900 + "1",
+    "brackets without an end": "(" * 9000,
+    "lines that go in": "1\n  2",
+    "a list for a key": "{[]: 1}",
+    "keys that cannot be sorted": "{1: 2, 'a': 3}",
+}
+
+
+@pytest.mark.parametrize("form", ["numpy", "webdataset"])
+@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
+def test_an_array_whose_head_python_cannot_read_is_refused(
+    tmp_path: Path, head: str, form: str
+) -> None:
+    content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode()
+    (tmp_path / "0.npy").write_bytes(content)
+    write_tar(tmp_path / "a.tar", {"0.npy": content})
+
+    with pytest.raises(SpecError, match=r"0\.npy"):
+        open_files(tmp_path, form)
+
+
+def test_an_array_of_a_shape_that_no_machine_has_is_refused(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar", {"0.npy": npy_head_of((2**70, 0))})
+
+    with pytest.raises(SpecError, match=r"0\.npy from byte 0: it is no npy"):
+        open_files(tmp_path, "webdataset")
 
 
 @pytest.mark.parametrize("length", [2**40, 2**62, 2**64 - 1])

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from tests.app.data.builders_formats import as_if_listed_so, open_files, read_all
-from tests.app.data.builders_tar import npy_of, samples_of, write_tar
+from tests.app.data.builders_tar import npy_head_of, npy_of, samples_of, write_tar
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats import tar as tar_files
 from trainshed.data.read.formats.tar import BUFFER_BYTES, Member, Tape, members
@@ -150,6 +151,32 @@ def test_lists_in_json_stay_lists(tmp_path: Path) -> None:
     assert read_all(open_files(tmp_path, "webdataset"))["json"].tolist() == [[1, 2], [3, 4]]
 
 
+@pytest.mark.parametrize("number", [2**63 - 1, -(2**63)])
+def test_numbers_of_64_bits_are_read(tmp_path: Path, number: int) -> None:
+    write_tar(tmp_path / "a.tar", {"a.id": b"%d" % number})
+
+    assert read_all(open_files(tmp_path, "webdataset"))["id"].tolist() == [number]
+
+
+ARRAYS = {
+    "rows": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "columns that lie before rows": np.asfortranarray(np.arange(6, dtype=np.int64).reshape(2, 3)),
+    "another order of bytes": np.arange(6, dtype=">f8"),
+    "one value": np.asarray(7, dtype=np.int16),
+    "no values": np.empty((0, 3), dtype=np.float32),
+}
+
+
+@pytest.mark.parametrize("array", ARRAYS.values(), ids=ARRAYS)
+def test_arrays_are_those_that_numpy_saved(tmp_path: Path, array: NDArray[np.generic]) -> None:
+    write_tar(tmp_path / "a.tar", {"a.npy": npy_of(array)})
+
+    [found] = read_all(open_files(tmp_path, "webdataset"))["npy"]
+
+    assert found.shape == array.shape
+    assert found.tolist() == array.tolist()
+
+
 def test_arrays_of_several_shapes_stay_arrays(tmp_path: Path) -> None:
     shapes = [(1, 2), (2, 2)]
     arrays = [np.zeros(shape, dtype=np.float32) for shape in shapes]
@@ -177,6 +204,22 @@ BROKEN: dict[str, Broken] = {
         {"x.cls": b"cat"}, r"member x\.cls from byte \d+: it is no cls: .*options.decode: false"
     ),
     "a number that is missing": Broken({"x.jpg": b""}, r"sample x has no \.cls"),
+    "a number of more than 64 bits": Broken(
+        {"x.cls": b"%d" % 2**63},
+        r"member x\.cls from byte \d+: it is no cls: a number that 64 bits",
+    ),
+    "JSON that is nested too deeply": Broken(
+        {"x.cls": b"1", "x.json": b"[" * 200_000},
+        r"member x\.json from byte \d+: it is no json: it is nested too deeply",
+    ),
+    "an array that promises values which it has not": Broken(
+        {"x.cls": b"1", "x.npy": npy_head_of((10**15,)) + bytes(8)},
+        r"member x\.npy from byte \d+: it is no npy: its head promises 8000000000000000 bytes",
+    ),
+    "an array whose head is no program": Broken(
+        {"x.cls": b"1", "x.npy": npy_head_of((1,)).replace(b"(1,)", b"(1,(")},
+        r"member x\.npy from byte \d+: it is no npy: its header cannot be parsed",
+    ),
     "an ending that nothing else has": Broken(
         {"x.cls": b"1", "x.depth": b""}, r"member x\.depth from byte \d+: the first samples have no"
     ),

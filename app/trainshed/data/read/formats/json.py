@@ -252,14 +252,22 @@ def _listed(path: str, opened: Opener) -> list[object]:
         ValueError: for a file that holds something else.
     """
     with opened(path, WHOLE) as raw:
-        text = unpacked(path, raw).read()
-    try:
-        rows = json.loads(text)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+        rows = value_of(unpacked(path, raw).read())
     if not isinstance(rows, list):
         raise ValueError("want one list of objects")
     return rows
+
+
+def value_of(text: bytes) -> object:
+    """Return what JSON says.
+
+    Raises:
+        ValueError: for a text that is none, or that is nested too deeply.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
 
 
 def _tabulated(

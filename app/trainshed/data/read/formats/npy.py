@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import tokenize
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +21,8 @@ from trainshed_api.errors import Problem, SpecError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from trainshed.data.order.files import Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
@@ -29,6 +33,16 @@ FRAGMENT_BYTES = 16 * 2**20
 HEADS_AT_ONCE = 16
 # Times what a file has: no upload that was cut off, and its rows are counted ahead.
 MOST_PROMISED = 1024
+# What Python says of a header, which it reads as a program, of 10,000 characters at most.
+_NO_HEADER = (SyntaxError, TypeError, tokenize.TokenError, RecursionError, MemoryError)
+
+
+class _Header(NamedTuple):
+    """What stands before the values of an array."""
+
+    shape: tuple[int, ...]
+    is_fortran: bool
+    dtype: np.dtype[np.generic]
 
 
 class _Head(NamedTuple):
@@ -129,14 +143,7 @@ def _head(where: str, opened: Opener) -> _Head:
 
 
 def _read_head(raw: pa.NativeFile) -> _Head:
-    version = np.lib.format.read_magic(raw)
-    read = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }.get(version)
-    if read is None:
-        raise ValueError(f"version {version} of the format")
-    shape, is_fortran, dtype = read(raw)
+    shape, is_fortran, dtype = _read_header(raw)
     if min(shape, default=1) < 0 or 0 in shape[1:]:
         raise ValueError(f"rows of the shape {list(shape[1:])}, {shape[0]} of them")
     if not shape or dtype.hasobject:
@@ -146,3 +153,38 @@ def _read_head(raw: pa.NativeFile) -> _Head:
     if is_fortran and len(shape) > 1:
         raise ValueError("columns lie before rows: save numpy.ascontiguousarray of it")
     return _Head(shape, dtype, raw.tell())
+
+
+def _read_header(raw: pa.NativeFile | io.BytesIO) -> _Header:
+    version = np.lib.format.read_magic(raw)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(version)
+    if read is None:
+        raise ValueError(f"version {version} of the format")
+    try:
+        return _Header(*read(raw))
+    except _NO_HEADER as error:
+        raise ValueError("its header cannot be parsed") from error
+
+
+def array_of(content: bytes) -> NDArray[np.generic]:
+    """Return the array that a whole file holds.
+
+    Raises:
+        ValueError: when it is none, holds objects, or has fewer values than its head promises.
+    """
+    raw = io.BytesIO(content)
+    shape, is_fortran, dtype = _read_header(raw)
+    if dtype.hasobject:
+        raise ValueError("objects, which are not read")
+    start, promised = raw.tell(), dtype.itemsize * prod(shape)
+    if promised > len(content) - start:
+        there = len(content) - start
+        raise ValueError(f"its head promises {promised} bytes of values, and it has {there}")
+    order: Literal["F", "C"] = "F" if is_fortran else "C"
+    try:
+        return np.ndarray(shape, dtype, content, start, order=order).copy(order)
+    except OverflowError as error:
+        raise ValueError(f"values of the shape {list(shape)}") from error

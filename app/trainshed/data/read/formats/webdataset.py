@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import re
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +15,9 @@ from trainshed.data.order.files import Fragment
 from trainshed.data.read.columns import as_objects
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.format import Format
+from trainshed.data.read.formats.json import value_of
 from trainshed.data.read.formats.lines import HEAD_BYTES, stored_share, unpacked, with_packed
+from trainshed.data.read.formats.npy import array_of
 from trainshed.data.read.formats.tar import Tape, members
 from trainshed.data.read.formats.types import some_files
 from trainshed.records.addresses import is_remote
@@ -42,6 +42,7 @@ HEAD_SAMPLES = 32
 NUMBERS = ("cls", "cls2", "id", "index", "inx")
 TEXTS = ("txt", "text", "transcript")
 DECODED = (*NUMBERS, *TEXTS, "json", "npy")
+_INT64 = np.iinfo(np.int64)
 # What those tools keep of themselves.
 _META = re.compile(r"__[^/]*__(/|$)")
 
@@ -232,20 +233,25 @@ def _value(sample: _Sample, ending: str, options: WebdatasetOptions) -> object:
     if not options.decode:
         return content
     try:
-        if kind in NUMBERS:
-            return int(content)
-        if kind in TEXTS:
-            return content.decode()
-        if kind == "json":
-            return json.loads(content)
-        if kind == "npy":
-            return np.load(io.BytesIO(content), allow_pickle=False)
-    except (ValueError, EOFError) as error:
+        return _decoded(content, kind)
+    except ValueError as error:
         want = f"it is no {kind}: {' '.join(str(error).split())}"
         raise DataError(
             f"{sample.where(ending)}: {want}; options.decode: false leaves it"
         ) from error
-    return content
+
+
+def _decoded(content: bytes, kind: str) -> object:
+    if kind in NUMBERS:
+        number = int(content)
+        if not _INT64.min <= number <= _INT64.max:
+            raise ValueError("a number that 64 bits do not hold")
+        return number
+    if kind in TEXTS:
+        return content.decode()
+    if kind == "json":
+        return value_of(content)
+    return array_of(content) if kind == "npy" else content
 
 
 def _columns(
