@@ -14,7 +14,7 @@ from trainshed.data.order.function import are_grouped
 from trainshed.data.order.plan import ROW_BYTES, plan_dataset, transforms_of
 from trainshed.data.order.size import Measured, Room
 from trainshed.data.read.files import formats_of, open_source
-from trainshed.data.read.listing import is_data
+from trainshed.data.read.listing import names_of
 from trainshed.data.read.opening import reach_of
 from trainshed.data.read.source import Reading
 from trainshed.functions import find, find_for_rows
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 SOURCE = "SOURCE"
 # Delta's own folder: beside its newest rows the files have deleted and replaced ones.
-_DELTA = "_delta_log/"
+_DELTA = "_delta_log"
 
 
 @dataclass(frozen=True)
@@ -185,12 +185,11 @@ def _format_told(at: Folder) -> FormatName:
         names = [urlsplit(str(at)).path.rpartition("/")[2]]
     elif at.name and READS.read(lambda: at.parent.stat(at.name)):
         names = [at.name]
-    else:
-        names = [each.name for each in READS.read(at.tree)]
-    if any(name.startswith(_DELTA) for name in names):
+    elif READS.read((at / _DELTA).exists):
         want = "--format delta for the rows of this table, or --format parquet for all its files"
         raise SpecError([Problem(SOURCE, str(at), want)])
-    names = [name for name in names if is_data(name)]
+    else:
+        names = READS.read(lambda: names_of(at, SOURCE))
     found = formats_of(names)
     if len(found) == 1:
         return found[0]

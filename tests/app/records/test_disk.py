@@ -211,6 +211,15 @@ def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(
         folder.tree()
 
 
+def test_what_lies_elsewhere_is_not_swept_or_copied_with_a_folder(tmp_path: Path) -> None:
+    folder = Disk(tmp_path / "run")
+    folder.write("report", b"")
+    Disk(tmp_path / "elsewhere").write("rows", b"")
+    (tmp_path / "run" / "linked").symlink_to(tmp_path / "elsewhere")
+
+    assert [each.name for each in folder.tree()] == ["report"]
+
+
 def test_readers_see_a_text_as_far_as_it_was_flushed(tmp_path: Path) -> None:
     folder = Disk(tmp_path)
     text = folder.append("log")

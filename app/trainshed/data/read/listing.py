@@ -7,12 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
+from trainshed.data.read.walking import HIDDEN, files_below, legible, names_below
 from trainshed.records.addresses import is_remote, is_web
 from trainshed.records.storage import UNDERWAY
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from trainshed.records.storage import Folder, Stored
 
@@ -56,22 +57,21 @@ def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list
         field: the spec's field to name in errors.
 
     Raises:
-        SpecError: when there is none, or the folder is still being written.
+        SpecError: when there is none, the folder is still being written, or some of it cannot be
+            looked through.
     """
     if is_web(str(at)):
         return [_on_web(at, field)]
     file = at.parent.stat(at.name) if at.name else None
     if file:
         return _named([Found.of(str(at), file.name, file)], field)
-    endings, root, tree = tuple(suffixes), str(at), at.tree()
-    if any(each.name == UNDERWAY for each in tree):
-        want = f"a folder that is whole: its {UNDERWAY} says that it is not written to its end"
-        raise SpecError([Problem(f"{field}.path", str(at), want)])
-    found = [
-        Found.of(f"{root}/{each.name}", each.name, each)
-        for each in tree
-        if is_data(each.name) and (not endings or ending_of(each.name).endswith(endings))
-    ]
+    endings, root = tuple(suffixes), str(at)
+
+    def is_wanted(name: str) -> bool:
+        return not endings or ending_of(name).endswith(endings)
+
+    tree = _whole_tree(at, is_wanted, f"{field}.path")
+    found = [Found.of(f"{root}/{each.name}", each.name, each) for each in tree]
     if at.path is None:
         found = _without_folders(found, at)
     if not found:
@@ -83,6 +83,21 @@ def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list
         )
         raise SpecError([Problem(f"{field}.path", str(at), want)])
     return _named(found, field)
+
+
+def _whole_tree(at: Folder, is_wanted: Callable[[str], bool], field: str) -> list[Stored]:
+    """Return the files below a folder that may have rows and are wanted by their names."""
+    if at.path is not None:
+        found = files_below(str(at), is_wanted, field)
+        is_underway = at.stat(UNDERWAY) is not None
+    else:
+        tree = at.tree()
+        found = [each for each in tree if is_data(each.name) and is_wanted(each.name)]
+        is_underway = any(each.name == UNDERWAY for each in tree)
+    if is_underway:
+        want = f"a folder that is whole: its {UNDERWAY} says that it is not written to its end"
+        raise SpecError([Problem(field, str(at), want)])
+    return found
 
 
 def _without_folders(found: Sequence[Found], at: Folder) -> list[Found]:
@@ -109,7 +124,7 @@ def _named(found: list[Found], field: str) -> list[Found]:
     """Refuse names that cannot be written down: rows, orders and checkpoints have them."""
     for each in found:
         if not each.name.isascii():
-            name = each.name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+            name = legible(each.name)
             if name != each.name:
                 want = "files with names in UTF-8"
                 raise SpecError([Problem(f"{field}.path", name, want)])
@@ -133,7 +148,21 @@ def _on_web(at: Folder, field: str) -> Found:
     return Found.of(str(at), name, file)
 
 
+def names_of(at: Folder, field: str) -> list[str]:
+    """Return the names of the files of a folder that may have rows, whatever their format.
+
+    Args:
+        at: the folder.
+        field: the spec's field to name in errors.
+
+    Raises:
+        SpecError: naming a folder that may not be listed.
+    """
+    if at.path is not None:
+        return names_below(str(at), field)
+    return [each.name for each in at.tree() if is_data(each.name)]
+
+
 def is_data(name: str) -> bool:
-    """Say whether a file below a dataset's folder has rows, by its name."""
-    # Spark, Hive and Dask keep what is unfinished or not data under names with _ or a dot.
-    return not (name.startswith(("_", ".")) or "/_" in name or "/." in name)
+    """Say whether a file below a dataset's folder may have rows, by its name."""
+    return not (name.startswith(HIDDEN) or any(f"/{begin}" in name for begin in HIDDEN))

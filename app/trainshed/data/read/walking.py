@@ -1,0 +1,126 @@
+"""What lies below a dataset's folder on a disk: nothing that may have rows is passed over silently.
+
+The `tree` of a run's folder is another matter: what is swept and copied lies in no linked folder,
+and nobody minds what is not this user's to read.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+from trainshed.records.storage import Stored
+from trainshed_api.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    # A folder's device and its number there.
+    Known = tuple[int, int]
+
+# Spark, Hive and Dask keep what is unfinished or not data under names that begin so.
+HIDDEN = ("_", ".")
+# Root's own, at the top of a file system: what fsck finds is no data.
+_OF_FSCK = "lost+found"
+_LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+
+
+def names_below(folder: str, field: str) -> list[str]:
+    """Return the names of all files below a folder, at any depth, but for hidden ones.
+
+    Args:
+        folder: its path; it need not be there.
+        field: the spec's field to name in errors.
+
+    Raises:
+        SpecError: naming a folder that may not be listed.
+        OSError: when the disk does not give it.
+    """
+    return sorted(name for name, _ in _entries_below(folder, "", (), field))
+
+
+def files_below(folder: str, is_wanted: Callable[[str], bool], field: str) -> list[Stored]:
+    """Return the same as files, those with a name that is wanted: no other is looked at.
+
+    Args:
+        folder: its path; it need not be there.
+        is_wanted: says so of a name without the folders before it.
+        field: the spec's field to name in errors.
+
+    Raises:
+        SpecError: naming a folder that may not be listed, or a link that leads nowhere.
+        OSError: when the disk does not give it.
+    """
+    found: list[Stored] = []
+    for name, entry in _entries_below(folder, "", (), field):
+        if is_wanted(entry.name):
+            found += _stored(name, entry, field)
+        elif "." not in entry.name and entry.is_symlink():
+            _stored(name, entry, field)  # of a folder, maybe, on a disk that is not mounted
+    return sorted(found)
+
+
+def _entries_below(
+    folder: str, name: str, way: tuple[Known, ...], field: str
+) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Yield the names of all that is no folder, by texts alone: there may be millions.
+
+    Args:
+        folder: its path.
+        name: of it, with a slash behind, below the folder that was asked.
+        way: the folders that it lies in, up to the one that was asked.
+        field: the spec's field to name in errors.
+    """
+    try:
+        found = os.stat(folder)  # noqa: PTH116 - a text, as all here
+        known = (found.st_dev, found.st_ino)
+        # A link led back: what lies here is among the rest already.
+        entries = [] if known in way else list(os.scandir(folder))
+    except (FileNotFoundError, NotADirectoryError):  # it went meanwhile
+        return
+    except PermissionError as error:
+        if folder.endswith(f"/{_OF_FSCK}"):
+            return
+        raise _refusal(folder, "a folder that may be listed", error, field) from error
+    for entry in entries:
+        if entry.name.startswith(HIDDEN):
+            continue
+        if _is_folder(entry, field):
+            below = f"{name}{entry.name}/"
+            yield from _entries_below(entry.path, below, (*way, known), field)
+        else:
+            yield f"{name}{entry.name}", entry
+
+
+def _is_folder(entry: os.DirEntry[str], field: str) -> bool:
+    try:
+        return entry.is_dir()
+    except PermissionError as error:
+        raise _refusal(entry.path, "a link that may be followed", error, field) from error
+    except OSError as error:
+        if error.errno not in _LEADS_NOWHERE:
+            raise
+        return False
+
+
+def _stored(name: str, entry: os.DirEntry[str], field: str) -> list[Stored]:
+    """Return a file; nothing where it went meanwhile."""
+    try:
+        found = entry.stat()
+    except OSError as error:
+        if error.errno not in _LEADS_NOWHERE:
+            raise
+        if entry.is_symlink():
+            raise _refusal(entry.path, "a link that leads somewhere", error, field) from error
+        return []
+    return [Stored(name, found.st_size, found.st_mtime)]
+
+
+def _refusal(path: str, want: str, error: OSError, field: str) -> SpecError:
+    return SpecError([Problem(field, legible(path), f"{want} ({error.strerror})")])
+
+
+def legible(name: str) -> str:
+    """Return a name, or path, as it can be written down: of other bytes than UTF-8, their code."""
+    return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
