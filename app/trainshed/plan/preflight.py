@@ -44,6 +44,7 @@ from trainshed.functions import (
 from trainshed.plan.capacity import check_capacity, memory_room
 from trainshed.plan.executable import find_command
 from trainshed.plan.framework import check_framework
+from trainshed.plan.holdouts import check_holdouts
 from trainshed.plan.labels import check_labels, label_notes
 from trainshed.plan.machine import Machine, check_fits, machine_room, this_machine
 from trainshed.plan.memory import check_disk, check_memory
@@ -226,6 +227,7 @@ def _plans(
         if dataset.read.mix is None
     }
     plans = {name: looked.plan for name, looked in found.items()}
+    check_holdouts(plans, datasets)
     for name, dataset in datasets.items():
         if dataset.read.mix is not None:
             samples = {part: found[part].sample for part in dataset.read.mix}

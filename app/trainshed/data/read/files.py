@@ -45,6 +45,8 @@ from trainshed_api.where import columns_of, parse_where
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from pydantic import JsonValue
+
     from trainshed.data.order.files import Fragment
     from trainshed.data.order.permutation import Indices
     from trainshed.data.read.columns import Columns
@@ -210,6 +212,17 @@ def selection_of(read: ReadSpec) -> Selection:
         return Selection(where)
     is_held = held.keep == "held"
     return Selection(where, Holdout(held.share, is_held, held.seed, held.stratify))
+
+
+def moving_options(scan: Scan) -> dict[str, JsonValue]:
+    """Return the options, as a spec has them, that the places of rows in their files may hang on.
+
+    Args:
+        scan: how the file is read.
+    """
+    if scan.format == "parquet":  # which has none
+        return {}
+    return scan.options.model_dump(by_alias=True, exclude=set(_reader(scan).unmoving))
 
 
 def _check_columns(schema: pa.Schema | None, columns: Iterable[str], field: str) -> None:

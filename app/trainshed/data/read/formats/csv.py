@@ -46,6 +46,7 @@ class Csv(Format):
     """Lines of values, whose types all files share."""
 
     suffixes = with_packed(".csv", ".tsv")
+    unmoving = ("names", "types")
 
     @override
     def open(

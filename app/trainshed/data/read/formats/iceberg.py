@@ -57,6 +57,8 @@ class _Snapshot(NamedTuple):
 class Iceberg(Table):
     """The files that a snapshot of a table has, found by its catalog."""
 
+    unmoving = ("catalog",)
+
     @override
     def open(self, at: Folder, read: ReadSpec, scan: Scan, field: str, access: Access) -> Contents:
         from pyiceberg.io.pyarrow import schema_to_pyarrow

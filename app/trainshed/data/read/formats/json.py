@@ -58,6 +58,7 @@ class Json(Format):
     """Objects, whose columns and types all files share."""
 
     suffixes = with_packed(".json", ".jsonl", ".ndjson")
+    unmoving = ("types",)
 
     @override
     def open(

@@ -67,6 +67,7 @@ class Tfrecords(Format):
     """Records whose columns are the features of their Examples."""
 
     suffixes = with_packed(".tfrecord", ".tfrecords", ".tfrec")
+    unmoving = ("lengths",)
 
     @override
     def open(

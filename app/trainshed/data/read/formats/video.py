@@ -42,6 +42,7 @@ class Video(Format):
     """Frames, in the columns `frame`, `number` and `path`."""
 
     suffixes = (".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".ts")
+    unmoving = ("size",)
 
     @override
     def open(

@@ -65,6 +65,7 @@ class Webdataset(Format):
     """Samples, in the column `__key__` and one for each ending."""
 
     suffixes = with_packed(".tar")
+    unmoving = ("decode",)
 
     @override
     def open(

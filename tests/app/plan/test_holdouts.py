@@ -1,0 +1,161 @@
+"""Two datasets that have each row once between them have to number a file's rows alike."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from pydantic import JsonValue
+
+from tests.app.data.builders_formats import write_csv, write_json, write_pictures
+from tests.app.data.builders_media import write_film
+from tests.app.data.builders_tables import table_rows, write_delta
+from tests.builders import make_run
+from trainshed.plan.holdouts import check_holdouts
+from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed.records.disk import Disk
+from trainshed_api.errors import SpecError
+
+Read = dict[str, JsonValue]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of each format in folders of their names."""
+    home = tmp_path_factory.mktemp("home")
+    write_csv(home / "csv" / "a.csv", 0, 40)
+    write_csv(home / "both" / "a.csv", 0, 40)
+    write_json(home / "both" / "a.jsonl", 0, 40)
+    write_pictures(home / "images", {"cat": 20, "dog": 20})
+    write_film(home / "video" / "a.mp4", 60)
+    (home / "text").mkdir()
+    (home / "text" / "a.txt").write_text("one\n\ntwo\n" * 20)
+    for first in (0, 20):
+        write_delta(home / "delta", table_rows(first, 20))
+    return home
+
+
+def look_at(home: Path, train: Read, valid: Read) -> Prepared:
+    """Look at a run of two datasets, which share what is in a folder of their format's name."""
+
+    def read(keep: str, given: Read) -> JsonValue:
+        held: Read = {"share": 0.5, "keep": keep}
+        return {"path": str(given["format"]), "holdout": held, **given}
+
+    datasets: JsonValue = {
+        "train": {"read": read("rest", train)},
+        "valid": {"read": read("held", valid)},
+    }
+    # One that takes rows of any columns.
+    use = "tests.app.plain_functions:count_rows"
+    return prepare(make_run(train=use, data={"datasets": datasets}), Place(Disk(home)))
+
+
+class Case(NamedTuple):
+    """How two datasets are read."""
+
+    train: Read
+    valid: Read
+    want: str = ""
+
+
+def case(form: str, train: Read, valid: Read, want: str = "", **alike: JsonValue) -> Case:
+    """Return two datasets of a format with other options."""
+    both: Read = {"format": form, **alike}
+    return Case({**both, "options": train}, {**both, "options": valid}, want)
+
+
+def sides(train: JsonValue, valid: JsonValue) -> Case:
+    """Return two datasets of a film, of which one has more frames, with these holdouts."""
+    both = case("video", {"every": 5}, {}, columns=["number"])
+    return Case({**both.train, "holdout": train}, {**both.valid, "holdout": valid}, "every: got 1")
+
+
+HELD: Read = {"share": 0.5, "keep": "held"}
+REST: Read = {"share": 0.5, "keep": "rest"}
+REFUSED = {
+    "frames of a film": case(
+        "video",
+        {"every": 5},
+        {},
+        r"spec\.data\.datasets\.valid\.read\.options\.every: got 1, want 5, as "
+        r"spec\.data\.datasets\.train\.read: holdout deals rows of the same files out by their",
+        columns=["number"],
+    ),
+    "lines with nothing on them": case(
+        "text", {}, {"emptyLines": True}, r"valid\.read\.options\.emptyLines: got true, want false"
+    ),
+    "a line that is a header": case(
+        "csv",
+        {},
+        {"header": False, "names": ["id", "x", "name"]},
+        r"valid\.read\.options\.header: got false, want true",
+    ),
+    "lines that are cut otherwise": case(
+        "csv", {"multiline": True}, {}, r"valid\.read\.options\.multiline: got false, want true"
+    ),
+    "versions of a table": case(
+        "delta", {"version": 0}, {}, r"valid\.read\.options\.version: got 1, want 0"
+    ),
+    "formats": Case(
+        {"format": "csv"},
+        {"format": "binary", "path": "csv"},
+        r"valid\.read\.format: got binary, want csv, as spec\.data\.datasets\.train\.read: ",
+    ),
+    "the held ones first": sides(HELD, REST),
+    "a smaller share that is held": sides(REST, {"share": 0.2, "keep": "held"}),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_a_row_has_one_place_in_both(home: Path, case: Case) -> None:
+    with pytest.raises(SpecError, match=case.want):
+        look_at(home, case.train, case.valid)
+
+
+ACCEPTED = {
+    "all alike": case("text", {"emptyLines": True}, {"emptyLines": True}),
+    "a size, and other columns": Case(
+        {"format": "video", "options": {"size": [24, 32]}},
+        {"format": "video", "columns": ["number"]},
+    ),
+    "names and types": case(
+        "csv",
+        {"header": False, "names": ["id", "x", "name"]},
+        {"header": False, "names": ["a", "b", "c"], "types": {"a": "string"}},
+    ),
+    "files that are a row each": Case(
+        {"format": "images", "columns": ["image"]},
+        {"format": "binary", "path": "images", "columns": ["bytes"]},
+    ),
+    "no file in both": Case(
+        {"format": "csv", "path": "both"}, {"format": "json", "path": "both", "columns": ["id"]}
+    ),
+    "the newest version by its number": case("delta", {"version": 1}, {}),
+    "other folders": Case(
+        {"format": "csv", "options": {"multiline": True}}, {"format": "csv", "path": "both"}
+    ),
+    "the same side twice": sides(HELD, HELD),
+    "other seeds": sides(REST, {**HELD, "seed": 1}),
+    "shares that have rows in common": sides(REST, {"share": 0.8, "keep": "held"}),
+    "one that has all rows": sides(REST, None),
+}
+
+
+@pytest.mark.parametrize("case", ACCEPTED.values(), ids=ACCEPTED)
+def test_what_moves_no_row_may_differ(home: Path, case: Case) -> None:
+    assert list(look_at(home, case.train, case.valid).plans) == ["train", "valid"]
+
+
+def test_somebody_who_writes_a_table_meanwhile_ends_no_run(home: Path) -> None:
+    """Both mean the newest version, and one of them was opened a moment before the other."""
+    prepared = look_at(home, {"format": "delta"}, {"format": "delta"})
+    plans = prepared.plans
+    source = plans["valid"].source
+    assert source
+    options = source.scan.options.model_copy(update={"version": 2})
+    later = replace(source, scan=replace(source.scan, options=options))
+
+    check_holdouts(
+        {**plans, "valid": replace(plans["valid"], source=later)}, prepared.spec.data.datasets
+    )
