@@ -51,11 +51,14 @@ def test_parquet_is_read_in_linked_folders_at_any_depth(tmp_path: Path) -> None:
     assert source.rows == 30
 
 
-def test_what_two_names_lead_to_is_read_under_each(tmp_path: Path) -> None:
-    write_csv(tmp_path / "a" / "1.csv", 0, 3)
-    (tmp_path / "b").symlink_to("a")
+def test_what_several_names_lead_to_is_read_once(tmp_path: Path) -> None:
+    write_csv(tmp_path / "rows" / "2026-01" / "1.csv", 0, 3)
+    write_csv(tmp_path / "elsewhere" / "2.csv", 0, 3)
+    (tmp_path / "rows" / "0-latest").symlink_to("2026-01")
+    for name in ("more", "also"):
+        (tmp_path / "rows" / name).symlink_to(tmp_path / "elsewhere")
 
-    assert files_of(tmp_path) == ["a/1.csv", "b/1.csv"]
+    assert files_of(tmp_path / "rows") == ["2026-01/1.csv", "also/2.csv"]
 
 
 @pytest.mark.parametrize("leads_to", [".", "..", "../.."])

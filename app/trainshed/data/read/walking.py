@@ -37,7 +37,7 @@ def names_below(folder: str, field: str) -> list[str]:
         SpecError: naming a folder that may not be listed.
         OSError: when the disk does not give it.
     """
-    return sorted(name for name, _ in _entries_below(folder, "", (), field))
+    return sorted(name for name, _ in _Walk(field).entries(folder))
 
 
 def files_below(folder: str, is_wanted: Callable[[str], bool], field: str) -> list[Stored]:
@@ -53,7 +53,7 @@ def files_below(folder: str, is_wanted: Callable[[str], bool], field: str) -> li
         OSError: when the disk does not give it.
     """
     found: list[Stored] = []
-    for name, entry in _entries_below(folder, "", (), field):
+    for name, entry in _Walk(field).entries(folder):
         if is_wanted(entry.name):
             found += _stored(name, entry, field)
         elif "." not in entry.name and entry.is_symlink():
@@ -61,36 +61,56 @@ def files_below(folder: str, is_wanted: Callable[[str], bool], field: str) -> li
     return sorted(found)
 
 
-def _entries_below(
-    folder: str, name: str, way: tuple[Known, ...], field: str
-) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield the names of all that is no folder, by texts alone: there may be millions.
+class _Walk:
+    """Looks through each folder once, under its own name where it has one below the first one.
+
+    Rows of a folder that links lead to, too, such as `latest`, would come twice.
 
     Args:
-        folder: its path.
-        name: of it, with a slash behind, below the folder that was asked.
-        way: the folders that it lies in, up to the one that was asked.
         field: the spec's field to name in errors.
     """
-    try:
-        found = os.stat(folder)  # noqa: PTH116 - a text, as all here
-        known = (found.st_dev, found.st_ino)
-        # A link led back: what lies here is among the rest already.
-        entries = [] if known in way else list(os.scandir(folder))
-    except (FileNotFoundError, NotADirectoryError):  # it went meanwhile
-        return
-    except PermissionError as error:
-        if folder.endswith(f"/{_OF_FSCK}"):
-            return
-        raise _refusal(folder, "a folder that may be listed", error, field) from error
-    for entry in entries:
-        if entry.name.startswith(HIDDEN):
-            continue
-        if _is_folder(entry, field):
-            below = f"{name}{entry.name}/"
-            yield from _entries_below(entry.path, below, (*way, known), field)
-        else:
-            yield f"{name}{entry.name}", entry
+
+    def __init__(self, field: str) -> None:
+        self._field = field
+        self._seen: set[Known] = set()
+        # Those that lead to folders: their paths, and their names with a slash behind.
+        self._links: list[tuple[str, str]] = []
+
+    def entries(self, folder: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        """Yield the names of all that is no folder, by texts alone: there may be millions."""
+        yield from self._below(folder, "", is_linked=False)
+        while self._links:
+            links, self._links = sorted(self._links), []
+            for path, name in links:
+                yield from self._below(path, name, is_linked=True)
+
+    def _below(
+        self, folder: str, name: str, *, is_linked: bool
+    ) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        for entry in self._listed(folder, is_linked=is_linked):
+            if entry.name.startswith(HIDDEN):
+                continue
+            if not _is_folder(entry, self._field):
+                yield f"{name}{entry.name}", entry
+            elif entry.is_symlink():
+                self._links.append((entry.path, f"{name}{entry.name}/"))
+            else:
+                yield from self._below(entry.path, f"{name}{entry.name}/", is_linked=is_linked)
+
+    def _listed(self, folder: str, *, is_linked: bool) -> list[os.DirEntry[str]]:
+        try:
+            found = os.stat(folder)  # noqa: PTH116 - a text, as all here
+            known = (found.st_dev, found.st_ino)
+            if is_linked and known in self._seen:
+                return []
+            self._seen.add(known)
+            return list(os.scandir(folder))
+        except (FileNotFoundError, NotADirectoryError):  # it went meanwhile
+            return []
+        except PermissionError as error:
+            if folder.endswith(f"/{_OF_FSCK}"):
+                return []
+            raise _refusal(folder, "a folder that may be listed", error, self._field) from error
 
 
 def _is_folder(entry: os.DirEntry[str], field: str) -> bool:
