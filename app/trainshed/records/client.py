@@ -21,7 +21,6 @@ from obstore.exceptions import (
 from obstore.store import HTTPStore, S3Store, from_url
 
 from trainshed.records.reach import AS_USUAL, Reach
-from trainshed.records.region import region_of
 from trainshed_api.names import WEB_SCHEMES
 
 if TYPE_CHECKING:
@@ -67,9 +66,6 @@ _DENIED = re.compile(
 # Of an address on the web, which the client repeats.
 _QUERY = re.compile(r"(https?://[^\s?]+)\?\S*")
 _NO_SIZE = "Content-Length Header missing"
-# By which the environment says where S3 is.
-_ENDPOINTS = frozenset({"AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"})
-_REGIONS = frozenset({"AWS_REGION", "AWS_DEFAULT_REGION"})
 # All three answer in XML.
 _CODE, _MESSAGE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"<Message>([^<]{1,300})")
 
@@ -137,24 +133,13 @@ def _config(bucket: str, reach: Reach) -> S3Config:
         config["virtual_hosted_style_request"] = False
     elif hosted := _virtual_hosted(bucket):
         config["endpoint"] = hosted
-    if region := reach.region or _looked_up(bucket, reach):
-        config["region"] = region
+    if reach.region:
+        config["region"] = reach.region
     if reach.is_anonymous:
         config["skip_signature"] = True
     if reach.pays:
         config["request_payer"] = True
     return config
-
-
-def _looked_up(bucket: str, reach: Reach) -> str | None:
-    """Return the region of a bucket where nobody says it, or says it of another one."""
-    named = os.environ.keys()
-    # A public bucket is hardly the storage's, whose region the environment has.
-    if reach.endpoint or not named.isdisjoint(_ENDPOINTS):
-        return None
-    if named.isdisjoint(_REGIONS) or reach.is_anonymous:
-        return region_of(bucket)
-    return None
 
 
 def _virtual_hosted(bucket: str) -> str | None:

@@ -20,6 +20,7 @@ from trainshed.data.read.kept import kept_here
 from trainshed.patience import READS, Patience
 from trainshed.records.addresses import is_remote, is_web, stored_file
 from trainshed.records.reach import AS_USUAL, Reach
+from trainshed.records.region import region_of
 from trainshed.records.scratch import NoRoomError
 from trainshed.records.spans import PART_BYTES, WHOLE
 from trainshed.records.storage import Stored
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
 WEB_BYTES = 10 * 2**30
 # Of those, what is held in memory where a node's disk does not keep it.
 HELD_BYTES = 64 * 2**20
+_S3 = "s3://"
+# By which the environment says where S3 is.
+_ENDPOINTS = frozenset({"AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"})
+_REGIONS = frozenset({"AWS_REGION", "AWS_DEFAULT_REGION"})
 # How Ray writes that a bucket is read without credentials.
 ANONYMOUS = "anonymous@"
 
@@ -208,10 +213,24 @@ open_file: Opener = Files()
 
 
 def reach_of(read: ReadSpec) -> Reach:
-    """Return how the store of a dataset is reached."""
-    is_anonymous = read.anonymous or is_rays_anonymous(read.path or "")
-    query = (read.path or "").partition("#")[0].partition("?")[2] if is_web(read.path or "") else ""
-    return Reach(is_anonymous, read.requester_pays, read.endpoint or "", read.region or "", query)
+    """Return how the store of a dataset is reached; Amazon's may be asked where it is."""
+    path = read.path or ""
+    is_anonymous = read.anonymous or is_rays_anonymous(path)
+    query = path.partition("#")[0].partition("?")[2] if is_web(path) else ""
+    endpoint, region = read.endpoint or "", read.region or ""
+    if path.startswith(_S3) and not (region or endpoint) and _asks_region(is_anonymous):
+        bucket = path.removeprefix(_S3).removeprefix(ANONYMOUS).partition("/")[0]
+        region = region_of(bucket) or ""
+    return Reach(is_anonymous, read.requester_pays, endpoint, region, query)
+
+
+def _asks_region(is_anonymous: bool) -> bool:
+    """Say whether the environment tells no region, or hardly that of a bucket.
+
+    One that is read without credentials is not the storage's, whose region it has.
+    """
+    named = os.environ.keys()
+    return named.isdisjoint(_ENDPOINTS) and (is_anonymous or named.isdisjoint(_REGIONS))
 
 
 def is_rays_anonymous(path: str) -> bool:
