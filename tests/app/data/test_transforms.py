@@ -232,10 +232,16 @@ def raw_by_list(batch: Columns) -> dict[str, object]:
 def test_bytes_and_texts_of_a_function_are_what_it_gave(function: Function) -> None:
     """Numpy's own bytes have no zeros at their end, and Arrow ends them at the first one."""
     made = transform({"id": np.arange(9)}, [function])
-    found = from_block(to_block(made))
+    block = to_block(made)
 
     want = raw_by_list({"id": np.arange(9)})
-    assert {name: array.tolist() for name, array in found.items()} == want
+    for found in (made, from_block(block)):
+        assert {array.shape for array in found.values()} == {(9,)}
+        assert found["raw"].tolist() == want["raw"]
+        assert found["word"].tolist() == want["word"]
+        assert [pair.tolist() for pair in found["pair"]] == want["pair"]
+    assert isinstance(block, pa.Table)
+    assert block.schema.field("pair").type == pa.list_(pa.binary())  # nothing is pickled
 
 
 def test_bytes_of_an_array_are_what_numpy_shows() -> None:

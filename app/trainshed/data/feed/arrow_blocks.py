@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import ray
 from ray.data.block import BlockAccessor
 
 from trainshed.data.order.plan import BLOCK_BYTES
-from trainshed.data.read.columns import cut_rows, join, nbytes, num_rows
+from trainshed.data.read.columns import as_objects, cut_rows, join, nbytes, num_rows
 from trainshed.data.read.errors import DataError
 from trainshed.ray_seams.execution import READY_BYTES_A_CPU
 
@@ -39,6 +40,7 @@ MOST_SECONDS = 2.0
 
 def to_block(columns: Columns) -> Block:
     """Return an Arrow block; arrays of more than one axis become tensor columns."""
+    columns = {name: _as_lists(array) for name, array in columns.items()}
     # Ray asks each value of a column for its type, 0.1 us a value; that of numbers is known.
     numbers = {name: pa.array(array) for name, array in columns.items() if _are_numbers(array)}
     block = BlockAccessor.batch_to_block(
@@ -48,6 +50,18 @@ def to_block(columns: Columns) -> Block:
         return BlockAccessor.batch_to_block(columns)
     made = {name: numbers[name] if name in numbers else block[name] for name in columns}
     return pa.table(made)
+
+
+def _as_lists(array: Array) -> Array:
+    """Return rows that hold several texts, or bytes, as lists: arrays of objects Ray pickles."""
+    if array.dtype != object or array.ndim > 1:
+        return array
+    rows: list[object] = array.tolist()
+    several = (row for row in rows if isinstance(row, np.ndarray) and row.size)
+    first = next(several, None)
+    if first is None or first.dtype != object or not isinstance(first.flat[0], (str, bytes)):
+        return array
+    return as_objects([row.tolist() if isinstance(row, np.ndarray) else row for row in rows])
 
 
 def _are_numbers(array: Array) -> bool:

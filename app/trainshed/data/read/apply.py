@@ -22,6 +22,7 @@ from trainshed.data.read.columns import (
     Array,
     Columns,
     as_array,
+    as_column,
     as_objects,
     cut_rows,
     mixed_kinds,
@@ -219,4 +220,6 @@ def _stacked(values: Sequence[Array], name: str, function: Function) -> Array:
             f"{function.field}: {function.use} returned rows that do not fit together: "
             f"column {name} has {odd}"
         )
-    return np.stack(values) if len(shapes) == 1 else as_objects(values)
+    if len(shapes) == 1:
+        return as_column(np.stack(values))
+    return as_objects(values)

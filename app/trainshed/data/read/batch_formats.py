@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from trainshed.data.read.arrow import from_arrow
-from trainshed.data.read.columns import as_array, num_rows
+from trainshed.data.read.columns import as_column, num_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +46,7 @@ def from_format(result: object) -> Columns | None:
         _refuse_twins(result.column_names)
         return from_arrow(result)
     if isinstance(result, Mapping):
-        return {str(name): as_array(array) for name, array in result.items()}
+        return {str(name): as_column(array) for name, array in result.items()}
     # Who has made a DataFrame has imported pandas.
     pandas = sys.modules.get("pandas")
     if pandas is None or not isinstance(result, pandas.DataFrame):

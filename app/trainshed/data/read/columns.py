@@ -141,9 +141,22 @@ def as_array(value: object) -> Array:
     if isinstance(value, (bytes, str)):
         return np.asarray(value, dtype=object)
     array = np.asarray(value)
-    if isinstance(value, np.ndarray):
-        return array.astype(object) if array.dtype.kind == "S" else array
-    return np.asarray(value, dtype=object) if array.dtype.kind in "SU" else array
+    if array.dtype.kind not in _TEXTS:
+        return array
+    # What numpy has made of a list is short of zeros already.
+    return np.asarray(value, dtype=object) if isinstance(value, list) else array.astype(object)
+
+
+def as_column(value: object) -> Array:
+    """Return the same as a column: several objects of a row, such as texts, are an array there.
+
+    As files have them: lists of texts differ in their number.
+
+    Raises:
+        ValueError: for lists of unequal length.
+    """
+    array = as_array(value)
+    return as_objects(list(array)) if array.dtype == object and array.ndim > 1 else array
 
 
 def as_objects(values: Sequence[object]) -> Array:
