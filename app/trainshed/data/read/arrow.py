@@ -9,10 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trainshed.data.read.errors import DataError
-
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
     from trainshed.data.read.columns import Array, Columns
 
@@ -48,36 +46,6 @@ def becomes_floats(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return becomes_floats(kind.value_type)
     return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
-
-
-def lacking(table: pa.Table, floats: Collection[str]) -> pa.Field | None:
-    """Return a column that lacks values and has no word for it; None where there is none.
-
-    As NaN they would make floats of the others here, and there would be integers where none is
-    missing: a batch's type would hang on which rows are in it.
-
-    Args:
-        table: rows.
-        floats: columns that have one, as all that is in them is given as floats.
-    """
-    for field, column in zip(table.schema, table.columns, strict=True):
-        if becomes_floats(field.type) and column.null_count and field.name not in floats:
-            return field
-    return None
-
-
-def refuse_untold(table: pa.Table, floats: Collection[str], path: str) -> None:
-    """Refuse values that are missing where the file's footer did not say so.
-
-    Raises:
-        DataError: naming file and column, and what to do.
-    """
-    if field := lacking(table, floats):
-        raise DataError(
-            f"{path}: no value in a row of column {field.name} of type {field.type}, of which the "
-            "file's footer does not count them: write it as float64 or with statistics, so that "
-            "all rows are of one type, or leave it out by read.columns"
-        )
 
 
 def in_tables(table: pa.Table, rows: int) -> Iterator[Columns]:

@@ -348,12 +348,7 @@ def read_records(
     if scan.format == "parquet":
         try:
             for table in parquet.read_fragment(
-                fragment,
-                columns,
-                chunk_rows,
-                access.patience,
-                access.opened,
-                floats=scan.floats,
+                fragment, columns, chunk_rows, access.patience, access.opened
             ):
                 yield as_floats(table, scan.floats)
         except DataError:
@@ -424,9 +419,7 @@ def read_sample(
         return cut_rows(join(found), 0, rows) if found else {}
     if scan.format == "parquet":
         access = access.of(scan)
-        sample = parquet.read_sample(
-            fragment, columns, rows, access.patience, access.opened, floats=scan.floats
-        )
+        sample = parquet.read_sample(fragment, columns, rows, access.patience, access.opened)
         return as_floats(sample, scan.floats)
     first = next(read_fragment(scan, fragment, columns, rows, access), {})
     return cut_rows(first, 0, rows)

@@ -8,13 +8,13 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trainshed.data.order.files import File, Fragment, Scan, Source
-from trainshed.data.read.arrow import becomes_floats, from_arrow, refuse_untold
+from trainshed.data.read.arrow import becomes_floats, from_arrow
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.listing import files_of
 from trainshed.data.read.opening import open_file, stamp_of
@@ -26,7 +26,7 @@ from trainshed.records.addresses import is_remote
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
@@ -95,50 +95,98 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
         want = "one that rows of the files meet" if where else "files with at least one row"
         name = "where" if where else "path"
         raise SpecError([Problem(f"{field}.{name}", None if where else str(at), want)])
-    floats = with_missing([footer for _, footer in footers], schemas[0][1], columns)
+    stored = [(file.where, footer) for file, footer in footers]
+    floats = with_missing(stored, schemas[0][1], columns, patience, opened)
     scan = Scan(root=str(at), floats=tuple(sorted(floats)))
     return Source(tuple(fragments), tuple(described), schemas[0][1], digest.hexdigest(), scan)
 
 
 def with_missing(
-    footers: Iterable[pq.FileMetaData], schema: pa.Schema, columns: Sequence[str] = ()
+    files: Sequence[tuple[str, pq.FileMetaData]],
+    schema: pa.Schema,
+    columns: Sequence[str] = (),
+    patience: Patience = READS,
+    opened: Opener = open_file,
 ) -> frozenset[str]:
-    """Return columns of integers and booleans of which some are missing, as far as footers tell.
+    """Return columns of integers and booleans of which some are missing.
+
+    Footers mostly tell; else a column is looked through up to the first.
 
     Args:
-        footers: of the files.
+        files: paths or addresses, and their footers.
         schema: of all of them; a file of a table may lack columns, which have no values there.
         columns: to look at, of those in the schema; empty for all.
+        patience: with the storage.
+        opened: opens a file.
+
+    Raises:
+        OSError: when the storage does not give what has to be looked through.
     """
     asked = {
         each.name
         for each in schema
         if becomes_floats(each.type) and (not columns or each.name in columns)
     }
+    found, untold = _told(files, asked)
+
+    def look(place: _Place) -> None:
+        if place.column not in found and patience.read(lambda: _lacks(place, opened)):
+            found.add(place.column)
+
+    with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+        list(pool.map(look, untold))
+    return frozenset(found)
+
+
+class _Place(NamedTuple):
+    """A column of a row group, of which the footer does not say how many values are missing."""
+
+    path: str
+    column: str
+    group: int
+
+
+def _told(
+    files: Sequence[tuple[str, pq.FileMetaData]], asked: Collection[str]
+) -> tuple[set[str], list[_Place]]:
+    """Return columns that lack values, and where no footer tells."""
     found: set[str] = set()
-    for footer in footers:
-        if not (left := asked - found):
+    untold: list[_Place] = []
+    for path, footer in files:
+        if not (left := set(asked) - found):
             break
         stored = footer.schema.to_arrow_schema()
         if footer.num_rows:
             found |= left.difference(stored.names)
         left = {name for name in left.intersection(stored.names) if stored.field(name).nullable}
         paths = [footer.schema.column(number).path for number in range(footer.num_columns)]
-        places = [(number, path) for number, path in enumerate(paths) if path in left]
-        for group in map(footer.row_group, range(footer.num_row_groups)):
-            told = ((path, group.column(number).statistics) for number, path in places)
-            found |= {path for path, each in told if each is not None and each.null_count}
-    return frozenset(found)
+        places = [(number, name) for number, name in enumerate(paths) if name in left]
+        for group in range(footer.num_row_groups):
+            for number, name in places:
+                told = footer.row_group(group).column(number).statistics
+                if told is None or not told.has_null_count:
+                    untold.append(_Place(path, name, group))
+                elif told.null_count:
+                    found.add(name)
+    return found, untold
 
 
-def read_fragment(  # noqa: PLR0913 - a fragment, and how it is got at
+def _lacks(place: _Place, opened: Opener) -> bool:
+    """Say whether a value is missing at a place; that it is damaged is said by who reads it."""
+    with opened(place.path) as raw, pq.ParquetFile(raw) as file:
+        try:
+            table = file.read_row_group(place.group, columns=[place.column], use_threads=False)
+        except pa.ArrowException:
+            return False
+    return bool(table.column(0).null_count)
+
+
+def read_fragment(
     fragment: Fragment,
     columns: Sequence[str],
     chunk_rows: int,
     patience: Patience = READS,
     opened: Opener = open_file,
-    *,
-    floats: Collection[str] = (),
 ) -> Iterator[Columns]:
     """Yield the rows of a fragment in tables of `chunk_rows` rows; the last may be smaller.
 
@@ -148,17 +196,15 @@ def read_fragment(  # noqa: PLR0913 - a fragment, and how it is got at
         chunk_rows: most rows of a table.
         patience: with the storage.
         opened: opens a file.
-        floats: columns of integers and booleans that may lack values.
 
     Raises:
-        DataError: naming the file and row groups when they cannot be decoded, or a column that
-            lacks values though no footer said so.
+        DataError: naming the file and row groups when they cannot be decoded.
         WorldError: naming them when the storage does not give them.
     """
     trouble, done = Trouble(fragment, patience, opened), 0
     while True:
         try:
-            for chunk in islice(_chunks(fragment, columns, chunk_rows, opened, floats), done, None):
+            for chunk in islice(_chunks(fragment, columns, chunk_rows, opened), done, None):
                 yield chunk
                 done += 1
         except (OSError, pa.ArrowException) as error:
@@ -167,14 +213,12 @@ def read_fragment(  # noqa: PLR0913 - a fragment, and how it is got at
             return
 
 
-def read_sample(  # noqa: PLR0913 - a fragment, and how it is got at
+def read_sample(
     fragment: Fragment,
     columns: Sequence[str],
     rows: int,
     patience: Patience = READS,
     opened: Opener = open_file,
-    *,
-    floats: Collection[str] = (),
 ) -> Columns:
     """Return the first rows of a fragment without reading a whole row group where it is large.
 
@@ -189,24 +233,18 @@ def read_sample(  # noqa: PLR0913 - a fragment, and how it is got at
             with opened(fragment.path) as raw, _parquet(raw) as file:
                 first = next(file.iter_batches(rows, row_groups=groups, columns=wanted))
                 table = pa.Table.from_batches([first])
-                refuse_untold(table, floats, fragment.path)
                 return from_arrow(_as_shown(table, _int96(file.metadata), fragment.path))
         except (OSError, pa.ArrowException) as error:
             trouble.take(error)
 
 
 def _chunks(
-    fragment: Fragment,
-    columns: Sequence[str],
-    chunk_rows: int,
-    opened: Opener,
-    floats: Collection[str],
+    fragment: Fragment, columns: Sequence[str], chunk_rows: int, opened: Opener
 ) -> Iterator[Columns]:
     wanted = list(columns) or None
     with _opened(fragment, wanted, opened) as file:
         times = _int96(file.metadata)
         for table in _tables(file, fragment, wanted, chunk_rows):
-            refuse_untold(table, floats, fragment.path)
             yield from_arrow(_as_shown(table, times, fragment.path))
 
 

@@ -59,7 +59,12 @@ class Delta(Table):
             ]
         asked = set(read.columns or schema.names)
         stored = asked.difference(*partitions)
-        floats = with_missing(footers, pa.schema([each for each in schema if each.name in stored]))
+        floats = with_missing(
+            [(file.where, footer) for file, footer in zip(files, footers, strict=True)],
+            pa.schema([each for each in schema if each.name in stored]),
+            patience=access.patience,
+            opened=access.opened,
+        )
         floats |= {
             name
             for each in partitions

@@ -188,7 +188,7 @@ def _cut(
     by_path = dict(zip(plain, footers, strict=True))
     files: list[File] = []
     fragments: list[Fragment] = []
-    as_stored: list[pq.FileMetaData] = []
+    as_stored: list[tuple[str, pq.FileMetaData]] = []
     lacking: set[str] = set()
     for number, (where, task) in enumerate(sorted(snapshot.tasks.items())):
         file, footer = task.file, by_path.get(where)
@@ -197,7 +197,7 @@ def _cut(
         if footer is not None and _is_plain(footer, scan, snapshot.schema):
             files.append(describe(Found(where, name, file.file_size_in_bytes), footer))
             fragments += [replace(each, constants=constants) for each in cut(where, number, footer)]
-            as_stored.append(footer)
+            as_stored.append((where, footer))
             continue
         deletes = "".join(sorted(each.file_path for each in task.delete_files))
         groups, size = zlib.crc32(deletes.encode()), file.file_size_in_bytes
@@ -207,7 +207,8 @@ def _cut(
             rows = None if deletes else file.record_count
             fragments.append(Fragment(where, number, (), rows, size, constants=constants))
     assert scan.schema
-    floats = with_missing(as_stored, scan.schema, columns) | {
+    counted = with_missing(as_stored, scan.schema, columns, access.patience, access.opened)
+    floats = counted | {
         each.name
         for each in scan.schema
         if each.name in lacking.intersection(columns or lacking) and becomes_floats(each.type)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from trainshed.data.read.arrow import lacking
+from trainshed.data.read.arrow import becomes_floats
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -121,12 +121,20 @@ def _told(field: pa.Field, *, is_lacking: bool) -> pa.Field:
 def refuse_missing(table: pa.Table, floats: Collection[str]) -> None:
     """Refuse values that are missing in a column that has no word for it.
 
+    As NaN they would make floats of the others here, and there would be integers where none is
+    missing: a batch's type would hang on which rows are in it.
+
+    Args:
+        table: rows.
+        floats: columns that have one, as all that is in them is given as floats.
+
     Raises:
         ValueError: naming the column, and what to do.
     """
-    if field := lacking(table, floats):
-        hint = f"options.types: {{{field.name}: float64}} has a word for that"
-        raise ValueError(f"no value in column {field.name} of type {field.type}; {hint}")
+    for each, some in zip(table.schema, table.columns, strict=True):
+        if becomes_floats(each.type) and some.null_count and each.name not in floats:
+            hint = f"options.types: {{{each.name}: float64}} has a word for that"
+            raise ValueError(f"no value in column {each.name} of type {each.type}; {hint}")
 
 
 def declared(types: Mapping[str, ColumnType]) -> pa.Schema | None:
