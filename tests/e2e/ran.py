@@ -42,10 +42,12 @@ def tasks_of(dashboard: Dashboard, submission: str) -> set[Ran]:
     """Return what ran of a job."""
     job = json.loads(dashboard.ask("GET", f"/api/jobs/{submission}").body)["job_id"]
     groups = nodes_of(dashboard).groups
+    # Of other jobs events may be lost: their workers were killed.
+    its_own = f"filter_keys=job_id&filter_predicates=%3D&filter_values={job}"
     return {
         Ran(task["type"], task["func_or_class_name"], groups[task["node_id"]])
-        for task in _listed(dashboard, "/api/v0/tasks?limit=10000&detail=true")
-        if task["job_id"] == job and task["node_id"]
+        for task in _listed(dashboard, f"/api/v0/tasks?limit=10000&detail=true&{its_own}")
+        if task["node_id"]
     }
 
 
