@@ -162,8 +162,9 @@ def _told(
         paths = [footer.schema.column(number).path for number in range(footer.num_columns)]
         places = [(number, name) for number, name in enumerate(paths) if name in left]
         for group in range(footer.num_row_groups):
+            columns = footer.row_group(group)
             for number, name in places:
-                told = footer.row_group(group).column(number).statistics
+                told = columns.column(number).statistics
                 if told is None or not told.has_null_count:
                     untold.append(_Place(path, name, group))
                 elif told.null_count:
