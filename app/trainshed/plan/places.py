@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainshed.data.read.opening import ANONYMOUS, is_rays_anonymous
+from trainshed.data.read.opening import is_rays_anonymous, without_anonymous
 from trainshed.faults import WorldError
 from trainshed.patience import READS
 from trainshed.records.addresses import (
@@ -85,7 +85,7 @@ def locate_source(text: str, home: Folder, field: str, reach: Reach = AS_USUAL) 
             got = None if "@" in text else shown(text)
             raise SpecError([Problem(field, got, str(error))]) from error
     if is_rays_anonymous(text):
-        text, reach = text.replace(ANONYMOUS, "", 1), replace(reach, is_anonymous=True)
+        text, reach = without_anonymous(text), replace(reach, is_anonymous=True)
     return reached(locate(text, home, field), reach)
 
 

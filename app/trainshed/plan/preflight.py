@@ -30,7 +30,7 @@ from trainshed.data.read.columns import (
 )
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import open_source, read_sample
-from trainshed.data.read.opening import ANONYMOUS, is_rays_anonymous, reach_of
+from trainshed.data.read.opening import is_rays_anonymous, reach_of, without_anonymous
 from trainshed.data.read.source import first_rows, reading
 from trainshed.data.read.stratifying import KnownStrata
 from trainshed.faults import WorldError
@@ -539,7 +539,7 @@ def _source_notes(spec: TrainingRunSpec) -> Iterator[str]:
     for name, dataset in spec.data.datasets.items():
         field, path = f"spec.data.datasets.{name}.read", dataset.read.path or ""
         if is_rays_anonymous(path):
-            plain = path.replace(ANONYMOUS, "", 1)
+            plain = without_anonymous(path)
             yield f"{field}.path: read without credentials; write {plain} and anonymous: true"
 
 

@@ -13,13 +13,16 @@ from trainshed.records import region
 from trainshed.records.region import region_of
 from trainshed_api.rows import ReadSpec
 
+SAYS = (
+    *("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"),
+    *("AWS_REGION", "AWS_DEFAULT_REGION"),
+)
+
 
 @pytest.fixture
 def amazon(web: WebServer, monkeypatch: pytest.MonkeyPatch) -> WebServer:
     """A server that knows where the bucket `open` lies; the environment says nothing."""
-    for name in ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+    for name in SAYS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(region, "AMAZON", web.url)
     region_of.cache_clear()

@@ -57,11 +57,17 @@ def _as_lists(array: Array) -> Array:
     if array.dtype != object or array.ndim > 1:
         return array
     rows: list[object] = array.tolist()
-    several = (row for row in rows if isinstance(row, np.ndarray) and row.size)
-    first = next(several, None)
-    if first is None or first.dtype != object or not isinstance(first.flat[0], (str, bytes)):
+    first = next((row for row in rows if _tells(row)), None)
+    if not isinstance(first, np.ndarray) or first.dtype != object:
+        return array
+    if not isinstance(first.flat[0], (str, bytes)):
         return array
     return as_objects([row.tolist() if isinstance(row, np.ndarray) else row for row in rows])
+
+
+def _tells(row: object) -> bool:
+    """Say whether a row tells what the others are: one text each, or several."""
+    return isinstance(row, (str, bytes)) or (isinstance(row, np.ndarray) and row.size > 0)
 
 
 def _are_numbers(array: Array) -> bool:

@@ -182,8 +182,8 @@ def _misfit(tables: Sequence[Mapping[str, Array]]) -> str | None:
 
 def mixed_kinds(arrays: Sequence[Array]) -> str | None:
     """Return what arrays hold of which numpy would silently make texts or objects; else None."""
-    kinds_of = {array.dtype.kind for array in arrays}
-    if len(kinds_of) == 1 and "O" not in kinds_of:  # among objects are texts, and bytes
+    types = {array.dtype.kind for array in arrays}
+    if len(types) == 1 and types != {"O"}:  # among objects are texts, and bytes
         return None
     # NaN alone is no number beside objects; beside numpy's texts it would become one.
     as_nothing = not any(array.dtype.kind in _TEXTS for array in arrays)

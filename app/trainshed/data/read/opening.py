@@ -219,7 +219,7 @@ def reach_of(read: ReadSpec) -> Reach:
     query = path.partition("#")[0].partition("?")[2] if is_web(path) else ""
     endpoint, region = read.endpoint or "", read.region or ""
     if path.startswith(_S3) and not (region or endpoint) and _asks_region(is_anonymous):
-        bucket = path.removeprefix(_S3).removeprefix(ANONYMOUS).partition("/")[0]
+        bucket = without_anonymous(path).removeprefix(_S3).partition("/")[0]
         region = region_of(bucket) or ""
     return Reach(is_anonymous, read.requester_pays, endpoint, region, query)
 
@@ -236,6 +236,11 @@ def _asks_region(is_anonymous: bool) -> bool:
 def is_rays_anonymous(path: str) -> bool:
     """Say whether a path is written as Ray does where there are no credentials."""
     return path.startswith((f"s3://{ANONYMOUS}", f"gs://{ANONYMOUS}"))
+
+
+def without_anonymous(path: str) -> str:
+    """Return the address that a path has without Ray's word for no credentials."""
+    return path.replace(ANONYMOUS, "", 1) if is_rays_anonymous(path) else path
 
 
 def cache_bytes_of(read: ReadSpec) -> int:

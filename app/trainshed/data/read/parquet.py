@@ -26,7 +26,7 @@ from trainshed.records.addresses import is_remote
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
@@ -95,14 +95,13 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
         want = "one that rows of the files meet" if where else "files with at least one row"
         name = "where" if where else "path"
         raise SpecError([Problem(f"{field}.{name}", None if where else str(at), want)])
-    stored = [(file.where, footer) for file, footer in footers]
-    floats = with_missing(stored, schemas[0][1], columns, patience, opened)
+    floats = with_missing(footers, schemas[0][1], columns, patience, opened)
     scan = Scan(root=str(at), floats=tuple(sorted(floats)))
     return Source(tuple(fragments), tuple(described), schemas[0][1], digest.hexdigest(), scan)
 
 
 def with_missing(
-    files: Sequence[tuple[str, pq.FileMetaData]],
+    files: Sequence[tuple[Found, pq.FileMetaData]],
     schema: pa.Schema,
     columns: Sequence[str] = (),
     patience: Patience = READS,
@@ -113,7 +112,7 @@ def with_missing(
     Footers mostly tell; else a column is looked through up to the first.
 
     Args:
-        files: paths or addresses, and their footers.
+        files: with their footers.
         schema: of all of them; a file of a table may lack columns, which have no values there.
         columns: to look at, of those in the schema; empty for all.
         patience: with the storage.
@@ -122,11 +121,11 @@ def with_missing(
     Raises:
         OSError: when the storage does not give what has to be looked through.
     """
-    asked = {
+    asked = frozenset(
         each.name
         for each in schema
         if becomes_floats(each.type) and (not columns or each.name in columns)
-    }
+    )
     found, untold = _told(files, asked)
 
     def look(place: _Place) -> None:
@@ -147,26 +146,26 @@ class _Place(NamedTuple):
 
 
 def _told(
-    files: Sequence[tuple[str, pq.FileMetaData]], asked: Collection[str]
+    files: Sequence[tuple[Found, pq.FileMetaData]], asked: frozenset[str]
 ) -> tuple[set[str], list[_Place]]:
     """Return columns that lack values, and where no footer tells."""
     found: set[str] = set()
     untold: list[_Place] = []
-    for path, footer in files:
-        if not (left := set(asked) - found):
+    for file, footer in files:
+        if not (left := asked - found):
             break
         stored = footer.schema.to_arrow_schema()
         if footer.num_rows:
             found |= left.difference(stored.names)
-        left = {name for name in left.intersection(stored.names) if stored.field(name).nullable}
+        nullable = {name for name in left.intersection(stored.names) if stored.field(name).nullable}
         paths = [footer.schema.column(number).path for number in range(footer.num_columns)]
-        places = [(number, name) for number, name in enumerate(paths) if name in left]
+        places = [(number, name) for number, name in enumerate(paths) if name in nullable]
         for group in range(footer.num_row_groups):
             columns = footer.row_group(group)
             for number, name in places:
                 told = columns.column(number).statistics
                 if told is None or not told.has_null_count:
-                    untold.append(_Place(path, name, group))
+                    untold.append(_Place(file.where, name, group))
                 elif told.null_count:
                     found.add(name)
     return found, untold

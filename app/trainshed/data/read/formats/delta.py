@@ -50,7 +50,8 @@ class Delta(Table):
         fragments: list[Fragment] = []
         described: list[File] = []
         footers = read_footers(files, field, access.patience, access.opened)
-        for number, (file, footer) in enumerate(zip(files, footers, strict=True)):
+        with_footers = list(zip(files, footers, strict=True))
+        for number, (file, footer) in enumerate(with_footers):
             described.append(describe(file, footer))
             constants = tuple(sorted(partitions[number].items()))
             fragments += [
@@ -60,7 +61,7 @@ class Delta(Table):
         asked = set(read.columns or schema.names)
         stored = asked.difference(*partitions)
         floats = with_missing(
-            [(file.where, footer) for file, footer in zip(files, footers, strict=True)],
+            with_footers,
             pa.schema([each for each in schema if each.name in stored]),
             patience=access.patience,
             opened=access.opened,

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Reader(ABC):
     """How what tasks read is read."""
 
-    # Options, by their fields, whatever which a row has the same place among those of its file:
-    # by that it is held out. Any other may move it.
+    # Options, by their fields, that leave each row at its place in its file, by which it is held
+    # out. Any other may move it.
     unmoving: tuple[str, ...] = ()
 
     @abstractmethod

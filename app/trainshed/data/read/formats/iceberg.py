@@ -188,7 +188,7 @@ def _cut(
     by_path = dict(zip(plain, footers, strict=True))
     files: list[File] = []
     fragments: list[Fragment] = []
-    as_stored: list[tuple[str, pq.FileMetaData]] = []
+    as_stored: list[tuple[Found, pq.FileMetaData]] = []
     lacking: set[str] = set()
     for number, (where, task) in enumerate(sorted(snapshot.tasks.items())):
         file, footer = task.file, by_path.get(where)
@@ -197,7 +197,7 @@ def _cut(
         if footer is not None and _is_plain(footer, scan, snapshot.schema):
             files.append(describe(Found(where, name, file.file_size_in_bytes), footer))
             fragments += [replace(each, constants=constants) for each in cut(where, number, footer)]
-            as_stored.append((where, footer))
+            as_stored.append((plain[where], footer))
             continue
         deletes = "".join(sorted(each.file_path for each in task.delete_files))
         groups, size = zlib.crc32(deletes.encode()), file.file_size_in_bytes
