@@ -244,6 +244,16 @@ def test_bytes_and_texts_of_a_function_are_what_it_gave(function: Function) -> N
     assert block.schema.field("pair").type == pa.list_(pa.binary())  # nothing is pickled
 
 
+def bytes_or_text(row: dict[str, object]) -> dict[str, object]:
+    """Return a text of the first row, and bytes of all others."""
+    return {"word": b"a" if row["id"] else "a"}
+
+
+def test_bytes_beside_texts_are_refused() -> None:
+    with pytest.raises(DataError, match="column word has bytes beside text"):
+        transform({"id": np.arange(2)}, [make_function("bytes_or_text", "rows")])
+
+
 def test_bytes_of_an_array_are_what_numpy_shows() -> None:
     array = np.array(RAW)
 
