@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
+from itertools import cycle
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.data.feed.rows import Rows
+from trainshed.data.feed.rows import LARGE_ROW_BYTES, Rows
 from trainshed.data.feed.tables import recut
 from trainshed.data.read.arrow import in_tables
 from trainshed.data.read.columns import Columns, join
@@ -55,6 +56,26 @@ def test_lists_of_any_length_are_taken_in_any_order(
 
     assert lists_of(held.take(np.asarray(order))) == [lists[place] for place in order]
     assert lists_of(held.whole()) == lists
+
+
+@pytest.mark.parametrize("width", [1, 40, LARGE_ROW_BYTES])
+@pytest.mark.parametrize("turn", [1, -1], ids=["as they lie", "turned"])
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=5), st.randoms())
+def test_rows_of_any_width_are_taken_in_any_order(
+    width: int, turn: int, rows: list[int], chance: random.Random
+) -> None:
+    ends = np.cumsum([0, *rows]).tolist()
+    numbers = np.arange(ends[-1])
+    # Narrow types beside wide ones, and memory that lies in another order than rows do.
+    tables = [
+        {"x": np.repeat(numbers[begin:end, None], width, 1).astype(dtype)[:, ::turn]}
+        for begin, end, dtype in zip(ends, ends[1:], cycle([np.int16, np.int32]), strict=False)
+    ]
+    order = chance.choices(numbers.tolist(), k=len(numbers)) if len(numbers) else []
+
+    taken = Rows(tables, numbers).take(np.asarray(order, dtype=np.int64))
+
+    assert [set(row.tolist()) for row in taken.get("x", ())] == [{number} for number in order]
 
 
 def test_single_values_beside_arrays_are_refused_by_their_column() -> None:

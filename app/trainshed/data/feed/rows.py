@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trainshed.data.feed.lending import LENDER
 from trainshed.data.read.columns import Array, Columns, join, num_rows, of_one_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainshed.data.order.permutation import Indices
+
+# From here on a row is copied for longer than Python takes to say so.
+LARGE_ROW_BYTES = 2**14
 
 
 class Rows:
@@ -38,7 +42,7 @@ class Rows:
 
     def whole(self) -> Columns:
         """Return all rows in one table; of a single one no copy."""
-        return join(self._tables)
+        return join(self._tables, empty=LENDER.empty)
 
     def compact(self) -> Rows:
         """Return the same rows in one table of their own memory."""
@@ -55,7 +59,7 @@ class Rows:
             wanted: (n,) positions in [0, rows).
         """
         if len(self._tables) == 1:
-            return {name: array[wanted] for name, array in self._tables[0].items()}
+            return {name: _taken(array, wanted) for name, array in self._tables[0].items()}
         # part has shape (n,) the table that holds each row
         part = np.searchsorted(self._ends, wanted, side="right")
         taken: Columns = {}
@@ -66,9 +70,17 @@ class Rows:
                 if name not in taken:
                     # One table may hold wider numbers or longer strings than another.
                     dtype = np.result_type(*{table[name].dtype for table in self._tables})
-                    taken[name] = np.empty((len(wanted), *array.shape[1:]), dtype)
+                    taken[name] = LENDER.empty((len(wanted), *array.shape[1:]), dtype)
                 _put(taken[name], at, array, wanted[at] - begin)
         return taken
+
+
+def _taken(array: Array, wanted: Indices) -> Array:
+    if not array.flags.c_contiguous:  # numpy.take would copy all of it before
+        return array[wanted]
+    taken = LENDER.empty((len(wanted), *array.shape[1:]), array.dtype)
+    np.take(array, wanted, axis=0, out=taken, mode="clip")
+    return taken
 
 
 def _put(taken: Array, at: Indices, array: Array, wanted: Indices) -> None:
@@ -77,5 +89,8 @@ def _put(taken: Array, at: Indices, array: Array, wanted: Indices) -> None:
     if len(here) == len(at) and array.dtype == taken.dtype and array.flags.c_contiguous:
         # Nothing is gathered aside; with mode "raise" numpy would.
         np.take(array, wanted, axis=0, out=here, mode="clip")
+    elif array[:1].nbytes >= LARGE_ROW_BYTES:
+        for place, row in zip(at.tolist(), wanted.tolist(), strict=True):
+            taken[place] = array[row]
     else:
         taken[at] = array[wanted]

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trainshed.data.feed.lending import LENDER, owned
 from trainshed.data.feed.prefetch import Prefetched
 from trainshed.data.feed.rows import Rows
 from trainshed.data.order.steps import share
-from trainshed.data.read.columns import cut_rows, join, of_one_shape, say_columns, writable
+from trainshed.data.read.columns import cut_rows, join, of_one_shape, say_columns
 from trainshed.data.read.errors import DataError
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ def shuffled(
         chunk_rows: rows that are gathered at once.
     """
     # What lies in Ray's object store would fill it: a window may be large.
-    owned = ((writable(columns), ids) for columns, ids in tables)
-    coming = Prefetched(owned, int(windows.max(initial=1)), lambda table: len(table[1]))
+    kept = ((owned(columns), ids) for columns, ids in tables)
+    coming = Prefetched(kept, int(windows.max(initial=1)), lambda table: len(table[1]))
     try:
         for number, held in enumerate(_cut_up(coming, windows)):
             rows, places = _rows(held), order(number)[skip:]
@@ -164,7 +165,8 @@ def _joined(tables: Sequence[Table]) -> Table:
         return NOTHING
     if len(tables) == 1:
         return tables[0]
-    return join([columns for columns, _ in tables]), np.concatenate([ids for _, ids in tables])
+    columns = join([columns for columns, _ in tables], empty=LENDER.empty)
+    return columns, np.concatenate([ids for _, ids in tables])
 
 
 def _rows(tables: Sequence[Table]) -> Rows:

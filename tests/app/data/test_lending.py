@@ -1,0 +1,114 @@
+"""Memory of large arrays goes to the next ones, and never to two at once."""
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainshed.data.feed.lending import LEAST_BYTES, Lender
+from trainshed.data.read.columns import Array
+
+ROWS = (LEAST_BYTES // 4, 8)
+
+
+def filled(lender: Lender, value: float, rows: int = ROWS[0]) -> Array:
+    made = lender.empty((rows, ROWS[1]), np.float32)
+    made[...] = value
+    return made
+
+
+def place_of(array: Array) -> int:
+    return int(array.ctypes.data)
+
+
+def test_an_array_that_nobody_has_leaves_its_memory_to_the_next() -> None:
+    lender = Lender()
+    first = filled(lender, 1)
+    where = place_of(first)
+    del first
+
+    assert place_of(filled(lender, 2)) == where
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        lambda array: array[3:7],
+        lambda array: array.reshape(-1)[::2],
+        lambda array: array[0].view(np.int32),
+        torch.from_numpy,
+        lambda array: torch.from_numpy(array)[1:].T,
+        memoryview,
+    ],
+)
+def test_what_is_over_an_array_keeps_its_memory(kept: Callable[[Array], object]) -> None:
+    lender = Lender()
+    first = filled(lender, 1)
+    held, where = kept(first), place_of(first)
+    del first
+
+    assert place_of(filled(lender, 2)) != where
+    assert (np.asarray(held).astype(np.float32) != 2).all()
+
+
+def test_tables_of_nearly_the_same_rows_have_the_same_memory() -> None:
+    lender = Lender()
+    first = filled(lender, 1, rows=ROWS[0] - 1)
+    where = place_of(first)
+    del first
+
+    assert place_of(filled(lender, 2, rows=ROWS[0] - 9)) == where
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float64, "<U5", "datetime64[ns]", np.bool_])
+def test_an_array_has_the_shape_and_type_that_were_asked_for(dtype: str) -> None:
+    made = Lender().empty((3, LEAST_BYTES, 1), dtype)
+
+    assert (made.shape, made.dtype) == ((3, LEAST_BYTES, 1), np.dtype(dtype))
+    assert made.flags.writeable
+    assert made.flags.aligned
+    assert made.flags.c_contiguous
+
+
+def test_objects_and_small_arrays_are_left_to_numpy() -> None:
+    lender = Lender()
+    objects, small = lender.empty((LEAST_BYTES,), object), lender.empty((3,), np.int64)
+
+    assert objects.tolist()[:1] == [None]
+    assert small.shape == (3,)
+    assert lender.held_bytes == 0
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), st.integers(0, 5)), max_size=40))
+def test_nothing_is_lent_twice_nor_more_held_than_was_lent(asked: list[tuple[int, int]]) -> None:
+    lender, held, most = Lender(), list[tuple[float, Array]](), 0
+    for value, (rows, dropped) in enumerate(asked):
+        held.append((value, filled(lender, value, rows * LEAST_BYTES // 64)))
+        # A size for itself is at most an eighth more.
+        most = max(most, sum(array.nbytes for _, array in held))
+        assert lender.held_bytes <= most * 9 / 8
+        assert all((array == want).all() for want, array in held)
+        del held[: min(dropped, len(held) - 1)]
+
+
+def test_threads_never_have_the_same_memory() -> None:
+    lender, wrong = Lender(), list[int]()
+
+    def use(value: int) -> None:
+        for _ in range(60):
+            mine = filled(lender, value)
+            if not (lender.copy(mine) == value).all() or not (mine == value).all():
+                wrong.append(value)
+
+    threads = [threading.Thread(target=use, args=(value,)) for value in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert not wrong
+    assert lender.held_bytes <= 8 * filled(Lender(), 0).nbytes * 9 / 8
