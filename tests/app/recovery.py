@@ -1,11 +1,13 @@
 """Runs that lose a worker and then their driver or are told to stop, and what they leave."""
 
+import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import torch
 from pydantic import JsonValue
 
+from tests.app.processes import Mark
 from tests.app.ray_run import Output, finish, run_folder, start, wait_for_step
 from tests.app.train_functions import make_network
 from trainshed_api.names import EXIT_TERMINATED, STOPPED
@@ -45,6 +47,17 @@ def last_weights(file: Path) -> dict[str, torch.Tensor]:
     assert f"{LAST_STEP:09}" in last.parent.name
     weights: dict[str, torch.Tensor] = torch.load(last, weights_only=True)
     return weights
+
+
+def wait_for_the_end_of_its_ray(mark: Mark, timeout_seconds: float = 120) -> None:
+    """Wait until nothing is left of a Ray whose driver was killed.
+
+    But for its agents: they try for a minute to tell of it, and nobody is there to be told.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    while left := [command for command in mark.processes() if "Agent" not in command]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
 
 
 def assert_lost_and_resumed(first: Output, second: Output) -> None:

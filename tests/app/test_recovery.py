@@ -4,7 +4,6 @@ One case whole, with Rays of its own that are lost with their drivers. How rows 
 makes no difference to it: tests/app/data has each way, and tests/e2e each as a whole run.
 """
 
-import time
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from tests.app.recovery import (
     loss_of,
     make_kills,
     make_spec,
+    wait_for_the_end_of_its_ray,
 )
 from tests.app.storages import KINDS, Home, make_runs
 from trainshed_api.names import EXIT_SUCCEEDED
@@ -45,17 +45,6 @@ def write_streamed(folder: Path, name: str, storage: str = "runs", **config: Jso
 def scores_of(output: Output) -> list[float | None]:
     """Return the losses on the rows to score, by epoch."""
     return [event.metrics["valid.loss"] for event in output.events if isinstance(event, Evaluated)]
-
-
-def wait_for_the_end_of_its_ray(mark: Mark, timeout_seconds: float = 120) -> None:
-    """Wait until nothing is left of a Ray whose driver was killed.
-
-    But for its agents: they try for a minute to tell of it, and nobody is there to be told.
-    """
-    deadline = time.monotonic() + timeout_seconds
-    while left := [command for command in mark.processes() if "Agent" not in command]:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.05)
 
 
 @pytest.fixture(params=KINDS)

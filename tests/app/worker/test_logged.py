@@ -175,7 +175,8 @@ def test_numbers_of_a_gpu_come_without_a_wait() -> None:
     torch.cuda.set_sync_debug_mode("error")
     try:
         for number in range(100):
-            logged.add("n", torch.tensor(float(number), device="cpu").pin_memory().cuda(), 1)
+            there = torch.tensor(float(number)).pin_memory().to("cuda", non_blocking=True)
+            logged.add("n", there, 1)
             logged.settle()
     finally:
         torch.cuda.set_sync_debug_mode("default")

@@ -1,6 +1,7 @@
 """A step on a GPU waits for nothing: torch itself raises where the host would."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from trainshed.worker.losses import Losses
 pytestmark = pytest.mark.gpu
 
 
-@pytest.fixture
+@contextmanager
 def no_waits() -> Iterator[None]:
     """Have each wait of the host for the device be an error."""
     torch.cuda.set_sync_debug_mode("error")
@@ -28,18 +29,19 @@ def make_batches(count: int) -> Iterator[Batch]:
         yield Batch({"x": torch.full((8, 4), float(step))}, rows=8, total=8)
 
 
-def test_no_step_waits_for_its_device(no_waits: None) -> None:
+def test_no_step_waits_for_its_device() -> None:
     device = torch.device("cuda", 0)
     carrier, losses = Carrier(streams_of(device)), Losses()
     model = torch.nn.Linear(4, 1).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     batches = Prefetched(make_batches(30), 4, finish=carrier.stage)
 
-    for step, batch in enumerate(carrier.carried(batches)):
-        loss = model(batch.tensors["x"]).square().mean()
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.add(step, loss.detach())
-        assert losses.first_bad(waits=False) is None
-        carrier.hold_back()
+    with no_waits():
+        for step, batch in enumerate(carrier.carried(batches)):
+            loss = model(batch.tensors["x"]).square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.add(step, loss.detach())
+            assert losses.first_bad(waits=False) is None
+            carrier.hold_back()
