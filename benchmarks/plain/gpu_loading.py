@@ -1,0 +1,73 @@
+"""Trains on a GPU on pictures: by torch's DataLoader, or one batch again and again."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from typing import TYPE_CHECKING
+
+import torch
+from torch.utils.data import DataLoader
+
+from benchmarks.plain.case import read_cases
+from benchmarks.plain.clock import EpochClock
+from benchmarks.plain.residual import build_optimizer, build_residual, loss_of, until_done
+from benchmarks.plain.torch_loading import Pictures
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from benchmarks.plain.case import Case
+
+    Batch = Mapping[str, torch.Tensor]
+
+
+def on_its_way(case: Case, workers: int) -> Iterable[Batch]:
+    """Return a loader that shuffles and pins."""
+    return DataLoader(
+        Pictures(case),
+        case.batch_size,
+        shuffle=True,
+        num_workers=workers,
+        persistent_workers=True,
+        pin_memory=True,
+        drop_last=True,
+    )
+
+
+def lying_there(case: Case, device: torch.device) -> Iterable[Batch]:
+    """Return one batch as many times as an epoch has steps."""
+    found = DataLoader(Pictures(case), case.batch_size)
+    batch = {name: tensor.to(device) for name, tensor in next(iter(found)).items()}
+    return list(itertools.repeat(batch, len(case.files) // case.batch_size))
+
+
+def main() -> None:
+    """Train and write the times of the epochs."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cases", required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--network", required=True)
+    parser.add_argument("--epochs", type=int, required=True)
+    parser.add_argument("--workers", type=int, required=True, help="0: one batch that lies there")
+    given = parser.parse_args()
+    (case,) = read_cases(given.cases)
+    device = torch.device("cuda", 0)
+    # Before the process has talked to its GPU, as a fork has to.
+    loader = on_its_way(case, given.workers) if given.workers else lying_there(case, device)
+    model = build_residual(given.network).to(device)
+    optimizer = build_optimizer(model)
+    clock = EpochClock()
+    for _ in range(given.epochs):
+        for batch in clock.batches(until_done(loader)):
+            there = {name: each.to(device, non_blocking=True) for name, each in batch.items()}
+            with torch.autocast("cuda", torch.bfloat16):
+                loss = loss_of(model, there["image"], there["label"])
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            optimizer.step()
+    clock.write(given.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""The network of pictures that every side trains on a GPU: ResNet-18 or ResNet-50, and its step.
+
+He et al., Deep Residual Learning for Image Recognition, 2015, table 1.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn, optim
+from torch.nn import functional as F
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+CLASSES = 10
+# Blocks of each stage, and how many times wider than its inner layers a block ends.
+SHAPES: dict[str, tuple[Sequence[int], int]] = {
+    "ResNet-18": ((2, 2, 2, 2), 1),
+    "ResNet-50": ((3, 4, 6, 3), 4),
+}
+STEM, WIDTHS = 64, (64, 128, 256, 512)
+
+
+def _convolution(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Sequential:
+    convolution = nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False)
+    return nn.Sequential(convolution, nn.BatchNorm2d(outputs))
+
+
+class _Block(nn.Module):
+    """Two convolutions of 3x3, or one between two of 1x1, and what goes past them."""
+
+    def __init__(self, inputs: int, width: int, wider: int, stride: int) -> None:
+        super().__init__()
+        outputs = width * wider
+        sizes = (3, 3) if wider == 1 else (1, 3, 1)
+        widths = (inputs, *[width] * (len(sizes) - 1), outputs)
+        # The first of 3x3 takes each second place where a stage begins.
+        strided = sizes.index(3)
+        layers: list[nn.Module] = []
+        for number, (size, (before, after)) in enumerate(
+            zip(sizes, itertools.pairwise(widths), strict=True)
+        ):
+            layers += [_convolution(before, after, size, stride if number == strided else 1)]
+            layers += [nn.ReLU(inplace=True)]
+        self.through = nn.Sequential(*layers[:-1])
+        same = stride == 1 and inputs == outputs
+        self.past = nn.Identity() if same else _convolution(inputs, outputs, 1, stride)
+
+    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+        """Return the sum of both ways, (pictures, channels, height, width)."""
+        return F.relu(self.through(pictures) + self.past(pictures), inplace=True)
+
+
+def build_residual(name: str) -> nn.Sequential:
+    """Return a network of SHAPES; its memory is laid out as a GPU multiplies fastest."""
+    counts, wider = SHAPES[name]
+    layers: list[nn.Module] = [
+        _convolution(3, STEM, 7, 2),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(3, 2, 1),
+    ]
+    inputs = STEM
+    for stage, (width, count) in enumerate(zip(WIDTHS, counts, strict=True)):
+        for block in range(count):
+            layers.append(_Block(inputs, width, wider, 2 if stage and not block else 1))
+            inputs = width * wider
+    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, CLASSES)]
+    return nn.Sequential(*layers).to(memory_format=torch.channels_last)
+
+
+def build_optimizer(model: nn.Module) -> optim.Optimizer:
+    """Return the optimizer."""
+    return optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+
+
+def loss_of(model: nn.Module, pictures: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return the mean loss of pictures (rows, height, width, 3) of uint8, as files have them."""
+    pixels = pictures.permute(0, 3, 1, 2).float() / 255
+    return F.cross_entropy(model(pixels), labels)
+
+
+def until_done(batches: Iterable[T]) -> Iterator[T]:
+    """Yield batches; what a clock takes for the end of them is the end of their steps."""
+    yield from batches
+    torch.cuda.synchronize()
