@@ -420,6 +420,23 @@ def test_a_rank_that_reads_alone_leaves_nothing_behind(folder: Path, is_left_ear
     ray.kill(feeder)
 
 
+def test_small_passes_are_begun_one_ahead_of_who_reads(folder: Path) -> None:
+    """Each fitted into its queues, so all epochs of a run were in the object store at once."""
+    feeder = watched(make_plan(folder, cache="none", shuffle={"mode": "none"}))
+    at = make_pass(num_ranks=1, epochs=50)
+    assert take_all(feeder, at, 0)
+    second = replace(at, epoch=1)
+    assert take_all(feeder, second, 0)
+
+    deadline = time.monotonic() + SECONDS
+    while held(feeder) != (3, 1):  # the third has been read, and waits for the rank
+        assert time.monotonic() < deadline, held(feeder)
+        time.sleep(0.1)
+    time.sleep(2)
+    assert held(feeder) == (3, 1)
+    ray.kill(feeder)
+
+
 def test_a_rank_that_comes_to_a_pass_long_after_another_one_gets_its_rows(folder: Path) -> None:
     plan = make_plan(folder, cache="none", shuffle={"mode": "none"})
     feeder = watched(plan)

@@ -228,7 +228,8 @@ class Feeder:
         finally:
             slices.close()  # frees Ray Data's executor where the pass was given up
         stream.end()
-        if at.following and not stream.closed:
+        # One pass ahead and no more: small ones fit into their queues, each behind the other.
+        if at.following and stream.wait_for_a_rank():
             learned = self._learned.get(at.dataset)
             # Its order hangs on rows that ranks have not told yet.
             if (ready := learned.wait(at.following) if learned else at.following) is not None:

@@ -105,14 +105,20 @@ class Stream(Generic[Item]):
         """Take in that a rank reads."""
         with self._changed:
             self._came.add(rank)
+            self._changed.notify_all()
+
+    def wait_for_a_rank(self) -> bool:
+        """Return once a rank has come, with True, or the pass was given up by all of them."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._came or self._closed or self._all_have_left())
+            return bool(self._came) and not self._closed
 
     def leave(self, rank: int) -> None:
         """Take in that a rank reads no further; the last one closes the pass."""
         with self._changed:
             self._left.add(rank)
             self._queues[rank].clear()
-            everybody = len(self._left) == len(self._queues)
-            self._closed = self._closed or (everybody and not self._ended)
+            self._closed = self._closed or (self._all_have_left() and not self._ended)
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -122,6 +128,9 @@ class Stream(Generic[Item]):
             for queue in self._queues:
                 queue.clear()
             self._changed.notify_all()
+
+    def _all_have_left(self) -> bool:
+        return len(self._left) == len(self._queues)
 
     def _has_room(self, ranks: Sequence[int]) -> bool:
         if any(not self._queues[rank] for rank in self._waiting):
