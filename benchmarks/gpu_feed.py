@@ -1,27 +1,40 @@
 """Pictures/s that a GPU trains on: ours and torch's DataLoader against a batch that lies there.
 
 JPEG pictures of 256x256 are read, decoded to 224x224 and shuffled for a ResNet in bfloat16, batches
-of 256; the first epoch is dropped, and so is the wait for an epoch's first batch. All cores but two
-decode on either side, DataLoader with Pillow. 1.00 of the batch that lies there is no wait at all.
+of 256; the first epoch is dropped. Whole has the wait for an epoch's first batch, steady has not:
+meanwhile DataLoader's workers have a batch each and ours its buffer. All cores but two decode on
+either side, DataLoader with Pillow.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import statistics
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import torch
+
 from benchmarks import stored, trainingrun
-from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
+from benchmarks.loaders import RATES, rates_of
+from benchmarks.measure import (
+    Figure,
+    Sample,
+    Samples,
+    Target,
+    in_turn,
+    options_in,
+    parser_of,
+    publish,
+)
 from benchmarks.ours.loading import dataset_of
 from benchmarks.plain.case import write_cases
 from benchmarks.plain.residual import SHAPES
 from benchmarks.processes import PYTHON, seconds_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pydantic import JsonValue
@@ -30,51 +43,72 @@ if TYPE_CHECKING:
 
 BATCH, BUFFER, EPOCHS = 256, 2048, 4
 MEGABYTES, QUICK_MEGABYTES = 400, 40
-RESIDENT = "a batch that lies there"
+RESIDENT, OURS = "a batch that lies there", "ours"
 
 
 def main() -> None:
-    """Measure."""
-    given = options(__doc__)
+    """Measure both networks."""
+    parser = parser_of(__doc__)
+    parser.add_argument("--networks", nargs="+", choices=tuple(SHAPES), default=tuple(SHAPES))
+    asked = parser.parse_args()
+    given = options_in(asked)
+    check_gpu()
     megabytes = QUICK_MEGABYTES if given.quick else MEGABYTES
     case = replace(stored.cases("jpeg", megabytes, given.cache)[0], batch_size=BATCH)
     readers = max(1, (os.cpu_count() or 1) - 2)
-    figures: list[Figure] = []
+    loader = f"DataLoader with Pillow, {readers} workers"
     sides = {
         f"{network}: {name}": side
-        for network in SHAPES
+        for network in asked.networks
         for name, side in {
-            RESIDENT: partial(plain, case, network, 0),
-            "DataLoader": partial(plain, case, network, readers),
-            "ours": partial(ours, case, network, readers),
+            RESIDENT: partial(train_plain, case, network, ["--feed", "resident"]),
+            loader: partial(
+                train_plain, case, network, ["--feed", "loader", "--workers", str(readers)]
+            ),
+            OURS: partial(train_ours, case, network, readers),
         }.items()
     }
     samples = in_turn(sides, given)
-    for network in SHAPES:
-        most, theirs, mine = (
-            samples.of(f"{network}: {side}", "rate") for side in (RESIDENT, "DataLoader", "ours")
-        )
-        name, loader = f"{network}: ours", f"DataLoader, {readers} workers"
-        figures += [
-            Figure(f"{network}: {RESIDENT}", "rows/s", most),
-            Figure(f"{network}: {loader}", "rows/s", theirs, (RESIDENT, most)),
-            Figure(name, "rows/s", mine, (RESIDENT, most), Target("ratio", ">=", 0.95)),
-            Figure(name, "rows/s", mine, (loader, theirs), Target("ratio", ">=", 1.0)),
-        ]
+    figures = [
+        figure
+        for network in asked.networks
+        for rate in RATES
+        for figure in compare(network, loader, rate, samples)
+    ]
     publish("gpu_feed", figures, samples, given)
 
 
-def plain(case: Case, network: str, workers: int, folder: Path) -> Sample:
-    """Train without us; no workers: one batch that lies on the GPU."""
+def check_gpu() -> None:
+    """End where torch sees no CUDA device."""
+    if not torch.cuda.is_available():
+        raise SystemExit("gpu_feed: torch sees no CUDA device here, want a machine with one")
+
+
+def compare(network: str, loader: str, rate: str, samples: Samples) -> list[Figure]:
+    """Return the lines of a network."""
+    most, theirs, mine = (
+        samples.of(f"{network}: {side}", rate) for side in (RESIDENT, loader, OURS)
+    )
+    title = f"{network}, {rate}"
+    return [
+        Figure(f"{title}: {RESIDENT}", "rows/s", most),
+        Figure(f"{title}: {loader}", "rows/s", theirs, (RESIDENT, most)),
+        Figure(f"{title}: {OURS}", "rows/s", mine, (RESIDENT, most), Target("ratio", ">=", 0.95)),
+        Figure(f"{title}: {OURS}", "rows/s", mine, (loader, theirs), Target("ratio", ">=", 1.0)),
+    ]
+
+
+def train_plain(case: Case, network: str, feed: Sequence[str], folder: Path) -> Sample:
+    """Train without us."""
     listed, out = folder / "cases.json", folder / "epochs.json"
     write_cases([case], listed)
     paths = ["--cases", str(listed), "--out", str(out)]
-    how = ["--network", network, "--epochs", str(EPOCHS), "--workers", str(workers)]
+    how = ["--network", network, "--epochs", str(EPOCHS), *feed]
     seconds_of([PYTHON, "-m", "benchmarks.plain.gpu_loading", *paths, *how])
-    return steady(out)
+    return read_rates(out)
 
 
-def ours(case: Case, network: str, readers: int, folder: Path) -> Sample:
+def train_ours(case: Case, network: str, readers: int, folder: Path) -> Sample:
     """Train the same with us."""
     out = folder / "epochs.json"
     train: JsonValue = {
@@ -92,13 +126,14 @@ def ours(case: Case, network: str, readers: int, folder: Path) -> Sample:
         "checkpoint": {"everyEpochs": 0},
     }
     trainingrun.train(folder, spec)
-    return steady(out)
+    return read_rates(out)
 
 
-def steady(out: Path) -> Sample:
-    """Return rows a second, the median over epochs but the first."""
+def read_rates(out: Path) -> Sample:
+    """Return rows a second, whole and steady, of all epochs but the first."""
     epochs = json.loads(out.read_text(encoding="utf-8"))["epochs"][1:]
-    return {"rate": statistics.median(e["steps"] * BATCH / e["steadySeconds"] for e in epochs)}
+    rates = rates_of(epochs, BATCH)
+    return {name: rates[name] for name in RATES}
 
 
 if __name__ == "__main__":

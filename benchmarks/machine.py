@@ -9,6 +9,8 @@ import time
 from importlib import metadata
 from pathlib import Path
 
+import torch
+
 LIBRARIES = ("ray", "torch", "numpy", "pyarrow")
 # More than this share of the cores in use by others spoils the figures.
 IDLE_BELOW = 0.10
@@ -25,13 +27,22 @@ def machine() -> dict[str, str | int]:
         "system": platform.freedesktop_os_release().get("PRETTY_NAME", platform.system()),
         "python": platform.python_version(),
         **versions,
+        **_gpu(),
     }
+
+
+def _gpu() -> dict[str, str]:
+    """Return the first GPU and its CUDA, where there is one."""
+    if not torch.cuda.is_available():
+        return {}
+    return {"gpu": torch.cuda.get_device_name(0), "cuda": str(torch.version.cuda)}
 
 
 def describe() -> str:
     """Return the machine in one line."""
     found = machine()
-    return f"{found['cores']} cores, {found['memoryGiB']} GiB, {found['system']}"
+    words = [f"{found['cores']} cores", f"{found['memoryGiB']} GiB", str(found["system"])]
+    return ", ".join([*words, str(found["gpu"])] if "gpu" in found else words)
 
 
 def wait_until_idle() -> float:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Batch = Mapping[str, torch.Tensor]
 
 
-def on_its_way(case: Case, workers: int) -> Iterable[Batch]:
+def make_loader(case: Case, workers: int) -> Iterable[Batch]:
     """Return a loader that shuffles and pins."""
     return DataLoader(
         Pictures(case),
@@ -35,9 +35,9 @@ def on_its_way(case: Case, workers: int) -> Iterable[Batch]:
     )
 
 
-def lying_there(case: Case, device: torch.device) -> Iterable[Batch]:
-    """Return one batch as many times as an epoch has steps."""
-    found = DataLoader(Pictures(case), case.batch_size)
+def repeat_batch(case: Case, device: torch.device) -> Iterable[Batch]:
+    """Return one batch of any labels on a device, as many times as an epoch has steps."""
+    found = DataLoader(Pictures(case), case.batch_size, shuffle=True)
     batch = {name: tensor.to(device) for name, tensor in next(iter(found)).items()}
     return list(itertools.repeat(batch, len(case.files) // case.batch_size))
 
@@ -49,17 +49,21 @@ def main() -> None:
     parser.add_argument("--out", required=True)
     parser.add_argument("--network", required=True)
     parser.add_argument("--epochs", type=int, required=True)
-    parser.add_argument("--workers", type=int, required=True, help="0: one batch that lies there")
+    parser.add_argument("--feed", choices=["loader", "resident"], required=True)
+    parser.add_argument("--workers", type=int, default=0, help="of the loader")
     given = parser.parse_args()
     (case,) = read_cases(given.cases)
     device = torch.device("cuda", 0)
-    # Before the process has talked to its GPU, as a fork has to.
-    loader = on_its_way(case, given.workers) if given.workers else lying_there(case, device)
+    if given.feed == "loader":
+        batches = make_loader(case, given.workers)
+        iter(batches)  # its workers are forked before the process talks to its GPU, and stay
+    else:
+        batches = repeat_batch(case, device)
     model = build_residual(given.network).to(device)
     optimizer = build_optimizer(model)
     clock = EpochClock()
     for _ in range(given.epochs):
-        for batch in clock.batches(until_done(loader)):
+        for batch in clock.batches(until_done(batches)):
             there = {name: each.to(device, non_blocking=True) for name, each in batch.items()}
             with torch.autocast("cuda", torch.bfloat16):
                 loss = loss_of(model, there["image"], there["label"])

@@ -1,6 +1,7 @@
 """The network of pictures that every side trains on a GPU: ResNet-18 or ResNet-50, and its step.
 
-He et al., Deep Residual Learning for Image Recognition, 2015, table 1.
+He et al., Deep Residual Learning for Image Recognition, 2015, table 1; where a stage begins the
+convolution of 3x3 takes each second place, as in what is called ResNet v1.5.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 CLASSES = 10
-# Blocks of each stage, and how many times wider than its inner layers a block ends.
+# Blocks of each stage, and how many times its width are the channels that a block puts out.
 SHAPES: dict[str, tuple[Sequence[int], int]] = {
     "ResNet-18": ((2, 2, 2, 2), 1),
     "ResNet-50": ((3, 4, 6, 3), 4),
@@ -35,31 +36,30 @@ def _convolution(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Se
 class _Block(nn.Module):
     """Two convolutions of 3x3, or one between two of 1x1, and what goes past them."""
 
-    def __init__(self, inputs: int, width: int, wider: int, stride: int) -> None:
+    def __init__(self, inputs: int, width: int, expansion: int, stride: int) -> None:
         super().__init__()
-        outputs = width * wider
-        sizes = (3, 3) if wider == 1 else (1, 3, 1)
+        outputs = width * expansion
+        sizes = (3, 3) if expansion == 1 else (1, 3, 1)
         widths = (inputs, *[width] * (len(sizes) - 1), outputs)
-        # The first of 3x3 takes each second place where a stage begins.
         strided = sizes.index(3)
         layers: list[nn.Module] = []
         for number, (size, (before, after)) in enumerate(
             zip(sizes, itertools.pairwise(widths), strict=True)
         ):
-            layers += [_convolution(before, after, size, stride if number == strided else 1)]
-            layers += [nn.ReLU(inplace=True)]
+            convolution = _convolution(before, after, size, stride if number == strided else 1)
+            layers += [convolution, nn.ReLU(inplace=True)]
         self.through = nn.Sequential(*layers[:-1])
         same = stride == 1 and inputs == outputs
-        self.past = nn.Identity() if same else _convolution(inputs, outputs, 1, stride)
+        self.shortcut = nn.Identity() if same else _convolution(inputs, outputs, 1, stride)
 
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:
         """Return the sum of both ways, (pictures, channels, height, width)."""
-        return F.relu(self.through(pictures) + self.past(pictures), inplace=True)
+        return F.relu(self.through(pictures) + self.shortcut(pictures), inplace=True)
 
 
 def build_residual(name: str) -> nn.Sequential:
     """Return a network of SHAPES; its memory is laid out as a GPU multiplies fastest."""
-    counts, wider = SHAPES[name]
+    counts, expansion = SHAPES[name]
     layers: list[nn.Module] = [
         _convolution(3, STEM, 7, 2),
         nn.ReLU(inplace=True),
@@ -68,14 +68,14 @@ def build_residual(name: str) -> nn.Sequential:
     inputs = STEM
     for stage, (width, count) in enumerate(zip(WIDTHS, counts, strict=True)):
         for block in range(count):
-            layers.append(_Block(inputs, width, wider, 2 if stage and not block else 1))
-            inputs = width * wider
+            layers.append(_Block(inputs, width, expansion, 2 if stage and not block else 1))
+            inputs = width * expansion
     layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, CLASSES)]
     return nn.Sequential(*layers).to(memory_format=torch.channels_last)
 
 
 def build_optimizer(model: nn.Module) -> optim.Optimizer:
-    """Return the optimizer."""
+    """Return SGD with momentum."""
     return optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 
 
@@ -86,6 +86,6 @@ def loss_of(model: nn.Module, pictures: torch.Tensor, labels: torch.Tensor) -> t
 
 
 def until_done(batches: Iterable[T]) -> Iterator[T]:
-    """Yield batches; what a clock takes for the end of them is the end of their steps."""
+    """Yield batches and wait for the GPU after them: an epoch's time has all of its steps."""
     yield from batches
     torch.cuda.synchronize()
