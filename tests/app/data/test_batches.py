@@ -1,3 +1,5 @@
+import gc
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -15,6 +17,7 @@ from tests.app.data.builders_plan import (
     shuffles,
     write_rows,
 )
+from trainshed.data.feed import lending
 from trainshed.data.feed.batches import Batch, Feed
 from trainshed.data.order.plan import DatasetPlan
 from trainshed.data.order.schedule import Pass
@@ -23,6 +26,7 @@ from trainshed.data.read.errors import DataError
 # Two files and a third one, row groups of every size, none of them a multiple of a batch.
 GROUPS = ([5, 11], [1, 30, 8], [26])
 ROWS = 81
+SECONDS = 10
 AUGMENTS: JsonValue = [{"use": f"{FUNCTIONS}:noise"}]
 SHUFFLES = shuffles(13)
 # (loader, cache); a worker cannot keep rows that move, and `objects` is Ray's.
@@ -193,3 +197,25 @@ def test_equal_passes_are_told_apart(folder: Path) -> None:
     for _ in range(2):
         list(feed.batches(make_pass("exact")))
     assert [at.again for at in seen] == [0, 1]
+
+
+def test_memory_is_kept_from_one_epoch_to_the_next_and_not_beyond(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lending, "LEAST_BYTES", 1)
+    plan = make_plan(folder, cache="none", shuffle={"mode": "local", "bufferSize": 13})
+    feed, held = Feed(plan, MemoryBlocks(plan, 0), 0), list[int]()
+
+    for epoch in range(3):
+        batches = feed.batches(make_pass(epoch=epoch, num_ranks=1, epochs=3))
+        assert sum(batch.rows for batch in batches)
+        batches.close()
+        gc.collect()
+        held.append(lending.LENDER.held_bytes)
+
+    assert held[0]
+    assert held[1]
+    deadline = time.monotonic() + SECONDS
+    while lending.LENDER.held_bytes:  # threads that have ended let go of their last rows
+        assert time.monotonic() < deadline, held
+        time.sleep(0.01)

@@ -1,7 +1,9 @@
 """Memory of large arrays goes to the next ones, and never to two at once."""
 
+import gc
 import threading
 from collections.abc import Callable
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -9,7 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.data.feed.lending import LEAST_BYTES, Lender
+from trainshed.data.feed import lending
+from trainshed.data.feed.lending import LEAST_BYTES, MOST_TIMES, Lender, lent_for
 from trainshed.data.read.columns import Array
 
 ROWS = (LEAST_BYTES // 4, 8)
@@ -57,11 +60,57 @@ def test_what_is_over_an_array_keeps_its_memory(kept: Callable[[Array], object])
 
 def test_tables_of_nearly_the_same_rows_have_the_same_memory() -> None:
     lender = Lender()
-    first = filled(lender, 1, rows=ROWS[0] - 1)
+    first = filled(lender, 1)
     where = place_of(first)
     del first
 
     assert place_of(filled(lender, 2, rows=ROWS[0] - 9)) == where
+
+
+def test_the_memory_that_fits_best_is_lent() -> None:
+    lender = Lender()
+    large, small = filled(lender, 1, rows=ROWS[0] + 9), filled(lender, 1)
+    where = place_of(small)
+    del small, large
+
+    assert place_of(filled(lender, 2)) == where
+
+
+def test_what_is_let_go_of_is_not_lent_again_even_if_it_comes_back_later() -> None:
+    lender = Lender()
+    first, second = filled(lender, 1), filled(lender, 2)
+    del first
+    lender.let_go()
+    assert lender.held_bytes == second.nbytes
+    del second
+
+    assert lender.held_bytes == 0
+    third = filled(lender, 3)
+    assert lender.held_bytes == third.nbytes
+
+
+@pytest.mark.parametrize("taken", [2, 5])
+def test_the_end_of_a_pass_lets_go_wherever_it_comes(
+    taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lender = Lender()
+    monkeypatch.setattr(lending, "LENDER", lender)
+    items = lent_for(filled(lender, number) for number in range(5))
+    assert len(list(islice(items, taken))) == taken
+    assert lender.held_bytes
+
+    items.close()
+    gc.collect()
+
+    assert lender.held_bytes == 0
+
+
+def test_memory_that_cannot_be_had_is_not_counted() -> None:
+    lender = Lender()
+    with pytest.raises(MemoryError):
+        lender.empty((2**60,), np.uint8)
+
+    assert lender.held_bytes == 0
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float64, "<U5", "datetime64[ns]", np.bool_])
@@ -72,6 +121,21 @@ def test_an_array_has_the_shape_and_type_that_were_asked_for(dtype: str) -> None
     assert made.flags.writeable
     assert made.flags.aligned
     assert made.flags.c_contiguous
+
+
+@pytest.mark.parametrize("rows", [3, ROWS[0]])
+def test_rows_are_joined_and_taken_as_numpy_does(rows: int) -> None:
+    lender, random = Lender(), np.random.default_rng(0)
+    arrays: list[Array] = [
+        random.integers(0, 99, (rows, 8)).astype(dtype) for dtype in ("<i2", ">f4", "<U3")
+    ]
+    wanted = random.integers(0, rows, rows)
+
+    for some in (arrays[:1], arrays[:2], [arrays[2]] * 2, [arrays[0][:, ::-1]] * 2):
+        joined, want = lender.joined(some), np.concatenate(some)
+        assert joined.dtype == want.dtype
+        assert (joined == want).all()
+        assert (lender.taken(some[0], wanted) == some[0][wanted]).all()
 
 
 def test_objects_and_small_arrays_are_left_to_numpy() -> None:
@@ -88,9 +152,8 @@ def test_nothing_is_lent_twice_nor_more_held_than_was_lent(asked: list[tuple[int
     lender, held, most = Lender(), list[tuple[float, Array]](), 0
     for value, (rows, dropped) in enumerate(asked):
         held.append((value, filled(lender, value, rows * LEAST_BYTES // 64)))
-        # A size for itself is at most an eighth more.
         most = max(most, sum(array.nbytes for _, array in held))
-        assert lender.held_bytes <= most * 9 / 8
+        assert lender.held_bytes <= most * MOST_TIMES
         assert all((array == want).all() for want, array in held)
         del held[: min(dropped, len(held) - 1)]
 
@@ -111,4 +174,4 @@ def test_threads_never_have_the_same_memory() -> None:
         thread.join()
 
     assert not wrong
-    assert lender.held_bytes <= 8 * filled(Lender(), 0).nbytes * 9 / 8
+    assert lender.held_bytes <= 8 * filled(Lender(), 0).nbytes * MOST_TIMES

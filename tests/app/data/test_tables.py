@@ -78,6 +78,12 @@ def test_rows_of_any_width_are_taken_in_any_order(
     assert [set(row.tolist()) for row in taken.get("x", ())] == [{number} for number in order]
 
 
+@pytest.mark.parametrize("wrong", [-1, 4])
+def test_a_row_that_is_not_there_is_not_taken(wrong: int) -> None:
+    with pytest.raises(IndexError, match="of 4 rows"):
+        Rows([{"x": np.arange(4)}], np.arange(4)).take(np.asarray([1, wrong]))
+
+
 def test_single_values_beside_arrays_are_refused_by_their_column() -> None:
     with pytest.raises(DataError, match="do not fit together: column x has single values beside"):
         join([{"x": np.zeros((2, 3))}, {"x": np.zeros(2)}])

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from trainshed.data.feed.collated import collated
+from trainshed.data.feed.lending import lent_for
 from trainshed.data.feed.prefetch import Prefetched
 from trainshed.data.feed.rows import Rows
 from trainshed.data.feed.tables import recut, shuffled
@@ -33,7 +34,7 @@ from trainshed.data.read.source import Choice, Table, augmented, everything, rea
 from trainshed_api.data import dtype_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     from trainshed.data.feed.learned import Known
     from trainshed.data.feed.nests import Nest
@@ -221,6 +222,8 @@ class Feed:
         """
         depth = self.plan.feed.prefetch_batches
         made = self._batches(self._numbered(at), most_parts)
+        if at.kind == "train" and at.following is None:  # else the next epoch needs as much again
+            made = lent_for(made)
         items = LEDGER.each(self._batch, made, lambda each: each.rows)
         return Prefetched(items, depth, finish=partial(self._staged, stage))
 
@@ -229,7 +232,8 @@ class Feed:
 
         table_rows: in tables of the next few steps that have so many rows.
         """
-        yield from LEDGER.each(self._batch, self._columns(at, table_rows), num_rows)
+        made = lent_for(self._columns(at, table_rows))
+        yield from LEDGER.each(self._batch, made, num_rows)
 
     def _columns(self, at: Pass, table_rows: int) -> Iterator[Columns]:
         numbered = self._numbered(at)
@@ -265,7 +269,7 @@ class Feed:
         tables = lesson.tables(self._uncounted.arrivals(at))
         return steps_as_they_come(self.plan, at, self._rank, lesson.begin, tables)
 
-    def _batches(self, at: Pass, most_parts: int) -> Iterator[Batch]:
+    def _batches(self, at: Pass, most_parts: int) -> Generator[Batch, None, None]:
         plan, dtypes = self.plan, torch_types(self.plan.feed.dtypes)
         for given in self._steps(at):
             if plan.collate is None:

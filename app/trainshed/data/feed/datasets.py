@@ -21,6 +21,7 @@ from trainshed.allocator import keep_freed_memory
 from trainshed.data.feed import readers
 from trainshed.data.feed.arrow_blocks import POSITION, filled_up, from_block, joined, to_block
 from trainshed.data.feed.cache import CachedBlocks
+from trainshed.data.feed.lending import lent_for
 from trainshed.data.feed.rows import Rows
 from trainshed.data.feed.rows_file import RowsFile
 from trainshed.data.feed.tables import by_rank, dealt, woven
@@ -615,7 +616,7 @@ def _metered(
 ) -> Iterator[Block]:
     """Yield the blocks; what they take is told to the actor that asks for them."""
     _begin(told)
-    for block in LEDGER.each(key, make(), rows):
+    for block in LEDGER.each(key, lent_for(make()), rows):
         begun = time.thread_time()
         yield block
         # Not by the clock: a task also rests here while nobody takes its blocks.

@@ -42,7 +42,7 @@ class Rows:
 
     def whole(self) -> Columns:
         """Return all rows in one table; of a single one no copy."""
-        return join(self._tables, empty=LENDER.empty)
+        return join(self._tables, concatenate=LENDER.joined)
 
     def compact(self) -> Rows:
         """Return the same rows in one table of their own memory."""
@@ -57,9 +57,14 @@ class Rows:
 
         Args:
             wanted: (n,) positions in [0, rows).
+
+        Raises:
+            IndexError: for other positions.
         """
+        if len(wanted) and (wanted.min() < 0 or wanted.max() >= len(self)):
+            raise IndexError(f"of {len(self)} rows {wanted.min()} to {wanted.max()} were wanted")
         if len(self._tables) == 1:
-            return {name: _taken(array, wanted) for name, array in self._tables[0].items()}
+            return {name: LENDER.taken(array, wanted) for name, array in self._tables[0].items()}
         # part has shape (n,) the table that holds each row
         part = np.searchsorted(self._ends, wanted, side="right")
         taken: Columns = {}
@@ -75,21 +80,13 @@ class Rows:
         return taken
 
 
-def _taken(array: Array, wanted: Indices) -> Array:
-    if not array.flags.c_contiguous:  # numpy.take would copy all of it before
-        return array[wanted]
-    taken = LENDER.empty((len(wanted), *array.shape[1:]), array.dtype)
-    np.take(array, wanted, axis=0, out=taken, mode="clip")
-    return taken
-
-
 def _put(taken: Array, at: Indices, array: Array, wanted: Indices) -> None:
     """Put the wanted rows of an array at places of another one, which lie in their order."""
     here = taken[at[0] : at[-1] + 1]
     if len(here) == len(at) and array.dtype == taken.dtype and array.flags.c_contiguous:
         # Nothing is gathered aside; with mode "raise" numpy would.
         np.take(array, wanted, axis=0, out=here, mode="clip")
-    elif array[:1].nbytes >= LARGE_ROW_BYTES:
+    elif array.ndim > 1 and array[:1].nbytes >= LARGE_ROW_BYTES:
         for place, row in zip(at.tolist(), wanted.tolist(), strict=True):
             taken[place] = array[row]
     else:

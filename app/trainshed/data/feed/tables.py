@@ -165,7 +165,7 @@ def _joined(tables: Sequence[Table]) -> Table:
         return NOTHING
     if len(tables) == 1:
         return tables[0]
-    columns = join([columns for columns, _ in tables], empty=LENDER.empty)
+    columns = join([columns for columns, _ in tables], concatenate=LENDER.joined)
     return columns, np.concatenate([ids for _, ids in tables])
 
 

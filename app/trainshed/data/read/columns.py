@@ -13,11 +13,6 @@ from trainshed.data.read.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from numpy.typing import DTypeLike
-
-    # Shape and type of an array -> one, whatever its values.
-    Empty = Callable[[tuple[int, ...], DTypeLike], NDArray[np.generic]]
-
 # The element type is the user's; the first axis is always the row.
 Array = NDArray[np.generic]
 Columns = dict[str, Array]
@@ -84,14 +79,14 @@ def take_rows(columns: Mapping[str, Array], chosen: slice | NDArray[np.int64]) -
 def join(
     tables: Sequence[Mapping[str, Array]],
     otherwise: str = "rows do not fit together",
-    empty: Empty = np.empty,
+    concatenate: Callable[[Sequence[Array]], Array] = np.concatenate,
 ) -> Columns:
     """Return the tables one below the other; a single one is returned as it is.
 
     Args:
         tables: at least one.
         otherwise: what an error says before the column.
-        empty: makes the arrays that are joined into.
+        concatenate: joins the arrays of a column.
 
     Raises:
         DataError: when they have not the same columns, or numbers would become texts.
@@ -102,13 +97,7 @@ def join(
     if why := _misfit(filled):
         raise DataError(f"{otherwise}: {why}")
     filled = of_one_shape(filled)
-    return {name: _joined([table[name] for table in filled], empty) for name in filled[0]}
-
-
-def _joined(arrays: Sequence[Array], empty: Empty) -> Array:
-    shape = (sum(map(len, arrays)), *arrays[0].shape[1:])
-    into = empty(shape, np.result_type(*(array.dtype for array in arrays)))
-    return np.concatenate(arrays, out=into)
+    return {name: concatenate([table[name] for table in filled]) for name in filled[0]}
 
 
 def of_one_shape(tables: Sequence[Mapping[str, Array]]) -> Sequence[Mapping[str, Array]]:
