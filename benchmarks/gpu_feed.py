@@ -132,8 +132,7 @@ def train_ours(case: Case, network: str, readers: int, folder: Path) -> Sample:
 def read_rates(out: Path) -> Sample:
     """Return rows a second, whole and steady, of all epochs but the first."""
     epochs = json.loads(out.read_text(encoding="utf-8"))["epochs"][1:]
-    rates = rates_of(epochs, BATCH)
-    return {name: rates[name] for name in RATES}
+    return rates_of(epochs, BATCH)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 from typing import TYPE_CHECKING
 
 import torch
@@ -39,7 +38,7 @@ def repeat_batch(case: Case, device: torch.device) -> Iterable[Batch]:
     """Return one batch of any labels on a device, as many times as an epoch has steps."""
     found = DataLoader(Pictures(case), case.batch_size, shuffle=True)
     batch = {name: tensor.to(device) for name, tensor in next(iter(found)).items()}
-    return list(itertools.repeat(batch, len(case.files) // case.batch_size))
+    return [batch] * (len(case.files) // case.batch_size)
 
 
 def main() -> None:

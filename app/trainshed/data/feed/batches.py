@@ -34,7 +34,7 @@ from trainshed.data.read.source import Choice, Table, augmented, everything, rea
 from trainshed_api.data import dtype_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from trainshed.data.feed.learned import Known
     from trainshed.data.feed.nests import Nest
@@ -269,7 +269,7 @@ class Feed:
         tables = lesson.tables(self._uncounted.arrivals(at))
         return steps_as_they_come(self.plan, at, self._rank, lesson.begin, tables)
 
-    def _batches(self, at: Pass, most_parts: int) -> Generator[Batch, None, None]:
+    def _batches(self, at: Pass, most_parts: int) -> Iterator[Batch]:
         plan, dtypes = self.plan, torch_types(self.plan.feed.dtypes)
         for given in self._steps(at):
             if plan.collate is None:

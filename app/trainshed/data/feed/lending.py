@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Sequence
     from typing import TypedDict
 
     from numpy.typing import DTypeLike, NDArray
 
-    from trainshed.data.read.columns import Array, Columns
+    from trainshed.data.read.columns import Array
 
     Memory = NDArray[np.uint8]
 
@@ -161,11 +161,6 @@ class _Loan:
 
 
 LENDER = Lender()
-
-
-def owned(columns: Mapping[str, Array]) -> Columns:
-    """Return the columns as arrays that may be changed; those that may not are copied."""
-    return {n: a if a.flags.writeable else LENDER.copy(a) for n, a in columns.items()}
 
 
 def lent_for(items: Iterable[Item]) -> Generator[Item, None, None]:

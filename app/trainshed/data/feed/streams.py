@@ -52,11 +52,6 @@ class Stream(Generic[Item]):
         """Say whether a rank reads that came."""
         return not self._came <= self._left
 
-    @property
-    def closed(self) -> bool:
-        """Say whether the pass was given up."""
-        return self._closed
-
     def put(self, ranks: Sequence[int], item: Item) -> bool:
         """Give an item to ranks that have not left; wait for room. False once it is closed."""
         with self._changed:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.feed.lending import LENDER, owned
+from trainshed.data.feed.lending import LENDER
 from trainshed.data.feed.prefetch import Prefetched
 from trainshed.data.feed.rows import Rows
 from trainshed.data.order.steps import share
-from trainshed.data.read.columns import cut_rows, join, of_one_shape, say_columns
+from trainshed.data.read.columns import cut_rows, join, of_one_shape, say_columns, writable
 from trainshed.data.read.errors import DataError
 
 if TYPE_CHECKING:
@@ -92,8 +92,8 @@ def shuffled(
         chunk_rows: rows that are gathered at once.
     """
     # What lies in Ray's object store would fill it: a window may be large.
-    kept = ((owned(columns), ids) for columns, ids in tables)
-    coming = Prefetched(kept, int(windows.max(initial=1)), lambda table: len(table[1]))
+    owned = ((writable(columns, LENDER.copy), ids) for columns, ids in tables)
+    coming = Prefetched(owned, int(windows.max(initial=1)), lambda table: len(table[1]))
     try:
         for number, held in enumerate(_cut_up(coming, windows)):
             rows, places = _rows(held), order(number)[skip:]

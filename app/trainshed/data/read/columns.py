@@ -212,6 +212,8 @@ def _kind(array: Array) -> str | None:
     return "text" if isinstance(held, str) else "bytes" if isinstance(held, bytes) else None
 
 
-def writable(columns: Mapping[str, Array]) -> Columns:
+def writable(
+    columns: Mapping[str, Array], copy: Callable[[Array], Array] = np.ndarray.copy
+) -> Columns:
     """Return the columns as arrays that may be changed; those that may not are copied."""
-    return {name: a if a.flags.writeable else a.copy() for name, a in columns.items()}
+    return {name: a if a.flags.writeable else copy(a) for name, a in columns.items()}
