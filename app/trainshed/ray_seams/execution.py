@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
+import ray
 import ray.data
 from ray import cloudpickle
 from ray.data import DataContext, Dataset, ExecutionResources
-from ray.data._internal.execution import streaming_executor_state
+from ray.data._internal.execution import metadata_fetcher, streaming_executor_state
 from ray.data._internal.execution.execution_callback import ExecutionCallback
 from ray.data._internal.execution.operators.map_operator import MapOperator
-from ray.data._internal.execution.streaming_executor_state import (
-    WAIT_FOR_TASK_COMPLETION_TIMEOUT_S as RAYS_WAIT_SECONDS,
-)
 from ray.data._internal.logical.operators import Sort
 from ray.data._internal.output_buffer import OutputBlockSizeOption
 from ray.data.block import BlockMetadata
@@ -34,12 +33,9 @@ Actor = TypeVar("Actor")
 
 # Blocks that Ray Data may have ready for each of its CPUs before somebody takes them.
 READY_BYTES_A_CPU = 64 * 2**20
-# Ray Data's loop turns without a rest while finished blocks wait to be taken: half a core of CPU.
-REST_SECONDS = 0.005
-MOST_RESTS = 10
-# For so long after a pass has begun Ray Data looks for blocks again and again: somebody waits for
-# the first of them. It takes a twelfth of a core for that.
-PROMPT_SECONDS, PROMPT_WAIT_SECONDS = 0.5, 0.01
+# Where tasks have nothing new Ray Data's loop looks again so soon: somebody may have taken a block,
+# and those that had to wait for that may be read.
+LOOK_AGAIN_SECONDS = 0.02
 # An answer of Ray Data's own actor takes milliseconds; where no node is there yet, none will tell.
 LIMITS_SECONDS, ASK_AGAIN_SECONDS = 1.0, 0.002
 # Ray 2.60 ends what hands out nothing for half an hour, as by an evaluation that takes longer.
@@ -69,7 +65,11 @@ def configure(cpus: int, node_labels: Mapping[str, str]) -> None:
     context.execution_options.resource_limits = ExecutionResources(cpu=cpus)
     # Else what a function of a dataset's raises is gone: Ray 2.60 raises another one in its place.
     context.raise_original_map_exception = True
-    context.custom_execution_callback_classes = [_Resting, _KnowingLimits, _Prompt]
+    context.custom_execution_callback_classes = [_KnowingLimits]
+    # All that its loop asks of Ray by that name is to wait.
+    vars(streaming_executor_state)["ray"] = FirstOfTasks()
+    # What a task tells of a block is there with it: a thread that fetches it costs a turn.
+    metadata_fetcher._PREFETCH_ON_THREAD = False
     if node_labels:
         context.execution_options.label_selector = dict(node_labels)
     with contextlib.suppress(AttributeError):
@@ -202,31 +202,32 @@ class _Named:
         return self._make()
 
 
-class _Resting(ExecutionCallback):
-    def on_execution_step(self, executor: StreamingExecutor) -> None:
-        for _ in range(MOST_RESTS):
-            if executor._consumer_idling():
-                return
-            time.sleep(REST_SECONDS)
+class FirstOfTasks(threading.local):
+    """Has Ray Data's loop go on as soon as one of its tasks has something; to each loop its own.
 
-
-class _Prompt(ExecutionCallback):
-    """Has Ray Data look often for the first blocks of a pass.
-
-    Ray 2.60 waits a tenth of a second for all its tasks to have something at once, and hands out
-    what one has only then, or a turn later (streaming_executor_state.py:751). All passes of this
-    process have the wait in common.
+    Ray 2.60 waits a tenth of a second for all of them to have something at once
+    (streaming_executor_state.py:751): so late it handed out a block, and began another task where
+    one was over. And where all have something, but may not be read yet, it turns without a rest.
     """
 
-    _until: ClassVar[float] = 0.0
+    def __init__(self) -> None:
+        self._had: set[object] = set()
 
-    def before_execution_starts(self, executor: StreamingExecutor) -> None:  # noqa: ARG002
-        _Prompt._until = time.monotonic() + PROMPT_SECONDS
-        streaming_executor_state.WAIT_FOR_TASK_COMPLETION_TIMEOUT_S = PROMPT_WAIT_SECONDS
-
-    def on_execution_step(self, executor: StreamingExecutor) -> None:  # noqa: ARG002
-        if time.monotonic() > _Prompt._until:
-            streaming_executor_state.WAIT_FOR_TASK_COMPLETION_TIMEOUT_S = RAYS_WAIT_SECONDS
+    def wait(
+        self, tasks: list[object], *, num_returns: int, fetch_local: bool, timeout: float
+    ) -> tuple[list[object], list[object]]:
+        """Return the tasks that have something, and the others; what ray.wait is called for."""
+        look = functools.partial(ray.wait, tasks, fetch_local=fetch_local)
+        ready, others = look(num_returns=num_returns, timeout=0)
+        if self._had.issuperset(ready):
+            seconds = LOOK_AGAIN_SECONDS if ready else timeout
+            if others:
+                look(num_returns=len(ready) + 1, timeout=seconds)
+            else:
+                time.sleep(seconds)
+            ready, others = look(num_returns=num_returns, timeout=0)
+        self._had = set(ready)
+        return ready, others
 
 
 class _KnowingLimits(ExecutionCallback):

@@ -57,6 +57,8 @@ from trainshed.data.read.source import everything
 from trainshed.faults import WorldError
 from trainshed.ray_seams import execution, spilling
 from trainshed.ray_seams.execution import (
+    LOOK_AGAIN_SECONDS,
+    FirstOfTasks,
     Task,
     block_by_block,
     configure,
@@ -523,24 +525,61 @@ def read_noted_by(callback: type[ExecutionCallback]) -> None:
 
 
 class NotesWaits(ExecutionCallback):
-    """Notes how long Ray Data waits for all of its tasks before it takes what one has."""
+    """Notes what Ray Data's loop asks to wait for its tasks."""
 
-    noted: ClassVar[list[float]] = []
+    noted: ClassVar[list[object]] = []
 
     def on_execution_step(self, executor: "StreamingExecutor") -> None:  # noqa: ARG002
-        self.noted.append(streaming_executor_state.WAIT_FOR_TASK_COMPLETION_TIMEOUT_S)
+        self.noted.append(vars(streaming_executor_state)["ray"])
 
 
-@pytest.mark.parametrize(("prompt_seconds", "waits"), [(SECONDS, {0.01}), (0.0, {0.1})])
-def test_ray_data_waits_less_only_while_the_first_rows_of_a_pass_are_waited_for(
-    prompt_seconds: float, waits: set[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(execution, "PROMPT_SECONDS", prompt_seconds)
+def test_ray_datas_loop_waits_for_the_first_of_its_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NotesWaits, "noted", [])
     configure(2, {})
     read_noted_by(NotesWaits)
 
-    assert set(NotesWaits.noted) == waits
+    assert {type(each) for each in NotesWaits.noted} == {FirstOfTasks}
+
+
+def wait_for_file(file: Path) -> None:
+    """Be a task that ends when a file is there."""
+    while not file.exists():
+        time.sleep(0.01)
+
+
+def test_the_first_task_that_has_something_ends_the_wait(tmp_path: Path) -> None:
+    waits, has_something = FirstOfTasks(), ray.put("a block")
+    task = ray.remote(wait_for_file).options(num_cpus=0)
+    second, third = (task.remote(tmp_path / name) for name in ("second", "third"))
+    tasks: list[object] = [has_something, second, third]
+
+    def wait() -> tuple[list[object], list[object]]:
+        return waits.wait(tasks, num_returns=3, fetch_local=False, timeout=SECONDS)
+
+    begun = time.monotonic()
+    assert wait() == ([has_something], [second, third])
+    (tmp_path / "second").touch()
+    while (now := wait()) == ([has_something], [second, third]):
+        pass
+    assert now == ([has_something, second], [third])
+    assert time.monotonic() < begun + SECONDS
+    (tmp_path / "third").touch()
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_tasks_that_may_not_be_read_do_not_keep_a_core_busy(others: int, tmp_path: Path) -> None:
+    waits, turns = FirstOfTasks(), 10
+    task = ray.remote(wait_for_file).options(num_cpus=0)
+    tasks: list[object] = [
+        ray.put("a block"),
+        *(task.remote(tmp_path / "end") for _ in range(others)),
+    ]
+
+    begun = time.monotonic()
+    for _ in range(turns + 1):
+        waits.wait(tasks, num_returns=len(tasks), fetch_local=False, timeout=SECONDS)
+    assert time.monotonic() >= begun + turns * LOOK_AGAIN_SECONDS
+    (tmp_path / "end").touch()
 
 
 def test_rows_of_a_task_that_died_come_once_however_fast_it_is_the_second_time(
