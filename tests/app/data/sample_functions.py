@@ -46,6 +46,14 @@ def gated(batch: Batch, *, at: int, gate: str) -> Batch:
     return batch
 
 
+def announced(batch: Batch, *, row: int, folder: str) -> Batch:
+    """Note by one more file, named by its number from 1 on, each time that a row is read."""
+    if row in batch["id"]:
+        noted = sum(1 for _ in Path(folder).iterdir())
+        (Path(folder) / str(noted + 1)).touch()
+    return batch
+
+
 def connected() -> sqlite3.Connection:
     """Open the database that the environment names."""
     return sqlite3.connect(os.environ["TRAINSHED_TEST_DATABASE"])

@@ -56,6 +56,7 @@ from trainshed.data.read.ledger import LEDGER
 from trainshed.data.read.source import everything
 from trainshed.faults import WorldError
 from trainshed.ray_seams import execution, spilling
+from trainshed.ray_seams.courses import Course, on_course
 from trainshed.ray_seams.execution import (
     LOOK_AGAIN_SECONDS,
     FirstOfTasks,
@@ -379,8 +380,9 @@ class WatchedFeeder(Feeder):
     """A feeder that says what it holds."""
 
     def held(self) -> tuple[int, int]:
-        """Return of how many passes it knows, and how many threads read for them."""
-        threads = [each for each in threading.enumerate() if each.name == "stream-train"]
+        """Return of how many passes it knows, and how many threads work for them."""
+        names = ("stream-train", "next-train")
+        threads = [each for each in threading.enumerate() if each.name in names]
         return len(self._streams), len(threads)
 
 
@@ -436,6 +438,21 @@ def test_small_passes_are_begun_one_ahead_of_who_reads(folder: Path) -> None:
         time.sleep(0.1)
     time.sleep(2)
     assert held(feeder) == (3, 1)
+    ray.kill(feeder)
+
+
+def test_a_pass_begins_while_the_last_task_of_the_one_before_goes_on(
+    folder: Path, tmp_path: Path
+) -> None:
+    transforms: JsonValue = [
+        {"use": f"{FUNCTIONS}:announced", "options": {"row": 0, "folder": str(tmp_path)}},
+        {"use": f"{FUNCTIONS}:gated", "options": {"at": 60, "gate": str(tmp_path / "2")}},
+    ]
+    plan = make_plan(folder, cache="none", shuffle={"mode": "none"}, transforms=transforms)
+    feeder = watched(plan)
+
+    # The last rows come once the first one is read again.
+    assert take_all(feeder, make_pass(num_ranks=1, epochs=2), 0) > 60
     ray.kill(feeder)
 
 
@@ -512,10 +529,12 @@ def test_blocks_are_handed_out_as_a_task_makes_them() -> None:
     assert [entry.metadata.num_rows for bundle in bundles for entry in bundle.blocks] == sizes
 
 
-def read_noted_by(callback: type[ExecutionCallback]) -> None:
+def read_noted_by(callback: type[ExecutionCallback], course: Course | None = None) -> None:
     """Read a dataset of one block while something notes how Ray Data runs it."""
     task = Task(lambda: [to_block({"id": np.arange(3)})], 3)
     dataset = block_by_block(dataset_of("made", [task], 8), 2)
+    if course is not None:
+        dataset = on_course(dataset, course)
     callbacks = dataset.context.custom_execution_callback_classes
     dataset.context.custom_execution_callback_classes = [*callbacks, callback]
 
@@ -539,6 +558,57 @@ def test_ray_datas_loop_waits_for_the_first_of_its_tasks(monkeypatch: pytest.Mon
     read_noted_by(NotesWaits)
 
     assert {type(each) for each in NotesWaits.noted} == {FirstOfTasks}
+
+
+class NotesWhatIsLeft(ExecutionCallback):
+    """Notes the CPUs and the memory that Ray Data may take."""
+
+    noted: ClassVar[list[tuple[float, float]]] = []
+
+    def on_execution_step(self, executor: "StreamingExecutor") -> None:
+        limits = executor._resource_manager.get_global_limits()
+        self.noted.append((limits.cpu, limits.object_store_memory))
+
+
+@pytest.mark.parametrize(
+    ("taken", "left"), [((0, 0), (2, 1)), ((1, 0.25), (1, 0.75)), ((2, 2), (1, 0))]
+)
+def test_a_pass_takes_what_the_one_before_leaves(
+    taken: tuple[float, float], left: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(NotesWhatIsLeft, "noted", [])
+    configure(2, {})
+    read_noted_by(NotesWhatIsLeft)
+    (cpus, store), *_ = NotesWhatIsLeft.noted
+    NotesWhatIsLeft.noted.clear()
+    before = Course(2)
+    before.take(
+        ExecutionResources(cpu=taken[0], object_store_memory=taken[1] * store), has_begun_all=False
+    )
+    read_noted_by(NotesWhatIsLeft, Course(2, before))
+
+    assert cpus == 2
+    assert NotesWhatIsLeft.noted[0] == (left[0], left[1] * store)
+    NotesWhatIsLeft.noted.clear()
+    before.end()
+    read_noted_by(NotesWhatIsLeft, Course(2, before))
+    assert NotesWhatIsLeft.noted[0] == (2, store)
+
+
+def test_a_pass_may_be_followed_once_it_has_begun_all_and_leaves_cpus() -> None:
+    course, is_over = Course(2), threading.Event()
+
+    def wait() -> None:
+        course.wait()
+        is_over.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    one, both = (ExecutionResources(cpu=cpus) for cpus in (1, 2))
+    course.take(one, has_begun_all=False)
+    course.take(both, has_begun_all=True)
+    assert not is_over.wait(0.2)
+    course.take(one, has_begun_all=True)
+    assert is_over.wait(SECONDS)
 
 
 def wait_for_file(file: Path) -> None:

@@ -26,6 +26,7 @@ from trainshed.data.order.spending import added, seconds_a_row
 from trainshed.data.read.errors import DataError, as_fault
 from trainshed.faults import WorldError, causes
 from trainshed.ray_seams import execution
+from trainshed.ray_seams.courses import Course, on_course
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -184,7 +185,7 @@ class Feeder:
         with self._lock:
             self._opened(at)
 
-    def _opened(self, at: Pass) -> Stream[Slice]:
+    def _opened(self, at: Pass, before: Course | None = None) -> Stream[Slice]:
         if at not in self._streams:
             self._leave_before(at.group)
             stream = self._streams[at] = Stream(at.num_ranks, QUEUE_SLICES)
@@ -192,7 +193,10 @@ class Feeder:
                 stream.close()
             else:
                 threading.Thread(
-                    target=self._run, args=(at, stream), name=f"stream-{at.dataset}", daemon=True
+                    target=self._run,
+                    args=(at, stream, before),
+                    name=f"stream-{at.dataset}",
+                    daemon=True,
                 ).start()
         return self._streams[at]
 
@@ -215,9 +219,16 @@ class Feeder:
             for tally in self._tallies.values():
                 tally.get()
 
-    def _run(self, at: Pass, stream: Stream[Slice]) -> None:
-        plan = self._plans[at.dataset]
-        slices = self._slices(at, plan)
+    def _run(self, at: Pass, stream: Stream[Slice], before: Course | None) -> None:
+        plan, course = self._plans[at.dataset], Course(self._limits.cpus, before)
+        if at.following:
+            threading.Thread(
+                target=self._open_next,
+                args=(at.following, stream, course),
+                name=f"next-{at.dataset}",
+                daemon=True,
+            ).start()
+        slices = self._slices(at, plan, course)
         try:
             for ranks, piece in slices:
                 if not stream.put(ranks, piece):
@@ -227,20 +238,27 @@ class Feeder:
             return
         finally:
             slices.close()  # frees Ray Data's executor where the pass was given up
+            course.end()
         stream.end()
+
+    def _open_next(self, at: Pass, stream: Stream[Slice], course: Course) -> None:
+        """Begin a pass while the last tasks of the stream before it go on."""
+        course.wait()
         # One pass ahead and no more: small ones fit into their queues, each behind the other.
-        if at.following and stream.wait_for_a_rank():
-            learned = self._learned.get(at.dataset)
-            # Its order hangs on rows that ranks have not told yet.
-            if (ready := learned.wait(at.following) if learned else at.following) is not None:
-                self._open(ready)
+        if not stream.wait_for_a_rank():
+            return
+        learned = self._learned.get(at.dataset)
+        # Its order hangs on rows that ranks have not told yet.
+        if (ready := learned.wait(at) if learned else at) is not None:
+            with self._lock:
+                self._opened(ready, course)
 
     def _slices(
-        self, at: Pass, plan: DatasetPlan
+        self, at: Pass, plan: DatasetPlan, course: Course
     ) -> Generator[tuple[Sequence[int], Slice], None, None]:
         sizes = self._sizes(plan)
         if plan.is_learned and not self.known(at).are_all:
-            yield from self._uncounted(at, plan, sizes)
+            yield from self._uncounted(at, plan, sizes, course)
             return
         parts = plan.parts or (plan,)
         cached = {part.name: self.cached(part.name) for part in parts if part.is_filled}
@@ -252,6 +270,7 @@ class Feeder:
             dataset = datasets.sorted_dataset(origins[0], how, deal)
         else:
             dataset = datasets.dealt_dataset(plan, origins, at, base, deal, sizes)
+            dataset = on_course(dataset, course)
         try:
             yield from _deal(deal.dealt, dataset)
         except Exception as error:
@@ -261,7 +280,7 @@ class Feeder:
             raise
 
     def _uncounted(
-        self, at: Pass, plan: DatasetPlan, sizes: datasets.Sizes
+        self, at: Pass, plan: DatasetPlan, sizes: datasets.Sizes, course: Course
     ) -> Iterator[tuple[Sequence[int], Slice]]:
         """Yield every block to every rank, which takes its rows of it."""
         order = order_of_fragments(plan, at)
@@ -270,7 +289,7 @@ class Feeder:
             return
         everybody = range(at.num_ranks)
         dataset = datasets.uncounted_dataset(plan, at, order[number:].tolist(), sizes)
-        for bundle in dataset.iter_internal_ref_bundles():
+        for bundle in on_course(dataset, course).iter_internal_ref_bundles():
             for entry in bundle.blocks:
                 if rows := int(entry.metadata.num_rows or 0):
                     yield everybody, Slice(entry.ref, 0, rows, rows)
