@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from trainshed.data.order.bad_records import BadRecord, Tell, Told
 from trainshed.data.order.files import Scan
@@ -161,9 +162,25 @@ def first_rows(how: Reading, fragment: Fragment, rows: int) -> Columns:
 
 def count_rows(how: Reading, fragment: Fragment) -> int:
     """Return how many rows a fragment has after the transforms; one chunk of them is held."""
+    if not how.changes_rows:
+        how = replace(how, columns=_any_column(how))
     chunks = _chunks(how, fragment, how.chunk_rows, transformed=how.changes_rows)
     with LEDGER.whole(key_of(how.field, COUNT)):
         return sum(num_rows(chunk) for chunk in chunks)
+
+
+def _any_column(how: Reading) -> tuple[str, ...]:
+    """Return one column that is read, of numbers if there is one; all where nobody knows them.
+
+    What is wrong in the others is told where they are read: to convert them takes most of the time.
+    """
+    schema, unasked = how.scan.schema, how.scan.unasked
+    if schema is None:
+        return how.columns
+    names = [name for name in how.columns or schema.names if name in schema.names]
+    names = [name for name in names if name in how.columns or name not in unasked]
+    are_numbers = [name for name in names if pa.types.is_integer(schema.field(name).type)]
+    return tuple((are_numbers or names)[:1]) or how.columns
 
 
 def cut_parts(wanted: Iterable[Part], rows: int) -> list[Part]:
