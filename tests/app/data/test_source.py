@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.app.data.builders_formats import open_files, read_all, write_csv
+from tests.app.data.builders_formats import open_files, read_all, write_csv, write_pictures
 from tests.app.data.builders_plan import FUNCTIONS, counted, make_plan, write_rows
 from trainshed.data.order.epoch import EpochOrder
 from trainshed.data.order.permutation import Piece
@@ -26,6 +26,7 @@ from trainshed.data.read.source import (
     FragmentReader,
     Part,
     Reading,
+    alone,
     cut_parts,
     parts,
     read_parts,
@@ -68,9 +69,40 @@ def test_parts_that_are_cut_hold_the_same_rows_at_the_same_places(
     cut = cut_parts(wanted, rows)
 
     assert rows_of(how, cut, FragmentReader()) == list(range(start, 55 + stop))
-    assert all(part.stop - part.start <= rows for part in cut)
+    assert all(part.stop - part.start < 2 * rows for part in cut)
     ends = [part.place + part.stop - part.start for part in cut]
     assert [100, *ends[:-1]] == [part.place for part in cut]
+
+
+def test_no_few_rows_are_cut_off_behind_many(whole: tuple[Reading, list[Part]]) -> None:
+    """A process decoded 131,072 rows of text for the 2,000 behind them that it was asked for."""
+    _, (_, middle, _) = whole
+
+    for rows, spans in (
+        (38, [(0, 39)]),
+        (20, [(0, 39)]),
+        (18, [(0, 18), (18, 39)]),
+        (13, [(0, 13), (13, 26), (26, 39)]),
+        (12, [(0, 12), (12, 24), (24, 39)]),
+    ):
+        assert [(part.start, part.stop) for part in cut_parts([middle], rows)] == spans
+
+
+def test_who_is_asked_for_some_pictures_opens_these_alone(tmp_path: Path) -> None:
+    write_pictures(tmp_path, {"cat": 5, "dog": 4})
+    read: dict[str, JsonValue] = {"format": "images", "columns": ["image", "path"]}
+    plan = make_plan(tmp_path, loader="torch", read=read)
+    how, pieces = reading(plan), [Piece(0, 0, 9)]
+    parts_alone = [alone(how, part) for part in cut_parts(parts(plan, pieces, 100), 3)]
+    files = sorted(tmp_path.rglob("*.*"))
+    for file in files[:3] + files[6:]:
+        file.unlink()
+
+    (columns, ids), *_ = read_parts(how, [parts_alone[1]])
+
+    assert columns["path"].tolist() == [str(file.relative_to(tmp_path)) for file in files[3:6]]
+    assert ids.tolist() == [3, 4, 5]
+    assert [part.place for part in parts_alone] == [100, 103, 106]
 
 
 @settings(max_examples=20)

@@ -22,7 +22,7 @@ from trainshed.allocator import keep_freed_memory
 from trainshed.data.order.size import megabytes
 from trainshed.data.read.errors import DataError, as_fault
 from trainshed.data.read.ledger import LEDGER
-from trainshed.data.read.source import FragmentReader, cut_parts, read_parts
+from trainshed.data.read.source import FragmentReader, alone, cut_parts, read_parts
 from trainshed.faults import WorldError
 
 if TYPE_CHECKING:
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-# Tables of a request: so much waits for the worker twice for each process, and no row comes before
-# a whole request is done. Row groups that hold more are decoded by several processes.
+# Tables of a request, or up to twice as many: so much waits for the worker twice for each process,
+# and no row comes before a whole request is done. Row groups that hold more are decoded by several
+# processes.
 REQUEST_TABLES = 4
 # Where torch has the memory that processes share. It gives more than there is, and whoever writes
 # there then is ended by SIGBUS.
@@ -77,7 +78,7 @@ class Packed:
 def requests_for(how: Reading, wanted: Iterable[Part], choice: Choice) -> list[Request]:
     """Return what is asked for the chosen rows of parts, in their order."""
     cut = cut_parts(wanted, how.chunk_rows * REQUEST_TABLES)
-    return [Request(how, part, choice) for part in cut]
+    return [Request(how, alone(how, part), choice) for part in cut]
 
 
 def untold(request: Request) -> Request:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -184,7 +185,11 @@ def _any_column(how: Reading) -> tuple[str, ...]:
 
 
 def cut_parts(wanted: Iterable[Part], rows: int) -> list[Part]:
-    """Return the same rows in parts of at most so many, cut at their multiples in a fragment."""
+    """Return the same rows in parts of fewer than twice as many, cut at multiples in a fragment.
+
+    What is left behind the last whole part stays with it: who reads that alone decodes, of most
+    formats, all of the fragment before it.
+    """
     return [
         replace(
             part,
@@ -194,9 +199,37 @@ def cut_parts(wanted: Iterable[Part], rows: int) -> list[Part]:
             is_last=part.is_last and stop == part.stop,
         )
         for part in wanted
-        for begin in range(part.start - part.start % rows, part.stop, rows)
-        for start, stop in [(max(begin, part.start), min(begin + rows, part.stop))]
+        for start, stop in pairwise([part.start, *_cuts(part, rows), part.stop])
+        if start < stop
     ]
+
+
+def _cuts(part: Part, rows: int) -> Iterator[int]:
+    for cut in range(part.start - part.start % rows + rows, part.stop, rows):
+        if part.stop - cut >= rows:
+            yield cut
+
+
+def alone(how: Reading, part: Part) -> Part:
+    """Return the same rows as a fragment of their own, where each is a file; else the part.
+
+    Who reads it alone opens no file before it.
+    """
+    fragment = part.fragment
+    if how.changes_rows or how.scan.selection or not fragment.is_a_row_a_file:
+        return part
+    path, *more = fragment.paths[part.start : part.stop]
+    some = replace(
+        fragment,
+        path=path,
+        file=fragment.file + part.start,
+        rows=1 + len(more),
+        num_bytes=fragment.num_bytes * (1 + len(more)) // len(fragment.paths),
+        more=tuple(more),
+        skip=fragment.skip + part.start,
+        stamps=fragment.stamps[part.start : part.stop],
+    )
+    return replace(part, fragment=some, first=part.first + part.start, start=0, stop=some.rows or 0)
 
 
 class FragmentReader:
