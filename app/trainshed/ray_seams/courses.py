@@ -14,13 +14,13 @@ from ray.data import ExecutionResources
 from ray.data._internal.execution.execution_callback import ExecutionCallback
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ray.data import Dataset
     from ray.data._internal.execution.streaming_executor import StreamingExecutor
 
 # Of a dataset's context, which tasks are given a copy of: where its course is found.
 _KEY = "trainshed-course"
-# Who reads the later one alone must not wait for the end of the other.
-LEAST_CPUS = 1
 
 
 class Course:
@@ -28,42 +28,65 @@ class Course:
 
     Args:
         cpus: that it may take.
+        task_cpus: that each of its tasks takes.
         before: the one that it follows, which may still go on.
     """
 
-    def __init__(self, cpus: int, before: Course | None = None) -> None:
+    def __init__(self, cpus: int, task_cpus: int = 1, before: Course | None = None) -> None:
         self._cpus = cpus
+        self._task_cpus = task_cpus
         self._before = before
-        self._taken = ExecutionResources.zero()
+        self._takes = _NOTHING
+        self._queued: Callable[[], int] = lambda: 0
+        self._is_over = False
         self._may_be_followed = threading.Event()
 
+    @property
+    def takes(self) -> ExecutionResources:
+        """Return what it takes, and those before it."""
+        before, memory = self._before, self._takes.object_store_memory + self._queued()
+        own = self._takes.copy(object_store_memory=memory)
+        return own.add(before.takes) if before else own
+
     def wait(self) -> None:
-        """Return once its last task has begun and CPUs are idle, or it has ended."""
+        """Return once its last task has begun and there are CPUs for another, or it is over."""
         self._may_be_followed.wait()
 
-    def take(self, taken: ExecutionResources, *, has_begun_all: bool) -> None:
+    def take(self, takes: ExecutionResources, *, has_begun_all: bool) -> None:
         """Take in what it takes now, and whether its last task has begun."""
-        self._taken = taken
-        if has_begun_all and taken.cpu < self._cpus:
+        if self._is_over:  # Ray Data's loop may end after what it was asked for
+            return
+        self._takes = takes
+        if has_begun_all and self._cpus - self.takes.cpu >= self._task_cpus:
             self._may_be_followed.set()
+
+    def wait_for_takers(self, queued: Callable[[], int]) -> None:
+        """Have its tasks over, and still so many bytes for somebody to take."""
+        if not self._is_over:
+            self._takes, self._queued = _NOTHING, queued
 
     def end(self) -> None:
         """Take nothing any more."""
-        self._before = None
-        self._taken = ExecutionResources.zero()
+        self._is_over = True
+        self._before, self._takes, self._queued = None, _NOTHING, lambda: 0
         self._may_be_followed.set()
 
     def left_of(self, limits: ExecutionResources) -> ExecutionResources:
-        """Return what it may take while the one before goes on."""
-        if self._before is None:
+        """Return what it may take while those before it go on.
+
+        One task it may have whatever they do: who reads it alone must not wait for their end.
+        """
+        before = self._before
+        if before is None:
             return limits
-        taken = self._before._taken
+        taken = before.takes
         return limits.copy(
-            cpu=max(LEAST_CPUS, limits.cpu - taken.cpu),
+            cpu=max(self._task_cpus, limits.cpu - taken.cpu),
             object_store_memory=max(0, limits.object_store_memory - taken.object_store_memory),
         )
 
 
+_NOTHING = ExecutionResources.zero()
 _COURSES: WeakValueDictionary[str, Course] = WeakValueDictionary()
 
 
@@ -95,8 +118,14 @@ class _Taking(ExecutionCallback):
         vars(manager)["get_global_limits"] = lambda: course.left_of(ask())
 
     def on_execution_step(self, executor: StreamingExecutor) -> None:
-        if self._course is not None:
-            states = (executor._topology or {}).values()
-            has_begun_all = not any(state.total_enqueued_input_blocks() for state in states)
-            taken = executor._resource_manager.get_global_usage()
-            self._course.take(taken, has_begun_all=has_begun_all)
+        if self._course is None:
+            return
+        states = tuple((executor._topology or {}).values())
+        has_begun_all = not any(state.total_enqueued_input_blocks() for state in states)
+        self._course.take(
+            executor._resource_manager.get_global_usage(), has_begun_all=has_begun_all
+        )
+        if all(state.op.has_completed() for state in states) and executor._output_node:
+            # The loop ends here, and nobody says any more what is left.
+            _, state = executor._output_node
+            self._course.wait_for_takers(state.output_queue_bytes)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from ray.actor import ActorHandle
+    from ray.data._internal.execution.interfaces import PhysicalOperator
     from ray.data._internal.execution.streaming_executor import StreamingExecutor
     from ray.data.block import Block
 
@@ -65,10 +66,10 @@ def configure(cpus: int, node_labels: Mapping[str, str]) -> None:
     context.execution_options.resource_limits = ExecutionResources(cpu=cpus)
     # Else what a function of a dataset's raises is gone: Ray 2.60 raises another one in its place.
     context.raise_original_map_exception = True
-    context.custom_execution_callback_classes = [_KnowingLimits]
+    context.custom_execution_callback_classes = [_KnowingLimits, _Resting]
     # All that its loop asks of Ray by that name is to wait.
-    vars(streaming_executor_state)["ray"] = FirstOfTasks()
-    # What a task tells of a block is there with it: a thread that fetches it costs a turn.
+    vars(streaming_executor_state)["ray"] = _WAITS
+    # What a task tells of a block is small and comes with it; to have it fetched costs a turn.
     metadata_fetcher._PREFETCH_ON_THREAD = False
     if node_labels:
         context.execution_options.label_selector = dict(node_labels)
@@ -210,8 +211,8 @@ class FirstOfTasks(threading.local):
     one was over. And where all have something, but may not be read yet, it turns without a rest.
     """
 
-    def __init__(self) -> None:
-        self._had: set[object] = set()
+    # Whether the loop's last turn read something, or began or ended a task.
+    has_moved = True
 
     def wait(
         self, tasks: list[object], *, num_returns: int, fetch_local: bool, timeout: float
@@ -219,15 +220,43 @@ class FirstOfTasks(threading.local):
         """Return the tasks that have something, and the others; what ray.wait is called for."""
         look = functools.partial(ray.wait, tasks, fetch_local=fetch_local)
         ready, others = look(num_returns=num_returns, timeout=0)
-        if self._had.issuperset(ready):
-            seconds = LOOK_AGAIN_SECONDS if ready else timeout
-            if others:
-                look(num_returns=len(ready) + 1, timeout=seconds)
-            else:
-                time.sleep(seconds)
-            ready, others = look(num_returns=num_returns, timeout=0)
-        self._had = set(ready)
-        return ready, others
+        if ready and self.has_moved:
+            return ready, others
+        seconds = LOOK_AGAIN_SECONDS if ready else timeout
+        if others:
+            look(num_returns=len(ready) + 1, timeout=seconds)
+        else:
+            time.sleep(seconds)
+        return look(num_returns=num_returns, timeout=0)
+
+
+_WAITS = FirstOfTasks()
+
+
+class _Resting(ExecutionCallback):
+    """Says whether a turn of Ray Data's loop moved anything; made for each execution anew.
+
+    Where no task goes on Ray 2.60 waits for none: with its queue full, and no room for another
+    task, it turned without a rest.
+    """
+
+    _moved = 0
+
+    def on_execution_step(self, executor: StreamingExecutor) -> None:
+        operators = tuple(executor._topology or ())
+        told = [operator.metrics for operator in operators]
+        moved = sum(
+            each.num_tasks_submitted + each.num_tasks_finished + each.num_task_outputs_generated
+            for each in told
+        )
+        _WAITS.has_moved, self._moved = moved != self._moved, moved
+        is_over = all(operator.has_completed() for operator in operators)
+        if not (_WAITS.has_moved or is_over or any(map(_num_tasks, operators))):
+            time.sleep(LOOK_AGAIN_SECONDS)
+
+
+def _num_tasks(operator: PhysicalOperator) -> int:
+    return operator.num_active_tasks()
 
 
 class _KnowingLimits(ExecutionCallback):
@@ -250,9 +279,14 @@ class _KnowingLimits(ExecutionCallback):
 
 
 class _AsMade(ExecutionCallback):
-    """Has Ray Data leave the blocks of tasks as they are, which Ray 2.60 offers writers alone."""
+    """Has Ray Data leave the blocks of tasks as they are, which Ray 2.60 offers writers alone.
+
+    And it has to know that somebody else takes them: it let one through at each turn, whatever
+    was ready (streaming_executor_state.py:204).
+    """
 
     def before_execution_starts(self, executor: StreamingExecutor) -> None:
+        executor.set_external_consumer_bytes(0)
         for operator in executor._topology or ():
             if isinstance(operator, MapOperator):
                 for function in operator.get_map_transformer().get_transform_fns():

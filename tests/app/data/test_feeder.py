@@ -585,14 +585,42 @@ def test_a_pass_takes_what_the_one_before_leaves(
     before.take(
         ExecutionResources(cpu=taken[0], object_store_memory=taken[1] * store), has_begun_all=False
     )
-    read_noted_by(NotesWhatIsLeft, Course(2, before))
+    read_noted_by(NotesWhatIsLeft, Course(2, before=before))
 
     assert cpus == 2
     assert NotesWhatIsLeft.noted[0] == (left[0], left[1] * store)
     NotesWhatIsLeft.noted.clear()
     before.end()
-    read_noted_by(NotesWhatIsLeft, Course(2, before))
+    read_noted_by(NotesWhatIsLeft, Course(2, before=before))
     assert NotesWhatIsLeft.noted[0] == (2, store)
+
+
+def test_a_pass_takes_what_all_before_it_leave_and_nothing_once_it_is_over() -> None:
+    limits, one = ExecutionResources(cpu=4, object_store_memory=9), ExecutionResources(cpu=1)
+    first = Course(4)
+    second = Course(4, before=first)
+    third = Course(4, before=second)
+    first.take(ExecutionResources(cpu=1, object_store_memory=4), has_begun_all=True)
+    second.take(one, has_begun_all=True)
+    assert third.left_of(limits) == ExecutionResources(cpu=2, object_store_memory=5)
+    first.wait_for_takers(lambda: 3)
+    assert third.left_of(limits) == ExecutionResources(cpu=3, object_store_memory=6)
+    for course in (first, second):
+        course.end()
+        course.take(one, has_begun_all=True)  # by a loop that ends late
+    assert third.left_of(limits) == limits
+
+
+def test_a_pass_that_fails_is_followed_by_none(folder: Path) -> None:
+    raising: JsonValue = [{"use": f"{FUNCTIONS}:broken", "options": {"at": 3}}]
+    plan = make_plan(folder, cache="none", shuffle={"mode": "none"}, transforms=raising)
+    feeder = watched(plan)
+
+    with pytest.raises(DataError, match="row 3 is bad"):
+        take_all(feeder, make_pass(num_ranks=1, epochs=9), 0)
+    time.sleep(1)
+    assert held(feeder) == (1, 0)
+    ray.kill(feeder)
 
 
 def test_a_pass_may_be_followed_once_it_has_begun_all_and_leaves_cpus() -> None:
@@ -639,17 +667,53 @@ def test_the_first_task_that_has_something_ends_the_wait(tmp_path: Path) -> None
 @pytest.mark.parametrize("others", [0, 1])
 def test_tasks_that_may_not_be_read_do_not_keep_a_core_busy(others: int, tmp_path: Path) -> None:
     waits, turns = FirstOfTasks(), 10
+    waits.has_moved = False
     task = ray.remote(wait_for_file).options(num_cpus=0)
-    tasks: list[object] = [
-        ray.put("a block"),
-        *(task.remote(tmp_path / "end") for _ in range(others)),
-    ]
+    unready = [task.remote(tmp_path / "end") for _ in range(others)]
+    tasks: list[object] = [ray.put("a block"), *unready]
 
     begun = time.monotonic()
-    for _ in range(turns + 1):
+    for _ in range(turns):
         waits.wait(tasks, num_returns=len(tasks), fetch_local=False, timeout=SECONDS)
     assert time.monotonic() >= begun + turns * LOOK_AGAIN_SECONDS
     (tmp_path / "end").touch()
+
+
+class NotesTurns(ExecutionCallback):
+    """Notes at each turn of Ray Data's loop how many bytes are ready and under way."""
+
+    noted: ClassVar[list[float]] = []
+
+    def on_execution_step(self, executor: "StreamingExecutor") -> None:
+        self.noted.append(executor._resource_manager.get_global_usage().object_store_memory)
+
+
+@pytest.mark.parametrize("blocks_a_task", [1, 20])
+def test_who_takes_nothing_costs_no_core_and_no_more_memory(
+    blocks_a_task: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop turned a thousand times a second, or let one more block through at each turn."""
+    limit, stalled_seconds = 3 * 4 * 2**20, 3.0
+    monkeypatch.setattr(NotesTurns, "noted", [])
+    monkeypatch.setattr(execution, "READY_BYTES_A_CPU", limit / 3)
+    configure(2, {})
+    rows = 2**17
+    tasks = [
+        Task(lambda: (to_block({"id": np.arange(rows)}) for _ in range(blocks_a_task)), rows)
+        for _ in range(40 // blocks_a_task)
+    ]
+    dataset = block_by_block(dataset_of("made", tasks, 8), 2)
+    callbacks = dataset.context.custom_execution_callback_classes
+    dataset.context.custom_execution_callback_classes = [*callbacks, NotesTurns]
+    bundles = iter(dataset.iter_internal_ref_bundles())
+    first = next(bundles).num_rows() or 0
+    time.sleep(1)
+    turns = len(NotesTurns.noted)
+    time.sleep(stalled_seconds)
+
+    assert len(NotesTurns.noted) - turns < 2 * stalled_seconds / LOOK_AGAIN_SECONDS
+    assert max(NotesTurns.noted) <= limit + 2 * 8 * rows
+    assert first + sum(bundle.num_rows() or 0 for bundle in bundles) == 40 * rows
 
 
 def test_rows_of_a_task_that_died_come_once_however_fast_it_is_the_second_time(

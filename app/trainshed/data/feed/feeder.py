@@ -95,6 +95,8 @@ class Feeder:
         }
         # A pass stays here until two later ones are read: a late word of it must not begin it anew.
         self._streams: dict[Pass, Stream[Slice]] = {}
+        # Of the passes that still come.
+        self._courses: dict[Pass, Course] = {}
         # The newest worker group: of those before it nobody may ever read a pass.
         self._group = 0
         self._lock = threading.Lock()
@@ -185,20 +187,25 @@ class Feeder:
         with self._lock:
             self._opened(at)
 
-    def _opened(self, at: Pass, before: Course | None = None) -> Stream[Slice]:
+    def _opened(self, at: Pass) -> Stream[Slice]:
         if at not in self._streams:
             self._leave_before(at.group)
             stream = self._streams[at] = Stream(at.num_ranks, QUEUE_SLICES)
             if at.group < self._group:
                 stream.close()
             else:
+                course = self._courses[at] = self._course(at)
                 threading.Thread(
                     target=self._run,
-                    args=(at, stream, before),
+                    args=(at, stream, course),
                     name=f"stream-{at.dataset}",
                     daemon=True,
                 ).start()
         return self._streams[at]
+
+    def _course(self, at: Pass) -> Course:
+        before = (course for other, course in self._courses.items() if other.following == at)
+        return Course(self._limits.cpus, self._plans[at.dataset].task_cpus, next(before, None))
 
     def _leave_earlier(self, at: Pass, rank: int) -> None:
         """Take the rank out of earlier passes of this dataset, which it may not have read up."""
@@ -219,8 +226,8 @@ class Feeder:
             for tally in self._tallies.values():
                 tally.get()
 
-    def _run(self, at: Pass, stream: Stream[Slice], before: Course | None) -> None:
-        plan, course = self._plans[at.dataset], Course(self._limits.cpus, before)
+    def _run(self, at: Pass, stream: Stream[Slice], course: Course) -> None:
+        plan = self._plans[at.dataset]
         if at.following:
             threading.Thread(
                 target=self._open_next,
@@ -239,19 +246,21 @@ class Feeder:
         finally:
             slices.close()  # frees Ray Data's executor where the pass was given up
             course.end()
+            with self._lock:
+                if self._courses[at] is course:  # it may have been begun anew meanwhile
+                    del self._courses[at]
         stream.end()
 
     def _open_next(self, at: Pass, stream: Stream[Slice], course: Course) -> None:
         """Begin a pass while the last tasks of the stream before it go on."""
         course.wait()
         # One pass ahead and no more: small ones fit into their queues, each behind the other.
-        if not stream.wait_for_a_rank():
+        if stream.has_failed or not stream.wait_for_a_rank():
             return
         learned = self._learned.get(at.dataset)
         # Its order hangs on rows that ranks have not told yet.
         if (ready := learned.wait(at) if learned else at) is not None:
-            with self._lock:
-                self._opened(ready, course)
+            self._open(ready)
 
     def _slices(
         self, at: Pass, plan: DatasetPlan, course: Course

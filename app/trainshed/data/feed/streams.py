@@ -52,6 +52,11 @@ class Stream(Generic[Item]):
         """Say whether a rank reads that came."""
         return not self._came <= self._left
 
+    @property
+    def has_failed(self) -> bool:
+        """Say whether an error ended it."""
+        return self._error is not None
+
     def put(self, ranks: Sequence[int], item: Item) -> bool:
         """Give an item to ranks that have not left; wait for room. False once it is closed."""
         with self._changed:
