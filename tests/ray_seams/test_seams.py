@@ -107,6 +107,7 @@ def check_override(name: str, method: FunctionType, base: object) -> None:
 
 
 TRAIN = "ray.train.v2._internal"
+EXECUTION = "ray.data._internal.execution"
 USED = (
     f"{TRAIN}.callbacks.state_manager:TrainStateManager",
     f"{TRAIN}.callbacks.preemption_callback:PreemptionCallback._stop_watcher",
@@ -115,9 +116,16 @@ USED = (
     f"{TRAIN}.constants:ENABLE_PREEMPTION_WATCHER_ENV_VAR",
     f"{TRAIN}.constants:HEALTH_CHECK_INTERVAL_S_ENV_VAR",
     f"{TRAIN}.constants:WORKER_GROUP_START_TIMEOUT_S_ENV_VAR",
-    "ray.data._internal.execution.operators.map_operator:MapOperator.get_map_transformer",
-    "ray.data._internal.execution.operators.map_transformer:MapTransformer.get_transform_fns",
-    "ray.data._internal.execution.streaming_executor:StreamingExecutor._consumer_idling",
+    f"{EXECUTION}.interfaces.physical_operator:PhysicalOperator.num_active_tasks",
+    f"{EXECUTION}.metadata_fetcher:_PREFETCH_ON_THREAD",
+    f"{EXECUTION}.operators.map_operator:MapOperator.get_map_transformer",
+    f"{EXECUTION}.operators.map_transformer:MapTransformer.get_transform_fns",
+    f"{EXECUTION}.resource_manager:ResourceManager.get_global_limits",
+    f"{EXECUTION}.resource_manager:ResourceManager.get_global_usage",
+    f"{EXECUTION}.streaming_executor:StreamingExecutor.set_external_consumer_bytes",
+    f"{EXECUTION}.streaming_executor_state:OpState.output_queue_bytes",
+    f"{EXECUTION}.streaming_executor_state:OpState.total_enqueued_input_blocks",
+    f"{EXECUTION}.streaming_executor_state:ray.wait",
     "ray.core.generated.gcs_service_pb2_grpc:NodeInfoGcsServiceStub",
 )
 
