@@ -37,6 +37,9 @@ READY_BYTES_A_CPU = 64 * 2**20
 # Where tasks have nothing new Ray Data's loop looks again so soon: somebody may have taken a block,
 # and those that had to wait for that may be read.
 LOOK_AGAIN_SECONDS = 0.02
+# Between two blocks that Ray Data lets through without room, as somebody waits for one: those of
+# a task that is not the first in their order would all come at once, and nobody can take them.
+LET_THROUGH_SECONDS = 0.1
 # An answer of Ray Data's own actor takes milliseconds; where no node is there yet, none will tell.
 LIMITS_SECONDS, ASK_AGAIN_SECONDS = 1.0, 0.002
 # Ray 2.60 ends what hands out nothing for half an hour, as by an evaluation that takes longer.
@@ -185,6 +188,7 @@ def block_by_block(dataset: Dataset, cpus: int) -> Dataset:
     """
     callbacks = dataset.context.custom_execution_callback_classes
     dataset.context.custom_execution_callback_classes = [*callbacks, _AsMade]
+    dataset.context.output_backpressure_guard_release_interval_s = LET_THROUGH_SECONDS
     options = dataset.context.execution_options
     options.resource_limits = options.resource_limits.copy(
         object_store_memory=READY_BYTES_A_CPU * (cpus + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain, islice, tee
 from typing import TYPE_CHECKING, TypeVar
 
@@ -259,7 +260,8 @@ class OwnBlocks:
     ) -> Iterator[Columns]:
         wanted = parts(self._plan, pieces, place)
         if self._processes:
-            for tables in self._processes.read(requests_for(how, wanted, choice)):
+            asked = requests_for(how, wanted, choice, self._processes.number)
+            for tables in self._processes.read(asked):
                 yield from (columns for columns, _ in tables)
             return
         # A whole table is one item: torch's collation row by row costs more than the reading.
@@ -288,15 +290,16 @@ class OwnBlocks:
                 )
             return
         mixed, asked = tee(mixed)  # of which the processes are some ahead
-        answers = self._processes.read(chain.from_iterable(map(_requests_of, asked)))
+        requests_of = partial(_requests_of, self._processes.number)
+        answers = self._processes.read(chain.from_iterable(map(requests_of, asked)))
         for stretch in mixed:
-            yield chain.from_iterable(islice(answers, len(_requests_of(stretch))))
+            yield chain.from_iterable(islice(answers, len(requests_of(stretch))))
 
 
-def _requests_of(stretch: Stretch) -> list[Request]:
-    """Return what is asked of processes for a stretch of datasets that are mixed."""
+def _requests_of(processes: int, stretch: Stretch) -> list[Request]:
+    """Return what is asked of so many processes for a stretch of datasets that are mixed."""
     return [
         request
         for how, some in stretch.reads
-        for request in requests_for(how, some, stretch.choice)
+        for request in requests_for(how, some, stretch.choice, processes)
     ]

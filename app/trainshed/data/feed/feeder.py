@@ -204,8 +204,11 @@ class Feeder:
         return self._streams[at]
 
     def _course(self, at: Pass) -> Course:
-        before = (course for other, course in self._courses.items() if other.following == at)
-        return Course(self._limits.cpus, self._plans[at.dataset].task_cpus, next(before, None))
+        """Return the course of a pass: after the one before it, or an older one of its own."""
+        before = self._courses.get(at) or next(
+            (course for other, course in self._courses.items() if other.following == at), None
+        )
+        return Course(self._limits.cpus, self._plans[at.dataset].task_cpus, before)
 
     def _leave_earlier(self, at: Pass, rank: int) -> None:
         """Take the rank out of earlier passes of this dataset, which it may not have read up."""
@@ -242,12 +245,13 @@ class Feeder:
                     break
         except Exception as error:
             stream.end(as_fault(error, plan.field))
+            self._give_up_next(at)
             return
         finally:
             slices.close()  # frees Ray Data's executor where the pass was given up
             course.end()
             with self._lock:
-                if self._courses[at] is course:  # it may have been begun anew meanwhile
+                if self._courses.get(at) is course:  # it may have been begun anew meanwhile
                     del self._courses[at]
         stream.end()
 
@@ -255,12 +259,21 @@ class Feeder:
         """Begin a pass while the last tasks of the stream before it go on."""
         course.wait()
         # One pass ahead and no more: small ones fit into their queues, each behind the other.
-        if stream.has_failed or not stream.wait_for_a_rank():
+        if not stream.wait_for_a_rank():
             return
         learned = self._learned.get(at.dataset)
         # Its order hangs on rows that ranks have not told yet.
         if (ready := learned.wait(at) if learned else at) is not None:
-            self._open(ready)
+            with self._lock:
+                if not stream.has_failed:
+                    self._opened(ready)
+
+    def _give_up_next(self, at: Pass) -> None:
+        """Give up the pass after one that failed, which was begun ahead and nobody reads."""
+        with self._lock:
+            ahead = self._streams.get(at.following) if at.following else None
+            if at.following and ahead and not ahead.was_read:
+                self._streams.pop(at.following).close()
 
     def _slices(
         self, at: Pass, plan: DatasetPlan, course: Course

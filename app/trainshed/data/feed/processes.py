@@ -53,7 +53,7 @@ class Processes:
     """
 
     def __init__(self, number: int) -> None:
-        self._number = number
+        self.number = number
         self._idle: list[_Loader] = []
         self._lock = threading.Lock()
         # What forks them imports torch meanwhile, which takes seconds.
@@ -99,7 +99,7 @@ class Processes:
                 loader = self._idle.pop()
                 if loader.is_whole:
                     return loader
-        return _Loader(self._number)
+        return _Loader(self.number)
 
     def _leave(self, loader: _Loader) -> None:
         with self._lock:

@@ -22,7 +22,7 @@ from trainshed.allocator import keep_freed_memory
 from trainshed.data.order.size import megabytes
 from trainshed.data.read.errors import DataError, as_fault
 from trainshed.data.read.ledger import LEDGER
-from trainshed.data.read.source import FragmentReader, alone, cut_parts, read_parts
+from trainshed.data.read.source import FragmentReader, alone, cut_parts, read_parts, stands_alone
 from trainshed.faults import WorldError
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-# Tables of a request, or up to twice as many: so much waits for the worker twice for each process,
-# and no row comes before a whole request is done. Row groups that hold more are decoded by several
-# processes.
+# Tables of a request, and one more at a fragment's end: so much waits for the worker twice for each
+# process, and no row comes before a whole request is done. Row groups that hold more are decoded by
+# several processes.
 REQUEST_TABLES = 4
 # Where torch has the memory that processes share. It gives more than there is, and whoever writes
 # there then is ended by SIGBUS.
@@ -75,10 +75,19 @@ class Packed:
     spent: Spending = field(default_factory=dict)
 
 
-def requests_for(how: Reading, wanted: Iterable[Part], choice: Choice) -> list[Request]:
-    """Return what is asked for the chosen rows of parts, in their order."""
-    cut = cut_parts(wanted, how.chunk_rows * REQUEST_TABLES)
-    return [Request(how, alone(how, part), choice) for part in cut]
+def requests_for(
+    how: Reading, wanted: Iterable[Part], choice: Choice, processes: int = 1
+) -> list[Request]:
+    """Return what so many processes are asked for the chosen rows of parts, in their order."""
+    rows, asked = how.chunk_rows * REQUEST_TABLES, []
+    for part in wanted:
+        if not stands_alone(how, part):
+            asked += cut_parts([part], rows, rest=how.chunk_rows)
+        elif processes == 1:  # which reads on, and has the next files of a bucket on their way
+            asked += cut_parts([part], rows)
+        else:
+            asked += [alone(how, each) for each in cut_parts([part], rows)]
+    return [Request(how, part, choice) for part in asked]
 
 
 def untold(request: Request) -> Request:

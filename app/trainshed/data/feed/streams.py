@@ -53,6 +53,11 @@ class Stream(Generic[Item]):
         return not self._came <= self._left
 
     @property
+    def was_read(self) -> bool:
+        """Say whether a rank came."""
+        return bool(self._came)
+
+    @property
     def has_failed(self) -> bool:
         """Say whether an error ended it."""
         return self._error is not None

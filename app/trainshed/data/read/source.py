@@ -171,24 +171,27 @@ def count_rows(how: Reading, fragment: Fragment) -> int:
 
 
 def _any_column(how: Reading) -> tuple[str, ...]:
-    """Return one column that is read, of numbers if there is one; all where nobody knows them.
+    """Return one column of csv that is read, of integers if there is one; of other formats all.
 
-    What is wrong in the others is told where they are read: to convert them takes most of the time.
+    Its lines are taken apart as ever; to convert the values takes most of the time, and what is
+    wrong there is told where they are read.
     """
-    schema, unasked = how.scan.schema, how.scan.unasked
-    if schema is None:
+    schema = how.scan.schema
+    if how.scan.format != "csv" or schema is None:
         return how.columns
-    names = [name for name in how.columns or schema.names if name in schema.names]
-    names = [name for name in names if name in how.columns or name not in unasked]
-    are_numbers = [name for name in names if pa.types.is_integer(schema.field(name).type)]
-    return tuple((are_numbers or names)[:1]) or how.columns
+    names = how.columns or tuple(schema.names)
+    integers = [name for name in names if pa.types.is_integer(schema.field(name).type)]
+    return tuple((integers or names)[:1])
 
 
-def cut_parts(wanted: Iterable[Part], rows: int) -> list[Part]:
-    """Return the same rows in parts of fewer than twice as many, cut at multiples in a fragment.
+def cut_parts(wanted: Iterable[Part], rows: int, rest: int = 0) -> list[Part]:
+    """Return the same rows in parts of at most so many, cut at their multiples in a fragment.
 
-    What is left behind the last whole part stays with it: who reads that alone decodes, of most
-    formats, all of the fragment before it.
+    Args:
+        wanted: the parts.
+        rows: most of one.
+        rest: up to so many more stay with the last one: who reads them alone decodes, of most
+            formats, all of the fragment before them.
     """
     return [
         replace(
@@ -199,37 +202,48 @@ def cut_parts(wanted: Iterable[Part], rows: int) -> list[Part]:
             is_last=part.is_last and stop == part.stop,
         )
         for part in wanted
-        for start, stop in pairwise([part.start, *_cuts(part, rows), part.stop])
+        for start, stop in pairwise([part.start, *_cuts(part, rows, rest), part.stop])
         if start < stop
     ]
 
 
-def _cuts(part: Part, rows: int) -> Iterator[int]:
+def _cuts(part: Part, rows: int, rest: int) -> Iterator[int]:
     for cut in range(part.start - part.start % rows + rows, part.stop, rows):
-        if part.stop - cut >= rows:
+        if part.stop - cut > rest:
             yield cut
 
 
-def alone(how: Reading, part: Part) -> Part:
-    """Return the same rows as a fragment of their own, where each is a file; else the part.
+def stands_alone(how: Reading, part: Part) -> bool:
+    """Say whether rows of a fragment can be read as a fragment of their own: each is a file."""
+    return part.fragment.is_a_row_a_file and not (how.changes_rows or how.scan.selection)
 
-    Who reads it alone opens no file before it.
+
+def alone(how: Reading, part: Part) -> Part:
+    """Return a part that stands alone as one of a fragment that has no chunk before or after it.
+
+    Chunks stay as they are: what a function makes of one may hang on which rows are in it.
     """
-    fragment = part.fragment
-    if how.changes_rows or how.scan.selection or not fragment.is_a_row_a_file:
-        return part
-    path, *more = fragment.paths[part.start : part.stop]
+    fragment, chunk = part.fragment, how.chunk_rows
+    begin = part.start - part.start % chunk
+    end = min(len(fragment.paths), -(-part.stop // chunk) * chunk)
+    path, *more = fragment.paths[begin:end]
     some = replace(
         fragment,
         path=path,
-        file=fragment.file + part.start,
-        rows=1 + len(more),
-        num_bytes=fragment.num_bytes * (1 + len(more)) // len(fragment.paths),
+        file=fragment.file + begin,
+        rows=end - begin,
+        num_bytes=fragment.num_bytes * (end - begin) // len(fragment.paths),
         more=tuple(more),
-        skip=fragment.skip + part.start,
-        stamps=fragment.stamps[part.start : part.stop],
+        skip=fragment.skip + begin,
+        stamps=fragment.stamps[begin:end],
     )
-    return replace(part, fragment=some, first=part.first + part.start, start=0, stop=some.rows or 0)
+    return replace(
+        part,
+        fragment=some,
+        first=part.first + begin,
+        start=part.start - begin,
+        stop=part.stop - begin,
+    )
 
 
 class FragmentReader:
