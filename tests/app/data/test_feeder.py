@@ -763,13 +763,13 @@ def test_a_task_that_is_not_the_first_does_not_fill_the_store_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Somebody waited for a block of the first task: those of the others all came at once."""
-    rows, many, limit = 2**13, 300, 12 * 8 * 2**13
+    rows, few, many, limit = 2**10, 10, 500, 12 * 8 * 2**10
     monkeypatch.setattr(NotesTurns, "noted", [])
     monkeypatch.setattr(execution, "READY_BYTES_A_CPU", limit / 3)
     configure(2, {})
 
     def slow() -> "Iterator[Block]":
-        for _ in range(5):
+        for _ in range(few):
             time.sleep(0.3)
             yield to_block({"id": np.arange(rows)})
 
@@ -778,10 +778,10 @@ def test_a_task_that_is_not_the_first_does_not_fill_the_store_meanwhile(
     callbacks = dataset.context.custom_execution_callback_classes
     dataset.context.custom_execution_callback_classes = [*callbacks, NotesTurns]
     bundles = iter(dataset.iter_internal_ref_bundles())
-    seen = [next(bundles).num_rows() for _ in range(5)]
+    seen = [next(bundles).num_rows() for _ in range(few)]
 
-    assert seen == [rows] * 5
-    assert max(NotesTurns.noted) < limit + many // 3 * 8 * rows
+    assert seen == [rows] * few
+    assert max(NotesTurns.noted) < limit + many // 2 * 8 * rows
     assert sum(bundle.num_rows() or 0 for bundle in bundles) == many * rows
 
 
