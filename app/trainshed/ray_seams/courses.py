@@ -13,6 +13,8 @@ from weakref import WeakValueDictionary
 from ray.data import ExecutionResources
 from ray.data._internal.execution.execution_callback import ExecutionCallback
 
+from trainshed.ray_seams.execution import watched_by
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -98,28 +100,20 @@ def on_course(dataset: Dataset, course: Course) -> Dataset:
     key = uuid.uuid4().hex
     _COURSES[key] = course
     dataset.context.set_config(_KEY, key)
-    callbacks = dataset.context.custom_execution_callback_classes
-    dataset.context.custom_execution_callback_classes = [*callbacks, _Taking]
+    watched_by(dataset, _Taking)
     return dataset
 
 
 class _Taking(ExecutionCallback):
     """Limits an execution to what is left to it, and tells what it takes; made for each anew."""
 
-    _course: Course | None = None
-
     def before_execution_starts(self, executor: StreamingExecutor) -> None:
-        course = _COURSES.get(executor._data_context.get_config(_KEY))
-        if course is None:
-            return
-        self._course = course
+        self._course = course = _COURSES[executor._data_context.get_config(_KEY)]
         manager = executor._resource_manager
         ask = manager.get_global_limits
         vars(manager)["get_global_limits"] = lambda: course.left_of(ask())
 
     def on_execution_step(self, executor: StreamingExecutor) -> None:
-        if self._course is None:
-            return
         states = tuple((executor._topology or {}).values())
         has_begun_all = not any(state.total_enqueued_input_blocks() for state in states)
         self._course.take(

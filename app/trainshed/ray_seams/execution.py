@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from ray.actor import ActorHandle
-    from ray.data._internal.execution.interfaces import PhysicalOperator
     from ray.data._internal.execution.streaming_executor import StreamingExecutor
     from ray.data.block import Block
 
@@ -189,14 +188,19 @@ def block_by_block(dataset: Dataset, cpus: int) -> Dataset:
         dataset: of tasks.
         cpus: that its tasks take.
     """
-    callbacks = dataset.context.custom_execution_callback_classes
-    dataset.context.custom_execution_callback_classes = [*callbacks, _AsMade]
+    watched_by(dataset, _AsMade)
     dataset.context.output_backpressure_guard_release_interval_s = LET_THROUGH_SECONDS
     options = dataset.context.execution_options
     options.resource_limits = options.resource_limits.copy(
         object_store_memory=READY_BYTES_A_CPU * (cpus + 1)
     )
     return dataset
+
+
+def watched_by(dataset: Dataset, callback: type[ExecutionCallback]) -> None:
+    """Have a callback, after those that it has, watch each execution of a dataset."""
+    callbacks = dataset.context.custom_execution_callback_classes
+    dataset.context.custom_execution_callback_classes = [*callbacks, callback]
 
 
 class _Named:
@@ -265,19 +269,15 @@ class _Resting(ExecutionCallback):
 
     def on_execution_step(self, executor: StreamingExecutor) -> None:
         operators = tuple(executor._topology or ())
-        told = [operator.metrics for operator in operators]
         moved = sum(
             each.num_tasks_submitted + each.num_tasks_finished + each.num_task_outputs_generated
-            for each in told
+            for each in (operator.metrics for operator in operators)
         )
         _WAITS.has_moved, self._moved = moved != self._moved, moved
         is_over = all(operator.has_completed() for operator in operators)
-        if not (_WAITS.has_moved or is_over or any(map(_num_tasks, operators))):
+        is_waited = any(operator.num_active_tasks() for operator in operators)
+        if not (_WAITS.has_moved or is_over or is_waited):
             time.sleep(LOOK_AGAIN_SECONDS)
-
-
-def _num_tasks(operator: PhysicalOperator) -> int:
-    return operator.num_active_tasks()
 
 
 class _KnowingLimits(ExecutionCallback):

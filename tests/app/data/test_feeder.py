@@ -66,6 +66,7 @@ from trainshed.ray_seams.execution import (
     configure,
     dataset_of,
     sorted_by,
+    watched_by,
 )
 from trainshed.records.disk import Disk
 from trainshed.worker.process import summary, users_traceback
@@ -536,8 +537,7 @@ def read_noted_by(callback: type[ExecutionCallback], course: Course | None = Non
     dataset = block_by_block(dataset_of("made", [task], 8), 2)
     if course is not None:
         dataset = on_course(dataset, course)
-    callbacks = dataset.context.custom_execution_callback_classes
-    dataset.context.custom_execution_callback_classes = [*callbacks, callback]
+    watched_by(dataset, callback)
 
     (bundle,) = dataset.iter_internal_ref_bundles()
 
@@ -612,43 +612,19 @@ def test_a_pass_takes_what_all_before_it_leave_and_nothing_once_it_is_over() -> 
     assert third.left_of(limits) == limits
 
 
-class GatedFeeder(Feeder):
-    """A feeder of one slice a pass, whose first pass is held up the first time it is begun."""
+class ScriptedFeeder(Feeder):
+    """A feeder whose passes have what a test gives them, and no Ray Data.
 
-    gate = threading.Event()
-    begun: ClassVar[Counter[int]] = Counter()
+    Args:
+        plan: of its dataset.
+        script: called with a pass and its course; yields as often as a slice comes.
+    """
 
-    def _slices(
-        self,
-        at: Pass,
-        plan: DatasetPlan,  # noqa: ARG002 - a Feeder's
-        course: Course,  # noqa: ARG002
-    ) -> Generator[tuple[Sequence[int], Slice], None, None]:
-        self.begun[at.epoch] += 1
-        if at.epoch == 0 and self.begun[0] == 1:
-            self.gate.wait(SECONDS)
-        yield range(at.num_ranks), Slice(ray.ObjectRef.nil(), 0, 1, 1)
-
-
-def test_a_pass_that_is_begun_anew_may_end_before_its_first_time(folder: Path) -> None:
-    plan = make_plan(folder, cache="none", shuffle={"mode": "none"})
-    feeder = GatedFeeder({plan.name: plan}, Limits(2), print)
-    first, second, third = (make_pass("even", epoch=epoch) for epoch in range(3))
-    feeder.open(first)
-    feeder.open(second)
-    assert feeder.take(third, 0)  # nobody reads the first pass: it is given up
-    assert feeder.take(first, 1)
-    assert GatedFeeder.begun[0] == 2
-    GatedFeeder.gate.set()
-    for thread in threading.enumerate():
-        if thread.name == "stream-train":
-            thread.join(SECONDS)  # an error of one fails the test
-
-
-class FailingFeeder(Feeder):
-    """A feeder whose first pass fails in its last task, once the next one has begun."""
-
-    next_has_begun = threading.Event()
+    def __init__(
+        self, plan: DatasetPlan, script: Callable[[Pass, Course], Iterator[object]]
+    ) -> None:
+        super().__init__({plan.name: plan}, Limits(2), print)
+        self._script = script
 
     def _slices(
         self,
@@ -656,26 +632,57 @@ class FailingFeeder(Feeder):
         plan: DatasetPlan,  # noqa: ARG002 - a Feeder's
         course: Course,
     ) -> Generator[tuple[Sequence[int], Slice], None, None]:
-        yield range(at.num_ranks), Slice(ray.ObjectRef.nil(), 0, 1, 1)
-        if at.epoch:
-            self.next_has_begun.set()
-            return
-        course.take(ExecutionResources(cpu=1), has_begun_all=True)
-        assert self.next_has_begun.wait(SECONDS)
-        raise DataError("the last row is bad")
+        for _ in self._script(at, course):
+            yield range(at.num_ranks), Slice(ray.ObjectRef.nil(), 0, 1, 1)
+
+
+def join_streams() -> None:
+    """Wait for the threads of all passes; an error of one fails the test."""
+    for thread in threading.enumerate():
+        if thread.name == "stream-train":
+            thread.join(SECONDS)
+
+
+def test_a_pass_that_is_begun_anew_may_end_before_its_first_time(folder: Path) -> None:
+    gate, begun = threading.Event(), Counter[int]()
+
+    def script(at: Pass, _: Course) -> Iterator[object]:
+        begun[at.epoch] += 1
+        if at.epoch == 0 and begun[0] == 1:
+            gate.wait(SECONDS)
+        yield at
+
+    plan = make_plan(folder, cache="none", shuffle={"mode": "none"})
+    feeder = ScriptedFeeder(plan, script)
+    first, second, third = (make_pass("even", epoch=epoch) for epoch in range(3))
+    feeder.open(first)
+    feeder.open(second)
+    assert feeder.take(third, 0)  # nobody reads the first pass: it is given up
+    assert feeder.take(first, 1)
+    assert begun[0] == 2
+    gate.set()
+    join_streams()
 
 
 def test_a_pass_that_fails_in_its_last_task_is_followed_by_none(folder: Path) -> None:
-    plan = make_plan(folder, cache="none", shuffle={"mode": "none"})
-    feeder = FailingFeeder({plan.name: plan}, Limits(2), print)
+    next_has_begun = threading.Event()
+
+    def script(at: Pass, course: Course) -> Iterator[object]:
+        yield at
+        if at.epoch:
+            next_has_begun.set()
+            return
+        course.take(ExecutionResources(cpu=1), has_begun_all=True)
+        assert next_has_begun.wait(SECONDS)
+        raise DataError("the last row is bad")
+
+    feeder = ScriptedFeeder(make_plan(folder, cache="none", shuffle={"mode": "none"}), script)
     first = make_pass(num_ranks=1, epochs=9)
 
     assert feeder.take(first, 0)
     with pytest.raises(DataError, match="the last row is bad"):
         feeder.take(first, 0)
-    for thread in threading.enumerate():
-        if thread.name == "stream-train":
-            thread.join(SECONDS)
+    join_streams()
     assert list(feeder._streams) == [first]
 
 
@@ -759,8 +766,7 @@ def test_who_takes_nothing_costs_no_core_and_no_more_memory(
         for _ in range(40 // blocks_a_task)
     ]
     dataset = block_by_block(dataset_of("made", tasks, 8), 2)
-    callbacks = dataset.context.custom_execution_callback_classes
-    dataset.context.custom_execution_callback_classes = [*callbacks, NotesTurns]
+    watched_by(dataset, NotesTurns)
     bundles = iter(dataset.iter_internal_ref_bundles())
     first = next(bundles).num_rows() or 0
     time.sleep(1)
@@ -788,8 +794,7 @@ def test_a_task_that_is_not_the_first_does_not_fill_the_store_meanwhile(
 
     fast = Task(lambda: (to_block({"id": np.arange(rows)}) for _ in range(many)), rows)
     dataset = block_by_block(dataset_of("made", [Task(slow, rows), fast], 8), 2)
-    callbacks = dataset.context.custom_execution_callback_classes
-    dataset.context.custom_execution_callback_classes = [*callbacks, NotesTurns]
+    watched_by(dataset, NotesTurns)
     bundles = iter(dataset.iter_internal_ref_bundles())
     seen = [next(bundles).num_rows() for _ in range(few)]
 

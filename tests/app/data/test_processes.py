@@ -378,7 +378,7 @@ def test_what_processes_leave_out_the_worker_tells(
         how = replace(reading(telling(plan, told.append)), chunk_rows=7)
         ledger = Ledger(plan.field, 100, None)
         for _ in range(2):
-            asked = requests_for(how, parts(plan, [Piece(0, 0, 178)]), everything)
+            asked = requests_for(how, parts(plan, [Piece(0, 0, 178)]), everything, pool.number)
             answers = list(pool.read(asked))
             found = [int(row) for tables in answers for table, _ in tables for row in table["id"]]
             assert found == [n for n in range(200) if n % 10 != 9 and n not in (50, 101)]

@@ -270,10 +270,13 @@ class Feeder:
 
     def _give_up_next(self, at: Pass) -> None:
         """Give up the pass after one that failed, which was begun ahead and nobody reads."""
+        if (following := at.following) is None:
+            return
         with self._lock:
-            ahead = self._streams.get(at.following) if at.following else None
-            if at.following and ahead and not ahead.was_read:
-                self._streams.pop(at.following).close()
+            ahead = self._streams.get(following)
+            if ahead and not ahead.was_read:
+                del self._streams[following]
+                ahead.close()
 
     def _slices(
         self, at: Pass, plan: DatasetPlan, course: Course

@@ -76,17 +76,15 @@ class Packed:
 
 
 def requests_for(
-    how: Reading, wanted: Iterable[Part], choice: Choice, processes: int = 1
+    how: Reading, wanted: Iterable[Part], choice: Choice, processes: int
 ) -> list[Request]:
     """Return what so many processes are asked for the chosen rows of parts, in their order."""
     rows, asked = how.chunk_rows * REQUEST_TABLES, []
     for part in wanted:
-        if not stands_alone(how, part):
-            asked += cut_parts([part], rows, rest=how.chunk_rows)
-        elif processes == 1:  # which reads on, and has the next files of a bucket on their way
-            asked += cut_parts([part], rows)
-        else:
-            asked += [alone(how, each) for each in cut_parts([part], rows)]
+        is_alone = stands_alone(how, part)
+        cut = cut_parts([part], rows, rest=0 if is_alone else how.chunk_rows)
+        # One process reads on, and has the next files of a bucket on their way.
+        asked += [alone(how, each) for each in cut] if is_alone and processes > 1 else cut
     return [Request(how, part, choice) for part in asked]
 
 
