@@ -243,39 +243,14 @@ def test_processes_end_with_the_one_that_has_them(folder: Path) -> None:
     assert are_gone(found)
 
 
-PARENT = """
-import sys
-from pathlib import Path
-from trainshed.data.feed.processes import Processes
-from trainshed.data.feed.requests import requests_for
-from trainshed.data.order.files import Scan
-from trainshed.data.order.function import Function
-from trainshed.data.read.parquet import open_source
-from trainshed.data.read.source import Part, Reading, everything
-from trainshed.records.disk import Disk
-
-use = "tests.app.data.loader_functions:slow"
-slow = Function(use, "field", options=(("seconds", 0.2),))
-fragments = open_source(Disk(Path(sys.argv[1])), (), "field").fragments
-wanted = [Part(fragment, 0, 0, fragment.rows, 0) for fragment in fragments]
-how = Reading("field", (), (slow,), (), 4, Scan())
-rows = Processes(2).read(requests_for(how, wanted, everything))
-next(rows)
-print("reading", flush=True)
-sys.stdin.read()
-"""
-
-
-def test_no_process_is_left_of_a_worker_that_was_killed(folder: Path, tmp_path: Path) -> None:
-    mark, script = Mark(), tmp_path / "parent.py"
-    script.write_text(PARENT)
+def test_no_process_is_left_of_a_worker_that_was_killed(folder: Path) -> None:
+    mark = Mark()
     parent = subprocess.Popen(
-        [sys.executable, script, folder],
+        [sys.executable, "-m", "tests.app.data.reading_worker", folder],
         cwd=ROOT,
-        env=os.environ | mark.environment | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | mark.environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
     )
     try:
         with parent:
