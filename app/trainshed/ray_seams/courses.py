@@ -14,6 +14,7 @@ from ray.data import ExecutionResources
 from ray.data._internal.execution.execution_callback import ExecutionCallback
 
 from trainshed.ray_seams.execution import watched_by
+from trainshed.ray_seams.let_through import output_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +42,7 @@ class Course:
         self._takes = _NOTHING
         self._queued: Callable[[], int] = lambda: 0
         self._is_over = False
+        self._lock = threading.Lock()
         self._may_be_followed = threading.Event()
 
     @property
@@ -56,21 +58,24 @@ class Course:
 
     def take(self, takes: ExecutionResources, *, has_begun_all: bool) -> None:
         """Take in what it takes now, and whether its last task has begun."""
-        if self._is_over:  # Ray Data's loop may end after what it was asked for
-            return
-        self._takes = takes
+        with self._lock:
+            if self._is_over:  # Ray Data's loop may end after what it was asked for
+                return
+            self._takes = takes
         if has_begun_all and self._cpus - self.takes.cpu >= self._task_cpus:
             self._may_be_followed.set()
 
     def wait_for_takers(self, queued: Callable[[], int]) -> None:
         """Have its tasks over, and still so many bytes for somebody to take."""
-        if not self._is_over:
-            self._takes, self._queued = _NOTHING, queued
+        with self._lock:
+            if not self._is_over:
+                self._takes, self._queued = _NOTHING, queued
 
     def end(self) -> None:
         """Take nothing any more."""
-        self._is_over = True
-        self._before, self._takes, self._queued = None, _NOTHING, lambda: 0
+        with self._lock:
+            self._is_over = True
+            self._before, self._takes, self._queued = None, _NOTHING, lambda: 0
         self._may_be_followed.set()
 
     def left_of(self, limits: ExecutionResources) -> ExecutionResources:
@@ -119,7 +124,6 @@ class _Taking(ExecutionCallback):
         self._course.take(
             executor._resource_manager.get_global_usage(), has_begun_all=has_begun_all
         )
-        if all(state.op.has_completed() for state in states) and executor._output_node:
+        if all(state.op.has_completed() for state in states):
             # The loop ends here, and nobody says any more what is left.
-            _, state = executor._output_node
-            self._course.wait_for_takers(state.output_queue_bytes)
+            self._course.wait_for_takers(output_of(executor).output_queue_bytes)

@@ -21,6 +21,8 @@ from ray.data._internal.output_buffer import OutputBlockSizeOption
 from ray.data.block import BlockMetadata
 from ray.data.datasource import Datasource, ReadTask
 
+from trainshed.ray_seams.let_through import LetsThrough, Waits
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -36,9 +38,6 @@ READY_BYTES_A_CPU = 64 * 2**20
 # Where tasks have nothing new Ray Data's loop looks again so soon: somebody may have taken a block,
 # and those that had to wait for that may be read.
 LOOK_AGAIN_SECONDS = 0.02
-# Between two blocks that Ray Data lets through without room, as somebody waits for one: those of
-# a task that is not the first in their order would all come at once, and nobody can take them.
-LET_THROUGH_SECONDS = 0.1
 # Ray interrupts the tasks of an execution that failed wherever they are. In a process that was to
 # import torch just then nobody can any more, and later tasks of the run are given it, too.
 LAST_TASKS_SECONDS = 2.0
@@ -71,7 +70,7 @@ def configure(cpus: int, node_labels: Mapping[str, str]) -> None:
     context.execution_options.resource_limits = ExecutionResources(cpu=cpus)
     # Else what a function of a dataset's raises is gone: Ray 2.60 raises another one in its place.
     context.raise_original_map_exception = True
-    context.custom_execution_callback_classes = [_KnowingLimits, _LettingEnd, _Resting]
+    context.custom_execution_callback_classes = [_KnowingLimits, _LettingEnd, _Resting, Waits]
     # All that its loop asks of Ray by that name is to wait.
     vars(streaming_executor_state)["ray"] = _WAITS
     # What a task tells of a block is small and comes with it; to have it fetched costs a turn.
@@ -189,7 +188,7 @@ def block_by_block(dataset: Dataset, cpus: int) -> Dataset:
         cpus: that its tasks take.
     """
     watched_by(dataset, _AsMade)
-    dataset.context.output_backpressure_guard_release_interval_s = LET_THROUGH_SECONDS
+    watched_by(dataset, LetsThrough)
     options = dataset.context.execution_options
     options.resource_limits = options.resource_limits.copy(
         object_store_memory=READY_BYTES_A_CPU * (cpus + 1)
@@ -300,14 +299,9 @@ class _KnowingLimits(ExecutionCallback):
 
 
 class _AsMade(ExecutionCallback):
-    """Has Ray Data leave the blocks of tasks as they are, which Ray 2.60 offers writers alone.
-
-    And it has to know that somebody else takes them: it let one through at each turn, whatever
-    was ready (streaming_executor_state.py:204).
-    """
+    """Has Ray Data leave the blocks of tasks as they are, which Ray 2.60 offers writers alone."""
 
     def before_execution_starts(self, executor: StreamingExecutor) -> None:
-        executor.set_external_consumer_bytes(0)
         for operator in executor._topology or ():
             if isinstance(operator, MapOperator):
                 for function in operator.get_map_transformer().get_transform_fns():

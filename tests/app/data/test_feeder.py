@@ -56,7 +56,7 @@ from trainshed.data.read.errors import DataError
 from trainshed.data.read.ledger import LEDGER
 from trainshed.data.read.source import everything
 from trainshed.faults import WorldError
-from trainshed.ray_seams import execution, spilling
+from trainshed.ray_seams import execution, let_through, spilling
 from trainshed.ray_seams.courses import Course, on_course
 from trainshed.ray_seams.execution import (
     LOOK_AGAIN_SECONDS,
@@ -74,6 +74,7 @@ from trainshed_api.progress import BadRecords
 
 if TYPE_CHECKING:
     import torch
+    from ray.data._internal.execution.interfaces import RefBundle
     from ray.data._internal.execution.streaming_executor import StreamingExecutor
     from ray.data.block import Block
 
@@ -801,6 +802,54 @@ def test_a_task_that_is_not_the_first_does_not_fill_the_store_meanwhile(
     assert seen == [rows] * few
     assert max(NotesTurns.noted) < limit + many // 2 * 8 * rows
     assert sum(bundle.num_rows() or 0 for bundle in bundles) == many * rows
+
+
+def test_the_first_task_hands_out_block_after_block_where_others_have_taken_the_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of its blocks had to wait as one of a task that nobody can take yet."""
+    rows, few, limit = 2**10, 10, 12 * 8 * 2**10
+    monkeypatch.setattr(let_through, "LET_THROUGH_SECONDS", SECONDS)
+    monkeypatch.setattr(execution, "READY_BYTES_A_CPU", limit / 3)
+    configure(2, {})
+
+    def made(number: int, seconds: float) -> "Iterator[Block]":
+        for _ in range(number):
+            time.sleep(seconds)
+            yield to_block({"id": np.arange(rows)})
+
+    slow, fast = Task(lambda: made(few, 0.05), rows), Task(lambda: made(50, 0), rows)
+    bundles = iter(
+        block_by_block(dataset_of("made", [slow, fast], 8), 2).iter_internal_ref_bundles()
+    )
+
+    assert sum(next(bundles).num_rows() or 0 for _ in range(few)) == few * rows
+    assert sum(bundle.num_rows() or 0 for bundle in bundles) == 50 * rows
+
+
+def test_tasks_that_nobody_reads_give_their_cpus_to_those_that_somebody_waits_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ranks that evaluate in mid-epoch waited for ever: all CPUs were those of tasks that stood."""
+    rows, limit = 2**17, 12 * 2**20
+    monkeypatch.setattr(execution, "READY_BYTES_A_CPU", limit / 3)
+    configure(2, {})
+
+    def bundles(tasks: int) -> "Iterator[RefBundle]":
+        def made() -> "Iterator[Block]":
+            return (to_block({"id": np.arange(rows)}) for _ in range(20))
+
+        dataset = dataset_of("made", [Task(made, 20 * rows) for _ in range(tasks)], 8)
+        return iter(block_by_block(dataset, 2).iter_internal_ref_bundles())
+
+    training = bundles(tasks=6)
+    seen = next(training).num_rows() or 0
+    while ray.available_resources().get("CPU", 0):  # type: ignore[no-untyped-call]
+        time.sleep(0.1)
+    time.sleep(1)
+
+    assert sum(bundle.num_rows() or 0 for bundle in bundles(tasks=2)) == 2 * 20 * rows
+    assert seen + sum(bundle.num_rows() or 0 for bundle in training) == 6 * 20 * rows
 
 
 def test_the_other_tasks_of_an_execution_that_failed_have_time_to_end(tmp_path: Path) -> None:
