@@ -17,41 +17,45 @@ from ray.data._internal.execution.interfaces.physical_operator import OpTask
 from ray.data._internal.execution.streaming_executor_state import OutputBackpressureGuard
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ray.data._internal.execution.interfaces import PhysicalOperator
     from ray.data._internal.execution.streaming_executor import StreamingExecutor
     from ray.data._internal.execution.streaming_executor_state import OpState
 
-# Before a block of a task that is not the first in their order is let through without room, since
-# the last one of any was: they would all come at once, and nobody can take them.
-LET_THROUGH_SECONDS = 0.1
-# Who has waited so long for a block may wait for the CPUs of tasks that stand.
-IN_VAIN_SECONDS = 1.0
+# Who has waited so long for a block of an execution may wait for CPUs that tasks of another one
+# stand with, and for so long after that may need more of them than have come.
+IN_VAIN_SECONDS, IN_NEED_SECONDS = 1.0, 10.0
+# Where nobody has taken a block for so long, somebody may need those CPUs who waits for no
+# execution: workers that start again, or the task of a lost block.
+NOBODY_SECONDS = 10.0
 
 _WAITS: WeakSet[Waits] = WeakSet()
 _LOCK = threading.Lock()
 
 
 class Waits(ExecutionCallback):
-    """Knows since when somebody waits for a block of an execution; made for each anew."""
+    """Knows whether somebody waits in vain for an execution; made for each anew."""
 
     def before_execution_starts(self, executor: StreamingExecutor) -> None:
         """Begin."""
         self.output = output_of(executor)
-        self._came, self._since = 0, time.monotonic()
+        self._came, self._since, self._until = 0, time.monotonic(), -math.inf
         with _LOCK:
             _WAITS.add(self)
 
     def on_execution_step(self, executor: StreamingExecutor) -> None:  # noqa: ARG002
         """Take in whether a block came."""
-        came = self.output.num_completed_tasks
+        now, came = time.monotonic(), self.output.num_completed_tasks
         if came != self._came or not self.output.num_waiting_consumers:
-            self._came, self._since = came, time.monotonic()
+            self._came, self._since = came, now
+        elif now - self._since >= IN_VAIN_SECONDS:
+            self._until = now + IN_NEED_SECONDS
 
     @property
     def are_in_vain(self) -> bool:
-        """Say whether somebody has waited long."""
-        is_waited_for = self.output.num_waiting_consumers > 0
-        return is_waited_for and time.monotonic() - self._since >= IN_VAIN_SECONDS
+        """Say whether somebody waits long, or did a short while ago."""
+        return time.monotonic() < self._until
 
 
 class LetsThrough(ExecutionCallback):
@@ -62,36 +66,57 @@ class LetsThrough(ExecutionCallback):
     """
 
     def before_execution_starts(self, executor: StreamingExecutor) -> None:
-        """Have Ray Data let blocks through where somebody waits for one of this execution."""
+        """Have Ray Data ask who waits, and whether tasks stand."""
         executor.set_external_consumer_bytes(0)
+        executor._output_backpressure_guard = _Guard(executor)
+
+
+class _Guard(OutputBackpressureGuard):
+    """Lets the first task in their order go on, or one after another go on to its end.
+
+    Of the first one somebody can take what comes. To their end go tasks that nobody reads: ranks
+    that evaluated in mid-epoch waited for their CPUs, and never came back to take what stood.
+    """
+
+    def __init__(self, executor: StreamingExecutor) -> None:
         assert executor._topology is not None
-        manager = executor._resource_manager
-        executor._output_backpressure_guard = _FirstAtOnce(executor._topology, manager)
-
-    def on_execution_step(self, executor: StreamingExecutor) -> None:
-        """Let blocks through where somebody else waits in vain."""
-        # Ranks that evaluate in mid-epoch did not come back to take what stood.
-        is_waited_for = not _others_wait(output_of(executor))
-        executor._resource_manager._has_external_consumer = is_waited_for
-
-
-class _FirstAtOnce(OutputBackpressureGuard):
-    """Lets each block of the first task in their order through, and of the others few."""
-
-    _last_seconds = -math.inf
+        super().__init__(executor._topology, executor._resource_manager)
+        self._output = output_of(executor)
+        self._taken, self._taken_seconds = 0, time.monotonic()
+        # The task that goes on to its end.
+        self._ending = -1
 
     def should_unblock(self, op: PhysicalOperator) -> bool:
         """Say whether a block of the first task that has one may be read without room."""
-        if not self._evaluate_unblock_raw(op):
+        tasks = sorted(op.get_active_tasks(), key=OpTask.task_index)
+        numbers = [task.task_index() for task in tasks]
+        has_something = next((task.task_index() for task in tasks if _is_ready(task)), None)
+        if has_something is None:
             return False
-        first = min(op.get_active_tasks(), key=OpTask.task_index, default=None)
-        if first and ray.wait([first.get_waitable()], timeout=0, fetch_local=False)[0]:
+        if has_something == numbers[0] and self._evaluate_unblock_raw(op):
             return True
-        return time.monotonic() - self._last_seconds >= LET_THROUGH_SECONDS
+        return self._is_left() and self._may_end(has_something, numbers)
 
-    def notify_release_emitted(self, op: PhysicalOperator) -> None:  # noqa: ARG002
-        """Take in that one was read."""
-        self._last_seconds = time.monotonic()
+    def _is_left(self) -> bool:
+        """Say whether nobody takes blocks, and somebody may need the CPUs of tasks that stand."""
+        now = time.monotonic()
+        taken = self._output.num_completed_tasks - len(self._output.output_queue)
+        if taken != self._taken:
+            self._taken, self._taken_seconds = taken, now
+        seconds = now - self._taken_seconds
+        return seconds >= NOBODY_SECONDS or (seconds >= IN_VAIN_SECONDS and self._others_wait())
+
+    def _others_wait(self) -> bool:
+        with _LOCK:
+            others = [each for each in _WAITS if each.output is not self._output]
+        return any(each.are_in_vain for each in others)
+
+    def _may_end(self, task: int, active: Sequence[int]) -> bool:
+        """Say whether a task may go on to its end: one at a time, as all may have much to make."""
+        if self._ending in active and task > self._ending:
+            return False
+        self._ending = task
+        return True
 
 
 def output_of(executor: StreamingExecutor) -> OpState:
@@ -101,7 +126,6 @@ def output_of(executor: StreamingExecutor) -> OpState:
     return output
 
 
-def _others_wait(output: OpState) -> bool:
-    with _LOCK:
-        others = [each for each in _WAITS if each.output is not output]
-    return any(each.are_in_vain for each in others)
+def _is_ready(task: OpTask) -> bool:
+    ready, _ = ray.wait([task.get_waitable()], timeout=0, fetch_local=False)
+    return bool(ready)

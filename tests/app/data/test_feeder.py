@@ -73,6 +73,8 @@ from trainshed.worker.process import summary, users_traceback
 from trainshed_api.progress import BadRecords
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import torch
     from ray.data._internal.execution.interfaces import RefBundle
     from ray.data._internal.execution.streaming_executor import StreamingExecutor
@@ -800,7 +802,7 @@ def test_a_task_that_is_not_the_first_does_not_fill_the_store_meanwhile(
     seen = [next(bundles).num_rows() for _ in range(few)]
 
     assert seen == [rows] * few
-    assert max(NotesTurns.noted) < limit + many // 2 * 8 * rows
+    assert max(NotesTurns.noted) < limit + 2 * few * 8 * rows
     assert sum(bundle.num_rows() or 0 for bundle in bundles) == many * rows
 
 
@@ -809,7 +811,7 @@ def test_the_first_task_hands_out_block_after_block_where_others_have_taken_the_
 ) -> None:
     """Each of its blocks had to wait as one of a task that nobody can take yet."""
     rows, few, limit = 2**10, 10, 12 * 8 * 2**10
-    monkeypatch.setattr(let_through, "LET_THROUGH_SECONDS", SECONDS)
+    monkeypatch.setattr(let_through, "NOBODY_SECONDS", SECONDS)
     monkeypatch.setattr(execution, "READY_BYTES_A_CPU", limit / 3)
     configure(2, {})
 
@@ -827,29 +829,64 @@ def test_the_first_task_hands_out_block_after_block_where_others_have_taken_the_
     assert sum(bundle.num_rows() or 0 for bundle in bundles) == 50 * rows
 
 
+# Blocks of 1 MB: a task makes more of them than there is room for.
+ROWS, BLOCKS = 2**17, 20
+
+
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have room for a few blocks of each task."""
+    monkeypatch.setattr(execution, "READY_BYTES_A_CPU", 4 * 8 * ROWS)
+    configure(2, {})
+
+
+def bundles_of(tasks: int) -> "Iterator[RefBundle]":
+    """Return what tasks make."""
+
+    def made() -> "Iterator[Block]":
+        return (to_block({"id": np.arange(ROWS)}) for _ in range(BLOCKS))
+
+    dataset = dataset_of("made", [Task(made, BLOCKS * ROWS) for _ in range(tasks)], 8)
+    return iter(block_by_block(dataset, 2).iter_internal_ref_bundles())
+
+
+def wait_until_no_cpu_is_left() -> None:
+    """Return once tasks have all of them."""
+    while ray.available_resources().get("CPU", 0):  # type: ignore[no-untyped-call]
+        time.sleep(0.1)
+
+
+def rows_of(bundles: "Iterable[RefBundle]") -> int:
+    """Return how many rows come."""
+    return sum(bundle.num_rows() or 0 for bundle in bundles)
+
+
+@pytest.mark.usefixtures("limited")
 def test_tasks_that_nobody_reads_give_their_cpus_to_those_that_somebody_waits_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Ranks that evaluate in mid-epoch waited for ever: all CPUs were those of tasks that stood."""
-    rows, limit = 2**17, 12 * 2**20
-    monkeypatch.setattr(execution, "READY_BYTES_A_CPU", limit / 3)
-    configure(2, {})
+    monkeypatch.setattr(let_through, "NOBODY_SECONDS", SECONDS)
+    training = bundles_of(tasks=6)
+    first = next(training)
+    wait_until_no_cpu_is_left()
 
-    def bundles(tasks: int) -> "Iterator[RefBundle]":
-        def made() -> "Iterator[Block]":
-            return (to_block({"id": np.arange(rows)}) for _ in range(20))
+    assert rows_of(bundles_of(tasks=2)) == 2 * BLOCKS * ROWS
+    assert rows_of([first, *training]) == 6 * BLOCKS * ROWS
 
-        dataset = dataset_of("made", [Task(made, 20 * rows) for _ in range(tasks)], 8)
-        return iter(block_by_block(dataset, 2).iter_internal_ref_bundles())
 
-    training = bundles(tasks=6)
-    seen = next(training).num_rows() or 0
-    while ray.available_resources().get("CPU", 0):  # type: ignore[no-untyped-call]
-        time.sleep(0.1)
-    time.sleep(1)
+@pytest.mark.usefixtures("limited")
+def test_tasks_that_nobody_reads_for_long_give_their_cpus_to_anybody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Workers that start again, or the task of a lost block, waited for them for ever."""
+    monkeypatch.setattr(let_through, "NOBODY_SECONDS", 1.0)
+    training = bundles_of(tasks=6)
+    first = next(training)
+    wait_until_no_cpu_is_left()
 
-    assert sum(bundle.num_rows() or 0 for bundle in bundles(tasks=2)) == 2 * 20 * rows
-    assert seen + sum(bundle.num_rows() or 0 for bundle in training) == 6 * 20 * rows
+    assert ray.get(ray.remote(lambda: "begun").remote(), timeout=SECONDS) == "begun"
+    assert rows_of([first, *training]) == 6 * BLOCKS * ROWS
 
 
 def test_the_other_tasks_of_an_execution_that_failed_have_time_to_end(tmp_path: Path) -> None:
