@@ -30,7 +30,7 @@ IN_VAIN_SECONDS, IN_NEED_SECONDS = 1.0, 10.0
 # execution: workers that start again, or the task of a lost block.
 NOBODY_SECONDS = 10.0
 
-_WAITS: WeakSet[Waits] = WeakSet()
+_ALL_WAITS: WeakSet[Waits] = WeakSet()
 _LOCK = threading.Lock()
 
 
@@ -40,9 +40,10 @@ class Waits(ExecutionCallback):
     def before_execution_starts(self, executor: StreamingExecutor) -> None:
         """Begin."""
         self.output = output_of(executor)
+        self._goes_on = executor.is_alive
         self._came, self._since, self._until = 0, time.monotonic(), -math.inf
         with _LOCK:
-            _WAITS.add(self)
+            _ALL_WAITS.add(self)
 
     def on_execution_step(self, executor: StreamingExecutor) -> None:  # noqa: ARG002
         """Take in whether a block came."""
@@ -54,8 +55,8 @@ class Waits(ExecutionCallback):
 
     @property
     def are_in_vain(self) -> bool:
-        """Say whether somebody waits long, or did a short while ago."""
-        return time.monotonic() < self._until
+        """Say whether somebody waits long, or did a short while ago, and tasks are still to run."""
+        return time.monotonic() < self._until and self._goes_on()
 
 
 class LetsThrough(ExecutionCallback):
@@ -88,14 +89,17 @@ class _Guard(OutputBackpressureGuard):
 
     def should_unblock(self, op: PhysicalOperator) -> bool:
         """Say whether a block of the first task that has one may be read without room."""
+        is_waited_for, is_left = self._evaluate_unblock_raw(op), self._is_left()
+        if not (is_waited_for or is_left):
+            return False
         tasks = sorted(op.get_active_tasks(), key=OpTask.task_index)
         numbers = [task.task_index() for task in tasks]
         has_something = next((task.task_index() for task in tasks if _is_ready(task)), None)
         if has_something is None:
             return False
-        if has_something == numbers[0] and self._evaluate_unblock_raw(op):
+        if is_waited_for and has_something == numbers[0]:
             return True
-        return self._is_left() and self._may_end(has_something, numbers)
+        return is_left and self._may_end(has_something, numbers)
 
     def _is_left(self) -> bool:
         """Say whether nobody takes blocks, and somebody may need the CPUs of tasks that stand."""
@@ -108,7 +112,7 @@ class _Guard(OutputBackpressureGuard):
 
     def _others_wait(self) -> bool:
         with _LOCK:
-            others = [each for each in _WAITS if each.output is not self._output]
+            others = [each for each in _ALL_WAITS if each.output is not self._output]
         return any(each.are_in_vain for each in others)
 
     def _may_end(self, task: int, active: Sequence[int]) -> bool:

@@ -754,6 +754,11 @@ class NotesTurns(ExecutionCallback):
         self.noted.append(executor._resource_manager.get_global_usage().object_store_memory)
 
 
+def rows_of(bundles: "Iterable[RefBundle]") -> int:
+    """Return how many rows come."""
+    return sum(bundle.num_rows() or 0 for bundle in bundles)
+
+
 @pytest.mark.parametrize("blocks_a_task", [1, 20])
 def test_who_takes_nothing_costs_no_core_and_no_more_memory(
     blocks_a_task: int, monkeypatch: pytest.MonkeyPatch
@@ -778,7 +783,7 @@ def test_who_takes_nothing_costs_no_core_and_no_more_memory(
 
     assert len(NotesTurns.noted) - turns < 2 * stalled_seconds / LOOK_AGAIN_SECONDS
     assert max(NotesTurns.noted) <= limit + 2 * 8 * rows
-    assert first + sum(bundle.num_rows() or 0 for bundle in bundles) == 40 * rows
+    assert first + rows_of(bundles) == 40 * rows
 
 
 def test_a_task_that_is_not_the_first_does_not_fill_the_store_meanwhile(
@@ -803,7 +808,7 @@ def test_a_task_that_is_not_the_first_does_not_fill_the_store_meanwhile(
 
     assert seen == [rows] * few
     assert max(NotesTurns.noted) < limit + 2 * few * 8 * rows
-    assert sum(bundle.num_rows() or 0 for bundle in bundles) == many * rows
+    assert rows_of(bundles) == many * rows
 
 
 def test_the_first_task_hands_out_block_after_block_where_others_have_taken_the_room(
@@ -825,8 +830,8 @@ def test_the_first_task_hands_out_block_after_block_where_others_have_taken_the_
         block_by_block(dataset_of("made", [slow, fast], 8), 2).iter_internal_ref_bundles()
     )
 
-    assert sum(next(bundles).num_rows() or 0 for _ in range(few)) == few * rows
-    assert sum(bundle.num_rows() or 0 for bundle in bundles) == 50 * rows
+    assert rows_of(islice(bundles, few)) == few * rows
+    assert rows_of(bundles) == 50 * rows
 
 
 # Blocks of 1 MB: a task makes more of them than there is room for.
@@ -854,11 +859,6 @@ def wait_until_no_cpu_is_left() -> None:
     """Return once tasks have all of them."""
     while ray.available_resources().get("CPU", 0):  # type: ignore[no-untyped-call]
         time.sleep(0.1)
-
-
-def rows_of(bundles: "Iterable[RefBundle]") -> int:
-    """Return how many rows come."""
-    return sum(bundle.num_rows() or 0 for bundle in bundles)
 
 
 @pytest.mark.usefixtures("limited")
@@ -1031,7 +1031,7 @@ def test_who_rests_between_blocks_finds_the_next_ones_there(
     bundles = iter(block_by_block(dataset_of("made", tasks, 8), 2).iter_internal_ref_bundles())
     rows = next(bundles).num_rows() or 0
     time.sleep(3)
-    rows += sum(bundle.num_rows() or 0 for bundle in bundles)
+    rows += rows_of(bundles)
 
     assert rows == 12
 
