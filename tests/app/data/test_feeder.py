@@ -812,7 +812,7 @@ def test_a_task_that_is_not_the_first_does_not_fill_the_store_meanwhile(
 
 
 def test_the_first_task_hands_out_block_after_block_where_others_have_taken_the_room(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of its blocks had to wait as one of a task that nobody can take yet."""
     rows, few, limit = 2**10, 10, 12 * 8 * 2**10
@@ -820,15 +820,19 @@ def test_the_first_task_hands_out_block_after_block_where_others_have_taken_the_
     monkeypatch.setattr(execution, "READY_BYTES_A_CPU", limit / 3)
     configure(2, {})
 
-    def made(number: int, seconds: float) -> "Iterator[Block]":
-        for _ in range(number):
-            time.sleep(seconds)
+    def slow() -> "Iterator[Block]":
+        wait_for_file(tmp_path / "begun")
+        time.sleep(1)  # in which the other one takes the room
+        for _ in range(few):
+            time.sleep(0.05)
             yield to_block({"id": np.arange(rows)})
 
-    slow, fast = Task(lambda: made(few, 0.05), rows), Task(lambda: made(50, 0), rows)
-    bundles = iter(
-        block_by_block(dataset_of("made", [slow, fast], 8), 2).iter_internal_ref_bundles()
-    )
+    def fast() -> "Iterator[Block]":
+        (tmp_path / "begun").touch()
+        return (to_block({"id": np.arange(rows)}) for _ in range(50))
+
+    tasks = [Task(slow, rows), Task(fast, rows)]
+    bundles = iter(block_by_block(dataset_of("made", tasks, 8), 2).iter_internal_ref_bundles())
 
     assert rows_of(islice(bundles, few)) == few * rows
     assert rows_of(bundles) == 50 * rows
@@ -855,9 +859,14 @@ def bundles_of(tasks: int) -> "Iterator[RefBundle]":
     return iter(block_by_block(dataset, 2).iter_internal_ref_bundles())
 
 
+def idle_cpus() -> float:
+    """Return the CPUs that no task has."""
+    return float(ray.available_resources().get("CPU", 0))  # type: ignore[no-untyped-call]
+
+
 def wait_until_no_cpu_is_left() -> None:
     """Return once tasks have all of them."""
-    while ray.available_resources().get("CPU", 0):  # type: ignore[no-untyped-call]
+    while idle_cpus():
         time.sleep(0.1)
 
 
@@ -887,6 +896,28 @@ def test_tasks_that_nobody_reads_for_long_give_their_cpus_to_anybody(
 
     assert ray.get(ray.remote(lambda: "begun").remote(), timeout=SECONDS) == "begun"
     assert rows_of([first, *training]) == 6 * BLOCKS * ROWS
+
+
+@pytest.mark.usefixtures("limited")
+def test_who_waited_for_an_execution_that_is_over_needs_no_cpus(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tasks that stood went on beyond their limit for as long as that was known."""
+    monkeypatch.setattr(let_through, "NOBODY_SECONDS", SECONDS)
+
+    def slow() -> "list[Block]":
+        time.sleep(2 * let_through.IN_VAIN_SECONDS)
+        return [to_block({"id": np.arange(3)})]
+
+    over = block_by_block(dataset_of("made", [Task(slow, 3)], 8), 2).iter_internal_ref_bundles()
+    assert rows_of(over) == 3
+    training = bundles_of(tasks=2)
+    first = next(training)
+    wait_until_no_cpu_is_left()
+    time.sleep(3 * let_through.IN_VAIN_SECONDS)
+
+    assert not idle_cpus()
+    assert rows_of([first, *training]) == 2 * BLOCKS * ROWS
 
 
 def test_the_other_tasks_of_an_execution_that_failed_have_time_to_end(tmp_path: Path) -> None:
