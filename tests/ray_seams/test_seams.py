@@ -26,6 +26,7 @@ OURS = {
     "LateStateManager": {"begin"},
     "PlannedShard": {"_bundles", "world_size"},
     "UsersErrorsAreFinal": {"_is_spent"},
+    "_Guard": {"_is_left", "_others_wait", "_may_end"},
 }
 
 
