@@ -899,6 +899,33 @@ def test_tasks_that_nobody_reads_for_long_give_their_cpus_to_anybody(
 
 
 @pytest.mark.usefixtures("limited")
+def test_tasks_that_nobody_reads_go_on_to_their_end_one_after_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them at once would hold all that they have still to make."""
+    monkeypatch.setattr(let_through, "NOBODY_SECONDS", 1.0)
+    first, second = tmp_path / "first", tmp_path / "second"
+
+    def task(end: Path, seconds: float) -> Task:
+        def made() -> "Iterator[Block]":
+            for _ in range(BLOCKS):
+                time.sleep(seconds)
+                yield to_block({"id": np.arange(ROWS)})
+            end.touch()
+
+        return Task(made, BLOCKS * ROWS)
+
+    dataset = dataset_of("made", [task(first, 0.1), task(second, 0)], 8)
+    bundles = iter(block_by_block(dataset, 2).iter_internal_ref_bundles())
+    taken = next(bundles)
+    wait_for_file(first)
+    wait_for_file(second)
+
+    assert first.stat().st_mtime < second.stat().st_mtime
+    assert rows_of([taken, *bundles]) == 2 * BLOCKS * ROWS
+
+
+@pytest.mark.usefixtures("limited")
 def test_who_waited_for_an_execution_that_is_over_needs_no_cpus(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
