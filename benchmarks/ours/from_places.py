@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import shutil
+import tempfile
 from pathlib import Path
 
 from benchmarks.ours import feeding
@@ -11,6 +14,7 @@ from benchmarks.ours.loading import STORE_BYTES, WAYS, epochs_of, prepared, star
 from benchmarks.plain.case import read_cases
 
 WAY = WAYS["streamed, 2 CPUs"]
+KEPT = Path(tempfile.gettempdir()) / f"trainshed-files-{os.getuid()}"
 
 
 def main() -> None:
@@ -21,6 +25,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--epochs", type=int, required=True)
     parser.add_argument("--places", type=json.loads, required=True)
+    parser.add_argument("--local-cache", default="", help="of files, empty before each case")
     options = parser.parse_args()
     cases = read_cases(options.cases)
     found = {}
@@ -31,7 +36,10 @@ def main() -> None:
         epochs_of(warm, client, ranks)
         for case in cases:
             path = options.places[case.folder]
-            run = prepared(case, path, WAY, options.epochs, options.folder)
+            keeps = options.local_cache
+            if keeps:
+                shutil.rmtree(KEPT, ignore_errors=True)
+            run = prepared(case, path, WAY, options.epochs, options.folder, local_cache=keeps)
             found[case.name] = epochs_of(run, client, ranks)
     options.out.write_text(json.dumps(found), encoding="utf-8")
 

@@ -41,6 +41,7 @@ class Way(TypedDict):
 
 
 WAYS = {
+    "by default": Way(loader="ray-data", processes=0, cpus=2, cache="auto"),
     "streamed, 1 CPU": Way(loader="ray-data", processes=0, cpus=1, cache="none"),
     "streamed, 2 CPUs": Way(loader="ray-data", processes=0, cpus=2, cache="none"),
     "cached": Way(loader="ray-data", processes=0, cpus=2, cache="objects"),
@@ -50,10 +51,14 @@ WAYS = {
 }
 
 
-def dataset_of(case: Case, path: str, cache: str) -> dict[str, JsonValue]:
+def dataset_of(case: Case, path: str, cache: str, local_cache: str = "") -> dict[str, JsonValue]:
     """Return a case's part of a spec.
 
-    path: of the files, wherever they lie.
+    Args:
+        case: the files and the work.
+        path: of the files, wherever they lie.
+        cache: of the rows.
+        local_cache: of the files; empty for none.
     """
     column = "x"
     first: list[JsonValue] = []
@@ -64,24 +69,33 @@ def dataset_of(case: Case, path: str, cache: str) -> dict[str, JsonValue]:
         first = [{"use": "benchmarks.ours.worked:stacked"}]
     doing: JsonValue = {"column": column, "rounds": case.rounds}
     form = "images" if case.format == "jpeg" else case.format
+    kept: dict[str, JsonValue] = {"localCache": local_cache} if local_cache else {}
     return {
-        "read": {"format": form, "path": path},
+        "read": {"format": form, "path": path, **kept},
         "transforms": [*first, {"use": "benchmarks.ours.worked:worked", "options": doing}],
         "shuffle": {"mode": "none"},
         "cache": cache,
     }
 
 
-def prepared(case: Case, path: str, way: Way, epochs: int, folder: Path) -> Prepared:
+def prepared(  # noqa: PLR0913 - a case, and what a spec says of it
+    case: Case, path: str, way: Way, epochs: int, folder: Path, *, local_cache: str = ""
+) -> Prepared:
     """Return a run over a case's files, found in order as every run is.
 
-    folder: what it would write into.
+    Args:
+        case: the files and the work.
+        path: of the files, wherever they lie.
+        way: how they are loaded.
+        epochs: of the run.
+        folder: what it would write into.
+        local_cache: of the files that a node keeps; empty for none.
     """
     data: JsonValue = {
         "loader": way["loader"],
         "cpus": way["cpus"],
         "loaderProcesses": way["processes"],
-        "datasets": {"train": dataset_of(case, path, way["cache"])},
+        "datasets": {"train": dataset_of(case, path, way["cache"], local_cache)},
     }
     spec: JsonValue = {
         "train": "benchmarks.ours.epochs:train",
