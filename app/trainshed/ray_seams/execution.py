@@ -38,9 +38,6 @@ READY_BYTES_A_CPU = 64 * 2**20
 # Where tasks have nothing new Ray Data's loop looks again so soon: somebody may have taken a block,
 # and those that had to wait for that may be read.
 LOOK_AGAIN_SECONDS = 0.02
-# Ray interrupts the tasks of an execution that failed wherever they are. In a process that was to
-# import torch just then nobody can any more, and later tasks of the run are given it, too.
-LAST_TASKS_SECONDS = 2.0
 # An answer of Ray Data's own actor takes milliseconds; where no node is there yet, none will tell.
 LIMITS_SECONDS, ASK_AGAIN_SECONDS = 1.0, 0.002
 # Ray 2.60 ends what hands out nothing for half an hour, as by an evaluation that takes longer.
@@ -70,7 +67,7 @@ def configure(cpus: int, node_labels: Mapping[str, str]) -> None:
     context.execution_options.resource_limits = ExecutionResources(cpu=cpus)
     # Else what a function of a dataset's raises is gone: Ray 2.60 raises another one in its place.
     context.raise_original_map_exception = True
-    context.custom_execution_callback_classes = [_KnowingLimits, _LettingEnd, _Resting, Waits]
+    context.custom_execution_callback_classes = [_KnowingLimits, _Resting, Waits]
     # All that its loop asks of Ray by that name is to wait.
     vars(streaming_executor_state)["ray"] = _WAITS
     # What a task tells of a block is small and comes with it; to have it fetched costs a turn.
@@ -241,20 +238,6 @@ class FirstOfTasks(threading.local):
 
 
 _WAITS = FirstOfTasks()
-
-
-class _LettingEnd(ExecutionCallback):
-    """Leaves the other tasks of an execution that failed some time before they are interrupted."""
-
-    def before_execution_starts(self, executor: StreamingExecutor) -> None:
-        shut_down = executor.shutdown
-
-        def later(force: bool, exception: Exception | None = None) -> None:
-            if exception is not None:
-                time.sleep(LAST_TASKS_SECONDS)
-            shut_down(force, exception)
-
-        vars(executor)["shutdown"] = later
 
 
 class _Resting(ExecutionCallback):

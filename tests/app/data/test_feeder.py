@@ -947,34 +947,6 @@ def test_who_waited_for_an_execution_that_is_over_needs_no_cpus(
     assert rows_of([first, *training]) == 2 * BLOCKS * ROWS
 
 
-def test_the_other_tasks_of_an_execution_that_failed_have_time_to_end(tmp_path: Path) -> None:
-    """Ray interrupts them: in a process that was importing torch nobody could any more."""
-    there, begun, ended, over = (tmp_path / name for name in ("there", "begun", "ended", "over"))
-
-    def failing() -> "Iterator[Block]":
-        there.touch()
-        wait_for_file(begun)
-        raise ValueError("a row is bad")
-
-    def slow() -> "Iterator[Block]":
-        wait_for_file(there)
-        begun.touch()
-        try:
-            time.sleep(1)  # what interrupts it is known after that
-            ended.touch()
-        finally:
-            over.touch()
-        yield to_block({"id": np.arange(3)})
-
-    configure(2, {})
-    dataset = block_by_block(dataset_of("made", [Task(failing, 3), Task(slow, 3)], 8), 2)
-    with pytest.raises(ValueError, match="a row is bad"):
-        list(dataset.iter_internal_ref_bundles())
-    wait_for_file(over)
-
-    assert ended.exists()
-
-
 def test_rows_of_a_task_that_died_come_once_however_fast_it_is_the_second_time(
     tmp_path: Path,
 ) -> None:

@@ -61,6 +61,7 @@ from trainshed.ray_seams.execution import (
     sorted_by,
     this_actor,
 )
+from trainshed.ray_seams.interrupts import next_unbroken
 from trainshed.ray_seams.lost_blocks import block_of
 from trainshed.records import durable
 
@@ -616,7 +617,8 @@ def _metered(
 ) -> Iterator[Block]:
     """Yield the blocks; what they take is told to the actor that asks for them."""
     _begin(told)
-    for block in LEDGER.each(key, lent_for(make()), rows):
+    coming = LEDGER.each(key, lent_for(make()), rows)
+    while (block := next_unbroken(key, coming)) is not None:
         begun = time.thread_time()
         yield block
         # Not by the clock: a task also rests here while nobody takes its blocks.
