@@ -18,7 +18,7 @@ def next_unbroken(kind: Hashable, coming: Iterator[Made]) -> Made | None:
     """Return what comes next in a task; no interrupt breaks the first of its kind in this process.
 
     Ray 2.60 interrupts a task that is given up as Ctrl-C does, and its process goes on to others.
-    Of these none could import torch 2.11 where that had broken its import, as it is to be
+    Of these none could import torch 2.15 where that had broken its import, as it is to be
     initialized once (torch/__init__.py). What users' functions, their classes or a format import
     is there with the first that they make. Ray's own means for what it unpickles is used.
 
