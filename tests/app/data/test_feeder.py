@@ -1,4 +1,6 @@
+import importlib
 import os
+import sys
 import threading
 import time
 from collections import Counter
@@ -24,6 +26,7 @@ from ray.data._internal.cluster_autoscaler.default_autoscaling_coordinator impor
 from ray.data._internal.execution import streaming_executor_state
 from ray.data._internal.execution.execution_callback import ExecutionCallback
 from ray.data._internal.logical.operators import Sort
+from ray.exceptions import TaskCancelledError
 
 from tests.app.data.builders_plan import (
     FUNCTIONS,
@@ -43,6 +46,7 @@ from trainshed.data.feed import blocks
 from trainshed.data.feed.arrow_blocks import joined, to_block
 from trainshed.data.feed.batches import Blocks, Feed
 from trainshed.data.feed.blocks import FedBlocks
+from trainshed.data.feed.datasets import tasks_dataset
 from trainshed.data.feed.feeder import Feeder, Limits, Slice
 from trainshed.data.feed.on_disk import Shelf
 from trainshed.data.feed.streams import StreamClosedError
@@ -945,6 +949,28 @@ def test_who_waited_for_an_execution_that_is_over_needs_no_cpus(
 
     assert not idle_cpus()
     assert rows_of([first, *training]) == 2 * BLOCKS * ROWS
+
+
+def test_a_task_that_is_interrupted_while_it_imports_leaves_a_process_that_can(
+    folder: Path, tmp_path: Path
+) -> None:
+    """As torch, the module can be imported once a process."""
+    name = f"{tmp_path.name}_module"
+    once = f"import _thread, os; os.mkdir(f'{tmp_path}/{{os.getpid()}}'); _thread.interrupt_main()"
+    (tmp_path / f"{name}.py").write_text(f"{once}\nrows = 3\n", encoding="utf-8")
+
+    def made() -> "list[Block]":
+        sys.path.insert(0, str(tmp_path))
+        return [to_block({"id": np.arange(importlib.import_module(name).rows)})]
+
+    def read() -> int:
+        configure(2, {})
+        dataset = tasks_dataset(make_plan(folder), [Task(made, 3)])
+        return rows_of(block_by_block(dataset, 2).iter_internal_ref_bundles())
+
+    with pytest.raises(TaskCancelledError):
+        read()
+    assert read() == 3
 
 
 def test_rows_of_a_task_that_died_come_once_however_fast_it_is_the_second_time(

@@ -459,7 +459,8 @@ def tasks_dataset(
 
 def blocks_dataset(plan: DatasetPlan, made: Dataset, make: Callable[[pa.Table], Block]) -> Dataset:
     """Return a Ray dataset of what a function makes of each block of one that has rows."""
-    metered = functools.partial(_metered_block, make, this_actor())
+    key = Key(plan.name, FILL)
+    metered = functools.partial(_metered_block, key, make, this_actor())
     return map_blocks(made, metered, _needs_of(plan))
 
 
@@ -617,7 +618,7 @@ def _metered(
 ) -> Iterator[Block]:
     """Yield the blocks; what they take is told to the actor that asks for them."""
     _begin(told)
-    coming = LEDGER.each(key, lent_for(make()), rows)
+    coming = _when_asked(lambda: LEDGER.each(key, lent_for(make()), rows))
     while (block := next_unbroken(key, coming)) is not None:
         begun = time.thread_time()
         yield block
@@ -628,10 +629,18 @@ def _metered(
     TELLER.tell_now()
 
 
-def _metered_block(make: Callable[[pa.Table], Block], told: bytes | None, block: pa.Table) -> Block:
+def _when_asked(make: Callable[[], Iterator[Block]]) -> Iterator[Block]:
+    """Yield what is made, nothing of it before the first is asked for."""
+    yield from make()
+
+
+def _metered_block(
+    key: Key, make: Callable[[pa.Table], Block], told: bytes | None, block: pa.Table
+) -> Block:
     """Return what is made of a block; what functions take in it is told."""
     _begin(told)
-    made = make(block)
+    made = next_unbroken(key, map(make, [block]))
+    assert made is not None
     TELLER.tell_now()
     return made
 
