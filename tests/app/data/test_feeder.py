@@ -1,4 +1,3 @@
-import importlib
 import os
 import sys
 import threading
@@ -53,9 +52,11 @@ from trainshed.data.feed.streams import StreamClosedError
 from trainshed.data.feed.telling import Telling
 from trainshed.data.order.bad_records import Told
 from trainshed.data.order.description import describe, keep_order
+from trainshed.data.order.function import Function
 from trainshed.data.order.plan import DatasetPlan, telling
 from trainshed.data.order.schedule import Pass
 from trainshed.data.order.spending import BATCH, COUNT, DEAL, FILL, READ, Key, Spending, Spent
+from trainshed.data.read.apply import transform
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.ledger import LEDGER
 from trainshed.data.read.source import everything
@@ -954,14 +955,21 @@ def test_who_waited_for_an_execution_that_is_over_needs_no_cpus(
 def test_a_task_that_is_interrupted_while_it_imports_leaves_a_process_that_can(
     folder: Path, tmp_path: Path
 ) -> None:
-    """As torch, the module can be imported once a process."""
-    name = f"{tmp_path.name}_module"
-    once = f"import _thread, os; os.mkdir(f'{tmp_path}/{{os.getpid()}}'); _thread.interrupt_main()"
-    (tmp_path / f"{name}.py").write_text(f"{once}\nrows = 3\n", encoding="utf-8")
+    """As torch, the transform's module can be imported once a process."""
+    name, interrupted = f"{tmp_path.name}_module", tmp_path / "interrupted"
+    lines = (
+        "import _thread, os",
+        f"os.mkdir(f'{tmp_path}/{{os.getpid()}}')",
+        f"if not os.path.exists('{interrupted}'):",
+        f"    os.mkdir('{interrupted}')",
+        "    _thread.interrupt_main()",
+        "def same(batch): return batch",
+    )
+    (tmp_path / f"{name}.py").write_text("\n".join(lines), encoding="utf-8")
 
     def made() -> "list[Block]":
         sys.path.insert(0, str(tmp_path))
-        return [to_block({"id": np.arange(importlib.import_module(name).rows)})]
+        return [to_block(transform({"id": np.arange(3)}, [Function(f"{name}:same", "spec")]))]
 
     def read() -> int:
         configure(2, {})

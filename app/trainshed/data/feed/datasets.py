@@ -50,6 +50,7 @@ from trainshed.data.read.source import (
     read_whole,
     reading,
 )
+from trainshed.data.read.unbroken import UNBROKEN
 from trainshed.functions import find
 from trainshed.ray_seams.execution import (
     Needs,
@@ -61,7 +62,6 @@ from trainshed.ray_seams.execution import (
     sorted_by,
     this_actor,
 )
-from trainshed.ray_seams.interrupts import next_unbroken
 from trainshed.ray_seams.lost_blocks import block_of
 from trainshed.records import durable
 
@@ -459,8 +459,7 @@ def tasks_dataset(
 
 def blocks_dataset(plan: DatasetPlan, made: Dataset, make: Callable[[pa.Table], Block]) -> Dataset:
     """Return a Ray dataset of what a function makes of each block of one that has rows."""
-    key = Key(plan.name, FILL)
-    metered = functools.partial(_metered_block, key, make, this_actor())
+    metered = functools.partial(_metered_block, make, this_actor())
     return map_blocks(made, metered, _needs_of(plan))
 
 
@@ -618,8 +617,7 @@ def _metered(
 ) -> Iterator[Block]:
     """Yield the blocks; what they take is told to the actor that asks for them."""
     _begin(told)
-    coming = _when_asked(lambda: LEDGER.each(key, lent_for(make()), rows))
-    while (block := next_unbroken(key, coming)) is not None:
+    for block in LEDGER.each(key, lent_for(make()), rows):
         begun = time.thread_time()
         yield block
         # Not by the clock: a task also rests here while nobody takes its blocks.
@@ -629,25 +627,18 @@ def _metered(
     TELLER.tell_now()
 
 
-def _when_asked(make: Callable[[], Iterator[Block]]) -> Iterator[Block]:
-    """Yield what is made, nothing of it before the first is asked for."""
-    yield from make()
-
-
-def _metered_block(
-    key: Key, make: Callable[[pa.Table], Block], told: bytes | None, block: pa.Table
-) -> Block:
+def _metered_block(make: Callable[[pa.Table], Block], told: bytes | None, block: pa.Table) -> Block:
     """Return what is made of a block; what functions take in it is told."""
     _begin(told)
-    made = next_unbroken(key, map(make, [block]))
-    assert made is not None
+    made = make(block)
     TELLER.tell_now()
     return made
 
 
 def _begin(told: bytes | None) -> None:
-    """Have this process keep what it frees, and tell an actor what it spends."""
+    """Have this process keep what it frees and imports, and tell an actor what it spends."""
     keep_freed_memory()
+    UNBROKEN.begin()
     if told is not None:
         actor: ActorHandle[Listener] = actor_of(told)
         TELLER.tell(actor.spend.remote)

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainshed.data.order.randomness import RowRandom
+from trainshed.data.read import unbroken
 from trainshed.data.read.batch_formats import from_format, to_format
 from trainshed.data.read.columns import Array, Columns, join, num_rows, say_columns
 from trainshed.data.read.errors import DataError, FunctionError, LoadError, UsersError
+from trainshed.data.read.unbroken import UNBROKEN
 from trainshed.faults import RULES, WorldError, classify
 from trainshed.functions import find
 from trainshed_api.errors import SpecError
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trainshed.data.order.function import Function
+
+
+# Of a traceback they have the first frames.
+_OURS = (__file__, unbroken.__file__)
 
 
 @dataclass(frozen=True)
@@ -74,8 +80,9 @@ def call(function: Function, given: object, **extra: object) -> object:
         WorldError: when that is not its fault.
     """
     loaded = _loaded(function)  # whatever is wrong with that is wrong with no row
+    options = {**dict(function.options), **extra}
     try:
-        return loaded.call(given, **dict(function.options), **extra)
+        return UNBROKEN.first(function.use, lambda: loaded.call(given, **options))
     except Exception as error:
         said = f"{function.field}: {function.use} raised {_say(error)}"
         raise _fault(said, error, FunctionError) from error
@@ -97,8 +104,9 @@ def call_with_columns(function: Function, columns: Columns, **extra: object) -> 
 
 def _loaded(function: Function) -> _Loaded:
     init = json.dumps(dict(function.init), sort_keys=True)
+    load = functools.partial(_load, function.use, function.field, init)
     try:
-        return _load(function.use, function.field, init)
+        return UNBROKEN.first((function.use, init), load)
     except SpecError as error:  # it is not there
         raise _fault(str(error), error, LoadError) from error
     except Exception as error:
@@ -118,9 +126,8 @@ def _fault(said: str, error: Exception, of_users: type[UsersError]) -> UsersErro
 
 
 def _users_traceback(error: Exception) -> str:
-    # The first frames are those of this module.
     frames = itertools.dropwhile(
-        lambda frame: frame.filename == __file__, traceback.extract_tb(error.__traceback__)
+        lambda frame: frame.filename in _OURS, traceback.extract_tb(error.__traceback__)
     )
     lines = [*traceback.format_list(frames), *traceback.format_exception_only(error)]
     return "".join(["Traceback (most recent call last):\n", *lines])
