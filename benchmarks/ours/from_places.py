@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
-import tempfile
 from pathlib import Path
 
 from benchmarks.ours import feeding
 from benchmarks.ours.loading import STORE_BYTES, WAYS, epochs_of, prepared, start_for
 from benchmarks.plain.case import read_cases
+from trainshed.data.read.kept import folder_here
 
 WAY = WAYS["streamed, 2 CPUs"]
-KEPT = Path(tempfile.gettempdir()) / f"trainshed-files-{os.getuid()}"
 
 
 def main() -> None:
@@ -38,7 +36,7 @@ def main() -> None:
             path = options.places[case.folder]
             keeps = options.local_cache
             if keeps:
-                shutil.rmtree(KEPT, ignore_errors=True)
+                shutil.rmtree(folder_here(), ignore_errors=True)
             run = prepared(case, path, WAY, options.epochs, options.folder, local_cache=keeps)
             found[case.name] = epochs_of(run, client, ranks)
     options.out.write_text(json.dumps(found), encoding="utf-8")

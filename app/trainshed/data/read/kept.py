@@ -46,8 +46,13 @@ class _NotFetchedError(Exception):
 
 @functools.cache
 def kept_here(most_bytes: int) -> Kept:
-    """Return the files of this node, which its temporary folder holds."""
-    return Kept(Path(tempfile.gettempdir()) / f"trainshed-files-{os.getuid()}", most_bytes)
+    """Return the files of this node."""
+    return Kept(folder_here(), most_bytes)
+
+
+def folder_here() -> Path:
+    """Return where this node keeps files: in its temporary folder."""
+    return Path(tempfile.gettempdir()) / f"trainshed-files-{os.getuid()}"
 
 
 class Kept:
