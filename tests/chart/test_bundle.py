@@ -57,7 +57,7 @@ def test_the_dependency_is_switched_by_its_own_name() -> None:
 
 
 def test_the_lock_is_that_of_the_chart() -> None:
-    """Helm compares this digest; `helm dependency build` refuses another one."""
+    """Helm compares this digest; `helm dependency update` rewrites a lock with another one."""
     [wanted], [locked] = METADATA["dependencies"], LOCK["dependencies"]
     order = ("name", "version", "repository", "condition")
     request, lock = ([{key: one[key] for key in order if key in one}] for one in (wanted, locked))
