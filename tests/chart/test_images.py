@@ -1,12 +1,14 @@
 """Where images come from: with a mirror, from nowhere else."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
 import yaml
 from pydantic import JsonValue
 
-from hack.chart.helm import prepare_chart
+from hack.chart.helm import ROOT, prepare_chart
+from hack.images.image import list_images
 from tests.chart.pods import containers_of, expand_pods
 from tests.chart.rendering import VALUES_FILES, Object, Renderer, of_kind, rows, text
 from tests.chart.test_bundle import STAND_IN
@@ -134,3 +136,24 @@ def test_a_group_of_another_image_has_it_and_no_other_has(whole: Renderer) -> No
         "gpu": {"ghcr.io/trainshed/app:1.2-tensorflow"},
         "cpu": {f"ghcr.io/trainshed/app@{digest}"},
     }
+
+
+def test_the_page_builds_the_images_that_a_release_names(renderer: Renderer) -> None:
+    page = (ROOT / "docs" / "install.md").read_text()
+    [names] = re.findall(r'^\$ make images NAME="(.+)"$', page, re.MULTILINE)
+
+    built = {image.reference for image in list_images() if image.name in names.split()}
+
+    assert built == set(images(renderer.render()))
+    assert built == set(re.findall(r"ghcr\.io/trainshed/[a-z]+:[\w.]+\w", page))
+
+
+def test_the_page_pushes_the_images_that_a_release_with_its_options_names(
+    renderer: Renderer,
+) -> None:
+    page = (ROOT / "docs" / "install.md").read_text()
+    options = re.findall(r"--set (\S*image\.registry=[\w./-]+)", page)
+
+    named = images(renderer.render(None, *(f"--set={option}" for option in options)))
+
+    assert set(re.findall(r"^\$ docker push (\S+)$", page, re.MULTILINE)) == set(named)
