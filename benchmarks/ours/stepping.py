@@ -9,7 +9,8 @@ from pathlib import Path
 
 import torch
 
-from trainshed.checkpoint.files import ORDER, Content, Manifest, Position
+from trainshed.checkpoint.files import Content
+from trainshed.checkpoint.manifest import ORDER, Manifest, Position
 from trainshed.checkpoint.model_file import TORCH
 from trainshed.checkpoint.writer import Writer
 from trainshed.records.addresses import open_folder

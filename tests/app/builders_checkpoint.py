@@ -8,7 +8,8 @@ from typing import TypeVar, cast
 import torch
 
 from trainshed.checkpoint import files as checkpoint
-from trainshed.checkpoint.files import Content, Manifest, Position
+from trainshed.checkpoint.files import Content
+from trainshed.checkpoint.manifest import ORDER, Manifest, Position
 from trainshed.checkpoint.model_file import TORCH
 from trainshed.data.order.description import Described
 from trainshed.records.storage import Folder
@@ -19,7 +20,7 @@ Place = TypeVar("Place", bound=Folder)
 def make_manifest(step: int = 10, epoch: int = 1, loss: float = 0.5) -> Manifest:
     """The manifest to be of a checkpoint that two workers write."""
     return Manifest(
-        order=checkpoint.ORDER,
+        order=ORDER,
         position=Position(epoch=epoch, step_in_epoch=2, step=step),
         workers=2,
         spec_hash="abc",

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import xgboost
 
 from trainshed.boosting.stopping import Watch
+from trainshed.checkpoint.files import STATE
+from trainshed.checkpoint.manifest import TrackedObject
 from trainshed.checkpoint.model_file import XGBOOST
 
 if TYPE_CHECKING:
@@ -38,6 +40,13 @@ class BoosterState:
             watch.load_state_dict(self._counters)
         self.booster, self._watch = going_on, watch
         return going_on
+
+    def objects(self) -> dict[str, TrackedObject]:
+        """Return the names of both."""
+        return {
+            "model": TrackedObject(kind="model", files=(XGBOOST.name,)),
+            "early_stopping": TrackedObject(kind="other", files=(STATE,)),
+        }
 
     def weights(self) -> bytes:
         """Return the model as XGBoost writes it; empty before the first round."""

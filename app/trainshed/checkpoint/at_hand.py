@@ -25,7 +25,7 @@ from trainshed.records.scratch import room_for
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trainshed.checkpoint.files import Manifest
+    from trainshed.checkpoint.manifest import Manifest
     from trainshed.records.storage import Folder
 
 # A file of this name says that all others beside it are whole.

@@ -14,76 +14,29 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
-from pydantic import Field
-
 from trainshed.checkpoint import model_file
+from trainshed.checkpoint.manifest import FORMAT, ORDER, Manifest, StoredFile
 from trainshed.checkpoint.model_file import TORCH, XGBOOST, ModelFile
-from trainshed.data.order.description import Described
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS, Patience
 from trainshed.records import durable
 from trainshed.records.disk import Disk
 from trainshed.records.storage import UNDERWAY
-from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
+    from trainshed.checkpoint.manifest import Position
     from trainshed.records.storage import Folder
 
 STATE, MANIFEST = "state.pt", "manifest.json"
 # What the manifest is called of one that was fetched, and found to hold something else.
 DAMAGED = "damaged.json"
-FORMAT = 1
-# How steps take their rows: which rows are left of an epoch under way hangs on it. Order 1 hung on
-# the number of workers and on what a row weighed.
-ORDER = 2
 PREFIX = "checkpoint_"
 # Who deletes while others look does so once for each checkpoint that is written.
 _MOST_LOOKS = 5
 _OURS = re.compile(PREFIX + r"\d{9,}_epoch\d{4,}(-\d+)?")
-
-
-class Position(Record):
-    """Where training stands: finished epochs, steps done of the next one, steps done in all."""
-
-    epoch: int = 0
-    step_in_epoch: int = 0
-    step: int = 0
-
-
-class StoredFile(Record):
-    """What a file of a checkpoint must be."""
-
-    bytes: int
-    crc32: int
-
-
-class Manifest(Record):
-    """What a checkpoint says about itself.
-
-    `workers` is the number of ranks whose random state is in it, `metrics` the last known ones,
-    `scored` those of these very weights, `data` what rows hang on; None: an earlier release wrote.
-    `order` is the order of the rows that steps were taken in.
-    """
-
-    format: int = FORMAT
-    order: int = 1
-    position: Position
-    workers: int
-    spec_hash: str
-    attempt: int
-    metrics: dict[str, float]
-    scored: frozenset[str] | None = None
-    data: dict[str, Described] | None = None
-    files: dict[str, StoredFile] = Field(default_factory=dict)
-
-    def own_metrics(self) -> dict[str, float]:
-        """Return the metrics of these very weights, as far as it is known which are."""
-        if self.scored is None:
-            return self.metrics
-        return {name: value for name, value in self.metrics.items() if name in self.scored}
 
 
 class BadCheckpointError(Exception):
@@ -409,6 +362,11 @@ def _usable_manifest(folder: Folder, patience: Patience) -> Manifest:
         if isinstance(error, FileNotFoundError):
             check_not_passed_over(folder)
         raise _refusal(f"{folder}: no readable {MANIFEST} ({error})", error) from error
+    if manifest.format > FORMAT:
+        raise BadCheckpointError(
+            f"{folder}: its manifest has format {manifest.format}, which a later release wrote; "
+            f"this one reads up to {FORMAT}"
+        )
     if hangs_on_order(model_name(manifest), manifest.position) and manifest.order != ORDER:
         raise EarlierOrderError(
             f"{folder}: written in the middle of epoch {manifest.position.epoch + 1} by an earlier "

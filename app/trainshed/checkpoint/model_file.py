@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from trainshed.checkpoint.manifest import TrackedObject
+
 
 @dataclass(frozen=True)
 class ModelFile:
@@ -33,6 +35,10 @@ class Survivors(Protocol):
     @property
     def model_file(self) -> ModelFile:
         """Return how the model is written."""
+        ...
+
+    def objects(self) -> dict[str, TrackedObject]:
+        """Return what `weights` and `state` hold, by name, for the manifest."""
         ...
 
     def weights(self) -> object:

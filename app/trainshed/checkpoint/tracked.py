@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Protocol, cast
 
+from trainshed.checkpoint.files import STATE
+from trainshed.checkpoint.manifest import TrackedObject
 from trainshed.checkpoint.model_file import TORCH
 from trainshed.checkpoint.optimizer_state import by_name, by_number, names_of
 from trainshed.checkpoint.state import Stateful
@@ -75,6 +77,16 @@ class Tracked:
         self.optimizer.zero_grad(set_to_none=True)
         if self.scheduler is not None:
             self.scheduler.step()
+
+    def objects(self) -> dict[str, TrackedObject]:
+        """Return the kind and the file of every object, by name."""
+        kinds = {"scaler": "scaler", "scheduler": "scheduler"}
+        found = {"model": TrackedObject(kind="model", files=(TORCH.name,))}
+        if self.optimizer is not None:
+            found["optimizer"] = TrackedObject(kind="optimizer", files=(STATE,))
+        for name in self._parts:
+            found[name] = TrackedObject(kind=kinds.get(name, "other"), files=(STATE,))
+        return found
 
     def weights(self) -> Mapping[str, object]:
         """Return the model's state, by the names that it has without any wrapper.

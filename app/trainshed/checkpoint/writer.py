@@ -12,9 +12,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trainshed.checkpoint.files import Content, Manifest, make, put
+from trainshed.checkpoint.files import Content, make, put
 
 if TYPE_CHECKING:
+    from trainshed.checkpoint.manifest import Manifest
     from trainshed.records.storage import Folder
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import ray
 
-from trainshed.checkpoint.files import Position
+from trainshed.checkpoint.manifest import Position
 from trainshed.coordinator import start as actor
 from trainshed.coordinator.doctor import say_limit
 from trainshed.coordinator.lanes import Means, lanes_of, words_of

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from trainshed.checkpoint.files import STATE
+from trainshed.checkpoint.manifest import TrackedObject
 from trainshed.checkpoint.model_file import KERAS
 
 if TYPE_CHECKING:
@@ -37,6 +39,14 @@ class KerasState:
         self.remembered: Sequence[Memory] = ()
         # Whether a callback has ended the training.
         self.is_over = False
+
+    def objects(self) -> dict[str, TrackedObject]:
+        """Return the names of what is written; the model's file holds its optimizer too."""
+        return {
+            "model": TrackedObject(kind="model", files=(KERAS.name,)),
+            "optimizer": TrackedObject(kind="optimizer", files=(KERAS.name,)),
+            "callbacks": TrackedObject(kind="other", files=(STATE,)),
+        }
 
     def weights(self) -> bytes:
         """Return the model as Keras writes it. A collective where it has running statistics."""

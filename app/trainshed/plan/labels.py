@@ -59,6 +59,12 @@ def check_labels(mix: DatasetPlan) -> None:
         raise SpecError([Problem(field, got, alike)])
 
 
+def main_classes(plans: Mapping[str, DatasetPlan]) -> Sequence[str]:
+    """Return the names of the labels of the dataset that trains; none where nothing tells them."""
+    main = main_dataset(plans)
+    return _classes_of(plans[main]) if main else ()
+
+
 def _say_folder(name: str | None) -> str:
     return "no folder" if name is None else f"the folder {name}"
 

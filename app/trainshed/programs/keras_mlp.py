@@ -30,6 +30,7 @@ def train(config: dict[str, object]) -> None:
     run = trainshed.keras.current()
     with run.strategy.scope():
         model = build_model(options)
+    run.describe_model(features=options.features, input_transform=join_features)
     run.track(model)
 
     names = "/".join(run.datasets)

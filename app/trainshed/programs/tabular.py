@@ -56,6 +56,12 @@ def train(config: dict[str, object]) -> None:
     inputs = options.num_inputs
     model = prepare_model(network)
     optimizer, scheduler = build_optimizer(model, options)
+    run.describe_model(
+        features=options.features,
+        builder=build_model,
+        input_transform=join_features,
+        config=config,
+    )
     run.track(model, optimizer, scheduler)
     train_judge, valid_judge = build_judge(options, "train"), build_judge(options, "valid")
 

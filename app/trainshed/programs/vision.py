@@ -25,6 +25,7 @@ def train(config: dict[str, object]) -> None:
     options, network = build_model(config)
     model = prepare_model(network)
     optimizer, scheduler = build_optimizer(model, options)
+    run.describe_model(builder=build_model, input_transform=to_model_input, config=config)
     run.track(model, optimizer, scheduler)
     train_labels = LabelGuard("train", "label", options.classes)
     valid_labels = LabelGuard("valid", "label", options.classes)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import ray.train
 import torch
 
+from trainshed.checkpoint.manifest import Prediction
 from trainshed.data.feed.teller import TELLER
 from trainshed.records import figures
 from trainshed.worker.examples import keep_examples
@@ -18,7 +19,7 @@ from trainshed.worker.start import announce
 from trainshed_api.progress import WarningEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -83,6 +84,37 @@ class AnyRun:
     def sum_over_ranks(self, numbers: NDArray[np.int64] | NDArray[np.float64]) -> None:
         """Replace numbers by their sums over all ranks. A collective."""
         self._loop.control.sum(torch.from_numpy(numbers))
+
+    def describe_model(
+        self,
+        *,
+        classes: Sequence[str] = (),
+        features: Sequence[str] = (),
+        builder: Callable[..., object] | None = None,
+        input_transform: Callable[..., object] | None = None,
+        config: Mapping[str, object] | None = None,
+    ) -> None:
+        """Record in every checkpoint's manifest what a program needs to predict with the model.
+
+        Args:
+            classes: names of the labels by number; without them those of folders that are labels.
+            features: columns that the model reads, in their order.
+            builder: function that builds the model.
+            input_transform: function that makes the model's input of a batch.
+            config: what the builder is called with; plain values.
+
+        Raises:
+            ValidationError: when the config holds what JSON cannot.
+        """
+        self._loop.saver.prediction = Prediction.model_validate(
+            {
+                "classes": classes or self._loop.saver.prediction.classes,
+                "features": features,
+                "builder": builder and _name_of(builder),
+                "input_transform": input_transform and _name_of(input_transform),
+                "config": dict(config or {}),
+            }
+        )
 
     def show(
         self,
@@ -158,3 +190,7 @@ class AnyRun:
         TELLER.tell_now()
         self.own_loop.finish()
         self._loop.finish(stopped)
+
+
+def _name_of(function: Callable[..., object]) -> str:
+    return f"{function.__module__}:{function.__qualname__}"

@@ -17,7 +17,7 @@ from trainshed.data.read.columns import num_rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from trainshed.checkpoint.files import Position
+    from trainshed.checkpoint.manifest import Position
     from trainshed.coordinator.client import Client
     from trainshed.data.feed.batches import Batch
     from trainshed.data.feed.prefetch import Prefetched

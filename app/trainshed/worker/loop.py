@@ -6,7 +6,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, NoReturn
 
-from trainshed.checkpoint.files import Position
+from trainshed.checkpoint.manifest import Position
 from trainshed.coordinator.hub import Ending, Failure
 from trainshed.worker.agreement import Agreement, Control, Proposal, next_agreement
 from trainshed.worker.losses import Losses

@@ -12,12 +12,14 @@ import ray.train
 
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.at_hand import at_hand
-from trainshed.checkpoint.files import Content, DamagedError, Manifest, Position
+from trainshed.checkpoint.files import Content, DamagedError
+from trainshed.checkpoint.manifest import ORDER, Manifest, Position, Prediction
 from trainshed.checkpoint.ray_snapshot import LINKED
 from trainshed.checkpoint.state import Buffers, random_state, seed_everything, set_random_state
 from trainshed.checkpoint.writer import Writer, Written
 from trainshed.coordinator.reports import missing_best
 from trainshed.faults import WorldError, classify
+from trainshed.plan.labels import main_classes
 from trainshed.records.arrow_files import as_ray_has_it
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.progress import CheckpointSaved, Event, WarningEvent
@@ -59,6 +61,7 @@ class Saver:
         self._last: Position | None = None
         self.latest: tuple[str, int, int] | None = None
         self.describe_data: Callable[[], dict[str, Described]] = dict
+        self.prediction = Prediction(classes=tuple(main_classes(job.plans)))
         self.start, self.manifest, self.refused = self._choose()
 
     @property
@@ -111,7 +114,7 @@ class Saver:
             # An earlier release, rolled back to, must not go on from here: its order is another.
             data = {name: it.model_copy(update={"block_rows": None}) for name, it in data.items()}
         manifest = Manifest(
-            order=checkpoint.ORDER,
+            order=ORDER,
             position=position,
             workers=self.num_ranks,
             spec_hash=self._job.spec_hash,
@@ -119,6 +122,9 @@ class Saver:
             metrics={name: value for name, value in metrics.items() if math.isfinite(value)},
             scored=frozenset(scored),
             data=data,
+            objects=tracked.objects(),
+            shuffle={name: plan.shuffle.mode for name, plan in self._job.plans.items()},
+            prediction=self.prediction,
         )
         self._writer.begin(Content(tracked.model_file, model, state), manifest)
         self._blocked[position.step] = time.perf_counter() - began

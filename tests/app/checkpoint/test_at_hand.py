@@ -17,7 +17,8 @@ from tests.app.builders_checkpoint import write_checkpoint
 from tests.app.checkpoint.beside import beside, credentials
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.at_hand import at_hand
-from trainshed.checkpoint.files import BadCheckpointError, Manifest
+from trainshed.checkpoint.files import BadCheckpointError
+from trainshed.checkpoint.manifest import Manifest
 from trainshed.records.bucket import Bucket
 from trainshed.records.disk import Disk
 from trainshed.records.scratch import NoRoomError

@@ -16,6 +16,7 @@ from tests.builders import make_data, make_dataset, make_run
 from tests.builders_later import make_later_spec
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint import ray_snapshot
+from trainshed.checkpoint.manifest import Manifest
 from trainshed.data.order.description import describe
 from trainshed.data.order.plan import Kept
 from trainshed.driver import resume
@@ -251,7 +252,7 @@ def test_a_checkpoint_that_is_deleted_for_a_newer_one_while_it_is_looked_at_is_n
     came = []
     verify = checkpoint.verify
 
-    def write_another(looked_at: Folder, patience: Patience) -> checkpoint.Manifest:
+    def write_another(looked_at: Folder, patience: Patience) -> Manifest:
         if looked_at == going:
             came.append(write_checkpoint(folder, 30))
             going.remove(first=checkpoint.MANIFEST)

@@ -38,6 +38,9 @@ class FakeRun:
         self._epochs = epochs
         self._batch_size = batch_size
 
+    def describe_model(self, **what: object) -> None:
+        """Take it."""
+
     def track(
         self,
         model: nn.Module,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from tests.app.checkpoint.wrapped_training import EPOCHS, make_jobs
-from trainshed.checkpoint.files import Position
+from trainshed.checkpoint.manifest import Position
 from trainshed.worker.feeds import Feeds
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tests.app.builders_rows import write_rows
 from tests.builders import make_data, make_run
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint import ray_snapshot
-from trainshed.checkpoint.files import Position
+from trainshed.checkpoint.manifest import Position
 from trainshed.checkpoint.state import random_state
 from trainshed.checkpoint.tracked import Tracked
 from trainshed.data.order.description import describe

@@ -11,7 +11,7 @@ from tests.app.conftest import set_environment
 from tests.builders import make_run
 from tests.faulty_s3 import FaultyS3
 from tests.s3_faults import Refusal, Rule
-from trainshed.checkpoint.files import Position
+from trainshed.checkpoint.manifest import Position
 from trainshed.checkpoint.tracked import Tracked
 from trainshed.checkpoint.writer import Written
 from trainshed.driver.launch import make_job

@@ -1,0 +1,102 @@
+"""What a checkpoint says about itself: where training stood, what it holds, and what prediction
+needs. Pure: files.py reads and writes it.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field, JsonValue
+
+from trainshed.data.order.description import Described
+from trainshed_api.progress import Record
+
+# Format 1 lacks `objects` and what stands below it; what it holds is known by state.pt's keys.
+FORMAT = 2
+# How steps take their rows: which rows are left of an epoch under way hangs on it. Order 1 hung on
+# the number of workers and on what a row weighed.
+ORDER = 2
+
+
+class Position(Record):
+    """Where training stands: finished epochs, steps done of the next one, steps done in all."""
+
+    epoch: int = 0
+    step_in_epoch: int = 0
+    step: int = 0
+
+
+class DatasetPosition(Record):
+    """Where one dataset stands: the pass that is read, and the steps of it that are done.
+
+    `spans_epochs` is true for a pass that goes on when the run's epoch ends.
+    """
+
+    epoch: int
+    step_in_epoch: int
+    spans_epochs: bool = False
+
+
+class StoredFile(Record):
+    """The size and checksum that a file of a checkpoint must have."""
+
+    bytes: int
+    crc32: int
+
+
+class TrackedObject(Record):
+    """An object whose state is in the checkpoint, and the files that hold it.
+
+    `kind` is model, optimizer, scheduler, scaler or other. One file may hold several objects, and
+    one object may be split over several files.
+    """
+
+    kind: str
+    files: tuple[str, ...]
+
+
+class Prediction(Record):
+    """What a program needs to predict with a checkpoint's model, as far as training told it.
+
+    `classes` are the names of the labels by number, `features` the columns that the model reads in
+    their order, `config` the arguments of `builder`. `builder` and `input_transform` are functions,
+    as `module:name`.
+    """
+
+    classes: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    builder: str | None = None
+    input_transform: str | None = None
+    config: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class Manifest(Record):
+    """What a checkpoint says about itself.
+
+    `workers` is the number of ranks whose random state is in it, `metrics` the last known ones,
+    `scored` those of these very weights, `data` what the order of the rows depends on; None: an
+    earlier release wrote it. `order` is the version of that order.
+
+    `objects` has every tracked object by name; None in format 1. By dataset, `positions` says where
+    each stands, `shuffle` how its rows were shuffled, and `columns` the NumPy type of each column.
+    """
+
+    format: int = FORMAT
+    order: int = 1
+    position: Position
+    workers: int
+    spec_hash: str
+    attempt: int
+    metrics: dict[str, float]
+    scored: frozenset[str] | None = None
+    data: dict[str, Described] | None = None
+    files: dict[str, StoredFile] = Field(default_factory=dict)
+    objects: dict[str, TrackedObject] | None = None
+    positions: dict[str, DatasetPosition] = Field(default_factory=dict)
+    shuffle: dict[str, str] = Field(default_factory=dict)
+    columns: dict[str, dict[str, str]] = Field(default_factory=dict)
+    prediction: Prediction = Prediction()
+
+    def own_metrics(self) -> dict[str, float]:
+        """Return the metrics of these very weights, as far as it is known which are."""
+        if self.scored is None:
+            return self.metrics
+        return {name: value for name, value in self.metrics.items() if name in self.scored}
