@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,7 +14,9 @@ from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.files import BadCheckpointError
 from trainshed.checkpoint.manifest import DatasetPosition, Manifest, TrackedObject
 from trainshed.records.disk import Disk
-from trainshed_api.loading import Document
+
+if TYPE_CHECKING:
+    from trainshed_api.loading import Document
 
 # As the release before format 2 wrote it.
 FORMAT_1 = """{
@@ -56,7 +59,7 @@ def test_a_format_that_a_later_release_wrote_is_refused(tmp_path: Path) -> None:
 
 def test_a_program_of_the_library_records_what_prediction_needs(tmp_path: Path) -> None:
     write_rows(tmp_path / "rows", 24)
-    config: Document = {"features": ["x"], "inputs": 4, "label": "y", "task": "regression"}
+    config: "Document" = {"features": ["x"], "inputs": 4, "label": "y", "task": "regression"}
     left = train_alone(
         tmp_path,
         {
