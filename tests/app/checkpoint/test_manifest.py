@@ -59,7 +59,7 @@ def test_a_format_that_a_later_release_wrote_is_refused(tmp_path: Path) -> None:
 
 def test_a_program_of_the_library_records_what_prediction_needs(tmp_path: Path) -> None:
     write_rows(tmp_path / "rows", 24)
-    config: "Document" = {"features": ["x"], "inputs": 4, "label": "y", "task": "regression"}
+    config: Document = {"features": ["x"], "inputs": 4, "label": "y", "task": "regression"}
     left = train_alone(
         tmp_path,
         {
