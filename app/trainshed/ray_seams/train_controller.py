@@ -10,15 +10,51 @@ actor could be asked.
 from __future__ import annotations
 
 import asyncio
+import math
+import numbers
 from typing import TYPE_CHECKING, Any
 
+from ray._private.dict import flatten_dict
+from ray.train.v2._internal.execution.checkpoint.checkpoint_manager import CheckpointManager
+from ray.train.v2._internal.execution.controller import controller
 from ray.train.v2._internal.execution.controller.controller import TrainController
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ray.train import Result
+    from ray.train._internal.session import _TrainingResult
     from ray.train.v2.api.reported_checkpoint import ReportedCheckpoint
+
+
+def score_of(metrics: Mapping[str, object], name: str | None, mode: str) -> tuple[bool, float]:
+    """Return what checkpoints are sorted by: the best one has the largest.
+
+    Ray Train's own multiplies whatever it finds. A checkpoint between two evaluations has no score,
+    and the JSON of Ray's snapshot has null for an infinite one: both ended the next attempt.
+
+    Args:
+        metrics: of a checkpoint.
+        name: of the metric that decides; None where none does.
+        mode: min or max.
+    """
+    value = metrics.get(name) if name else None
+    if not isinstance(value, numbers.Real) or not math.isfinite(value):
+        return False, 0.0
+    return True, float(value) if mode == "max" else -float(value)
+
+
+class RankedCheckpoints(CheckpointManager):
+    """Ray Train's record of checkpoints, in which those without a score rank last."""
+
+    def _get_checkpoint_score(  # type: ignore[override]  # a float is no Number to mypy
+        self, checkpoint: _TrainingResult
+    ) -> tuple[bool, float]:
+        config = self._checkpoint_config
+        # As Ray Train names what is nested.
+        metrics = flatten_dict(checkpoint.metrics)
+        name, mode = config.checkpoint_score_attribute, config.checkpoint_score_order
+        return score_of(metrics, name, mode or "max")
 
 
 class Controller:
@@ -39,6 +75,7 @@ class Controller:
         return self._loop.run_until_complete(self._run())
 
     async def _run(self) -> Result:
+        controller.CheckpointManager = RankedCheckpoints  # type: ignore[attr-defined]  # imported
         self._controller = TrainController(**self._arguments)
         await self._controller.run()  # type: ignore[no-untyped-call]
         return self._controller.get_result()

@@ -255,12 +255,11 @@ class Saver:
         )
 
     def _scored(self, manifest: Manifest) -> dict[str, float]:
-        """Return the metrics; the one that decides is the worst there is unless it is of these
-        weights."""
-        best, metrics = self._job.checkpoint.best, manifest.metrics
-        if best is None or best.metric in manifest.own_metrics():
-            return dict(metrics)
-        return metrics | {best.metric: -math.inf if best.mode == "max" else math.inf}
+        """Return the metrics, without the one that decides unless it is of these weights."""
+        best, metrics = self._job.checkpoint.best, dict(manifest.metrics)
+        if best is not None and best.metric not in manifest.own_metrics():
+            metrics.pop(best.metric, None)
+        return metrics
 
     def _choose(self) -> tuple[Folder | None, Manifest | None, list[str]]:
         """Return the checkpoint to start from: rank 0 looks, all take what it found."""
