@@ -34,7 +34,7 @@ run: setup ## Train manifests/trainingrun.yaml on the handwritten digits
 ##@ Check (docs/testing.md)
 # Two processes side by side: numeric libraries that each take all cores only fight each other.
 check test test-tensorflow room: export OMP_NUM_THREADS ?= 1
-.PHONY: check test test-gpu test-tensorflow test-azure room lint types layers soak faults seams
+.PHONY: check test test-gpu test-tensorflow test-azure room lint types layers soak faults stops seams
 check: lint types layers ## lint, types, layers, every test that starts neither Ray nor a server
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not (ray or control_plane or s3 or e2e or gpu or tensorflow or azure)" $(PYTEST_ARGS)
 
@@ -69,6 +69,10 @@ soak: setup ## Play the controller's world by seed, in virtual time: make soak S
 
 faults: setup ## Put faults into the sources, one by one, and see which the tests catch
 	@$(BIN)/python -m hack.faults $(FAULTS_ARGS)
+
+stops: setup ## Stop runs in many ways, and judge what they trained: make stops SHARD=1/4 ONLY=zip
+	@$(BIN)/python -m hack.stops --shard "$(or $(SHARD),1/1)" --seed "$(or $(SEED),0)" \
+	  --count "$(or $(COUNT),240)" --only "$(ONLY)"
 
 seams: setup ## Which private part of Ray another release changed: make seams RAY=2.59.0
 	@hack/seams.sh "$(RAY)"

@@ -38,10 +38,15 @@ class Mark:
 
     def processes(self) -> list[str]:
         """Return the commands that run under this mark now; zombies are over."""
-        found = []
+        return list(self.commands().values())
+
+    def commands(self) -> dict[int, str]:
+        """Return these commands by process."""
+        found = {}
         for folder in self._folders():
             with contextlib.suppress(OSError):  # it ended meanwhile
-                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+                words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                found[int(folder.name)] = words
         return found
 
     def kill(self) -> None:

@@ -1,0 +1,94 @@
+"""Stops runs of many programs in many ways, and says which of them did not go on as promised."""
+
+import argparse
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+from hack.stops.catalogue import ROOT, ROWS, Program, make_programs
+from hack.stops.draw import Stop, draw, find_possible
+from hack.stops.trial import make_reference, try_stop
+
+HEAD = ("| program | phase | signal | seconds | codes | verdict |", "|---|---|---|---|---|---|")
+
+
+def main(words: list[str] | None = None) -> int:
+    """Try the stops of a shard, and print a table with a line for each; 1 where one failed."""
+    arguments = _read(words)
+    programs = {program.name: program for program in make_programs() if not program.missing}
+    for program in make_programs():
+        if program.missing:
+            said = f"{program.name} is not drawn: {', '.join(program.missing)} is not installed"
+            print(said, file=sys.stderr)
+    stops = _choose(programs, arguments)
+    if not stops:
+        print(f"--only: got {arguments.only}; expected a program, or one of:", file=sys.stderr)
+        print(*programs, file=sys.stderr)
+        return 2
+    if arguments.list:
+        print(*(stop.name for stop in stops), sep="\n")
+        return 0
+    data = _write_data(arguments.folder / "data")
+    print(*HEAD, sep="\n", flush=True)
+    failed = 0
+    for stop in stops:
+        program = programs[stop.program]
+        reference = make_reference(program, data, _reference_folder(arguments.folder, program))
+        folder = arguments.folder / "runs" / stop.name.replace("/", "-")
+        result = try_stop(stop, program, reference, data, folder)
+        failed += bool(result.faults)
+        print(result.to_line(), flush=True)
+    print(f"\n{len(stops)} stops, {failed} failed", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _read(words: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m hack.stops", description=__doc__)
+    parser.add_argument("--shard", default="1/1", metavar="I/N", help="every N-th of them, from I")
+    parser.add_argument("--count", type=int, default=240, help="of all shards together (240)")
+    parser.add_argument("--seed", type=int, default=0, help="other stops for another one (0)")
+    parser.add_argument(
+        "--only",
+        default="",
+        metavar="PROGRAM[/PHASE[/SIGNAL]]",
+        help="these of all that are possible, not of those that are drawn",
+    )
+    parser.add_argument("--list", action="store_true", help="say which, and stop nothing")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=ROOT / ".trainshed" / "stops",
+        help="keeps references, and the runs that failed",
+    )
+    return parser.parse_args(words)
+
+
+def _choose(programs: dict[str, Program], arguments: argparse.Namespace) -> list[Stop]:
+    possible = find_possible({name: p.phases for name, p in programs.items()}, arguments.seed)
+    if arguments.only:
+        possible = [s for s in possible if f"{s.name}/".startswith(f"{arguments.only}/")]
+    shard, _, of = arguments.shard.partition("/")
+    return draw(possible, arguments.seed, arguments.count)[int(shard) - 1 :: int(of)]
+
+
+def _write_data(folder: Path) -> Path:
+    from tests.app.builders_rows import write_rows
+    from trainshed.digits import write_digits
+    from trainshed.records.disk import Disk
+
+    folder.mkdir(parents=True, exist_ok=True)
+    write_digits(Disk(folder))
+    write_rows(folder / "rows", ROWS, row_group_size=12)
+    return folder
+
+
+def _reference_folder(folder: Path, program: Program) -> Path:
+    """Return where the reference of a program is kept; another one when the program changes."""
+    source = (ROOT / "hack" / "stops" / "programs.py").read_bytes()
+    text = json.dumps(program.spec, sort_keys=True).encode()
+    return folder / "references" / f"{program.name}-{hashlib.sha256(source + text).hexdigest()[:8]}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

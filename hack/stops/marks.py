@@ -1,0 +1,149 @@
+"""Files that a run and hack.stops exchange: what was trained, and which phase is reached.
+
+Used in the driver, in tasks that read and in workers. Without FOLDER it does nothing.
+"""
+
+import json
+import os
+import signal
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+FOLDER = "HACK_STOPS_FOLDER"
+LIFE = time.time_ns()
+# A test of the product should not hang because the tool that holds it was killed.
+HELD_SECONDS = 600.0
+# The driver looks for a stop four times a second: training has to last until workers hear of it.
+STEP_SECONDS = 0.3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where an attempt is held until its signal was sent; nowhere without a phase."""
+
+    phase: str = ""
+    at: int = 0
+
+
+@cache
+def find_folder() -> Path | None:
+    """Return where the tool looks, if this process belongs to a run of it."""
+    return Path(os.environ[FOLDER]) if FOLDER in os.environ else None
+
+
+@cache
+def read_plan() -> Plan:
+    """Return the plan of this attempt."""
+    folder = find_folder()
+    return Plan(**json.loads((folder / "plan.json").read_text())) if folder else Plan()
+
+
+def hold(phase: str, *, when: bool = True) -> None:
+    """Say that a phase is reached, and wait until the signal was sent."""
+    folder = find_folder()
+    if not folder or not when or read_plan().phase != phase:
+        return
+    (folder / "reached").touch()
+    deadline = time.monotonic() + HELD_SECONDS
+    while not (folder / "go").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def hold_row(row: dict[str, object]) -> dict[str, object]:
+    """Return a row as it is; the transform that every program's rows go through."""
+    folder = find_folder()
+    if folder:
+        hold("waiting-for-rows" if (folder / "training").exists() else "planning")
+    return row
+
+
+def begin(rank: int) -> None:
+    """Say which process has a rank."""
+    folder = find_folder()
+    assert folder
+    (folder / f"worker-{rank}").write_text(str(os.getpid()))
+
+
+def begin_batches() -> None:
+    """Say that the first batch is there."""
+    folder = find_folder()
+    assert folder
+    (folder / "training").touch()
+    hold("first-batch")
+
+
+def count_step(rank: int, epoch: int, step: int, rows: Mapping[str, Sequence[int]]) -> None:
+    """Keep what was trained in a step, then do what the plan wants there."""
+    _write({"life": LIFE, "rank": rank, "epoch": epoch, "step": step, "rows": rows})
+    plan, folder = read_plan(), find_folder()
+    assert folder
+    hold("training", when=step >= plan.at)
+    hold("second-attempt")
+    if plan.phase == "early-loss":
+        lost = folder / "lost"
+        if not lost.exists() and rank == 0 and step > 1:
+            lost.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        hold("early-loss", when=lost.exists() and lost.stat().st_mtime_ns < LIFE)
+    if plan.phase:
+        time.sleep(STEP_SECONDS)
+
+
+def keep_weights(all_parts: Mapping[str, object], model: Mapping[str, object] | None) -> None:
+    """Keep digests of what was trained, at the function's end.
+
+    Args:
+        all_parts: states of everything that trains.
+        model: the state that a checkpoint holds as the model; None where it has a form of its own.
+    """
+    trained = None if model is None else digest(model)
+    _write({"life": LIFE, "weights": digest(all_parts), "trained": trained})
+
+
+def digest(state: object) -> str:
+    """Return a checksum of the arrays in a state, whatever wraps the model whose it is."""
+    return f"{zlib.crc32(b''.join(_bytes_of(state))):08x}"
+
+
+def identify(batch: object) -> list[int]:
+    """Return a number for each row of a batch: its column `row`, or a checksum of all it has."""
+    if isinstance(batch, Mapping) and "row" in batch:
+        return [int(row) for row in batch["row"]]
+    columns = [np.asarray(column) for column in _columns_of(batch)]
+    # Rows that are padded to the longest of a batch end in zeros.
+    cut = [[np.trim_zeros(row.ravel(), "b").tobytes() for row in column] for column in columns]
+    return [zlib.crc32(b"".join(cells)) for cells in zip(*cut, strict=True)]
+
+
+def _columns_of(batch: object) -> Iterator[object]:
+    if isinstance(batch, Mapping):
+        yield from (batch[name] for name in sorted(batch))
+    elif isinstance(batch, tuple):
+        yield from batch
+
+
+def _bytes_of(state: object) -> Iterator[bytes]:
+    if isinstance(state, Mapping):
+        bare = {str(name).replace("module.", "").replace("_orig_mod.", ""): name for name in state}
+        for name in sorted(bare):
+            yield name.encode()
+            yield from _bytes_of(state[bare[name]])
+    elif isinstance(state, bytes | bytearray):
+        yield bytes(state)
+    else:
+        yield np.asarray(state).tobytes()
+
+
+def _write(record: Mapping[str, object]) -> None:
+    folder = find_folder()
+    assert folder
+    with (folder / "log" / f"{LIFE}-{os.getpid()}.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+        file.flush()
+        os.fsync(file.fileno())

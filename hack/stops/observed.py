@@ -1,0 +1,175 @@
+"""Observes a training function that knows nothing of it; `spec.train` of every program.
+
+Runs in workers. What the driver does when it imports the module is a phase as well.
+"""
+
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from torch import Tensor, nn
+
+from hack.stops.draw import EPOCHS
+from hack.stops.marks import (
+    begin,
+    begin_batches,
+    count_step,
+    digest,
+    hold,
+    identify,
+    keep_weights,
+    read_plan,
+)
+from trainshed.worker.active import running
+from trainshed.worker.current import Run
+from trainshed.worker.evaluation import Score
+
+if TYPE_CHECKING:
+    import xgboost
+
+    from trainshed.boosting.run import BoostingRun
+
+# The dataset whose batches are the run's steps.
+MAIN = "train"
+
+
+def train(config: Mapping[str, object]) -> None:
+    """Train `config["function"]` with `config["config"]`, observed."""
+    module, _, name = str(config["function"]).partition(":")
+    function = getattr(importlib.import_module(module), name)
+    run = running()
+    assert run
+    begin(run.rank)
+    if isinstance(run, Run):
+        observed = Observed(run)
+        function(config["config"])
+        observed.finish()
+    else:
+        from trainshed.boosting.run import BoostingRun
+
+        assert isinstance(run, BoostingRun)
+        rounds = ObservedRounds(run)
+        function(config["config"])
+        rounds.finish()
+
+
+class Observed:
+    """The run of this worker, whose methods say what they do.
+
+    Args:
+        run: its methods are replaced, as no subclass of it could be made.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._epoch = 0
+        self._given: dict[str, list[int]] = {}
+        self._has_stepped = False
+        self._parts: dict[str, nn.Module] = {}
+        self._batches, self._epochs, self._step = run.batches, run.epochs, run.backward_step
+        self._evaluate, self._track = run.evaluate, run.track
+        for name in ("batches", "epochs", "backward_step", "evaluate", "track"):
+            setattr(run, name, getattr(self, name))
+
+    def epochs(self) -> Iterator[int]:
+        """Yield the epochs."""
+        for epoch in self._epochs():
+            self._epoch = epoch
+            yield epoch
+            hold("epoch-end", when=self._is_here)
+
+    def batches(self, name: str, **options: type) -> Iterator[object]:
+        """Yield batches; what was trained counts when the function is done with it."""
+        for number, batch in enumerate(self._batches(name, **options)):
+            self._given.setdefault(name, []).extend(identify(batch))
+            step, self._has_stepped = self._run.step + 1, False
+            if number == 0 and name == MAIN:
+                begin_batches()
+            try:
+                yield batch
+            finally:  # the function may leave a loop with the step that it has made
+                if name == MAIN and self._has_stepped:
+                    count_step(self._run.rank, self._epoch, step, self._given)
+                    self._given.clear()
+
+    def backward_step(self, *words: object, **named: object) -> None:
+        """Go backward."""
+        self._step(*words, **named)  # type: ignore[arg-type]  # whatever it takes
+        self._has_stepped = True
+
+    def evaluate(self, score: Score[object], *words: object, **named: object) -> dict[str, float]:
+        """Evaluate."""
+
+        def observed(module: nn.Module, batch: object) -> Mapping[str, Tensor]:
+            hold("evaluation", when=self._is_here)
+            return score(module, batch)
+
+        return self._evaluate(observed, *words, **named)  # type: ignore[arg-type]
+
+    def track(self, *parts: object, **others: object) -> None:
+        """Track one thing more, of which a checkpoint has to take the state."""
+        named = {str(number): part for number, part in enumerate(parts)} | others
+        for name, part in named.items():
+            for each in part if isinstance(part, tuple) else (part,):
+                if isinstance(each, nn.Module):
+                    self._parts[name] = each
+        self._track(*parts, **others, observer=Taken(self))  # type: ignore[arg-type]
+
+    def hold_checkpoint(self) -> None:
+        """Say that a checkpoint is begun."""
+        hold("checkpoint", when=self._is_here)
+
+    def finish(self) -> None:
+        """Keep the weights of what was tracked; other functions keep theirs themselves."""
+        states = {name: part.state_dict() for name, part in self._parts.items()}
+        if states:
+            if self._run.rank == 0:
+                keep_weights(states, states["0"])
+            hold("report")
+
+    @property
+    def _is_here(self) -> bool:
+        return self._epoch == read_plan().at % EPOCHS
+
+
+class Taken:
+    """What a checkpoint takes the state of, so that its beginning is a phase."""
+
+    def __init__(self, observed: Observed) -> None:
+        self._observed = observed
+
+    def state_dict(self) -> dict[str, object]:
+        """Return nothing."""
+        self._observed.hold_checkpoint()
+        return {"observed": True}
+
+    def load_state_dict(self, state: dict[str, object]) -> None:
+        """Load nothing."""
+
+
+class ObservedRounds:
+    """The run of a worker that boosts: each round is a step, and its rows are the trees."""
+
+    def __init__(self, run: "BoostingRun") -> None:
+        self._run, self._end_round = run, run.end_round
+        self._is_first = True
+        run.end_round = self.end_round  # type: ignore[method-assign, assignment]
+
+    def end_round(self, booster: "xgboost.Booster", *words: object) -> None:
+        """Count a round."""
+        if self._is_first:
+            begin_batches()
+        self._is_first = False
+        trees = int(digest(bytes(booster.save_raw())), 16)
+        count_step(self._run.rank, 0, self._run.step + 1, {"trees": [trees]})
+        self._end_round(booster, *words)  # type: ignore[arg-type]
+
+    def finish(self) -> None:
+        """Keep the trees."""
+        assert self._run.booster
+        if self._run.rank == 0:
+            keep_weights({"trees": bytes(self._run.booster.save_raw())}, None)
+        hold("report")
+
+
+hold("import")

@@ -1,0 +1,202 @@
+"""Starts a program, stops it where the plan says, starts it again, and gathers what it left."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import yaml
+
+from hack.stops.catalogue import ROOT, Program
+from hack.stops.draw import KILLS, Stop
+from hack.stops.judge import End, Trace, judge, judge_epochs, read_trace
+from hack.stops.marks import FOLDER, Plan, digest
+from tests.app.processes import Mark
+from tests.app.ray_run import end_group, import_path
+from trainshed_api.names import API_VERSION, EXIT_SUCCEEDED, KIND
+
+# A machine that does other things takes its time to start a Ray.
+REACH_SECONDS, END_SECONDS, LEFT_SECONDS = 400.0, 600.0, 120.0
+MOST_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a stop.
+
+    Args:
+        codes: how each attempt ended.
+        faults: none where all went well.
+    """
+
+    stop: Stop
+    seconds: float
+    codes: list[int]
+    faults: list[str]
+
+    def to_line(self) -> str:
+        """Return a line of the table."""
+        program, phase, name = self.stop.program, self.stop.phase, self.stop.signal
+        codes = " ".join(map(str, self.codes))
+        verdict = "; ".join(self.faults) or "ok"
+        return f"| {program} | {phase} | {name} | {self.seconds:.0f} | {codes} | {verdict} |"
+
+
+class Runner:
+    """Runs one program in a folder of its own.
+
+    Args:
+        program: what to run.
+        data: holds the folders that programs read.
+        folder: for this run; what was there is deleted.
+    """
+
+    def __init__(self, program: Program, data: Path, folder: Path) -> None:
+        self.folder = folder
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "log").mkdir(parents=True)
+        for part in data.iterdir():
+            (folder / part.name).symlink_to(part)
+        document = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "run"}}
+        text = yaml.safe_dump({**document, "spec": program.spec})
+        (folder / "run.yaml").write_text(text, encoding="utf-8")
+        self._mark = Mark()
+        self._number = 0
+
+    def run(self, plan: Plan, name: str | None = None) -> End:
+        """Run the command once; send a signal where the plan holds it, if one is named."""
+        for file in ("reached", "go", "training", *(f"worker-{rank}" for rank in range(2))):
+            (self.folder / file).unlink(missing_ok=True)
+        (self.folder / "plan.json").write_text(json.dumps(asdict(plan)))
+        process = self._start()
+        seconds = None
+        try:
+            if name and self._reaches(plan, process):
+                began = time.monotonic()
+                self._send(name, process, plan)
+                # Rows that never come hold a run up; a function that computes goes on.
+                if plan.phase != "waiting-for-rows" or name in KILLS:
+                    (self.folder / "go").touch()
+                process.wait(END_SECONDS)
+                seconds = time.monotonic() - began
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        (self.folder / "go").touch()
+        left = self._mark.left_over(LEFT_SECONDS)
+        end_group(process)
+        self._mark.kill()
+        # As a shell shows the end by a signal.
+        code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+        short = [" ".join(command.split()[:3]) for command in left]
+        return End(code, name if seconds is not None else None, seconds or 0.0, short)
+
+    def _start(self) -> subprocess.Popen[str]:
+        self._number += 1
+        clean = {name: value for name, value in os.environ.items() if name != "TRAINSHED_HOME"}
+        ours = {FOLDER: str(self.folder), "PYTHONPATH": import_path()} | self._mark.environment
+        with (self.folder / f"output-{self._number}.txt").open("w") as output:
+            return subprocess.Popen(
+                [sys.executable, "-m", "trainshed", "run", str(self.folder / "run.yaml")],
+                cwd=ROOT,
+                env=clean | ours,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                text=True,
+                start_new_session=True,
+            )
+
+    def _reaches(self, plan: Plan, process: subprocess.Popen[str]) -> bool:
+        """Wait for a phase; say whether it was reached before the command ended."""
+        if plan.phase == "cluster-start":
+            return _wait(lambda: bool(self._find("raylet")), process)
+        reached = _wait((self.folder / "reached").exists, process)
+        if reached and plan.phase == "waiting-for-rows":
+            time.sleep(3)  # workers train on what was read before
+        return reached
+
+    def _send(self, name: str, process: subprocess.Popen[str], plan: Plan) -> None:
+        match name:
+            case "interrupt":  # as a terminal does
+                os.killpg(process.pid, signal.SIGINT)
+            case "terminate":
+                process.terminate()
+            case "terminate-group":
+                os.killpg(process.pid, signal.SIGTERM)
+            case "kill-driver":
+                process.kill()
+            case "kill-worker":
+                worker = (self.folder / f"worker-{plan.at % 2}").read_text()
+                os.kill(int(worker), signal.SIGKILL)
+            case "kill-coordinator":
+                for number in self._find("ray::Coordinator"):
+                    os.kill(number, signal.SIGKILL)
+
+    def _find(self, program: str) -> list[int]:
+        """Return the processes of the run whose command begins with a program."""
+        running = self._mark.commands().items()
+        return [number for number, words in running if program in words.partition(" ")[0]]
+
+
+def read(folder: Path) -> Trace:
+    """Return what the workers of all attempts of a run wrote, and its last checkpoint."""
+    import torch
+
+    logs = sorted((folder / "log").iterdir())
+    found = folder.glob("runs/local/run/attempts/*/ray/checkpoint_*/model.pt")
+    newest = max(found, key=lambda path: path.parent.name, default=None)
+    saved = digest(torch.load(newest, weights_only=True)) if newest else None
+    return read_trace([log.read_text(encoding="utf-8") for log in logs], saved)
+
+
+def _wait(is_there: Callable[[], bool], process: subprocess.Popen[str]) -> bool:
+    deadline = time.monotonic() + REACH_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        if is_there():
+            return True
+        time.sleep(0.1)
+    return is_there()
+
+
+def make_reference(program: Program, data: Path, folder: Path) -> Trace:
+    """Return what a program does that nobody stops; it is run once, and kept in `folder`.
+
+    Raises:
+        RuntimeError: when it fails, or does not have every row.
+    """
+    if not (folder / "done").exists():
+        end = Runner(program, data, folder).run(Plan())
+        if end.code != EXIT_SUCCEEDED:
+            raise RuntimeError(f"{program.name}: ended with {end.code}, see {folder}/output-1.txt")
+        (folder / "done").touch()
+    trace = read(folder)
+    if faults := list(judge_epochs(program.promise, trace)):
+        raise RuntimeError(f"{program.name}: {'; '.join(faults)}, see {folder}")
+    return trace
+
+
+def try_stop(stop: Stop, program: Program, reference: Trace, data: Path, folder: Path) -> Result:
+    """Stop a run, run it again to its end, and judge it."""
+    began = time.monotonic()
+    runner = Runner(program, data, folder)
+    ends: list[End] = []
+    if stop.phase == "second-attempt":
+        ends.append(runner.run(Plan("training", stop.at // 2), "terminate"))
+    ends.append(runner.run(Plan(stop.phase, stop.at), stop.signal))
+    if ends[-1].signal is None:
+        faults = [f"{stop.phase} was not reached"]
+    else:
+        while ends[-1].code != EXIT_SUCCEEDED and len(ends) < MOST_ATTEMPTS:
+            ends.append(runner.run(Plan()))
+        faults = judge(stop, program.promise, reference, read(folder), ends)
+    if not faults:
+        shutil.rmtree(folder)
+    return Result(stop, time.monotonic() - began, [end.code for end in ends], faults)
