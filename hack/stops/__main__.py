@@ -85,7 +85,8 @@ def _write_data(folder: Path) -> Path:
 
 def _reference_folder(folder: Path, program: Program) -> Path:
     """Return where the reference of a program is kept; another one when the program changes."""
-    source = (ROOT / "hack" / "stops" / "programs.py").read_bytes()
+    files = [ROOT / "hack" / "stops" / name for name in ("programs.py", "frameworks.py")]
+    source = b"".join(file.read_bytes() for file in files)
     text = json.dumps(program.spec, sort_keys=True).encode()
     return folder / "references" / f"{program.name}-{hashlib.sha256(source + text).hexdigest()[:8]}"
 

@@ -66,8 +66,17 @@ def make_programs() -> list[Program]:
         _own("two-models", "two_models", lacks=no_evaluation),
         _own("zip", "zipped", lacks=no_evaluation, rows={"train": ROWS, "other": ROWS}),
         _own("xgboost", "boost", lacks=boosted, rows={}, framework="xgboost", needs=["xgboost"]),
-        _plain("ray-data", "own_shard", lacks=no_evaluation, has_data=True),
-        _plain("own-loader", "own_loader", {"rows": ROWS}, lacks=of_own_rows, has_data=False),
+        _plain("ray-data", "programs:own_shard", lacks=no_evaluation),
+        _plain("own-loader", "programs:own_loader", {"rows": ROWS}, lacks=of_own_rows),
+        *(
+            _plain(name, f"frameworks:by_{name}", {"rows": ROWS}, lacks=lacks, needs=[name])
+            for name, lacks in {
+                "accelerate": of_own_rows,
+                # When these report is not seen; what is saved by transformers neither.
+                "lightning": [*of_own_rows, "report"],
+                "transformers": [*of_own_rows, "report", "checkpoint"],
+            }.items()
+        ),
     ]
 
 
@@ -96,24 +105,23 @@ def _own(  # noqa: PLR0913 - each says how it differs
 ) -> Program:
     """Return a function that uses `trainshed.current()`, or XGBoost's."""
     promised = {"train": ROWS} if rows is None else rows
-    spec = _own_spec(function, config)
+    spec = _own_spec(f"programs:{function}", config)
     if changes.get("framework") == "xgboost":
         del spec["epochs"], spec["batchSize"]
     return Program(name, spec | changes, _promise(promised, keeps_steps=True), lacks, needs)
 
 
-def _plain(  # noqa: PLR0913
+def _plain(
     name: str,
     function: str,
     config: Spec | None = None,
     *,
     lacks: Sequence[str],
     needs: Sequence[str] = (),
-    has_data: bool,
 ) -> Program:
     """Return a function of Ray Train's own shape: it goes on after the last epoch it reported."""
     spec = _own_spec(function, config) | {"checkpoint": {"keep": 2}}
-    if not has_data:
+    if "planning" in lacks:
         del spec["data"]
     return Program(name, spec, _promise({"train": ROWS}, keeps_steps=False), lacks, needs)
 
@@ -133,7 +141,7 @@ def _own_spec(function: str, config: Spec | None) -> Spec:
             },
         },
     }
-    return _observed(spec, f"hack.stops.programs:{function}", config or {})
+    return _observed(spec, f"hack.stops.{function}", config or {})
 
 
 def _observed(spec: Spec, function: str, config: JsonValue) -> Spec:

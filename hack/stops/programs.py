@@ -165,13 +165,17 @@ def own_shard(config: Mapping[str, object]) -> None:  # noqa: ARG001
     learn(lambda _: shard.iter_torch_batches(batch_size=6))
 
 
-def learn(batches: Callable[[int], Iterator[dict[str, Tensor]]]) -> None:
+def learn(
+    batches: Callable[[int], Iterator[dict[str, Tensor]]],
+    prepare: Callable[[nn.Module], nn.Module] = ray.train.torch.prepare_model,
+    backward: Callable[[Tensor], None] = Tensor.backward,
+) -> None:
     """Train as a function of Ray Train does, with a checkpoint of its own after each epoch."""
     torch.manual_seed(0)
     rank = ray.train.get_context().get_world_rank()
-    model = ray.train.torch.prepare_model(nn.Linear(WIDTH, 1))
+    model = prepare(nn.Linear(WIDTH, 1))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    start, step = load(model, optimizer), 0
+    start = load(model, optimizer)
     step = start * STEPS // EPOCHS
     for epoch in range(start, EPOCHS):
         is_here = epoch == read_plan().at % EPOCHS
@@ -179,7 +183,7 @@ def learn(batches: Callable[[int], Iterator[dict[str, Tensor]]]) -> None:
             if epoch == start and number == 0:
                 begin_batches()
             optimizer.zero_grad()
-            error(model, batch).backward()  # type: ignore[no-untyped-call]
+            backward(error(model, batch))
             optimizer.step()
             step += 1
             count_step(rank, epoch, step, {"train": batch["row"].tolist()})
