@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hack.stops.catalogue import ROOT, ROWS, Program, make_programs
 from hack.stops.draw import Stop, draw, find_possible
-from hack.stops.trial import make_reference, try_stop
+from hack.stops.trial import Result, UnstoppedError, make_reference, try_stop
 
 HEAD = ("| program | phase | signal | seconds | codes | verdict |", "|---|---|---|---|---|---|")
 
@@ -34,9 +34,12 @@ def main(words: list[str] | None = None) -> int:
     failed = 0
     for stop in stops:
         program = programs[stop.program]
-        reference = make_reference(program, data, _reference_folder(arguments.folder, program))
         folder = arguments.folder / "runs" / stop.name.replace("/", "-")
-        result = try_stop(stop, program, reference, data, folder)
+        try:
+            reference = make_reference(program, data, _reference_folder(arguments.folder, program))
+            result = try_stop(stop, program, reference, data, folder)
+        except UnstoppedError as error:
+            result = Result(stop, 0.0, [], [str(error)])
         failed += bool(result.faults)
         print(result.to_line(), flush=True)
     print(f"\n{len(stops)} stops, {failed} failed", file=sys.stderr)

@@ -51,8 +51,8 @@ def make_programs() -> list[Program]:
     no_evaluation = ["evaluation"]
     # No row of theirs goes through a transform, nor through an evaluation of ours.
     of_own_rows = ["planning", "waiting-for-rows", "evaluation"]
-    # What XGBoost does between rounds has no epochs, and its state is taken where nobody sees it.
-    boosted = ["checkpoint", "epoch-end"]
+    # XGBoost reads all rows first, has no epochs, and its state is taken where nobody sees it.
+    boosted = ["waiting-for-rows", "checkpoint", "epoch-end"]
     return [
         _sample("digits", "trainingrun.yaml"),
         _sample("tabular", "samples/tabular.yaml"),
@@ -105,10 +105,8 @@ def _own(  # noqa: PLR0913 - each says how it differs
 ) -> Program:
     """Return a function that uses `trainshed.current()`, or XGBoost's."""
     promised = {"train": ROWS} if rows is None else rows
-    spec = _own_spec(f"programs:{function}", config)
-    if changes.get("framework") == "xgboost":
-        del spec["epochs"], spec["batchSize"]
-    return Program(name, spec | changes, _promise(promised, keeps_steps=True), lacks, needs)
+    spec = _own_spec(f"programs:{function}", config, changes)
+    return Program(name, spec, _promise(promised, keeps_steps=True), lacks, needs)
 
 
 def _plain(
@@ -120,13 +118,13 @@ def _plain(
     needs: Sequence[str] = (),
 ) -> Program:
     """Return a function of Ray Train's own shape: it goes on after the last epoch it reported."""
-    spec = _own_spec(function, config) | {"checkpoint": {"keep": 2}}
+    spec = _own_spec(function, config, {"checkpoint": {"keep": 2}})
     if "planning" in lacks:
         del spec["data"]
     return Program(name, spec, _promise({"train": ROWS}, keeps_steps=False), lacks, needs)
 
 
-def _own_spec(function: str, config: Spec | None) -> Spec:
+def _own_spec(function: str, config: Spec | None, changes: Spec) -> Spec:
     read: Spec = {"format": "parquet", "path": "rows"}
     spec: Spec = {
         "epochs": EPOCHS,
@@ -141,7 +139,10 @@ def _own_spec(function: str, config: Spec | None) -> Spec:
             },
         },
     }
-    return _observed(spec, f"hack.stops.{function}", config or {})
+    if changes.get("framework") == "xgboost":
+        del spec["epochs"], spec["batchSize"]
+        spec["data"] = {"cpus": 1, "datasets": {"train": {"read": read}}}
+    return _observed(spec | changes, f"hack.stops.{function}", config or {})
 
 
 def _observed(spec: Spec, function: str, config: JsonValue) -> Spec:
@@ -166,7 +167,8 @@ def _observed(spec: Spec, function: str, config: JsonValue) -> Spec:
     held: JsonValue = {"use": "hack.stops.marks:hold_row", "kind": "rows"}
     # Without a cache later epochs read anew: rows can be waited for in the middle of training.
     train |= {"transforms": [held, *transforms], "cache": "none"}
-    train["feed"] = {**feed, "lastBatch": "keep"}
+    if spec.get("framework") != "xgboost":
+        train["feed"] = {**feed, "lastBatch": "keep"}
     return spec
 
 

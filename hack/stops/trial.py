@@ -48,6 +48,10 @@ class Result:
         return f"| {program} | {phase} | {name} | {self.seconds:.0f} | {codes} | {verdict} |"
 
 
+class UnstoppedError(Exception):
+    """A program that fails where nobody stops it."""
+
+
 class Runner:
     """Runs one program in a folder of its own.
 
@@ -170,16 +174,18 @@ def make_reference(program: Program, data: Path, folder: Path) -> Trace:
     """Return what a program does that nobody stops; it is run once, and kept in `folder`.
 
     Raises:
-        RuntimeError: when it fails, or does not have every row.
+        UnstoppedError: when it fails, or does not have every row.
     """
     if not (folder / "done").exists():
         end = Runner(program, data, folder).run(Plan())
         if end.code != EXIT_SUCCEEDED:
-            raise RuntimeError(f"{program.name}: ended with {end.code}, see {folder}/output-1.txt")
+            raise UnstoppedError(
+                f"{program.name}: ended with {end.code}, see {folder}/output-1.txt"
+            )
         (folder / "done").touch()
     trace = read(folder)
     if faults := list(judge_epochs(program.promise, trace)):
-        raise RuntimeError(f"{program.name}: {'; '.join(faults)}, see {folder}")
+        raise UnstoppedError(f"{'; '.join(faults)}, see {folder}")
     return trace
 
 
