@@ -74,6 +74,12 @@ def add_names(folder: Path) -> None:
     pq.write_table(table, folder / "names" / "part.parquet")
 
 
+def add_gaps(folder: Path) -> None:
+    (folder / "gaps").mkdir()
+    table = pa.table({"x": [1, None] * 10, "y": [1.0, 2.0] * 10})
+    pq.write_table(table, folder / "gaps" / "part.parquet")
+
+
 def add_file_as_storage(folder: Path) -> None:
     (folder / "file").write_text("no folder")
 
@@ -210,6 +216,14 @@ CASES: dict[str, Case] = {
     "a type for a column that is not read": Case(
         make_spec(data=make_data(feed={"dtypes": {"row": "int32"}})),
         ["spec.data.datasets.train.feed.dtypes.row: got no such column, want one of: x, y"],
+    ),
+    "a value that the type asked for cannot hold": Case(
+        make_spec(data=make_data("gaps", feed={"dtypes": {"x": "int64"}})),
+        [
+            "spec.data.datasets.train.feed.dtypes.x: column x, row 1 of ",
+            "gaps/part.parquet: got nan; expected a number, as int64 has none for a missing value.",
+        ],
+        add_gaps,
     ),
     "a transform that fails on the first rows": Case(
         make_spec(data=make_data(transforms=[{"use": "users_module:fail"}])),

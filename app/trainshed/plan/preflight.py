@@ -19,6 +19,7 @@ from trainshed.data.order.plan import (
 )
 from trainshed.data.order.size import Measured, Room
 from trainshed.data.read.apply import augment, transform
+from trainshed.data.read.casting import check_dtype
 from trainshed.data.read.collating import collate
 from trainshed.data.read.columns import (
     Columns,
@@ -339,6 +340,7 @@ def _measure(
     samples = [_augmented(draft, each, seed) for each in looked]
     for each, sample in zip(looked, samples, strict=True):
         _check_columns(draft, sample, takes)  # a missing value makes another type of a column
+        _check_values(draft, each.fragment, sample)
         _try_collate(draft, each.fragment, sample, seed)
     elsewhere = tuple(each.row_bytes for each in looked[1:])
     row_bytes = looked[0].row_bytes
@@ -379,9 +381,31 @@ def _check_alike(
             alike = f"those of {first}, {one}: rows of a mix go into one batch"
             raise SpecError([Problem(field, f"columns {other}", alike)])
     _check_columns(mix, want, takes)
-    source = next(part.source for part in mix.parts if part.name == first)
-    assert source
-    _try_collate(mix, source.fragments[0], want, seed)
+    sources = {part.name: part.source for part in mix.parts}
+    for name, columns in known:
+        if source := sources[name]:
+            _check_values(mix, source.fragments[0], columns)
+    first_source = sources[first]
+    assert first_source
+    _try_collate(mix, first_source.fragments[0], want, seed)
+
+
+def _check_values(plan: DatasetPlan, fragment: Fragment, columns: Columns) -> None:
+    """Refuse values of first rows of a fragment that types of `feed.dtypes` cannot hold."""
+    after = " after the transforms" if plan.transforms else ""
+    rows = np.arange(num_rows(columns), dtype=np.int64)
+    problems = []
+    for name, array in columns.items():
+        if array.dtype.kind not in "iufc" or plan.collate:  # which looks by itself
+            continue
+        try:
+            check_dtype(
+                plan, name, array, rows, lambda _, row: f"row {row} of {fragment.path}{after}"
+            )
+        except DataError as error:
+            problems.append(_place(plan, str(error)))
+    if problems:
+        raise SpecError(problems)
 
 
 def _try_collate(plan: DatasetPlan, fragment: Fragment, columns: Columns, seed: int) -> None:

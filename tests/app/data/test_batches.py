@@ -184,6 +184,37 @@ def test_tensors_have_the_types_asked_for_and_memory_of_their_own(folder: Path) 
     assert again.tensors["id"].tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+def test_a_value_that_its_type_cannot_hold_is_an_error_that_says_where_it_is(
+    tmp_path: Path, way: tuple[str, str]
+) -> None:
+    folder = write_rows(tmp_path, GROUPS, first=100)
+    loader, cache = way
+    feed: JsonValue = {"dtypes": {"*": "float16", "id": "int8"}}
+    plan = make_plan(folder, loader=loader, cache=cache, feed=feed)  # type: ignore[arg-type]
+
+    said = (
+        r"^spec\.data\.datasets\.train\.feed\.dtypes\.id: column id, row 12 of row groups 0 to 2 "
+        r"in \S*/part-001\.parquet: got 128; expected -128 to 127, as int8 holds\. Use a wider type"
+    )
+    with pytest.raises(DataError, match=said):
+        batches_of(plan, make_pass(), 1)
+
+
+def test_a_value_of_a_row_that_nobody_counted_is_in_its_file(tmp_path: Path) -> None:
+    folder = write_rows(tmp_path, GROUPS, first=100)
+    transforms: JsonValue = [{"use": f"{FUNCTIONS}:odd_rows"}]
+    feed: JsonValue = {"dtypes": {"*": "int8"}}
+    plan = make_plan(folder, cache="none", keeps_rows=False, transforms=transforms, feed=feed)
+
+    said = (
+        r"feed\.dtypes\.\*: column x, row 0 of row groups 0 to 1 in \S*/part-000\.parquet as the "
+        r"transforms leave them: got 101\.1; expected a whole number, as int8 has no fractions"
+    )
+    with pytest.raises(DataError, match=said):
+        batches_of(plan, make_pass(), 0)
+
+
 def test_equal_passes_are_told_apart(folder: Path) -> None:
     plan = make_plan(folder, cache="none")
     seen: list[Pass] = []

@@ -333,6 +333,18 @@ def test_types_are_those_asked_for_before_it(folder: Path) -> None:
     assert given["word"].tolist() == ["a", "b"]
 
 
+@pytest.mark.parametrize(("column", "said"), [("x", "300"), ("boxes", "301")])
+def test_a_value_that_its_type_cannot_hold_is_an_error(
+    folder: Path, column: str, said: str
+) -> None:
+    plan = ragged_plan(folder, feed=by("by_column", dtypes={column: "uint8"}))
+    boxes = as_objects([np.ones((2, 4)), np.full((1, 4), 301.0)])
+
+    want = rf"dtypes\.{column}: column {column}, row 1 of .* got {said}(\.0)?; expected 0 to 255"
+    with pytest.raises(DataError, match=want):
+        given_to(plan, id=np.arange(2), x=np.array([1, 300]), boxes=boxes)
+
+
 def test_texts_that_are_to_have_a_type_are_an_error(folder: Path) -> None:
     plan = ragged_plan(folder, feed=by("padded", dtypes={"word": "int64"}))
 

@@ -27,6 +27,7 @@ from trainshed.data.order.schedule import (
     windows_of,
 )
 from trainshed.data.order.spending import BATCH, DEVICE, Key, Spent
+from trainshed.data.read.casting import check_dtype
 from trainshed.data.read.columns import Columns, num_rows
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.ledger import LEDGER
@@ -273,7 +274,7 @@ class Feed:
         plan, dtypes = self.plan, torch_types(self.plan.feed.dtypes)
         for given in self._steps(at):
             if plan.collate is None:
-                tensors = to_tensors(given.table[0], dtypes, plan.field)
+                tensors = to_tensors(plan, dtypes, given.table)
                 yield Batch(tensors, given.rows, given.total)
             else:
                 tensors, nests = collated(plan, at, given, most_parts)
@@ -397,13 +398,19 @@ def torch_types(names: Mapping[str, str]) -> dict[str, torch.dtype]:
 
 
 def to_tensors(
-    columns: Columns, dtypes: Mapping[str, torch.dtype], field: str
+    plan: DatasetPlan, dtypes: Mapping[str, torch.dtype], table: Table
 ) -> dict[str, torch.Tensor]:
     """Return the columns as CPU tensors of their own memory, in the types asked for.
 
+    Args:
+        plan: of the dataset.
+        dtypes: torch's types by column, or for all of them.
+        table: the rows.
+
     Raises:
-        DataError: when a column holds no numbers.
+        DataError: when a column holds no numbers, or a value that its type cannot hold.
     """
+    columns, ids = table
     tensors = {}
     for name, array in columns.items():
         # A view of the object store is read-only, and torch would warn at each batch.
@@ -413,9 +420,11 @@ def to_tensors(
         except TypeError as error:
             kind = type(array.flat[0]).__name__ if array.size else str(array.dtype)
             raise DataError(
-                f"{field}: column {name} holds values of {kind}; turn it into numbers by a "
+                f"{plan.field}: column {name} holds values of {kind}; turn it into numbers by a "
                 "transform, make tensors of it by feed.collate, or leave it out with read.columns"
             ) from error
-        dtype = dtype_for(name, dtypes)
-        tensors[name] = tensor if dtype is None else tensor.to(dtype)
+        if (dtype := dtype_for(name, dtypes)) is not None:
+            check_dtype(plan, name, owned, ids)
+            tensor = tensor.to(dtype)
+        tensors[name] = tensor
     return tensors

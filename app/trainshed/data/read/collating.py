@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 
 from trainshed.data.read.calling import call, random_for
+from trainshed.data.read.casting import check_dtype
 from trainshed.data.read.columns import as_objects
 from trainshed.data.read.errors import DataError
 from trainshed_api.data import dtype_for
@@ -37,11 +38,11 @@ def collate(plan: DatasetPlan, columns: Columns, ids: Indices, seed: int, epoch:
         epoch: 0-based.
 
     Raises:
-        DataError: when the function raises, or a column cannot have its type.
+        DataError: when the function raises, or a column or a value cannot have its type.
     """
     function = plan.collate
     assert function
-    given = {name: _typed(plan, name, _in_one_form(array)) for name, array in columns.items()}
+    given = {name: _typed(plan, name, _in_one_form(array), ids) for name, array in columns.items()}
     # Behind the augmentations, which draw by their position.
     return call(function, given, **random_for(function, seed, epoch, ids, len(plan.augments)))
 
@@ -88,15 +89,22 @@ def _with_axes(rows: Sequence[object]) -> Sequence[object]:
     return [row if row.size or row.dtype != object else empty.copy() for row in arrays]
 
 
-def _typed(plan: DatasetPlan, name: str, array: Array) -> Array:
-    """Return a column in the type that `feed.dtypes` asks for."""
+def _typed(plan: DatasetPlan, name: str, array: Array, ids: Indices) -> Array:
+    """Return a column in the type that `feed.dtypes` asks for.
+
+    ids: (rows,) positions in the dataset.
+    """
     dtypes = plan.feed.dtypes
     wanted = dtype_for(name, dtypes)
     if wanted is None:
         return array
     if array.dtype.kind in _NUMBERS:
+        check_dtype(plan, name, array, ids)
         return array.astype(wanted)
     rows: Sequence[object] = array.tolist() if array.dtype == object else []
+    for place, row in enumerate(rows):
+        if _are_numbers(row):
+            check_dtype(plan, name, row[np.newaxis], ids[place : place + 1])
     typed = [row.astype(wanted) if _are_numbers(row) else row for row in rows]
     if any(map(_are_numbers, typed)):
         return as_objects(typed)

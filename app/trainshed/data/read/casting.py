@@ -1,0 +1,265 @@
+"""Finds values that another type of numbers cannot hold, before a column is converted to it.
+
+NumPy and torch convert such values in silence: NaN becomes some integer, 300 as uint8 becomes 44,
+1e300 as float32 becomes infinite. A column is looked at where it is converted, as augmentations may
+have changed its values until then: 0.2 to 0.7 ns a value, and nothing where every value of the
+column's own type fits.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from trainshed.data.read.errors import DataError
+from trainshed.data.read.files import place_of
+from trainshed_api.data import ALL_COLUMNS, dtype_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from trainshed.data.order.permutation import Indices
+    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.read.columns import Array
+
+
+class _Float(NamedTuple):
+    """A type of floats.
+
+    Args:
+        digits: binary ones of its precision.
+        exponent: the largest, of 2.
+    """
+
+    digits: int
+    exponent: int
+
+    def fits(self, other: _Float, *, exactly: bool) -> bool:
+        """Return whether no finite value of this becomes infinite as another one, or is rounded."""
+        is_as_precise = self.digits <= other.digits
+        if exactly or self.exponent == other.exponent:
+            return is_as_precise and self.exponent <= other.exponent
+        return self.exponent < other.exponent
+
+    @property
+    def most(self) -> float:
+        """Return the largest finite value."""
+        return (2 - 2.0 ** (1 - self.digits)) * 2.0**self.exponent
+
+    @property
+    def least_infinite(self) -> float:
+        """Return the smallest value that is rounded to infinity."""
+        half = (2 - 2.0**-self.digits) * 2.0**self.exponent
+        # torch converts float64 to types of 16 bits by way of float32, which rounds first.
+        return half - 2.0 ** (self.exponent - 24) if self.digits < _SINGLE else half
+
+
+_SINGLE = 24
+_FLOATS = {
+    "bfloat16": _Float(8, 127),  # NumPy has no such type
+    "float16": _Float(11, 15),
+    "float32": _Float(_SINGLE, 127),
+    "float64": _Float(53, 1023),
+}
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """The first value of a column that a type cannot hold.
+
+    Args:
+        row: its row in the column, from 0.
+        value: as it is shown.
+        expected: what the type holds.
+        remedy: what to do about it, a sentence.
+    """
+
+    row: int
+    value: str
+    expected: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"got {self.value}; expected {self.expected}. {self.remedy}"
+
+
+def row_place(plan: DatasetPlan, number: int) -> str:
+    """Return where a row is from, by its position in the dataset."""
+    if plan.parts:
+        return f"row {number} of the epoch"
+    if plan.source is None or plan.is_made_whole:
+        return f"row {number} after the transforms"
+    # A fragment without rows begins where the next one does.
+    part = int(np.searchsorted(plan.first_ids, number, side="right")) - 1
+    row = number - int(plan.first_ids[part])
+    path, place = place_of(plan.source.scan, plan.source.fragments[part], row)
+    return f"{place} in {path}{'' if plan.is_told else ' as the transforms leave them'}"
+
+
+def check_dtype(
+    plan: DatasetPlan,
+    name: str,
+    array: Array,
+    ids: Indices,
+    place: Callable[[DatasetPlan, int], str] = row_place,
+) -> None:
+    """Look whether the type that `feed.dtypes` asks for holds all values of a column of numbers.
+
+    Args:
+        plan: of the dataset that is fed.
+        name: of the column.
+        array: the column.
+        ids: (rows,) positions in the dataset.
+        place: returns where the row of a position is from.
+
+    Raises:
+        DataError: naming the column, the row and the value.
+    """
+    wanted = dtype_for(name, plan.feed.dtypes)
+    if wanted and (misfit := find_misfit(array, wanted)):
+        key = name if name in plan.feed.dtypes else ALL_COLUMNS
+        at = place(plan, int(ids[misfit.row]))
+        raise DataError(f"{plan.field}.feed.dtypes.{key}: column {name}, {at}: {misfit}")
+
+
+def find_misfit(array: Array, wanted: str, *, exactly: bool = False) -> Misfit | None:
+    """Return the first value of a column of numbers that a type cannot hold; None where all fit.
+
+    A type of integers, and bool as 0 and 1, holds whole numbers of its range, and no NaN. A type
+    of floats holds the integers that it represents exactly. Floats are rounded to a narrower type
+    of floats, but a finite one must not become infinite.
+
+    Args:
+        array: of booleans, integers, floats or complex numbers, shape (rows, ...).
+        wanted: name of the type, such as int64, float32 or bfloat16.
+        exactly: whether floats must not be rounded either.
+    """
+    if not array.size or (sure := _sure_range(array.dtype, wanted, exactly)) is None:
+        return None
+    if array.dtype.kind == "c":
+        return _not_real(array, wanted, exactly=exactly)
+    least, most = np.minimum.reduce(array, axis=None), np.maximum.reduce(array, axis=None)
+    # Both are NaN where a value is, and then neither comparison holds.
+    is_inside = bool(sure[0] <= least and most <= sure[1])
+    floats = _FLOATS.get(wanted)
+    if array.dtype.kind == "f":
+        if floats is None:
+            return _not_an_integer(array, wanted, is_inside=is_inside)
+        return _not_a_float(array, wanted, floats, is_inside=is_inside, exactly=exactly)
+    return None if is_inside else _not_exact(array, wanted, floats)
+
+
+@functools.cache
+def _sure_range(
+    dtype: np.dtype[np.generic], wanted: str, exactly: bool
+) -> tuple[float, float] | None:
+    """Return from where to where all whole numbers of a column fit; None where all values fit.
+
+    exactly: as in `find_misfit`.
+    """
+    if dtype.kind == "b" or dtype.name == wanted:
+        return None
+    floats = _FLOATS.get(wanted)
+    if dtype.kind == "c":
+        return 0, 0
+    if dtype.kind == "f":
+        if floats is None:
+            low, high = _range_of(wanted)
+            # Of bounds that floats round outwards the last one is outside.
+            return np.float64(low), np.nextafter(np.float64(high + 1), 0)
+        if (own := _FLOATS.get(dtype.name)) and own.fits(floats, exactly=exactly):
+            return None
+        return -floats.most, floats.most
+    least, most = _range_of(dtype.name)
+    low, high = (-(2**floats.digits), 2**floats.digits) if floats else _range_of(wanted)
+    return None if low <= least and most <= high else (low, high)
+
+
+def _not_an_integer(array: Array, wanted: str, *, is_inside: bool) -> Misfit | None:
+    is_whole = np.trunc(array) == array
+    if is_inside and is_whole.all():
+        return None
+    low, high = _range_of(wanted)
+    # By float64, or a bound would be infinite as float16.
+    fits = (array >= np.float64(low)) & (array < np.float64(high + 1)) & is_whole
+    if fits.all():
+        return None
+    value = float(array[~fits][0])
+    if np.isnan(value):
+        expected = f"a number, as {wanted} has none for a missing value"
+        remedy = "Fill it in or leave its row out by a transform, or use a type of floats."
+    elif low <= value < high + 1:
+        expected = f"a whole number, as {wanted} has no fractions"
+        remedy = "Round it by a transform, or use a type of floats."
+    else:
+        expected, remedy = _outside(wanted, low, high)
+    return _first(array, ~fits, expected, remedy)
+
+
+def _not_real(array: Array, wanted: str, *, exactly: bool) -> Misfit | None:
+    if (wrong := array.imag != 0).any():
+        expected = f"no imaginary part, as {wanted} has none"
+        return _first(array, wrong, expected, "Make real numbers of it by a transform.")
+    return find_misfit(array.real, wanted, exactly=exactly)
+
+
+def _not_exact(array: Array, wanted: str, floats: _Float | None) -> Misfit | None:
+    """Return the first integer that is outside a type of integers, or one of floats would round."""
+    if floats is None:
+        low, high = _range_of(wanted)
+        wrong = np.less(array, low) | np.greater(array, high)
+        return _first(array, wrong, *_outside(wanted, low, high))
+    # As unsigned, where the least integer of 64 bits has a magnitude.
+    size: NDArray[np.uint64] = np.abs(array.astype(np.int64)).astype(np.uint64)
+    if array.dtype.kind == "u":
+        size = array.astype(np.uint64)
+    lowest_bit = size & (~size + np.uint64(1))
+    # The digits from the highest to the lowest bit are more than a float has.
+    wrong = (size != 0) & ((size >> np.uint64(floats.digits)) >= lowest_bit)
+    if floats.most < 2**64:
+        wrong |= size > np.uint64(floats.most)
+    if not wrong.any():
+        return None
+    expected = f"an integer that {wanted} holds exactly, as it does each up to {2**floats.digits}"
+    remedy = f"Use a type of integers{'' if wanted == 'float64' else ', or float64'}."
+    return _first(array, wrong, expected, remedy)
+
+
+def _not_a_float(
+    array: Array, wanted: str, floats: _Float, *, is_inside: bool, exactly: bool
+) -> Misfit | None:
+    if not is_inside:
+        wrong = np.abs(array) >= floats.least_infinite
+        if wrong.any() and (wrong := wrong & np.isfinite(array)).any():
+            most = f"{floats.most:.8g}"
+            return _first(array, wrong, *_outside(wanted, f"-{most}", most))
+    if exactly:
+        with np.errstate(over="ignore"):  # infinite ones are no surprise by now
+            wrong = (array.astype(wanted) != array) & ~np.isnan(array)
+        if wrong.any():
+            expected = f"a number that {wanted} holds exactly"
+            return _first(array, wrong, expected, f"Return {wanted} from each call.")
+    return None
+
+
+def _range_of(name: str) -> tuple[int, int]:
+    if name == "bool":
+        return 0, 1
+    found = np.iinfo(name)
+    return int(found.min), int(found.max)
+
+
+def _outside(wanted: str, low: object, high: object) -> tuple[str, str]:
+    """Return what is expected of a value outside a type's range, and what to do."""
+    return f"{low} to {high}, as {wanted} holds", "Use a wider type, or change it by a transform."
+
+
+def _first(array: Array, wrong: NDArray[np.bool_], expected: str, remedy: str) -> Misfit:
+    place = int(np.argmax(wrong))
+    row = place // (array.size // len(array))
+    return Misfit(row, str(array.reshape(-1)[place]), expected, remedy)
