@@ -49,7 +49,14 @@ FILES: dict[str, Broken] = {
         "invalid UTF8.*have to be UTF-8",
     ),
     "csv: a quote that is not closed": Broken(
-        "csv", "a.csv", b'x,y\n1,a\n4,"b\n2,b\n3,c\n', ("byte 8",), "a quote is not closed"
+        "csv", "a.csv", b'x,y\n1,a\n2,b\n3,c\n4,"b\n5,b\n', ("byte 16",), "a quote is not closed"
+    ),
+    "csv: a quote that another value closes": Broken(
+        "csv",
+        "a.csv",
+        b'x,y\n1,a\n4,"b\n5,"c"\n2,b\n3,c\n',
+        ("byte 8",),
+        "a value in quotes has line ends; options.multiline: true reads",
     ),
     "csv: a quote that is not closed in the last line": Broken(
         "csv", "a.csv", b'x,y\n1,a\n2,b\n3,c\n4,"d', ("byte 16",), "a quote is not closed"
@@ -226,7 +233,9 @@ class Lines:
 
 
 LINES: dict[str, Lines] = {
-    "csv": Lines("csv", ".csv", "x", csv_line, (b"1\n", b"q,1\n", b'1,"\n', b"1,\xff\n"), b"x,y\n"),
+    "csv": Lines(
+        "csv", ".csv", "x", csv_line, (b"1\n", b"q,1\n", b'1,"",""\n', b"1,\xff\n"), b"x,y\n"
+    ),
     "json": Lines(
         "json", ".jsonl", "x", json_line, (b"null\n", b'{"x"\n', b'{"x": "q"}\n', b"{}}\n")
     ),

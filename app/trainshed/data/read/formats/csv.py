@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 from typing_extensions import override
@@ -16,18 +19,21 @@ from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.format import Format
 from trainshed.data.read.formats.lines import (
     cut_files,
+    ends_file,
     first_bytes,
     head_of,
     line_blocks,
     with_packed,
 )
-from trainshed.data.read.formats.salvage import Block, cut_lines, num_lines, parsed
+from trainshed.data.read.formats.salvage import Block, parsed
 from trainshed.data.read.formats.types import refuse_missing, shared_schema, told_types
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import CsvOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from trainshed.data.order.files import Fragment, Scan
     from trainshed.data.read.columns import Columns
@@ -38,8 +44,14 @@ if TYPE_CHECKING:
 # Of a file, in which its header ends.
 HEADER_BYTES = 2**16
 LINE_ENDS = b"\r\n"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # More than that is no record: a quote was not closed.
 MOST_RECORD_BYTES = 16 * 2**20
+_QUOTE, _LINE_FEED, _CARRIAGE_RETURN = b'"\n\r'
+# Why a record is bad, and what reads it.
+_MULTILINE = "options.multiline: true reads values with line ends"
+_SPREAD = f"a value in quotes has line ends; {_MULTILINE}"
+_OPEN = "a quote is not closed"
 
 
 class Csv(Format):
@@ -136,19 +148,46 @@ def _parsed(
     scan = _as_in_file(fragment.path, scan, opened)
     blocks = line_blocks(fragment, opened)
     if options.multiline:
-        blocks = _record_blocks(blocks)
+        blocks = _record_blocks(fragment.path, blocks, options.delimiter)
+
+    def cut(text: bytes) -> list[bytes]:
+        # A value in quotes may go on in the next block, whose first lines are no rows then.
+        while len(_quotes(text, options.delimiter)) % 2 and len(text) <= MOST_RECORD_BYTES:
+            if (following := next(blocks, None)) is None:
+                break
+            text += following[1]
+        return cut_records(text, options.delimiter)
+
     parse = partial(_parse, scan=scan, columns=columns)
-    cut = cut_records if options.multiline else cut_lines
     skips = options.header and not (fragment.span and fragment.span[0])
     for place, block in blocks:
         begin = _header_end(block, options) if skips else 0
         skips = False
         records = Block(fragment.path, place + begin, block[begin:])
         for found in parsed(records, parse, cut, skips_bad=scan.skips_bad):
-            yield _told(found) if isinstance(found, BadRecord) else found
+            if not isinstance(found, BadRecord):
+                yield found
+                continue
+            if found.reason == _OPEN and (next(blocks, None) or not ends_file(fragment, opened)):
+                # Whoever reads the next part of the file takes lines of the value for rows.
+                raise DataError(
+                    f"{found.say()}, and which of the lines after it are rows is not known. Close "
+                    f"the quote; {_MULTILINE}"
+                )
+            yield _told(found, scan)
 
 
-def _told(bad: BadRecord) -> BadRecord:
+def _told(bad: BadRecord, scan: Scan) -> BadRecord:
+    """Return a bad record with what to do about it.
+
+    Raises:
+        DataError: for a value with line ends, unless bad records are skipped: it is to be read.
+    """
+    options = _options(scan)
+    if bad.reason == _SPREAD and not scan.skips_bad:
+        raise DataError(bad.say())
+    if options.multiline and bad.reason != _OPEN:
+        bad = replace(bad, rows=1)
     if "conversion error" not in bad.reason:
         return bad
     hint = "options.types may name a type that holds all values of a column"
@@ -182,7 +221,7 @@ def _header_end(block: bytes, options: CsvOptions) -> int:
     """Return where the header ends, before which there may be lines with nothing on them."""
     begin = len(block) - len(block.lstrip(LINE_ENDS))
     if options.multiline and block[begin:]:
-        return begin + len(cut_records(block[begin:])[0])
+        return begin + len(cut_records(block[begin:], options.delimiter)[0])
     return block.find(b"\n", begin) + 1 or len(block)
 
 
@@ -197,70 +236,124 @@ def _parse(block: bytes, *, scan: Scan, columns: Sequence[str]) -> pa.Table:
     assert schema
     if not block.strip():
         return schema.empty_table().select(list(columns))
+    names = schema.names
+    reading = pacsv.ReadOptions(use_threads=False, block_size=len(block), column_names=names)
     converting = pacsv.ConvertOptions(
         column_types={each.name: each.type for each in schema},
         include_columns=list(columns),
     )
-    table = _read(block, scan, converting)
-    if not options.multiline and table.num_rows < num_lines(block, likely=table.num_rows):
-        raise ValueError("a value with a line end, or a quote that is not closed; see multiline")
-    last = block if options.multiline else block[block.rstrip(b"\r\n").rfind(b"\n") + 1 :]
-    if last.count(b'"') % 2 and _is_open(last, scan):
-        raise ValueError("a quote is not closed")
+    try:
+        table = pacsv.read_csv(pa.BufferReader(block), reading, _parsing(options), converting)
+    except pa.ArrowInvalid as error:
+        if why := _misquoted(block, options):
+            raise ValueError(why) from error
+        raise
+    # Where each line is a row only the last one can have an open quote. To look at the quotes of
+    # all takes up to half of what parsing takes.
+    is_row_each = not options.multiline and table.num_rows == _num_lines(block)
+    doubtful = block[block.rfind(b"\n", 0, -1) + 1 :] if is_row_each else block
+    if why := _misquoted(doubtful, options):
+        raise ValueError(why)
     refuse_missing(table, scan.floats)
     return table
 
 
-def _read(text: bytes, scan: Scan, converting: pacsv.ConvertOptions) -> pa.Table:
-    assert scan.schema
-    names = scan.schema.names
-    reading = pacsv.ReadOptions(use_threads=False, block_size=len(text), column_names=names)
-    return pacsv.read_csv(pa.BufferReader(text), reading, _parsing(_options(scan)), converting)
+def _num_lines(block: bytes) -> int | None:
+    """Return how many lines a block has; None where carriage returns inside of them end rows."""
+    if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
+        return None
+    return block.count(b"\n") + (not block.endswith(b"\n"))
 
 
-def _is_open(text: bytes, scan: Scan) -> bool:
-    """Say whether a quote is open at the end of a text: what follows is no row of its own then."""
-    assert scan.schema
-    names = scan.schema.names
-    as_it_is = pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.binary()))
-    ended = text if text.endswith(b"\n") else text + b"\n"
-    one_more = ended + _options(scan).delimiter.join("0" for _ in names).encode()
-    there, then = (_read(each, scan, as_it_is).num_rows for each in (ended, one_more))
-    return bool(then == there)
+def _misquoted(text: bytes, options: CsvOptions) -> str | None:
+    """Return what is wrong with the quotes of a text that begins with a record."""
+    quotes = _quotes(text, options.delimiter)
+    if len(quotes) % 2:
+        return _OPEN
+    if options.multiline or len(_record_ends(text, quotes)) == text.count(b"\n"):
+        return None
+    return _SPREAD
 
 
-def _record_blocks(blocks: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Yield blocks that end where a record does."""
+def _record_blocks(
+    path: str, blocks: Iterable[tuple[int, bytes]], delimiter: str
+) -> Iterator[tuple[int, bytes]]:
+    """Yield blocks that end where a record does.
+
+    Raises:
+        DataError: for a record that is longer than any may be, behind which none is found.
+    """
     begin, held = 0, b""
     for place, block in blocks:
         begin, held = begin if held else place, held + block
-        end = _records_end(held) or (len(held) if len(held) > MOST_RECORD_BYTES else 0)
+        quotes = _quotes(held, delimiter)
+        end = len(held)
+        if len(quotes) % 2:
+            end = (0, *_record_ends(held, quotes)[-1:].tolist())[-1]
         if end:
             yield begin, held[:end]
             begin, held = begin + end, held[end:]
+        if len(held) > MOST_RECORD_BYTES:
+            raise DataError(
+                f"{path}: byte {begin}: {_OPEN} within {MOST_RECORD_BYTES} bytes, the most that a "
+                "record may have. Close it."
+            )
     if held:
         yield begin, held
 
 
-def _records_end(block: bytes) -> int:
-    """Return behind which line no quote is open; 0 for none."""
-    end, quotes = len(block), block.count(b'"')
-    while quotes % 2:
-        begin = block.rfind(b"\n", 0, end - 1) + 1
-        quotes -= block.count(b'"', begin, end)
-        end = begin
-    return end
+def cut_records(text: bytes, delimiter: str) -> list[bytes]:
+    """Return the records of a text: lines, up to where no quote is open."""
+    ends = [0, *_record_ends(text, _quotes(text, delimiter)).tolist()]
+    if ends[-1] < len(text):
+        ends.append(len(text))
+    return [text[begin:end] for begin, end in pairwise(ends)]
 
 
-def cut_records(block: bytes) -> list[bytes]:
-    """Return the records of a block: lines, up to where no quote is open."""
-    records: list[bytes] = []
-    held: list[bytes] = []
-    quotes = 0
-    for line in cut_lines(block):
-        held.append(line)
-        quotes += line.count(b'"')
-        if not quotes % 2:
-            records.append(b"".join(held))
-            held = []
-    return [*records, b"".join(held)] if held else records
+def _record_ends(text: bytes, quotes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the places behind the line ends that no value in quotes has, shape (records,).
+
+    Args:
+        text: that begins with a record.
+        quotes: as `_quotes` returns them.
+    """
+    ends = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == _LINE_FEED) + 1
+    found: NDArray[np.int64] = ends[np.searchsorted(quotes, ends) % 2 == 0]
+    return found
+
+
+def _quotes(text: bytes, delimiter: str) -> NDArray[np.int64]:
+    """Return the places of the quotes that begin or end a value, shape (quotes,).
+
+    With an odd number the last value is open. As Arrow and Python's csv module have it only the
+    first character of a value can be a quote that opens it: any later one is itself, unless the
+    value is in quotes. Two of them inside of such a value end and begin it again here.
+
+    Args:
+        text: that begins with a record.
+        delimiter: between two values.
+    """
+    if b'"' not in text:
+        return np.empty(0, dtype=np.int64)
+    codes = np.frombuffer(text, dtype=np.uint8)
+    quotes = np.flatnonzero(codes == _QUOTE)
+    # Every second one has to open a value, or one that the quote right before it has ended.
+    before = codes[quotes[::2] - 1]
+    opens = (before == ord(delimiter)) | (before == _LINE_FEED) | (before == _CARRIAGE_RETURN)
+    opens |= before == _QUOTE
+    opens[0] |= text[: quotes[0]] in {b"", _BYTE_ORDER_MARK}
+    if opens.all():
+        return quotes
+    found = _quoted(delimiter).finditer(text)
+    places = [place for each in found for place in (each.start(), each.start("end"))]
+    is_open = bool(places) and places[-1] == len(text)
+    return np.asarray(places[:-1] if is_open else places, dtype=np.int64)
+
+
+@cache
+def _quoted(delimiter: str) -> re.Pattern[bytes]:
+    """Return what finds values in quotes: slowly, so it is used only where quotes are in others."""
+    return re.compile(
+        rb'"(?:(?<![^%b\n\r]")|(?<=\A%b"))[^"]*(?:""[^"]*)*(?P<end>"?)'
+        % (re.escape(delimiter.encode()), _BYTE_ORDER_MARK)
+    )

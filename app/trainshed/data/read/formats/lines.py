@@ -134,6 +134,15 @@ def line_blocks(fragment: Fragment, opened: Opener) -> Iterator[tuple[int, bytes
         yield from _whole_lines(fragment.path, raw, begin, end)
 
 
+def ends_file(fragment: Fragment, opened: Opener) -> bool:
+    """Say whether no line of the file begins after those of a fragment."""
+    if fragment.span is None:
+        return True
+    with opened(fragment.path) as raw:
+        raw.seek(_line_at(raw, fragment.span[1]))
+        return not raw.read(1)
+
+
 def unpacked(path: str, raw: pa.NativeFile) -> pa.NativeFile:
     """Return what a file holds once it is unpacked; the file itself where it is not packed."""
     ending = next((ending for ending in _PACKED if ending_of(path).endswith(ending)), None)

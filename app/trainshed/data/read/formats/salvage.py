@@ -97,7 +97,8 @@ def parsed(
     for found in salvage(records, lambda some: parse(b"".join(some))):
         if isinstance(found, tuple):
             at, reason = found
-            yield BadRecord(block.path, f"byte {places[at]}", reason)
+            rows = max(1, num_lines(records[at]))
+            yield BadRecord(block.path, f"byte {places[at]}", reason, rows)
         elif skips_bad:
             yield found
 
