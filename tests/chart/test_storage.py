@@ -14,6 +14,7 @@ from tests.chart.pods import expand_pods
 from tests.chart.rendering import VALUES_FILES, Object, Renderer, at, name_of, of_kind, rows, text
 from tests.chart.test_names import kinds
 from tests.chart.test_network import METADATA, ours, ray
+from trainshed_api.names import ENV_HOME, ENV_STORAGE
 
 STORES = {
     "s3-values.yaml": "s3://example-bucket/trainshed",
@@ -77,6 +78,24 @@ def test_no_pod_waits_for_a_volume_and_every_one_of_ray_has_the_address(
         else:
             assert container["command"] == ["trainshed", "data", "digits", "--to", STORES[file]]
     assert {"name": "TRAINSHED_HOME", "value": STORES[file]} in rows(head_class(objects), "env")
+
+
+@pytest.mark.parametrize("file", VALUES_FILES)
+def test_a_script_of_ray_train_finds_storage_that_all_nodes_share(
+    renderer: Renderer, file: str
+) -> None:
+    """`ray job submit` of a script brings no variables of a TrainingRun along."""
+    objects = renderer.render(VALUES_FILES[file])
+    nodes = [pod for pod in expand_pods(objects) if at(pod, "metadata", "labels", "ray.io/cluster")]
+
+    assert len(nodes) >= 2
+    for pod in nodes:
+        told = {
+            text(row, "name"): text(row, "value")
+            for row in rows(rows(pod, "spec", "containers")[0], "env")
+            if "value" in row
+        }
+        assert told[ENV_STORAGE] == f"{told[ENV_HOME]}/ray", name_of(pod)
 
 
 def test_an_address_may_end_in_a_slash(renderer: Renderer, tmp_path: Path) -> None:

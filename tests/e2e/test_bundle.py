@@ -69,6 +69,20 @@ def test_rays_command_line_does_all_it_can_do_with_a_job(
         assert "by-cli" not in job("list")
 
 
+def test_a_script_of_ray_train_trains_by_rays_command_line(
+    bundle: Bundle, dashboard: Dashboard
+) -> None:
+    script = ["python", "train_ray_ddp_with_ray_data.py", "--num-workers", "2"]
+    with bundle.times.measure("ray job submit of a script of Ray Train, to its end"):
+        done = dashboard.run(
+            [BIN / "ray", "job", "submit", "--working-dir", "examples", "--", *script]
+        )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "'epoch': 3" in done.stdout
+    assert "/ray/digits-ddp-ray-data/checkpoint_" in done.stdout
+
+
 def test_rays_sdk_does_all_it_can_do_with_a_job(bundle: Bundle, dashboard: Dashboard) -> None:
     with bundle.times.measure("the same with Ray's SDK"):
         done = dashboard.run([sys.executable, "tests/e2e/sdk_job.py"])

@@ -2,6 +2,8 @@
 Environment of a Ray container; what is said later wins. Takes (list $ ENV).
 A head without fault tolerance comes back as another cluster, which no raylet of the old one can join:
 for what Ray waits a minute by default, 10 seconds do. Their Pods end and new ones join the new head.
+TRAINSHED_STORAGE is for scripts that `ray job submit` brings: Ray Train needs storage that all nodes share. The driver
+of a TrainingRun sets its own.
 */}}
 {{- define "trainshed.rayEnv" -}}
 {{- $root := index . 0 -}}
@@ -13,6 +15,7 @@ for what Ray waits a minute by default, 10 seconds do. Their Pods end and new on
   "RAY_TRAIN_ENABLE_STATE_TRACKING" "1"
   "RAY_gcs_rpc_server_reconnect_timeout_s" "10"
   "TRAINSHED_HOME" (include "trainshed.home" $root)
+  "TRAINSHED_STORAGE" (printf "%s/ray" (include "trainshed.home" $root))
   "TRAINSHED_SCRATCH" ($root.Values.scratch.tmp | toString)
 -}}
 {{- range $name, $value := include "trainshed.storeEnv" $root | fromYaml -}}
