@@ -53,23 +53,22 @@ class Proposal:
 
 
 class Control:
-    """The ranks' own process group for agreements; gloo, because the numbers lie on the CPU."""
+    """The ranks' own process group for agreements; gloo, because the numbers lie on the CPU.
+
+    Attributes:
+        rank: of this worker.
+    """
 
     def __init__(self) -> None:
         self._ranks = dist.get_world_size() if dist.is_initialized() else 1
-        self._rank = dist.get_rank() if dist.is_initialized() else 0
+        self.rank = dist.get_rank() if dist.is_initialized() else 0
         self._group = (
             cast("dist.ProcessGroup", dist.new_group(backend="gloo")) if self._ranks > 1 else None
         )
 
-    @property
-    def leads(self) -> bool:
-        """Say whether this is rank 0."""
-        return self._rank == 0
-
     def agree(self, mine: Proposal) -> Agreement:
         """Exchange proposals; a collective that every rank must enter at the same step."""
-        leads = float(self._rank == 0)
+        leads = float(self.rank == 0)
         # numbers has shape (4 + buckets,)
         numbers = torch.tensor(
             [
@@ -106,7 +105,7 @@ class Control:
 
     def from_leader(self, number: int) -> int:
         """Return rank 0's number on every rank."""
-        shared = torch.tensor([number if self._rank == 0 else 0], dtype=torch.int64)
+        shared = torch.tensor([number if self.rank == 0 else 0], dtype=torch.int64)
         self.sum(shared)
         return int(shared.item())
 

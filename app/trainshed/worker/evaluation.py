@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from trainshed.worker.agreement import Control
 
 B = TypeVar("B")
-# Gives a value for each row of what a module is given: tensors by column, or what is made of them.
-Score = Callable[[torch.nn.Module, B], Mapping[str, torch.Tensor]]
+Number: TypeAlias = torch.Tensor | float
+# Gives by name a value for each row of what a module is given (tensors by column, or what is made
+# of them), or a sum and the count to divide it by.
+Score = Callable[[torch.nn.Module, B], Mapping[str, torch.Tensor | tuple[Number, Number]]]
 
 # Ranks wait there for the slowest batch, and who stops has to hear of it well within its grace.
 SECONDS_BETWEEN_MEETINGS = 2.0
@@ -138,63 +140,117 @@ def exact_means(
     module: torch.nn.Module,
     control: Control,
 ) -> dict[str, float]:
-    """Return the mean of each score over all rows of all ranks.
+    """Return the mean of each score over all rows of all ranks. A collective.
 
     Args:
         batches: (what is evaluated, rows) of this rank; those without rows are skipped.
-        score: gives a value for each row, shape (rows,).
+        score: gives for each name a value a row, shape (rows,), or (sum, count).
         module: without DDP around it: ranks may have different numbers of batches, but for FSDP.
         control: of the ranks.
 
     Raises:
-        ValueError: when a score does not have one value a row, or there is no row at all.
+        ValueError: when a score has another shape, when batches or ranks have different names, when
+            a count is negative or 0 in all, or when there is no row at all.
     """
-    sums: dict[str, torch.Tensor] = {}
-    count = 0
+    # Of each name the sum and the count, shape (2,).
+    totals: dict[str, torch.Tensor] = {}
+    num_rows = 0
     for given, rows in batches:
         if not rows:
             continue
-        count += rows
-        for name, values in score(module, given).items():
-            if values.shape != (rows,):
-                raise ValueError(
-                    f"evaluate: {name} has shape {tuple(values.shape)}, want ({rows},): one a row"
-                )
-            total = values.detach().to(torch.float64).sum()
-            sums[name] = sums[name] + total if name in sums else total
-    names = _leader_names(control, list(sums))
-    counts = torch.tensor([count], dtype=torch.int64)
+        scores = score(module, given)
+        if num_rows and scores.keys() != totals.keys():
+            raise _other_names(list(totals), list(scores))
+        num_rows += rows
+        for name, value in scores.items():
+            total = _total(name, value, rows)
+            totals[name] = totals[name] + total if name in totals else total
+    counts = torch.tensor([num_rows], dtype=torch.int64)
     control.sum(counts)
     if not int(counts):
         raise ValueError("evaluate: the dataset has no rows")
-    here = _brought(sums)
-    # totals has shape (names,)
-    totals = torch.tensor([here.get(name, 0.0) for name in names], dtype=torch.float64)
-    control.sum(totals)
-    return {name: float(total) / int(counts) for name, total in zip(names, totals, strict=True)}
-
-
-def _brought(sums: Mapping[str, torch.Tensor]) -> dict[str, float]:
-    """Return the sums; each device that some lie on is waited for once."""
-    by_device: dict[torch.device, list[str]] = {}
-    for name, total in sums.items():
-        by_device.setdefault(total.device, []).append(name)
-    coming = [
-        (names, fetch(torch.stack([sums[name] for name in names]))) for names in by_device.values()
-    ]
+    names = _common_names(control, list(totals), has_rows=bool(num_rows))
+    here = _brought(totals)
+    # sums has shape (names, 2)
+    sums = torch.tensor([here.get(name, (0.0, 0.0)) for name in names], dtype=torch.float64)
+    control.sum(sums)
     return {
-        name: total
-        for names, fetched in coming
-        for name, total in zip(names, fetched.values(), strict=True)
+        name: _mean(name, total, count)
+        for name, (total, count) in zip(names, sums.tolist(), strict=True)
     }
 
 
-def _leader_names(control: Control, names: list[str]) -> list[str]:
-    """Return rank 0's names: another rank may have had no row to learn them from."""
+def _total(name: str, value: torch.Tensor | tuple[Number, Number], rows: int) -> torch.Tensor:
+    """Return sum and count of a batch's score, shape (2,), on the score's device."""
+    if isinstance(value, torch.Tensor):
+        if value.shape != (rows,):
+            raise ValueError(
+                f"evaluate: {name} has shape {tuple(value.shape)}, want ({rows},): one a row; or "
+                "give (sum, count)"
+            )
+        value = value.detach().to(torch.float64).sum(), rows
+    try:
+        both = [torch.as_tensor(number, dtype=torch.float64).reshape(()) for number in value]
+        total, count = both
+    except (RuntimeError, TypeError, ValueError):
+        raise ValueError(
+            f"evaluate: {name} is neither a tensor nor a sum and a count; expected a value for "
+            "each row, or (sum, count), a single number each."
+        ) from None
+    device = total.device if count.is_cpu else count.device
+    return torch.stack([total.detach().to(device), count.detach().to(device)])
+
+
+def _mean(name: str, total: float, count: float) -> float:
+    if not count > 0:
+        raise ValueError(
+            f"evaluate: {name} has the count {count:g} over the whole dataset; expected more than "
+            "0. Count what the sum is of."
+        )
+    return total / count
+
+
+def _brought(totals: Mapping[str, torch.Tensor]) -> dict[str, tuple[float, float]]:
+    """Return the sums and counts; each device that some lie on is waited for once."""
+    by_device: dict[torch.device, list[str]] = {}
+    for name, total in totals.items():
+        by_device.setdefault(total.device, []).append(name)
+    coming = [
+        (names, fetch(torch.cat([totals[name] for name in names]))) for names in by_device.values()
+    ]
+    found: dict[str, tuple[float, float]] = {}
+    for names, fetched in coming:
+        numbers = fetched.values()
+        found.update(zip(names, zip(numbers[::2], numbers[1::2], strict=True), strict=True))
+    return found
+
+
+def _common_names(control: Control, names: list[str], *, has_rows: bool) -> list[str]:
+    """Return the names of all ranks that had rows to learn them from. A collective.
+
+    Raises:
+        ValueError: on all ranks when they differ.
+    """
     text = ",".join(names).encode()
+    lengths = torch.cat(control.gather(torch.tensor([len(text) if has_rows else -1])))
+    first = int((lengths >= 0).nonzero()[0])
     # encoded has shape (bytes,)
-    encoded = torch.zeros(control.from_leader(len(text)), dtype=torch.uint8)
-    if control.leads and text:
+    encoded = torch.zeros(int(lengths[first]), dtype=torch.uint8)
+    if control.rank == first and text:
         encoded.copy_(torch.frombuffer(bytearray(text), dtype=torch.uint8))
     control.sum(encoded)
-    return bytes(encoded.tolist()).decode().split(",") if len(encoded) else []
+    common = bytes(encoded.tolist()).decode().split(",") if len(encoded) else []
+    differs = has_rows and sorted(names) != sorted(common)
+    others = torch.tensor([int(differs)])
+    control.sum(others)
+    if int(others):
+        raise _other_names(common, names)
+    return common
+
+
+def _other_names(before: list[str], now: list[str]) -> ValueError:
+    return ValueError(
+        f"evaluate: got the scores {', '.join(sorted(now)) or 'none'} after "
+        f"{', '.join(sorted(before)) or 'none'}; expected the same names for every batch. Give "
+        "(0, 0) for a score that a batch has nothing of."
+    )

@@ -24,7 +24,7 @@ ROWS = ((0, 5), (5, 11), (11, 11))
 class Done:
     """What a rank came to know."""
 
-    leads: bool
+    rank: int
     fine: Agreement
     bad: Agreement
     gathered: list[list[float]]
@@ -50,7 +50,7 @@ def do_all(rank: int) -> Done:
     told = control.from_leader(40 + rank)
     means, nothing = evaluate(rank, control)
     whole, cut = (count_batches(rank, control, stop_after) for stop_after in (None, 3))
-    return Done(control.leads, fine, bad, gathered, told, means, nothing, whole, cut)
+    return Done(control.rank, fine, bad, gathered, told, means, nothing, whole, cut)
 
 
 def count_batches(rank: int, control: Control, stop_after: int | None) -> int:

@@ -50,7 +50,7 @@ def test_one_rank_is_its_own_leader() -> None:
     numbers = torch.tensor([1.0, 2.0])
     control.sum(numbers)
 
-    assert control.leads
+    assert control.rank == 0
     assert control.from_leader(5) == 5
     assert numbers.tolist() == [1.0, 2.0]
     assert [part.tolist() for part in control.gather(numbers)] == [[1.0, 2.0]]
@@ -66,7 +66,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[Done]:
 
 
 def test_all_ranks_know_the_same(ranks: list[Done]) -> None:
-    assert [rank.leads for rank in ranks] == [True, False, False]
+    assert [done.rank for done in ranks] == [0, 1, 2]
     assert ranks[0].fine == ranks[1].fine == ranks[2].fine
     assert ranks[0].bad == ranks[1].bad == ranks[2].bad
 

@@ -1,12 +1,15 @@
-"""Scores over all rows, on one rank; test_control.py has several."""
+"""Scores over all rows."""
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.app.worker.ranks import on_ranks
 from trainshed.worker.agreement import Control
 from trainshed.worker.evaluation import (
     SECONDS_BETWEEN_MEETINGS,
@@ -44,6 +47,61 @@ def test_a_score_of_another_shape_is_refused() -> None:
 
     with pytest.raises(ValueError, match=r"loss has shape \(\), want \(4,\): one a row"):
         exact_means(batches_of(4), score, nn.Identity(), Control())
+
+
+def test_a_score_is_divided_by_its_own_count() -> None:
+    def score(_: nn.Module, batch: dict[str, Tensor]) -> dict[str, Tensor | tuple[Tensor, int]]:
+        tokens = 0 if len(batch["x"]) == 1 else 2 * len(batch["x"])
+        return {"x": batch["x"], "loss": (torch.tensor(3.0 * tokens), tokens)}
+
+    means = exact_means(batches_of(4, 1, 2, 0), score, nn.Identity(), Control())
+    assert means == {"x": 7 / 7, "loss": 3.0}
+
+
+@pytest.mark.parametrize("count", [0, -4.0, torch.tensor(float("nan"))])
+def test_a_score_that_counts_nothing_is_refused(count: float | Tensor) -> None:
+    with pytest.raises(
+        ValueError, match=r"evaluate: loss has the count \S+ over the whole dataset"
+    ):
+        exact_means(batches_of(4), lambda _, __: {"loss": (1.0, count)}, nn.Identity(), Control())
+
+
+@pytest.mark.parametrize("pair", [(1.0, torch.ones(2)), (1.0, 2.0, 3.0)])
+def test_what_is_no_sum_and_count_is_refused(pair: tuple[float, float]) -> None:
+    with pytest.raises(
+        ValueError, match=r"loss is neither .* a value for each row, or \(sum, count\)"
+    ):
+        exact_means(batches_of(4), lambda _, __: {"loss": pair}, nn.Identity(), Control())
+
+
+def test_scores_that_only_some_batches_have_are_refused() -> None:
+    def score(_: nn.Module, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {"x": batch["x"]} if len(batch["x"]) == 4 else {**batch, "late": batch["x"]}
+
+    with pytest.raises(ValueError, match="got the scores late, x after x; expected the same names"):
+        exact_means(batches_of(4, 1), score, nn.Identity(), Control())
+
+
+def score_on_ranks(
+    rows: tuple[int, ...], names: tuple[str, ...], rank: int
+) -> dict[str, float] | str:
+    def score(_: nn.Module, batch: dict[str, Tensor]) -> dict[str, tuple[Tensor, int]]:
+        return {names[rank]: (batch["x"].sum() + 1, 2)}
+
+    try:
+        return exact_means(batches_of(rows[rank]), score, nn.Identity(), Control())
+    except ValueError as error:
+        return str(error)
+
+
+def test_a_rank_without_rows_learns_the_scores_of_the_others(tmp_path: Path) -> None:
+    found = on_ranks(3, tmp_path, partial(score_on_ranks, (0, 3, 2), ("loss", "loss", "loss")))
+    assert found == [{"loss": (4 + 2) / 4}] * 3
+
+
+def test_ranks_that_score_different_things_are_refused_on_all_of_them(tmp_path: Path) -> None:
+    found = on_ranks(3, tmp_path, partial(score_on_ranks, (2, 0, 2), ("loss", "loss", "error")))
+    assert all("expected the same names" in str(error) for error in found)
 
 
 def test_no_row_has_no_mean() -> None:
