@@ -53,6 +53,14 @@ class Tracked:
         """Add the gradients of a loss to those that are there."""
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
 
+    def scale_gradients(self, factor: float) -> None:
+        """Multiply the gradients that the optimizer steps by; before `clip` and `step`."""
+        assert self.optimizer is not None
+        for group in self.optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    parameter.grad.mul_(factor)
+
     def clip(self, most: float) -> torch.Tensor:
         """Scale the gradients of the model so that their norm is at most so much; return it."""
         assert self.optimizer is not None
@@ -74,6 +82,11 @@ class Tracked:
         assert self.optimizer is not None
         self.scaler.step(self.optimizer)
         self.scaler.update()
+        self.skip_step()
+
+    def skip_step(self) -> None:
+        """Forget the gradients, and count a step of the scheduler."""
+        assert self.optimizer is not None
         self.optimizer.zero_grad(set_to_none=True)
         if self.scheduler is not None:
             self.scheduler.step()

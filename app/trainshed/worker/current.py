@@ -34,7 +34,7 @@ from trainshed.worker.evaluation import (
 from trainshed.worker.meter import CHECKPOINTING, EVALUATING, WAITING
 from trainshed.worker.precision import autocast_dtype
 from trainshed.worker.reproducible import sum_in_rank_order
-from trainshed.worker.step import Step, parts_of
+from trainshed.worker.step import Step, as_weight, parts_of
 from trainshed_api.progress import Evaluated
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class Run(EpochRun):
         self.device: torch.device = ray.train.torch.get_device()
         self._carrier = Carrier(streams_of(self.device))
         self._step = Step(self.world_size, job.accumulate)
+        self._has_skipped = False
         self._tracked: Tracked | None = None
 
     def track(
@@ -154,7 +155,7 @@ class Run(EpochRun):
                 done += 1
         finally:
             if done < len(parts):  # the function left; whoever goes on makes the whole step
-                self._step.end(counts=counts)
+                self._step.leave(counts=counts)
                 if counts and len(parts) > 1 and tracked and tracked.optimizer:
                     tracked.optimizer.zero_grad(set_to_none=True)
 
@@ -165,33 +166,60 @@ class Run(EpochRun):
         with torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None):
             yield
 
-    def backward_step(self, loss: torch.Tensor, clip_norm: float | None = None) -> None:
+    def backward_step(
+        self,
+        loss: torch.Tensor,
+        clip_norm: float | None = None,
+        weight: float | torch.Tensor | None = None,
+    ) -> None:
         """Go backward and, with the last part of a step, step the tracked optimizer and scheduler.
 
-        The loss must be a mean over the rows that were given: it is weighted so that the step
-        equals that of one worker with all rows.
+        Without `weight` the loss must be a mean over the rows that were given. With it, it must be
+        a mean over so many tokens, pixels or the like. Either way the step equals that of one
+        worker with all rows.
 
         Args:
             loss: of the batch, or the part of it.
             clip_norm: most that the norm of the step's gradients may be, which is shown as
                 `gradientNorm`; larger ones are scaled down to it. In float16 a step whose gradients
                 overflow is skipped, and the mean that it is part of is shown as null.
+            weight: number of tokens that the loss is a mean over, such as `mask.sum()`; each worker
+                passes its own, for each part of a step. It may be 0, where the loss may be NaN; a
+                step in which all are 0 is skipped. The call is then a collective.
 
         Raises:
             RuntimeError: before `track(model, optimizer)`.
-            ValueError: for a `clip_norm` that is no positive number.
+            ValueError: for a `clip_norm` that is no positive number, and a `weight` that is no
+                finite number of at least 0, or that only some parts of a step have.
         """
         if clip_norm is not None and not clip_norm > 0:
             raise ValueError(f"backward_step: got clip_norm={clip_norm}, want more than 0")
         tracked = self._tracked
         if tracked is None or tracked.optimizer is None:
             raise RuntimeError("backward_step needs track(model, optimizer) before")
-        self._loop.watch_loss(loss.detach())
-        tracked.backward(self._step.weigh(loss))
-        if self._step.is_last_part:
-            if clip_norm is not None:
-                self.log(gradientNorm=tracked.clip(clip_norm))
-            tracked.step()
+        watched, here = loss.detach(), None
+        if weight is not None:
+            here = as_weight(weight, loss)
+            watched = torch.where(here == 0, 0, watched)  # a mean over nothing is NaN
+        self._loop.watch_loss(watched)
+        tracked.backward(self._step.weigh(loss, here))
+        if not self._step.is_last_part:
+            return
+        scale = self._step.gradient_scale(self.control)
+        if scale is None:
+            tracked.skip_step()
+            if not self._has_skipped:
+                self.warn(
+                    f"step {self.step + 1} was skipped: backward_step got weight 0 on all workers; "
+                    "later steps like it are skipped, too"
+                )
+            self._has_skipped = True
+            return
+        if scale != 1:
+            tracked.scale_gradients(scale)
+        if clip_norm is not None:
+            self.log(gradientNorm=tracked.clip(clip_norm))
+        tracked.step()
 
     def log(self, **scalars: float | torch.Tensor) -> None:
         """Show scalars as progress: rank 0's means since the last look. No device is waited for.
@@ -208,9 +236,10 @@ class Run(EpochRun):
         """Return exact means over all rows of a dataset, as `<dataset>.<name>`. A collective.
 
         Args:
-            score: called as score(module, batch); gives a value for each row, shape (rows,). With
-                FSDP a worker that is through calls it on its last batch again, for nothing but to
-                keep the others company.
+            score: called as score(module, batch); gives by name a value for each row, shape
+                (rows,), or (sum, count) of the batch for a mean over something else, such as
+                tokens. Every batch has to give the same names. With FSDP a worker that finishes
+                early calls it on its last batch again; the repeat is not counted.
             dataset: its name.
 
         Raises:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import torch
+
 from trainshed.data.order.steps import part_spans
+from trainshed.worker.fetch import fetch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import torch
-
     from trainshed.data.feed.batches import Batch
+    from trainshed.worker.agreement import Control
+    from trainshed.worker.fetch import Fetched
 
 
 def parts_of(batch: Batch, most: int, num_ranks: int) -> Iterator[Batch]:
@@ -45,6 +49,8 @@ class Step:
     _rows: int | None = None
     _total: int = 0
     _is_weighted: bool = False
+    # Of the parts of the step so far; None for one whose loss is a mean over rows.
+    _weights: list[Fetched | None] = field(default_factory=list)
 
     def begin(self, part: Batch, *, counts: bool, is_last: bool) -> None:
         """Begin a part of a batch; counts: of one of the run's steps.
@@ -62,17 +68,70 @@ class Step:
         if counts:
             self.is_under_way = False
 
+    def leave(self, *, counts: bool) -> None:
+        """End it before its last part: those that are done are forgotten."""
+        self.end(counts=counts)
+        if counts:
+            self._weights.clear()
+
     @property
     def is_in_weights(self) -> bool:
         """Say whether the weights have the step under way behind them."""
         return self.is_under_way and self._is_weighted and self.is_last_part
 
-    def weigh(self, loss: torch.Tensor) -> torch.Tensor:
-        """Return the loss so that the mean over ranks of its gradients is the mean over rows."""
+    def weigh(self, loss: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the loss to go backward from.
+
+        Without a weight, the mean over ranks of the gradients is the mean over rows. With one, the
+        gradients are still to be multiplied by `gradient_scale`.
+
+        Args:
+            loss: mean over the part's rows; with `weight`, over what that counts.
+            weight: number of tokens or pixels that the loss is a mean over, from `as_weight`.
+
+        Raises:
+            ValueError: when only some parts of the step have a weight.
+        """
         self._is_weighted = True
+        if self._weights and (self._weights[0] is None) != (weight is None):
+            raise ValueError(
+                "backward_step: got a weight for some parts of a step only; expected one for each "
+                "part or for none. Pass weight=0 for a part without tokens."
+            )
+        if weight is not None:
+            if self._rows == 0:  # the part is a row of another rank, which counts there
+                weight = torch.zeros_like(weight)
+            # The device copies the weight before it goes backward, so nothing waits for that.
+            self._weights.append(fetch(weight.reshape(1)))
+            return loss * weight
+        self._weights.append(None)
         if self._rows is None or self._rows * self.num_ranks == self._total:
             return loss
         return loss * (self._rows * self.num_ranks / self._total)
+
+    def gradient_scale(self, control: Control) -> float | None:
+        """Return the factor that is missing in the step's gradients; None when no weight counts.
+
+        A collective of all ranks where the parts have weights.
+
+        Raises:
+            ValueError: for a weight that is negative, NaN or infinite.
+        """
+        weights = [weight.values()[0] for weight in self._weights if weight is not None]
+        self._weights.clear()
+        if not weights:
+            return 1.0
+        for weight in weights:
+            if not (math.isfinite(weight) and weight >= 0):
+                raise ValueError(
+                    f"backward_step: got weight={weight}; expected a finite number of at least 0. "
+                    "Pass the number of tokens that the loss is a mean over."
+                )
+        # total has shape (1,)
+        total = torch.tensor([sum(weights)], dtype=torch.float64)
+        control.sum(total)
+        # Wrappers such as DDP divide gradients by the number of ranks.
+        return self.num_ranks / float(total) if float(total) else None
 
     def check_weights(self) -> None:
         """Refuse a part that would count some rows for more than others.
@@ -93,3 +152,20 @@ class Step:
                 f"spec.batchSize: {self._total} rows do not split evenly over {self.num_ranks} "
                 "workers; use backward_step, which weighs them, or an even batch size"
             )
+
+
+def as_weight(weight: float | torch.Tensor, loss: torch.Tensor) -> torch.Tensor:
+    """Return a weight as a tensor of shape () beside the loss, precise enough to count tokens.
+
+    Raises:
+        ValueError: for what is no single number.
+    """
+    dtype = torch.promote_types(loss.dtype, torch.float32)
+    if not isinstance(weight, torch.Tensor):
+        return torch.full((), float(weight), dtype=dtype, device=loss.device)
+    if weight.numel() != 1:
+        raise ValueError(
+            f"backward_step: got a weight of shape {tuple(weight.shape)}; expected a single "
+            "number. Pass the number of tokens, such as mask.sum()."
+        )
+    return weight.detach().reshape(()).to(loss.device, dtype)

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 import trainshed
@@ -16,11 +16,13 @@ from tests.app.checkpoint.wrapped_training import Attempts, fsdp, make_jobs, run
 from tests.app.worker.ranks import on_ranks
 from trainshed.checkpoint import files as checkpoint
 from trainshed.data.feed.batches import Batch
+from trainshed.worker.agreement import Control
 from trainshed.worker.job import Job
-from trainshed.worker.step import Step, parts_of
+from trainshed.worker.step import Step, as_weight, parts_of
 
 NAME = __name__
 # As `spec.accumulate` and `backward_step(clip_norm=)`.
+LENGTHS = (100, 90, 5, 4, 0)
 WAYS = {"whole": (1, None), "parts": (3, None), "clipped": (1, 0.1), "clipped parts": (3, 0.1)}
 
 
@@ -39,8 +41,26 @@ def train(config: dict[str, object]) -> None:
             if run.step == config["broken_at"]:
                 raise RuntimeError("BrokenError")
             outputs = model(batch["x"].to(dtype)).squeeze(1)
-            loss = F.mse_loss(outputs, batch["y"].to(dtype))
-            run.backward_step(loss, clip_norm=cast("float | None", config.get("clip_norm")))
+            clip_norm = cast("float | None", config.get("clip_norm"))
+            if config["by_token"]:
+                lengths = torch.tensor(LENGTHS)[batch["row"] % len(LENGTHS)]
+                if run.step == 4:  # no worker has a token
+                    lengths.zero_()
+                loss = loss_of_tokens(outputs, batch["y"] > 0, lengths)
+                run.backward_step(loss, clip_norm, weight=lengths.sum())
+            else:
+                run.backward_step(F.mse_loss(outputs, batch["y"].to(dtype)), clip_norm)
+
+
+def loss_of_tokens(outputs: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:
+    """Return the mean over all tokens of rows of such lengths; NaN where there is none."""
+    token = torch.arange(max(LENGTHS))
+    # logits has shape (rows, tokens, 2), targets (rows, tokens)
+    scaled = outputs[:, None] * (token + 1) / len(token)
+    logits = torch.stack([-scaled, scaled], dim=2)
+    targets = labels.long()[:, None].expand(-1, len(token))
+    targets = targets.masked_fill(token >= lengths[:, None], -100)
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100)
 
 
 @dataclass(frozen=True)
@@ -51,13 +71,14 @@ class Way:
     clip_norm: float | None
     attempts: Attempts
     dtype: str = "float64"
+    by_token: bool = False
 
 
 def run_ways(job: Job, ways: Sequence[Way], rank: int) -> list[str]:
     errors = []
     for way in ways:
         here = replace(job, accumulate=way.accumulate, train=f"{NAME}:train")
-        told = {"clip_norm": way.clip_norm, "dtype": way.dtype}
+        told = {"clip_norm": way.clip_norm, "dtype": way.dtype, "by_token": way.by_token}
         errors += run_all(here, [way.attempts], rank, told)
     return errors
 
@@ -79,14 +100,24 @@ def weights_of(home: Path, num_ranks: int, ways: Sequence[Way]) -> dict[str, tor
 
 
 def test_steps_in_parts_and_at_other_sizes_come_to_the_same_weights(tmp_path: Path) -> None:
-    ways = [Way(*how, Attempts(name, ["DDP"])) for name, how in WAYS.items()]
+    ways = [
+        Way(*how, Attempts(f"{name}, {mean}", ["DDP"]), by_token=mean == "tokens")
+        for name, how in WAYS.items()
+        for mean in ("rows", "tokens")
+    ]
     found = [weights_of(tmp_path / str(num), num, ways) for num in (1, 3)]
 
-    for by_name in found:
-        for name, want in (("parts", "whole"), ("clipped parts", "clipped")):
-            for got in (by_name[name], by_name[want]):
-                torch.testing.assert_close(got, found[0][want], rtol=1e-9, atol=1e-12)
-    assert not torch.allclose(found[0]["whole"], found[0]["clipped"])
+    for mean in ("rows", "tokens"):
+        whole, clipped = (found[0][f"{name}, {mean}"] for name in ("whole", "clipped"))
+        for by_name in found:
+            for want, names in (
+                (whole, ("whole", "parts")),
+                (clipped, ("clipped", "clipped parts")),
+            ):
+                for name in names:
+                    got = by_name[f"{name}, {mean}"]
+                    torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-12)
+        assert not torch.allclose(whole, clipped)
 
 
 def test_a_sharded_model_takes_its_steps_in_parts_too(tmp_path: Path) -> None:
@@ -134,3 +165,81 @@ def test_a_batch_beside_a_step_does_not_become_it() -> None:
 
     assert (step.is_under_way, step.is_last_part) == (True, False)
     assert step.weigh(torch.tensor(1.0)) == 3 * 2 / 8
+
+
+def gradient_of(lengths: Sequence[Sequence[int]], rank: int) -> tuple[float, float | None]:
+    """Return the gradient of a step, and its scale; each row's loss is its number.
+
+    lengths: tokens of each row of a rank; each row is a part.
+    """
+    mine = lengths[rank]
+    step, control = Step(len(lengths), accumulate=len(mine)), Control()
+    parameter = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+    for number, tokens in enumerate(mine):
+        is_last = number == len(mine) - 1
+        step.begin(Batch({}, 1, len(lengths) * len(mine)), counts=True, is_last=is_last)
+        loss = parameter * (1 + number + rank * len(mine))
+        torch.autograd.backward(step.weigh(loss, as_weight(tokens, loss)))
+        step.end(counts=True)
+    scale = step.gradient_scale(control)
+    assert parameter.grad is not None
+    control.sum(parameter.grad)
+    return float(parameter.grad) / len(lengths) * (scale or 1.0), scale
+
+
+@pytest.mark.parametrize("lengths", [[[100, 90, 5, 4]], [[100, 90], [5, 4]], [[100, 90], [0, 0]]])
+def test_each_token_counts_alike_wherever_it_is(lengths: list[list[int]], tmp_path: Path) -> None:
+    tokens = [length for mine in lengths for length in mine]
+    want = sum(n * row for row, n in enumerate(tokens, 1)) / sum(tokens)
+
+    found = on_ranks(len(lengths), tmp_path, partial(gradient_of, lengths))
+    assert [gradient for gradient, _ in found] == pytest.approx([want] * len(lengths))
+
+
+def test_a_step_without_tokens_has_no_scale() -> None:
+    assert gradient_of([[0, 0]], rank=0) == (0.0, None)
+
+
+def weighed(*weights: float | Tensor | None) -> Step:
+    step, loss = Step(1, accumulate=len(weights)), torch.tensor(1.0)
+    for number, weight in enumerate(weights):
+        step.begin(Batch({}, 1, len(weights)), counts=True, is_last=number == len(weights) - 1)
+        step.weigh(loss, None if weight is None else as_weight(weight, loss))
+        step.end(counts=True)
+    return step
+
+
+@pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf"), torch.tensor(-1)])
+def test_a_weight_that_counts_nothing_is_refused(weight: float | Tensor) -> None:
+    with pytest.raises(
+        ValueError, match=r"backward_step: got weight=\S+; expected a finite number"
+    ):
+        weighed(3, weight).gradient_scale(Control())
+
+
+def test_a_weight_of_several_numbers_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"a weight of shape \(2,\); expected a single number"):
+        weighed(torch.ones(2))
+
+
+@pytest.mark.parametrize("weights", [(3, None), (None, 0)])
+def test_a_weight_for_some_parts_of_a_step_is_refused(weights: tuple[float | None, ...]) -> None:
+    with pytest.raises(ValueError, match="got a weight for some parts of a step only"):
+        weighed(*weights)
+
+
+def test_parts_of_a_step_that_was_left_do_not_count_in_the_next() -> None:
+    step = weighed(50)
+    step.leave(counts=True)
+    step.begin(Batch({}, 1, 1), counts=True, is_last=True)
+    step.weigh(torch.tensor(1.0), torch.tensor(4.0))
+
+    assert step.gradient_scale(Control()) == 1 / 4
+
+
+def test_a_row_of_another_worker_counts_there_alone() -> None:
+    step = Step(2)
+    step.begin(Batch({}, 0, 1), counts=True, is_last=True)
+
+    assert step.weigh(torch.tensor(1.0), torch.tensor(7.0)) == 0
+    assert step.gradient_scale(Control()) is None
