@@ -22,7 +22,7 @@ from hack.stops.marks import (
 )
 from trainshed.worker.active import running
 from trainshed.worker.current import Run
-from trainshed.worker.evaluation import Score
+from trainshed.worker.evaluation import Score, Scores
 
 if TYPE_CHECKING:
     import xgboost
@@ -100,7 +100,7 @@ class Observed:
     def evaluate(self, score: Score[object], *words: object, **named: object) -> dict[str, float]:
         """Evaluate."""
 
-        def observed(module: nn.Module, batch: object) -> Mapping[str, Tensor]:
+        def observed(module: nn.Module, batch: object) -> Scores:
             hold("evaluation", when=self._is_here)
             return score(module, batch)
 

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 B = TypeVar("B")
 Number: TypeAlias = torch.Tensor | float
-# Gives by name a value for each row of what a module is given (tensors by column, or what is made
-# of them), or a sum and the count to divide it by.
-Score = Callable[[torch.nn.Module, B], Mapping[str, torch.Tensor | tuple[Number, Number]]]
+# By name a value for each row, or a sum and the count to divide it by.
+Scores: TypeAlias = Mapping[str, torch.Tensor | tuple[Number, Number]]
+# Gives them for what a module is given: tensors by column, or what is made of them.
+Score = Callable[[torch.nn.Module, B], Scores]
 
 # Ranks wait there for the slowest batch, and who stops has to hear of it well within its grace.
 SECONDS_BETWEEN_MEETINGS = 2.0
