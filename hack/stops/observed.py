@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from torch import Tensor, nn
+from torch import nn
 
 from hack.stops.draw import EPOCHS
 from hack.stops.marks import (
