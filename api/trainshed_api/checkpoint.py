@@ -57,6 +57,13 @@ class CheckpointSpec(SpecModel):
         "checkpoint is loaded. false: plain values and tensors only.",
         json_schema_extra=annotate("app", "suspended"),
     )
+    allow_missing: tuple[NonEmpty, ...] = Field(
+        default=(),
+        description="Names of tracked objects that may be missing: those that a checkpoint lacks "
+        "start fresh, and those that the function tracks no longer are dropped. Any other "
+        "difference is refused.",
+        json_schema_extra=annotate("app", "suspended"),
+    )
     resume: NonEmpty = Field(
         default="latest",
         description="latest: go on from the newest checkpoint of this run. never: start anew. "

@@ -103,6 +103,7 @@ def test_defaults_make_a_whole_run() -> None:
             "everySteps": 0,
             "keep": 3,
             "trustObjects": False,
+            "allowMissing": [],
             "resume": "latest",
         },
         "failurePolicy": {

@@ -4,10 +4,16 @@ needs. Pure: files.py reads and writes it.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pydantic import Field, JsonValue
 
 from trainshed.data.order.description import Described
+from trainshed_api.errors import Problem, SpecError, show_value
 from trainshed_api.progress import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
 
 # Format 1 lacks `objects` and what stands below it; what it holds is known by state.pt's keys.
 FORMAT = 2
@@ -51,6 +57,66 @@ class TrackedObject(Record):
 
     kind: str
     files: tuple[str, ...]
+
+
+def objects_named(names: Iterable[str]) -> dict[str, TrackedObject]:
+    """Return the objects that a checkpoint of format 1 holds, whose names told their kinds."""
+    kinds = {"model", "optimizer", "scheduler", "scaler"}
+    return {
+        name: TrackedObject(kind=name if name in kinds else "other", files=()) for name in names
+    }
+
+
+def check_objects(
+    held: Mapping[str, TrackedObject],
+    tracked: Mapping[str, TrackedObject],
+    allowed: Collection[str],
+    source: str,
+) -> None:
+    """Refuse a checkpoint that holds other objects than the function tracks.
+
+    One that lacks an object would start it fresh, and a renamed object would lose its state. A
+    function that tracks no optimizer may take the model of a run that had one.
+
+    Args:
+        held: what the checkpoint holds.
+        tracked: what the function tracks.
+        allowed: names that may differ; a model's name stands for its optimizer and scheduler too.
+        source: where the checkpoint lies.
+
+    Raises:
+        SpecError: with the names that only one of the two has.
+    """
+    trains = any(each.kind == "optimizer" for each in tracked.values())
+    # The scaler is the run's own, and whoever trains no more has no use for the rest.
+    may_differ = set(allowed)
+    unused = {"scaler"} if trains else {"scaler", "optimizer", "scheduler"}
+
+    def only_in(these: Mapping[str, TrackedObject], those: Collection[str]) -> list[str]:
+        return sorted(
+            name
+            for name, each in these.items()
+            if each.kind not in unused
+            and name not in those
+            and may_differ.isdisjoint((name, name.partition(".")[0]))
+        )
+
+    missing, left = only_in(tracked, held), only_in(held, tracked)
+    if not missing and not left:
+        return
+    lacks = f"lacks {', '.join(missing)}" if missing else ""
+    holds = f"also holds {', '.join(left)}, which run.track does not name" if left else ""
+    raise SpecError(
+        [
+            Problem(
+                "spec.checkpoint.allowMissing",
+                f"{show_value(sorted(may_differ))}, but {source} "
+                f"{' and '.join(filter(None, (lacks, holds)))}",
+                "the names that were tracked when it was written; or list a name in "
+                "allowMissing to start it fresh, or to drop what the checkpoint holds of it",
+            )
+        ]
+    )
 
 
 class Prediction(Record):

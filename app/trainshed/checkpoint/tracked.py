@@ -13,7 +13,7 @@ from trainshed.checkpoint.state import Stateful
 from trainshed.checkpoint.wrapping import inside, plain_name, sharded, unwrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from contextlib import AbstractContextManager
 
     import torch
@@ -25,6 +25,23 @@ class Scheduler(Stateful, Protocol):
     def step(self) -> None:
         """Count a step of the optimizer."""
         ...
+
+
+# Keys of state.pt that are not the user's to give.
+RESERVED = frozenset({"model", "optimizer", "scheduler", "scaler", "random"})
+
+
+def check_names(others: Collection[str]) -> None:
+    """Refuse a name under which a checkpoint holds something else.
+
+    Raises:
+        ValueError: naming it.
+    """
+    if taken := sorted(RESERVED.intersection(others)):
+        raise ValueError(
+            f"track: got the keyword {taken[0]}; expected another name, because a checkpoint holds "
+            "the run's own state under it. Rename the keyword."
+        )
 
 
 class Tracked:

@@ -56,7 +56,10 @@ class KerasRun(EpochRun):
         Raises:
             TypeError: for one of Keras 3.
             ValueError: for one that could not be gone on with.
+            RuntimeError: when it is called a second time.
         """
+        if self._tracked is not None:
+            raise RuntimeError("track: called a second time; expected one call with one model")
         check_model(model)
         # What each rank has of a metric is of all ranks by then: Keras would add them up (tf-keras
         # 2.21, training.py, reduce_per_replica), so that the accuracy of two workers goes up to 2.

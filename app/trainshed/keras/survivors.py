@@ -44,8 +44,11 @@ class KerasState:
         """Return the names of what is written; the model's file holds its optimizer too."""
         return {
             "model": TrackedObject(kind="model", files=(KERAS.name,)),
-            "optimizer": TrackedObject(kind="optimizer", files=(KERAS.name,)),
-            "callbacks": TrackedObject(kind="other", files=(STATE,)),
+            "optimizer": TrackedObject(kind="optimizer", files=(KERAS.name, STATE)),
+            **{
+                name: TrackedObject(kind="other", files=(STATE,))
+                for name in ("learningRate", "callbacks", "isOver")
+            },
         }
 
     def weights(self) -> bytes:

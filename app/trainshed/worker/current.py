@@ -11,7 +11,7 @@ import ray.train.torch
 import torch
 
 from trainshed.checkpoint.state import Stateful, random_state, set_random_state
-from trainshed.checkpoint.tracked import Scheduler, Tracked
+from trainshed.checkpoint.tracked import Scheduler, Tracked, check_names
 from trainshed.checkpoint.wrapping import (
     check_wrapping,
     make_scaler,
@@ -85,7 +85,16 @@ class Run(EpochRun):
 
         Raises:
             UnsupportedWrapperError: for a model that no checkpoint can hold as it is wrapped.
+            RuntimeError: when it is called a second time.
+            ValueError: for a name that the checkpoint uses itself.
+            SpecError: when the checkpoint holds other objects.
         """
+        if self._tracked is not None:
+            raise RuntimeError(
+                "track: called a second time; expected one call. Name further objects in it by "
+                "keyword, such as track(model, optimizer, average=average)"
+            )
+        check_names(others)
         check_wrapping(model)
         if self._job.sync_batch_norm and (
             alone := share_statistics(model, self.world_size, self.device.type)

@@ -13,7 +13,14 @@ import ray.train
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.at_hand import at_hand
 from trainshed.checkpoint.files import Content, DamagedError
-from trainshed.checkpoint.manifest import ORDER, Manifest, Position, Prediction
+from trainshed.checkpoint.manifest import (
+    ORDER,
+    Manifest,
+    Position,
+    Prediction,
+    check_objects,
+    objects_named,
+)
 from trainshed.checkpoint.ray_snapshot import LINKED
 from trainshed.checkpoint.state import Buffers, random_state, seed_everything, set_random_state
 from trainshed.checkpoint.writer import Writer, Written
@@ -191,7 +198,7 @@ class Saver:
 
         Raises:
             DamagedError: when it is one that the run names, and not what was written.
-            SpecError: when it is another framework's.
+            SpecError: when it is another framework's, or holds other objects than are tracked.
             WorldError: when it is one of the run's own, which goes on from the one before, or when
                 storage or disk fails.
         """
@@ -202,6 +209,10 @@ class Saver:
         if held != kind.name:
             want = f"one with {kind.name}, of the framework of this run"
             raise SpecError([Problem("spec.checkpoint.resume", f"{source} with {held}", want)])
+        allowed, tracks = self._job.checkpoint.allow_missing, tracked.objects()
+        # Before anything is fetched, where the manifest tells.
+        if self.manifest.objects is not None:
+            check_objects(self.manifest.objects, tracks, allowed, str(source))
         try:
             with at_hand(source, self.manifest) as folder:
                 model, state = checkpoint.load(folder, kind, trust_objects=self._trust_objects)
@@ -209,6 +220,9 @@ class Saver:
             raise self._passed_over(self.start, error) from error
         except OSError as error:  # ended credentials among them: no fault of the function's
             raise WorldError(f"{source}: {error}", classify(error) or "storage") from error
+        if self.manifest.objects is None:
+            names = {"model", *state} - {"random"}
+            check_objects(objects_named(names), tracks, allowed, str(source))
         tracked.load(model, state)
         states = state["random"]
         assert isinstance(states, Sequence)
