@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from trainshed_controller.turn import Turn
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 10, 300
+# An attempt that trained for so long shows that the failures before it are over.
+_HEALTHY_SECONDS = 600.0
 # How long a lost driver may go on on a shared cluster that nobody can ask; the claim of the next
 # attempt keeps it from doing harm after that.
 _UNKNOWN_SECONDS = 30
@@ -88,14 +90,29 @@ def _is_over(turn: Turn, last: AttemptStatus) -> bool:
 
 
 def _pause_seconds(status: TrainingRunStatus) -> float:
-    """Return the pause before the next attempt: none after the first failure, then doubling."""
-    failures = status.failures
-    failed = failures.application + failures.infrastructure + failures.out_of_memory
+    """Return the pause before the next attempt: none after the first failure, then doubling.
+
+    Only failures since the last attempt that trained for a while count: a run that loses its head
+    once a week is as healthy as one that loses it for the first time.
+    """
     if status.attempts[-1].outcome == "Preempted":
-        failed = failures.preempted
+        counted = {"Preempted"}
+    else:
+        counted = {"Application", "Infrastructure", "OutOfMemory"}
+    failed = 0
+    for attempt in reversed(status.attempts):
+        failed += attempt.outcome in counted
+        if _trained_seconds(attempt) >= _HEALTHY_SECONDS:
+            break
     if failed <= 1:
         return 0.0
     return float(min(_FIRST_PAUSE_SECONDS * 2 ** min(failed - 2, 10), _LONGEST_PAUSE_SECONDS))
+
+
+def _trained_seconds(attempt: AttemptStatus) -> float:
+    """Return how long the attempt made progress, without its start, lost steps and its end."""
+    time = attempt.time
+    return time.training + time.waiting_for_data + time.evaluating + time.checkpointing
 
 
 def _no_room(turn: Turn, status: TrainingRunStatus) -> Plan | None:

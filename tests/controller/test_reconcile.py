@@ -379,6 +379,44 @@ def test_pauses_grow_with_failures() -> None:
     assert (early.begin, late.begin) == (None, 3)
 
 
+def pauses_between_head_losses(*trained_seconds: float) -> list[float]:
+    """Return the pauses after attempts that trained for so long and then lost their head."""
+    view, now, pauses = begun(), 0.0, []
+    for number, seconds in enumerate(trained_seconds, 1):
+        job = make_job(number, deployment_status="Running", job_status="RUNNING")
+        head = make_head(f"c{number}")
+        told = make_snapshot(number, at=now + seconds)
+        told = told.model_copy(
+            update={"seconds": told.seconds.model_copy(update={"training": seconds})}
+        )
+        now += seconds
+        view, _ = look(view, make_seen(ray_job=job, head=head, snapshot=told), now)
+        lost = make_seen(ray_job=job, head=make_head(f"c{number + 1}"))
+        view, _ = look(view, lost, now)
+        assert view.status.attempts[-1].reason == "HeadLost"
+        ended, begins = now, None
+        while begins is None:
+            view, plan = look(view, make_seen(head=make_head(f"c{number + 1}")), now)
+            begins = plan.begin
+            now += plan.again_after or 0.0
+        pauses.append(now - ended)
+    return pauses
+
+
+def test_heads_that_are_lost_at_once_are_followed_by_longer_and_longer_pauses() -> None:
+    assert pauses_between_head_losses(60, 60, 60, 60) == [0, 10, 20, 40]
+
+
+def test_heads_that_are_lost_weeks_apart_cost_no_pause() -> None:
+    week = 7 * 86400.0
+
+    assert pauses_between_head_losses(week, week, week, week) == [0, 0, 0, 0]
+
+
+def test_an_attempt_that_trained_for_ten_minutes_ends_the_longer_pauses() -> None:
+    assert pauses_between_head_losses(60, 60, 60, 599, 600, 60, 60) == [0, 10, 20, 40, 0, 10, 20]
+
+
 def test_the_status_adds_up_to_the_wall_time() -> None:
     waiting = Place(admitted=False, position=1)
     view, _ = look(make_view(), make_seen(place=waiting))
