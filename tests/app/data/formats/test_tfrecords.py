@@ -152,6 +152,60 @@ def test_a_record_that_is_no_example_says_where(tmp_path: Path) -> None:
         read_all(open_files(tmp_path, "tfrecords"))
 
 
+def message(field: int, body: bytes) -> bytes:
+    """Return a field of protobuf that holds bytes or a message."""
+    assert len(body) < 128
+    return bytes([field << 3 | 2, len(body)]) + body
+
+
+UNKNOWN: dict[str, tuple[bytes, str]] = {
+    "feature lists": (
+        message(1, message(1, message(1, b"id") + message(2, message(3, message(1, b"\x05")))))
+        + message(2, message(1, message(1, b"tokens"))),
+        "it has feature lists, so it is a tf.train.SequenceExample, which is not read",
+    ),
+    "another field of an Example": (message(3, b"a"), "the Example: values in protobuf field 3"),
+    "another field of its features": (
+        message(1, message(2, b"a")),
+        "its features: values in protobuf field 2",
+    ),
+    "another field of an entry": (
+        message(1, message(1, message(1, b"id") + message(3, b"a"))),
+        "feature id: values in protobuf field 3",
+    ),
+    "another kind of feature": (
+        message(1, message(1, message(1, b"id") + message(2, message(4, message(1, b"a"))))),
+        "feature id: values in protobuf field 4",
+    ),
+    "another kind of value": (
+        message(1, message(1, message(1, b"id") + message(2, message(3, b"\x0d\x01\0\0\0")))),
+        "feature id: values in protobuf field 1",
+    ),
+}
+
+
+@pytest.mark.parametrize(("record", "want"), UNKNOWN.values(), ids=UNKNOWN)
+def test_what_an_example_has_no_field_for_is_refused(
+    tmp_path: Path, record: bytes, want: str
+) -> None:
+    frame_records(tmp_path / "a.tfrecord", [record])
+
+    with pytest.raises(SpecError, match=rf"record at byte 0: no tf\.train\.Example: {want}"):
+        open_files(tmp_path, "tfrecords")
+
+
+def test_a_sequence_example_among_examples_is_a_bad_record(tmp_path: Path) -> None:
+    good, (other, want) = encode_example({"id": 5}), UNKNOWN["feature lists"]
+    frame_records(tmp_path / "a.tfrecord", [*[good] * 40, other, good])
+
+    with pytest.raises(DataError, match=want):
+        read_all(open_files(tmp_path, "tfrecords"), ["id"])
+
+    rows, bad = read_good(open_files(tmp_path, "tfrecords", skips_bad=True), ["id"])
+    assert rows["id"].tolist() == [5] * 41
+    assert [want in each.reason for each in bad] == [True]
+
+
 @dataclass(frozen=True)
 class Mistake:
     """Rows of two files, and what is said of them."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
     from numpy.typing import NDArray
@@ -38,12 +38,34 @@ class _Feature(Protocol):
         """Return the list that is set."""
 
 
+class _Entry(Protocol):
+    key: str
+    value: _Feature
+
+
 class _Features(Protocol):
-    feature: Mapping[str, _Feature]
+    feature: Sequence[_Entry]
 
 
 class _Example(Protocol):
     features: _Features
+
+
+class _Protobuf(NamedTuple):
+    """What protobuf does for Examples; to import it for each record takes longer than a check.
+
+    Args:
+        parse: returns an Example; raises `error` for bytes that are no message.
+        unknown: returns the fields of a message that its type does not have.
+    """
+
+    parse: Callable[[bytes], _Example]
+    error: type[Exception]
+    unknown: Callable[[object], Sequence[_Unknown]]
+
+
+class _Unknown(Protocol):
+    field_number: int
 
 
 def read_example(data: bytes, names: Collection[str] = ()) -> dict[str, Feature]:
@@ -54,26 +76,45 @@ def read_example(data: bytes, names: Collection[str] = ()) -> dict[str, Feature]
         names: of the features that are wanted; empty for all.
 
     Raises:
-        ValueError: when it is no such message.
+        ValueError: when it is no such message, or has a field that an Example has not.
     """
-    from google.protobuf.message import DecodeError
-
+    protobuf = _protobuf()
     try:
-        example = _parser()(data)
-    except DecodeError as error:
+        example = protobuf.parse(data)
+    except protobuf.error as error:
         raise ValueError(str(error)) from error
+    unknown = protobuf.unknown
+    if fields := unknown(example):
+        if {each.field_number for each in fields} == {_FEATURE_LISTS}:
+            raise ValueError(
+                "it has feature lists, so it is a tf.train.SequenceExample, which is not read: "
+                "write its lists as features of an Example, or as parquet"
+            )
+        raise _unread(fields, "the Example")
+    if fields := unknown(example.features):
+        raise _unread(fields, "its features")
     found: dict[str, Feature] = {}
-    for name, feature in example.features.feature.items():
-        wanted = not names or name in names
-        if wanted and (field := feature.WhichOneof("kind")):
+    for entry in example.features.feature:
+        name, feature = entry.key, entry.value
+        field = feature.WhichOneof("kind")
+        values: _List = getattr(feature, field or "bytes_list")  # an empty one where none is set
+        if fields := unknown(entry) or unknown(feature) or unknown(values):
+            raise _unread(fields, f"feature {name}")
+        if field and (not names or name in names):
             kind = _KINDS[field]
-            values: _List = getattr(feature, field)
             found[name] = Feature(kind, np.array(values.value, dtype=_DTYPES[kind]))
     return found
 
 
+def _unread(fields: Sequence[_Unknown], of: str) -> ValueError:
+    numbers = ", ".join(str(each.field_number) for each in fields)
+    return ValueError(f"{of}: values in protobuf field {numbers}, which an Example does not have")
+
+
 # https://github.com/tensorflow/tensorflow/blob/v2.20.0/tensorflow/core/example/feature.proto
 _KINDS: dict[str, Kind] = {"bytes_list": "bytes", "float_list": "float", "int64_list": "int64"}
+# https://github.com/tensorflow/tensorflow/blob/v2.20.0/tensorflow/core/example/example.proto
+_FEATURE_LISTS = 2
 
 
 def _add(message: DescriptorProto, name: str, number: int, of: str) -> FieldDescriptorProto:
@@ -88,15 +129,17 @@ def _add(message: DescriptorProto, name: str, number: int, of: str) -> FieldDesc
 
 
 @cache
-def _parser() -> Callable[[bytes], _Example]:
-    """Return what makes an Example of bytes.
+def _protobuf() -> _Protobuf:
+    """Return what reads Examples.
 
     In a pool and a package of our own: in protobuf's, TensorFlow's must be the only ones.
     """
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message import DecodeError
     from google.protobuf.message_factory import GetMessageClass
+    from google.protobuf.unknown_fields import UnknownFieldSet
 
     file = FileDescriptorProto(name="trainshed/example.proto", package="trainshed", syntax="proto3")
     types = {"bytes": Field.TYPE_BYTES, "float": Field.TYPE_FLOAT, "int64": Field.TYPE_INT64}
@@ -109,13 +152,12 @@ def _parser() -> Callable[[bytes], _Example]:
         _add(feature, field, number, field).oneof_index = 0
     features = file.message_type.add(name="Features")
     _add(features, "feature", 1, "Features.FeatureEntry").label = Field.LABEL_REPEATED
+    # A map is a list of entries on the wire. As a map it would drop what is unknown in an entry.
     entry = features.nested_type.add(name="FeatureEntry")
-    entry.options.map_entry = True
     entry.field.add(name="key", number=1, type=Field.TYPE_STRING, label=Field.LABEL_OPTIONAL)
     _add(entry, "value", 2, "Feature")
     _add(file.message_type.add(name="Example"), "features", 1, "Features")
     pool = DescriptorPool()
     pool.Add(file)
     found = GetMessageClass(pool.FindMessageTypeByName("trainshed.Example"))
-    parser: Callable[[bytes], _Example] = found.FromString
-    return parser
+    return _Protobuf(found.FromString, DecodeError, UnknownFieldSet)
