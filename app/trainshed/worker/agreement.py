@@ -103,6 +103,19 @@ class Control:
         dist.all_gather(states, state, group=self._group)
         return states
 
+    def exchange(self, text: str) -> list[str]:
+        """Return every rank's text, in rank order."""
+        encoded = text.encode()
+        lengths = torch.cat(self.gather(torch.tensor([len(encoded)]))).tolist()
+        # padded has shape (bytes of the longest,)
+        padded = torch.zeros(max(1, *lengths), dtype=torch.uint8)
+        if encoded:
+            padded[: len(encoded)] = torch.frombuffer(bytearray(encoded), dtype=torch.uint8)
+        return [
+            bytes(each[:length].tolist()).decode()
+            for each, length in zip(self.gather(padded), lengths, strict=True)
+        ]
+
     def from_leader(self, number: int) -> int:
         """Return rank 0's number on every rank."""
         shared = torch.tensor([number if self.rank == 0 else 0], dtype=torch.int64)

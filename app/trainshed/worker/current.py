@@ -231,13 +231,15 @@ class Run(EpochRun):
         tracked.step()
 
     def log(self, **scalars: float | torch.Tensor) -> None:
-        """Show scalars as progress: rank 0's means since the last look. No device is waited for.
+        """Show scalars as progress. No device is waited for.
+
+        Progress shows rank 0's means since the last look, twice a second. A checkpoint has the
+        means of all that the workers logged since the checkpoint before, and `checkpoint.best`
+        compares those. Workers may log different names.
 
         Raises:
             ValueError: for what is no single number; names it.
         """
-        if self.rank:
-            return
         for name, value in scalars.items():
             self._loop.board.logged.add(name, value, self.step + self._step.is_under_way)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -232,21 +233,12 @@ def _common_names(control: Control, names: list[str], *, has_rows: bool) -> list
     Raises:
         ValueError: on all ranks when they differ.
     """
-    text = ",".join(names).encode()
-    lengths = torch.cat(control.gather(torch.tensor([len(text) if has_rows else -1])))
-    first = int((lengths >= 0).nonzero()[0])
-    # encoded has shape (bytes,)
-    encoded = torch.zeros(int(lengths[first]), dtype=torch.uint8)
-    if control.rank == first and text:
-        encoded.copy_(torch.frombuffer(bytearray(text), dtype=torch.uint8))
-    control.sum(encoded)
-    common = bytes(encoded.tolist()).decode().split(",") if len(encoded) else []
-    differs = has_rows and sorted(names) != sorted(common)
-    others = torch.tensor([int(differs)])
-    control.sum(others)
-    if int(others):
-        raise _other_names(common, names)
-    return common
+    found = [json.loads(text) for text in control.exchange(json.dumps(names if has_rows else None))]
+    common, *others = [names for names in found if names is not None]
+    for other in others:
+        if sorted(other) != sorted(common):
+            raise _other_names(common, other)
+    return list(common)
 
 
 def _other_names(before: list[str], now: list[str]) -> ValueError:

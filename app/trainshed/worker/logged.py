@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import torch
 from trainshed.worker.fetch import fetch
 
 if TYPE_CHECKING:
+    from trainshed.worker.agreement import Control
     from trainshed.worker.fetch import Fetched
 
 # Tensors of a device that are kept one by one; then their sum is.
@@ -55,7 +57,9 @@ class Logged:
     def __init__(self, fetch: Fetch = fetch) -> None:
         self._fetch = fetch
         self._lock = threading.Lock()
+        # By name sum and count: of what no mean has yet, and since the last `means_of_ranks`.
         self._sums: dict[str, tuple[float, int]] = {}
+        self._since: dict[str, tuple[float, int]] = {}
         self._on_device: dict[torch.device, dict[str, _OnDevice]] = {}
         self._coming: dict[torch.device, _Coming] = {}
         self._means: dict[str, float] = {}
@@ -107,9 +111,24 @@ class Logged:
         with self._lock:
             return dict(self._means)
 
-    def steps(self) -> dict[str, int]:
-        """Return of which step each was logged last; for the thread that trains."""
-        return dict(self._steps)
+    def means_of_ranks(self, control: Control) -> tuple[dict[str, float], dict[str, int]]:
+        """Return the means over all ranks since the last call, and at which step each was logged.
+
+        A collective, for the thread that trains; waits for devices. Ranks may have logged different
+        names.
+        """
+        self.flush()
+        with self._lock:
+            since, self._since = self._since, {}
+        mine = {name: (*both, self._steps[name]) for name, both in since.items()}
+        sums: dict[str, tuple[float, int]] = {}
+        steps: dict[str, int] = {}
+        for text in control.exchange(json.dumps(mine)):
+            for name, (total, count, step) in json.loads(text).items():
+                sum_before, count_before = sums.get(name, (0.0, 0))
+                sums[name] = sum_before + total, count_before + count
+                steps[name] = max(step, steps.get(name, 0))
+        return {name: total / count for name, (total, count) in sums.items()}, steps
 
     def _bring(self, device: torch.device) -> None:
         there, self._on_device[device] = self._on_device[device], {}
@@ -128,8 +147,9 @@ class Logged:
 
     def _count(self, name: str, total: float, count: int = 1) -> None:
         with self._lock:
-            sum_before, count_before = self._sums.get(name, (0.0, 0))
-            self._sums[name] = (sum_before + total, count_before + count)
+            for sums in (self._sums, self._since):
+                sum_before, count_before = sums.get(name, (0.0, 0))
+                sums[name] = (sum_before + total, count_before + count)
 
 
 def is_here(tensor: torch.Tensor) -> bool:

@@ -113,7 +113,6 @@ class Loop:
             NonFiniteLossError: when a rank's loss was no finite number.
         """
         self.position = Position(epoch=self.position.epoch + 1, step=self.position.step)
-        self.check_best()
         self._boundary(epoch_ended=True)
 
     def check_best(self) -> None:
@@ -196,27 +195,27 @@ class Loop:
             agreed = self._agree(knows_losses=True)
         if agreed.bad_step is not None:
             raise NonFiniteLossError(f"the loss is NaN or infinite at step {agreed.bad_step}")
-        self._save_if(due or (agreed.stop and self.job.writes_checkpoints))
+        self._save_if(due or (agreed.stop and self.job.writes_checkpoints), epoch_ended=epoch_ended)
         self._register(agreed.written)
         if agreed.stop:
             raise StopTraining
 
-    def _save_if(self, is_due: bool) -> None:
-        if is_due:
-            self.board.logged.settle()
-            with self.meter.inside(CHECKPOINTING):
-                self.saver.begin(
-                    self.survivors, self.position, self._reported(), self._scored(), self._mark
-                )
+    def _save_if(self, is_due: bool, *, epoch_ended: bool = False) -> None:
+        survivors = self.survivors if is_due and self.saver.last != self.position else None
+        with self.meter.inside(CHECKPOINTING):
+            if survivors is not None:
+                means, steps = self.board.logged.means_of_ranks(self.control)
+                self.metrics.update(means)
+                self._measured.update(steps)
+            if epoch_ended:
+                self.check_best()
+            if survivors is not None:
+                scored = [n for n, step in self._measured.items() if step == self.position.step]
+                self.saver.begin(survivors, self.position, self.metrics, scored, self._mark)
 
     def _reported(self) -> dict[str, float]:
-        """Return the last known metrics; what was logged is known on rank 0 only."""
-        return {**self.metrics, **self.board.logged.means()}
-
-    def _scored(self) -> list[str]:
-        """Return which metrics are of the weights as they are now."""
-        measured = {**self._measured, **self.board.logged.steps()}
-        return [name for name, step in measured.items() if step == self.position.step]
+        """Return the last known metrics; what no checkpoint has yet is known on rank 0 only."""
+        return {**self.board.logged.means(), **self.metrics}
 
     def _register(self, written: int) -> None:
         with self.meter.inside(CHECKPOINTING):

@@ -65,7 +65,8 @@ class Saver:
         self._registered = 0
         self._warned_of_grace = False
         self._blocked: dict[int, float] = {}
-        self._last: Position | None = None
+        # Of the checkpoint that was begun last.
+        self.last: Position | None = None
         self.latest: tuple[str, int, int] | None = None
         self.describe_data: Callable[[], dict[str, Described]] = dict
         self.prediction = Prediction(classes=tuple(main_classes(job.plans)))
@@ -93,23 +94,21 @@ class Saver:
 
     def begin(
         self,
-        tracked: Survivors | None,
+        tracked: Survivors,
         position: Position,
         metrics: Mapping[str, float],
         scored: Collection[str],
         mark: Callable[[], None],
     ) -> None:
-        """Copy the state and start to write it; a collective. Twice at one step is once.
+        """Copy the state and start to write it; a collective.
 
         Args:
             metrics: the last known ones.
             scored: names of those that are of the weights as they are now.
         """
-        if tracked is None or position == self._last:
-            return
         began = time.perf_counter()
         states = self._control.gather(random_state())
-        self._last = position
+        self.last = position
         if self._rank:
             tracked.help_gather()
             return

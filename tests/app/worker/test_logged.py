@@ -1,13 +1,22 @@
 """Whatever is logged becomes means: of any type, on any device, in bounded memory."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import trainshed
+from tests.app.checkpoint.wrapped_training import Attempts, make_jobs, run_all
+from tests.app.worker.ranks import on_ranks
+from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint.manifest import Manifest
 from trainshed.worker import logged as module
+from trainshed.worker.agreement import Control
 from trainshed.worker.fetch import Here, fetch
+from trainshed.worker.job import Job
 from trainshed.worker.logged import Logged
 
 
@@ -167,6 +176,54 @@ def test_numbers_of_a_cpu_are_there_at_once() -> None:
     assert isinstance(numbers, Here)
     assert numbers.is_there()
     assert numbers.values() == [1.0, 2.0]
+
+
+def train(_config: dict[str, object]) -> None:
+    """Log what differs by step and by worker; worker 1 alone logs `late`, from step 7 on."""
+    run = trainshed.current()
+    model = torch.nn.Linear(4, 1)
+    run.track(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    for _ in run.epochs():
+        for batch in run.batches("train"):
+            run.backward_step(model(batch["x"]).mean())
+            run.log(loss=100 * run.rank + run.step)
+            if run.rank and run.step >= 7:
+                run.log(late=run.step)
+
+
+def train_once(job: Job, rank: int) -> list[str]:
+    here = replace(job, train=f"{__name__}:train")
+    return run_all(here, [Attempts("run", ["DDP"])], rank)
+
+
+def step_of(manifest: Manifest) -> int:
+    return manifest.position.step
+
+
+def test_a_checkpoint_has_the_means_of_all_workers_since_the_one_before(tmp_path: Path) -> None:
+    job = make_jobs(tmp_path, 2)
+    assert on_ranks(2, tmp_path, partial(train_once, job), within_seconds=300) == [[], []]
+
+    kept = checkpoint.candidates([job.folder / "run" / "ray"])
+    manifests = [checkpoint.verify(each) for each in kept]
+    found = {each.position.step: each.metrics for each in sorted(manifests, key=step_of)}
+    assert len(found) > 6
+    for before, (step, metrics) in zip([0, *found], found.items(), strict=False):
+        logged = range(before, step)
+        assert metrics["loss"] == 50 + sum(logged) / len(logged)
+        if late := [number for number in logged if number >= 7]:
+            assert metrics["late"] == sum(late) / len(late)
+
+
+def test_one_worker_has_what_it_logged_since_the_last_call() -> None:
+    logged = Logged()
+    logged.add("loss", 1.0, 1)
+    logged.settle()
+    logged.add("loss", 5.0, 2)
+    logged.add("rate", 0.5, 1)
+
+    assert logged.means_of_ranks(Control()) == ({"loss": 3.0, "rate": 0.5}, {"loss": 2, "rate": 1})
+    assert logged.means_of_ranks(Control()) == ({}, {})
 
 
 @pytest.mark.gpu
