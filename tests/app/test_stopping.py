@@ -119,9 +119,9 @@ def wait_for(path: Path, timeout_seconds: float = 300) -> None:
         time.sleep(0.05)
 
 
-def interrupt(process: subprocess.Popen[str]) -> None:
-    """Press Ctrl-C: the terminal sends SIGINT to the whole group, Ray's processes included."""
-    os.killpg(process.pid, signal.SIGINT)
+def signal_group(process: subprocess.Popen[str], number: int) -> None:
+    """Signal the whole group, as a terminal's Ctrl-C does, `timeout`, systemd and scancel."""
+    os.killpg(process.pid, number)
 
 
 @pytest.fixture(params=KINDS)
@@ -156,17 +156,17 @@ def test_stopped_runs_go_on_at_that_very_step_on_any_number_of_workers(
     assert [path.name for path in run_folder(file).glob("attempts/*")] == ["1"]
     assert (run_folder(file) / "run.json").read_bytes() == provenance
     hold.unlink()
-    interrupt(first)
+    signal_group(first, signal.SIGINT)
     output = finish(first)
     count_rows()
     assert output.code == EXIT_INTERRUPTED
     at_first = assert_stopped(file, output, "Interrupted", storage)
     assert mark.left_over() == []
 
-    # Three workers go on in the same epoch, SIGTERM.
+    # Three workers go on in the same epoch, SIGTERM to all of the group, Ray is none of.
     third = start("run", str(file), *with_workers(3), environment=mark.environment | reached)
     wait_for_step(file, at_first + 3, attempt=2)
-    third.terminate()
+    signal_group(third, signal.SIGTERM)
     output = finish(third)
     count_rows()
     assert output.code == EXIT_TERMINATED
@@ -204,7 +204,8 @@ def test_a_function_that_does_not_come_to_an_end_is_left_after_the_grace_period(
 
     assert output.code == EXIT_TERMINATED
     assert output.finished.outcome == STOPPED
-    assert output.finished.message == "Terminated: no end within gracePeriodSeconds (1)"
+    message = output.finished.message
+    assert message.startswith("Terminated: no end within gracePeriodSeconds (1); ")
     assert read_result(file).outcome == STOPPED
     wait_until_over(int(asleep.read_text(encoding="ascii")))  # the sleep would take ten minutes
 
@@ -222,10 +223,12 @@ def test_a_stop_before_the_first_step_is_one_too(tmp_path: Path) -> None:
     mark = Mark()
     process = start("run", str(file), environment=mark.environment)
     wait_for(run_folder(file) / "run.json")
-    interrupt(process)
+    signal_group(process, signal.SIGINT)
     output = finish(process)
 
     assert output.code == EXIT_INTERRUPTED
     assert output.finished.outcome == STOPPED
+    assert output.finished.message == "Interrupted: stopped before training began"
+    assert take_notes(file) == []
     assert read_result(file).outcome == STOPPED
     assert mark.left_over() == []

@@ -13,7 +13,7 @@ from trainshed.cli.files import WITHOUT_GPUS, check, file_options
 from trainshed.data.read.errors import DataError
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.loading import load_file
-from trainshed_api.names import EXIT_APPLICATION, EXIT_INTERRUPTED, EXIT_SUCCEEDED, EXIT_TERMINATED
+from trainshed_api.names import EXIT_APPLICATION, EXIT_SUCCEEDED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,5 +65,4 @@ def _measure(prepared: Prepared, seconds: float) -> None:
         except DataError as error:
             click.echo(f"error: {error}", err=True)
             code = EXIT_APPLICATION
-    codes = {"Interrupted": EXIT_INTERRUPTED, "Terminated": EXIT_TERMINATED}
-    leave(codes.get(stop.reason or "", code))
+    leave(stop.exit_code if stop.reason else code)

@@ -26,15 +26,24 @@ def run(file: Path | None, settings: tuple[str, ...], fresh: bool) -> None:
     Without FILE, as in a job that `trainshed submit` sent: what TRAINSHED_SPEC holds, on the Ray
     cluster around.
     """
-    from trainshed.driver.signals import Stop
+    from trainshed.driver.signals import Stop, StopRequestedError, on_stop
     from trainshed.on_ray.ray_cluster import leave
 
-    wish = begin.Wish(fresh, time.time() - process_age_seconds(), Stop())
+    stop = Stop()
+    wish = begin.Wish(fresh, time.time() - process_age_seconds(), stop)
     if file is None and ENV_SPEC not in os.environ:
         raise click.UsageError("Missing argument 'FILE'.")
-    if file is None:
-        leave(begin.begin_job(settings, wish))
+    with on_stop(stop):
+        try:
+            ended = _run_here(file, settings, wish) if file else begin.begin_job(settings, wish)
+        except StopRequestedError:
+            click.echo(f"{stop.reason}: stopped before an attempt began", err=True)
+            ended = stop.exit_code
+        leave(ended)
+
+
+def _run_here(file: Path, settings: tuple[str, ...], wish: begin.Wish) -> int:
     place, beside = place_of(file), file.absolute().parent
     wanted = load_file(file, settings)
     code.enter(wanted.spec.code, beside)
-    leave(begin.begin(wanted, place, beside, wish))
+    return begin.begin(wanted, place, beside, wish)

@@ -52,8 +52,8 @@ BAD_RECORDS = "bad_records"
 class View:
     """What the driver sees: events since it last looked, and the state.
 
-    `spent` is what all have spent on rows, `waits_for` what training waited for in all, and
-    `waits_now` what it waits for lately.
+    `saves` says whether a stop writes a checkpoint, `spent` what all have spent on rows,
+    `waits_for` what training waited for in all, and `waits_now` what it waits for lately.
     """
 
     time: float
@@ -64,6 +64,7 @@ class View:
     reported: Reported
     seconds: Seconds
     hosts: tuple[str, ...]
+    saves: bool = False
     spent: Spending = field(default_factory=dict)
     waits_for: str | None = None
     waits_now: str | None = None
@@ -197,10 +198,13 @@ class Coordinator:
             self._feeder.leave_before(group)
         return group
 
-    def push(self, group: int, seconds: Mapping[str, float], events: Sequence[Event]) -> str | None:
+    def push(
+        self, group: int, seconds: Mapping[str, float], events: Sequence[Event], saves: bool
+    ) -> str | None:
         """Take in what rank 0 says; return why to stop, if so."""
         with self._lock:
             self._hub.update(group, seconds, events)
+            self._hub.saves = saves
             return self._hub.stop_reason
 
     def mark(self, group: int, step: int, at: float, seconds: Mapping[str, float]) -> None:
@@ -280,6 +284,7 @@ class Coordinator:
                 hub.reported,
                 hub.seconds(now),
                 hub.hosts,
+                hub.saves,
                 self._spent,
                 found.message if found else None,
                 lately.message if lately else None,

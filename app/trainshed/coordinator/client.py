@@ -58,9 +58,11 @@ class Client:
         """Take in a worker group; return its number."""
         return cast("int", ray.get(self.handle.join.remote(step)))
 
-    def push(self, group: int, seconds: Mapping[str, float], events: Sequence[Event]) -> str | None:
-        """Say how it goes; return why to stop, if so."""
-        return cast("str | None", ray.get(self.handle.push.remote(group, seconds, events)))
+    def push(
+        self, group: int, seconds: Mapping[str, float], events: Sequence[Event], *, saves: bool
+    ) -> str | None:
+        """Say how it goes, and whether a stop writes a checkpoint; return why to stop, if so."""
+        return cast("str | None", ray.get(self.handle.push.remote(group, seconds, events, saves)))
 
     def mark(self, group: int, step: int, at: float, seconds: Mapping[str, float]) -> None:
         """Remember the time spent up to a checkpoint."""

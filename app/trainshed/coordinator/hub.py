@@ -115,6 +115,7 @@ class Hub:
     started: float
     events: list[Event] = field(default_factory=list)
     stop_reason: str | None = None
+    saves: bool = False
     failure: Failure | None = None
     ending: Ending | None = None
     reported: Reported = field(default_factory=Reported)

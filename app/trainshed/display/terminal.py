@@ -22,6 +22,7 @@ from trainshed.display.wording import (
     say_percent,
     say_place,
     say_resume,
+    say_stop,
     say_whole_seconds,
 )
 from trainshed_api.progress import (
@@ -141,9 +142,9 @@ def say_happening(event: AnyEvent) -> Text | None:
     if isinstance(event, WarningEvent):
         return Text.assemble(("  warning  ", "yellow"), event.message)
     if isinstance(event, Stopping):
-        within = say_duration(event.grace_seconds)
+        again = "; Ctrl-C again ends it at once" if event.reason == "Interrupted" else ""
         return Text.assemble(
-            ("  stopping  ", "bold yellow"), f"{event.reason}, writing a checkpoint within {within}"
+            ("  stopping  ", "bold yellow"), f"{event.reason}, {say_stop(event)}{again}"
         )
     return None
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from trainshed_api.progress import ResumePoint
+from trainshed_api.progress import ResumePoint, Stopping
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 # Below SHORT seconds tenths matter, below TINY milliseconds do.
@@ -78,6 +78,17 @@ def say_resume(point: ResumePoint | None) -> str:
         return "the beginning"
     epoch = point.epoch if point.step is None else None
     return say_place(epoch, point.step) or "a checkpoint"
+
+
+def say_stop(event: Stopping) -> str:
+    """How a run stops that was asked to, and how long that may take."""
+    ways = {
+        "checkpoint": "writing a checkpoint",
+        "reportedCheckpoint": "ending when the training function reports its next checkpoint, or",
+        "report": "ending when the training function reports next, or",
+        "end": "ending",
+    }
+    return f"{ways[event.until]} within {say_duration(event.grace_seconds)}"
 
 
 def say_percent(value: float | None) -> str:

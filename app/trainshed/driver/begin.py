@@ -64,22 +64,24 @@ def begin(
     Raises:
         SpecError: when it cannot be accepted; nothing was started.
         AttemptHeldError: when another driver is at work.
+        StopRequestedError: when a stop was requested before an attempt was claimed.
     """
-    prepared = prepare(run, place, beside)
-    # Not before: these import Ray, and whoever has a mistake to mend should not wait for it.
-    from trainshed.display.choice import choose_display
-    from trainshed.driver import launch, resume
-    from trainshed.driver.outset import Launch
+    with wish.stop.interrupting():
+        prepared = prepare(run, place, beside)
+        # Not before: these import Ray, and whoever has a mistake to mend should not wait for it.
+        from trainshed.display.choice import choose_display
+        from trainshed.driver import launch, resume
+        from trainshed.driver.outset import Launch
 
-    if not wish.fresh:
-        resume.check_same_run(prepared)
-        if done := resume.finished(prepared):
-            return _is_over(prepared, done, pusher)
-    # Before anything is claimed, for what cannot begin leaves no attempt; and again once it is: the
-    # driver before may have come further while this one looked.
-    seen = resume.checkpoints_there(prepared)
-    found, refused = resume.choose(prepared, wish.fresh)
-    resume.keep_order(prepared, found)
+        if not wish.fresh:
+            resume.check_same_run(prepared)
+            if done := resume.finished(prepared):
+                return _is_over(prepared, done, pusher)
+        # Before anything is claimed, for what cannot begin leaves no attempt; and again once it is:
+        # the driver before may have come further while this one looked.
+        seen = resume.checkpoints_there(prepared)
+        found, refused = resume.choose(prepared, wish.fresh)
+        resume.keep_order(prepared, found)
     number = place.identity.attempt if place.identity else None
     attempt = prepared.folder.claim(prepared.spec_hash, wish.fresh, number)
     display = choose_display(sys.stdout)

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from trainshed.checkpoint import files as checkpoint
-from trainshed.coordinator.hub import Reported
 from trainshed.coordinator.lanes import stages_of
 from trainshed.driver import resume
 from trainshed.driver.kept_rows import delete_rows
@@ -96,7 +95,7 @@ def _result(
     bucket = "stopping" if view and view.groups else "starting"
     spent[bucket] = spent.get(bucket, 0.0) + alone
     ending = view.ending if view else None
-    known = _known(driver)
+    known = driver.known
     kept = known.checkpoint
     return ResultRecord(
         outcome=verdict.outcome,
@@ -161,18 +160,3 @@ def _best(prepared: Prepared, number: int, driver: Driver) -> CheckpointRecord |
     path, manifest = found
     position = manifest.position
     return CheckpointRecord(path=str(path), epoch=position.epoch, step=position.step)
-
-
-def _known(driver: Driver) -> Reported:
-    """Return how far it came: what the loop counted, and what only events and reports say."""
-    view = driver.view
-    if view is None:
-        return Reported()
-    known = driver.told.then(view.reported)
-    if view.failure:
-        known = known.then(Reported(step=view.failure.step or None))
-    if view.ending is None:
-        return known
-    ending = view.ending
-    counted = Reported(ending.epoch or None, ending.step or None, ending.metrics, ending.checkpoint)
-    return known.then(counted)

@@ -42,18 +42,19 @@ def follow(launch: Launch, attempt: Attempt, driver: Driver, stop: Stop) -> Verd
     prepared = launch.prepared
     spec = prepared.spec
     resumed = None
-    if launch.resume_from:
-        ray_snapshot.seed(attempt.folder / RAY_FOLDER, launch.resume_from)
-        resumed = ray_snapshot.reported_at(launch.resume_from)
-    ray_cluster.start(spec)
-    # Another run on the same cluster may have the same name.
-    name = f"{prepared.run.metadata.name}-{attempt.number}-{uuid.uuid4().hex[:8]}"
-    coordinator = actor.start(spec, launch.started, name)
-    if resumed:
-        coordinator.report(resumed, [])
-    for note in launch.notes:
-        driver.show(WarningEvent(time=time.time(), message=note))
-    environment = environment_of(prepared, attempt, ray_cluster.address(), name)
+    with stop.interrupting():
+        if launch.resume_from:
+            ray_snapshot.seed(attempt.folder / RAY_FOLDER, launch.resume_from)
+            resumed = ray_snapshot.reported_at(launch.resume_from)
+        ray_cluster.start(spec)
+        # Another run on the same cluster may have the same name.
+        name = f"{prepared.run.metadata.name}-{attempt.number}-{uuid.uuid4().hex[:8]}"
+        coordinator = actor.start(spec, launch.started, name)
+        if resumed:
+            coordinator.report(resumed, [])
+        for note in launch.notes:
+            driver.show(WarningEvent(time=time.time(), message=note))
+        environment = environment_of(prepared, attempt, ray_cluster.address(), name)
     command = Command(prepared.command, environment, stop)
     try:
         driver.show(

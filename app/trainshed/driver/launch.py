@@ -15,7 +15,7 @@ from trainshed.driver.ending import write_ending
 from trainshed.driver.kept_rows import delete_left_rows, rows_before
 from trainshed.driver.overtime import Overtime
 from trainshed.driver.provenance import run_record
-from trainshed.driver.signals import FENCED, Stop, on_stop
+from trainshed.driver.signals import Stop, StopRequestedError
 from trainshed.driver.verdict import Verdict
 from trainshed.driver.watch import Driver
 from trainshed.on_ray import ray_cluster
@@ -26,10 +26,7 @@ from trainshed.records.folder import LOG, RECORD, RESULT, ROWS
 from trainshed_api.frameworks import RULES as FRAMEWORKS
 from trainshed_api.names import (
     EXIT_APPLICATION,
-    EXIT_INTERRUPTED,
     EXIT_SUCCEEDED,
-    EXIT_TERMINATED,
-    EXIT_TRY_AGAIN,
 )
 from trainshed_api.progress import WarningEvent
 from trainshed_api.quantity import parse_cores
@@ -71,7 +68,6 @@ def run(
         folder.write(RECORD, text.encode())
     with (
         Overtime(pusher, stop) as overtime,
-        on_stop(stop),
         output.kept(attempt.folder.append(LOG)),
     ):
         driver = Driver(launch.prepared, attempt, display, stop, pusher)
@@ -79,7 +75,9 @@ def run(
             if prepared.command:
                 verdict = entrypoint.follow(launch, attempt, driver, stop)
             else:
-                verdict = _fit(launch, attempt, driver)
+                verdict = _fit(launch, attempt, driver, stop)
+        except StopRequestedError:
+            verdict = driver.stop_before_training()
         except Exception as error:
             verdict = Verdict.crashed(error)
         result = str(prepared.folder.at / RESULT)
@@ -98,12 +96,17 @@ def _exit_code(verdict: Verdict, stop: Stop) -> int:
         return EXIT_SUCCEEDED
     if verdict.outcome == "Failed":
         return EXIT_APPLICATION
-    return {"Interrupted": EXIT_INTERRUPTED, FENCED: EXIT_TRY_AGAIN}.get(
-        stop.reason or "", EXIT_TERMINATED
-    )
+    return stop.exit_code
 
 
-def _fit(launch: Launch, attempt: Attempt, driver: Driver) -> Verdict:
+def _fit(launch: Launch, attempt: Attempt, driver: Driver, stop: Stop) -> Verdict:
+    with stop.interrupting():
+        coordinator, fitting = _begin_to_fit(launch, attempt, driver)
+    fitting.start()
+    return driver.watch(coordinator, fitting)
+
+
+def _begin_to_fit(launch: Launch, attempt: Attempt, driver: Driver) -> tuple[Client, _Fitting]:
     from trainshed.coordinator import start as actor
     from trainshed.data.feed.on_disk import Shelf
 
@@ -130,9 +133,7 @@ def _fit(launch: Launch, attempt: Attempt, driver: Driver) -> Verdict:
     feeding = begin_to_feed(prepared, coordinator, cluster, data_labels, shelf)
     if job.users_resume:
         coordinator.report(ray_snapshot.reported_at(job.users_resume), [])
-    fitting = _Fitting(make_trainer(job, prepared, coordinator, worker_labels), feeding)
-    fitting.start()
-    return driver.watch(coordinator, fitting)
+    return coordinator, _Fitting(make_trainer(job, prepared, coordinator, worker_labels), feeding)
 
 
 def begin_to_feed(

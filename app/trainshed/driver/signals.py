@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and the controller ask the run to stop; a second signal stops at once."""
+"""Ctrl-C, SIGTERM and the controller ask the run to stop; a second signal ends it at once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from trainshed_api.names import EXIT_INTERRUPTED, EXIT_TERMINATED, EXIT_TRY_AGAIN
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
@@ -18,6 +20,13 @@ REASONS = {signal.SIGINT: "Interrupted", signal.SIGTERM: "Terminated"}
 FENCED = "Superseded"
 
 
+class StopRequestedError(BaseException):
+    """Raised in the main thread when a stop is requested while the run is still being started.
+
+    No Exception: who catches those must not take a stop for a failure.
+    """
+
+
 class Stop:
     """Whether and why the run was asked to stop."""
 
@@ -25,18 +34,52 @@ class Stop:
         self.reason: str | None = None
         self.grace_seconds: float | None = None  # None: what the spec says
         self.signalled = False
+        self.at_once = False  # a second signal: no checkpoint is waited for
+        self._interrupts = False
         self.asked_at: float | None = None  # by time.monotonic()
         self.asked = threading.Event()
 
     def ask(self, number: int) -> None:
-        """Take a signal in; the second one ends the process."""
-        if self.signalled:
+        """Take a signal in; the second one ends the run at once, the third one the process.
+
+        Raises:
+            StopRequestedError: inside `interrupting()`.
+        """
+        if self.at_once:
             os._exit(128 + number)
+        self.at_once = self.signalled
         self.signalled = True
         if self.reason is None:
             self.asked_at = time.monotonic()  # first: other threads look at the reason
             self.reason = REASONS[signal.Signals(number)]
         self.asked.set()
+        if self._interrupts:
+            self._interrupts = False  # what handles the exception is not interrupted again
+            raise StopRequestedError
+
+    @contextlib.contextmanager
+    def interrupting(self) -> Iterator[None]:
+        """Let a stop end the block, in which nothing is trained that could be saved.
+
+        Only the main thread is interrupted, by a signal; other requests take effect at the end.
+
+        Raises:
+            StopRequestedError: when a stop was requested before the end of the block.
+        """
+        self._interrupts = True
+        try:
+            if self.reason is None:
+                yield
+        finally:
+            self._interrupts = False
+        if self.reason:
+            raise StopRequestedError
+
+    @property
+    def exit_code(self) -> int:
+        """Return the exit code of a process that ends because of the stop."""
+        codes = {REASONS[signal.SIGINT]: EXIT_INTERRUPTED, FENCED: EXIT_TRY_AGAIN}
+        return codes.get(self.reason or "", EXIT_TERMINATED)
 
     def order(self, reason: str, grace_seconds: float) -> None:
         """Take in what the controller wants; said again it changes nothing, but FENCED does."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from trainshed.coordinator.hub import Reported
 from trainshed.coordinator.reports import missing_best, told_by
+from trainshed.display.wording import say_resume
 from trainshed.driver.signals import FENCED
 from trainshed.driver.sweep import Sweeper
 from trainshed.driver.verdict import Verdict
@@ -20,6 +21,7 @@ from trainshed_api.progress import (
     CheckpointSaved,
     Event,
     Stopping,
+    StopsWith,
     WarningEvent,
 )
 
@@ -105,11 +107,11 @@ class Driver:
     def watch(self, coordinator: Client, work: Work) -> Verdict:
         """Follow the work to its end; a stop is passed on and enforced after the grace period.
 
-        A function with a loop of its own does not hear of it: the next checkpoint that it reports
-        is its end.
+        A function with a loop of its own that saves checkpoints ends with the next one that it
+        reports. Before the workers have begun there is nothing to wait for, and nobody is waited
+        for after a second signal.
         """
-        deadline: float | None = None
-        kept = None
+        is_stopping, kept = False, None
         while work.is_alive():
             work.join(SECONDS_BETWEEN_LOOKS)
             self.look(coordinator)
@@ -119,19 +121,86 @@ class Driver:
                 self._stop.order(FENCED, 0.0)
             if self.fenced:
                 return Verdict(STOPPED, f"{FENCED}: another attempt has taken over")
-            if self._stop.reason and deadline is None:
-                # Whoever waits for the end counts from when it was asked for, not from now.
-                grace, deadline = self.grace_seconds, self.ends_at
-                kept = self._own_checkpoint()
+            if self._stop.reason and not is_stopping:
+                if not self._prepared.command and self.view and not self.view.groups:
+                    return self.stop_before_training()
+                is_stopping, kept = True, self._own_checkpoint()
                 coordinator.stop(self._stop.reason)
-                self.show(Stopping(time=time.time(), reason=self._stop.reason, grace_seconds=grace))
-            if deadline is not None and self._own_checkpoint() != kept:
-                return Verdict(STOPPED, f"{self._stop.reason}: stopped after a checkpoint")
-            if deadline is not None and time.monotonic() > deadline:
-                message = f"{self._stop.reason}: no end within gracePeriodSeconds ({grace:g})"
-                return Verdict(STOPPED, message)
+                self._say_stopping(self._stops_with())
+            if is_stopping and (ended := self._ended_from_here(kept)):
+                return ended
         self.look(coordinator)
         return self._unranked() or self._verdict(work.error)
+
+    def _ended_from_here(self, kept: str | None) -> Verdict | None:
+        """Return the end of a run that the driver ends itself, once there is a reason.
+
+        kept: the function's last checkpoint when the stop was requested.
+        """
+        reason, end = self._stop.reason, self.ends_at
+        if self._own_checkpoint() != kept:
+            return Verdict(STOPPED, f"{reason}: stopped {self._place()}")
+        if self._stop.at_once:
+            said = "ended at once by a second signal"
+        # Whoever waits for the end counts from when it was asked for, not from when it was seen.
+        elif end is not None and time.monotonic() > end:
+            said = f"no end within gracePeriodSeconds ({self.grace_seconds:g})"
+        else:
+            return None
+        return Verdict(STOPPED, f"{reason}: {said}; {self._newest_checkpoint()}")
+
+    def stop_before_training(self) -> Verdict:
+        """Return the end of a run that was asked to stop while it was being started."""
+        if self.fenced:
+            return Verdict(STOPPED, f"{FENCED}: another attempt has taken over")
+        self._say_stopping("end")
+        return Verdict(STOPPED, f"{self._stop.reason}: stopped before training began")
+
+    def _say_stopping(self, until: StopsWith) -> None:
+        reason, grace = self._stop.reason or "", self.grace_seconds
+        self.show(Stopping(time=time.time(), reason=reason, grace_seconds=grace, until=until))
+
+    def _stops_with(self) -> StopsWith:
+        """Return what ends the run, by what its function did so far."""
+        if self._prepared.command or self.view is None:
+            return "end"
+        if self.view.saves:
+            return "checkpoint"
+        if self.told.checkpoint:
+            return "reportedCheckpoint"
+        return "report" if self.view.reported != Reported() else "end"
+
+    def _place(self) -> str:
+        """Return how far training came, by what its loop counted or its function reported."""
+        known = self.known
+        if known.step is not None:
+            return f"after step {known.step}"
+        if known.epoch is not None:
+            return f"after epoch {known.epoch}"
+        return "before the first step" if known == Reported() else "after a report"
+
+    def _newest_checkpoint(self) -> str:
+        point = self.known.resume_point
+        if point is None:
+            return "this attempt wrote no checkpoint"
+        return f"the newest checkpoint is that of {say_resume(point)}"
+
+    @property
+    def known(self) -> Reported:
+        """Return how far it came: what the loop counted, and what only events and reports say."""
+        view = self.view
+        if view is None:
+            return Reported()
+        known = self.told.then(view.reported)
+        if view.failure:
+            known = known.then(Reported(step=view.failure.step or None))
+        if view.ending is None:
+            return known
+        ending = view.ending
+        counted = Reported(
+            ending.epoch or None, ending.step or None, ending.metrics, ending.checkpoint
+        )
+        return known.then(counted)
 
     def look(self, coordinator: Client) -> None:
         """Show what is new."""
@@ -185,7 +254,7 @@ class Driver:
             return Verdict.crashed(error)
         if ending and ending.stopped:
             missing = f"; no checkpoint of {ending.unsaved}" if ending.unsaved else ""
-            message = f"{self._stop.reason}: stopped after step {ending.step}{missing}"
+            message = f"{self._stop.reason}: stopped {self._place()}{missing}"
             return Verdict(STOPPED, message)
         return Verdict(SUCCEEDED, "")
 

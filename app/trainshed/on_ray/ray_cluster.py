@@ -80,7 +80,7 @@ def start(spec: TrainingRunSpec, working_dir: Path | None = None) -> None:
     if ray.is_initialized():
         return
     environment = {"env_vars": dict(spec.env)} if spec.env else None
-    with _sigterm_stays_ours():
+    with _signals_stay_ours():
         if in_cluster():
             if JOB_CONFIG in os.environ:
                 os.environ.update(for_workers(os.environ, spec.env))
@@ -143,20 +143,31 @@ def _set() -> None:
 
 
 @contextlib.contextmanager
-def _sigterm_stays_ours() -> Iterator[None]:
-    """Keep ray.init() from replacing this process's handler by one that exits at once.
+def _signals_stay_ours() -> Iterator[None]:
+    """Let this process alone handle a stop: ray.init() leaves its handler, and Ray its group.
+
+    Without it ray.init() puts a handler that exits at once. And a SIGTERM to the whole process
+    group, as of `timeout`, systemd and scancel, would end Ray before the run has saved anything.
 
     Private to Ray 2.60. Neither a thread nor a signal mask would do: what Ray starts dies with the
-    thread that started it, and inherits the mask.
+    thread that started it, and inherits the mask. That it dies is set in the child that Ray forks,
+    just before it becomes one of Ray's processes: there it can leave the group, too.
     """
     from ray._private import utils
 
-    set_handler = utils.set_sigterm_handler
+    set_handler, die_with_parent = utils.set_sigterm_handler, utils.set_kill_on_parent_death_linux
+
+    def leave_group() -> None:
+        os.setsid()
+        die_with_parent()  # type: ignore[no-untyped-call]
+
     utils.set_sigterm_handler = lambda _handler: None
+    utils.set_kill_on_parent_death_linux = leave_group
     try:
         yield
     finally:
         utils.set_sigterm_handler = set_handler
+        utils.set_kill_on_parent_death_linux = die_with_parent
         # Ray's C++ part puts one before it that prints a trace of the stack first.
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
 

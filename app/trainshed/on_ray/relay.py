@@ -36,6 +36,7 @@ from trainshed.records.arrow_files import as_ray_has_it
 from trainshed.records.disk import Disk
 from trainshed.records.folder import RAY_FOLDER
 from trainshed.worker import passes
+from trainshed.worker.active import running
 from trainshed.worker.meter import CHECKPOINTING
 from trainshed_api.names import ENV_STORAGE
 
@@ -118,7 +119,9 @@ class ReportRelay(ReportCallback):
 
 
 class HeldUp(TrainContextCallback):
-    """Measures how long training stands still for a user's checkpoint; runs in each worker.
+    """Measures how long training stands still for a user's checkpoint, and stops at a report.
+
+    Runs in each worker.
 
     Args:
         coordinator: of the run.
@@ -127,19 +130,29 @@ class HeldUp(TrainContextCallback):
     def __init__(self, coordinator: Client | None = None) -> None:
         self._line = Line(coordinator)
         self._reporting: int | None = None
+        self._transfers = 0
 
     @contextlib.contextmanager
     def on_report(self) -> Iterator[None]:
-        """Remember the thread that reports: it is the one that trains."""
-        self._reporting = threading.get_ident()
+        """Remember the thread that reports, which is the one that trains; then stop if asked to.
+
+        Raises:
+            StopTraining: when the run was asked to stop and its function steps by itself.
+        """
+        self._reporting, before = threading.get_ident(), self._transfers
         try:
             yield
         finally:
             self._reporting = None
+        run = running()
+        if run:  # none in a script, which has its own way with signals
+            is_unsaved = self._transfers == before
+            run.stop_at_report(waits_for_checkpoint=bool(self._transfers) and is_unsaved)
 
     @contextlib.contextmanager
     def on_checkpoint_transfer(self) -> Iterator[None]:
         """Measure a transfer, unless it is made in a thread of its own while training goes on."""
+        self._transfers += 1
         began = time.perf_counter()
         yield
         seconds = time.perf_counter() - began

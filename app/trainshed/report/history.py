@@ -3,7 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trainshed.display.wording import MISSING, say_count, say_duration, say_moment, say_resume
+from trainshed.display.wording import (
+    MISSING,
+    say_count,
+    say_duration,
+    say_moment,
+    say_resume,
+    say_stop,
+)
 from trainshed.records.storage import Folder
 from trainshed.report.metrics import find_best
 from trainshed.report.read import Attempt, RunFolder
@@ -131,8 +138,7 @@ def _say_event(event: AnyEvent, attempt: Attempt) -> str:
     if isinstance(event, WarningEvent):
         return f"Warning: {event.message}"
     if isinstance(event, Stopping):
-        within = say_duration(event.grace_seconds)
-        return f"Asked to stop ({event.reason}), with {within} to write a checkpoint."
+        return f"Asked to stop ({event.reason}): {say_stop(event)}."
     if isinstance(event, Finished):
         return f"Attempt {attempt.number} ended: {event.outcome}. {event.message or ''}".rstrip()
     return ""

@@ -13,7 +13,7 @@ from trainshed.data.feed.teller import TELLER
 from trainshed.records import figures
 from trainshed.worker.examples import keep_examples
 from trainshed.worker.feeds import Feeds
-from trainshed.worker.loop import Loop
+from trainshed.worker.loop import Loop, StopTraining
 from trainshed.worker.own_loop import OwnLoop
 from trainshed.worker.start import announce
 from trainshed_api.progress import WarningEvent
@@ -181,6 +181,32 @@ class AnyRun:
         """Say that training begins, from where, and on how many rows as far as is known."""
         announce(self._job, self._loop, self.own_loop, self.planned_steps(), self.warn)
 
+    def wants_stop(self) -> bool:
+        """Say whether the run was asked to stop, the same on all ranks. A collective."""
+        return bool(self.control.from_leader(int(self._loop.wants_stop)))
+
+    def stop_at_report(self, *, waits_for_checkpoint: bool) -> None:
+        """Stop a function with a loop of its own, which has just reported. A collective.
+
+        Where `track` or the like was called it does nothing: that run stops at the end of a step.
+
+        Args:
+            waits_for_checkpoint: whether this rank saves checkpoints with its reports, and saved
+                none with this one.
+
+        Raises:
+            StopTraining: when the run was asked to stop, and no rank waits for a checkpoint.
+        """
+        if self._loop.survivors is not None:
+            return
+        numbers = torch.tensor(
+            [int(self._loop.wants_stop), int(waits_for_checkpoint)], dtype=torch.int64
+        )
+        self.control.sum(numbers)
+        wants_stop, num_waiting = numbers.tolist()
+        if wants_stop and not num_waiting:
+            raise StopTraining
+
     def fail(self, failure: Failure) -> None:
         """Say that the training function raised; no collective: others may be anywhere."""
         self._loop.fail(failure)
@@ -188,7 +214,8 @@ class AnyRun:
     def finish(self, stopped: bool) -> None:
         """Wait for the last checkpoint and say how it ended. A collective."""
         TELLER.tell_now()
-        self.own_loop.finish()
+        if not stopped:
+            self.own_loop.finish()
         self._loop.finish(stopped)
 
 

@@ -240,6 +240,7 @@ class Loop:
     def _publish(self, agreed: Agreement, seconds_per_step: float) -> None:
         board = self.board
         board.seconds = agreed.seconds
+        board.saves = self.survivors is not None and self.job.writes_checkpoints
         board.rate = self._pace.rows_per_second()
         loop = agreed.seconds["training"] + agreed.seconds[WAITING]
         board.data_wait_percent = 100 * agreed.seconds[WAITING] / loop if loop > 0 else None

@@ -86,7 +86,7 @@ class Worker:
         activate(run)
         run.announce()
         try:
-            stopped = self._train(config)
+            stopped = run.wants_stop() or self._train(config)
             activate(None)
             run.finish(stopped)
         except (Exception, SystemExit) as error:

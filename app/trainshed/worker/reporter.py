@@ -27,6 +27,7 @@ class Scoreboard:
 
     epochs: int | None
     steps: int | None = None
+    saves: bool = False  # whether a stop writes a checkpoint
     epoch: int = 0
     step: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -76,7 +77,8 @@ class Reporter:
         step = board.step
         progress = [self._progress()] if step != self._last_step else []
         try:
-            self.stop_reason = self._coordinator.push(self._group, seconds, [*events, *progress])
+            told = [*events, *progress]
+            self.stop_reason = self._coordinator.push(self._group, seconds, told, saves=board.saves)
         except BaseException:
             with board.lock:
                 board.events = [*events, *board.events]

@@ -95,7 +95,11 @@ CASES: dict[str, Case] = {
     ),
     "a stop says for how long it may take": Case(
         [Stopping(time=1, reason="Interrupted", grace_seconds=60)],
-        ["stopping", "Interrupted", "1 min 00 s"],
+        ["stopping", "Interrupted", "writing a checkpoint within 1 min 00 s", "Ctrl-C again"],
+    ),
+    "a stop promises no checkpoint where none can be written": Case(
+        [Stopping(time=1, reason="Interrupted", grace_seconds=60, until="report")],
+        ["ending when the training function reports next, or within 1 min 00 s"],
     ),
     "a failure shows its message": Case(
         [make_finished("Failed", message="loss is NaN")], ["run Failed after 20 s", "loss is NaN"]

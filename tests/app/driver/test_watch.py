@@ -252,8 +252,86 @@ def test_no_end_within_the_grace_period_is_one(tmp_path: Path) -> None:
     _, _, driver, _ = make_driver(tmp_path, stop, gracePeriodSeconds=0)
 
     assert watch(driver, Coordinator(make_view()), looks=10**9) == Verdict(
-        "Stopped", "Interrupted: no end within gracePeriodSeconds (0)"
+        "Stopped",
+        "Interrupted: no end within gracePeriodSeconds (0); this attempt wrote no checkpoint",
     )
+
+
+def test_a_stop_before_the_workers_began_ends_before_training(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.ask(signal.SIGINT)
+    _, _, driver, display = make_driver(tmp_path, stop)
+    coordinator = Coordinator(make_view(groups=0))
+
+    assert watch(driver, coordinator, looks=10**9) == Verdict(
+        "Stopped", "Interrupted: stopped before training began"
+    )
+    assert [e.until for e in display.events if isinstance(e, Stopping)] == ["end"]
+
+
+def test_a_second_signal_ends_at_once_with_a_result_that_names_the_newest_checkpoint(
+    tmp_path: Path,
+) -> None:
+    stop = Stop()
+    prepared, attempt, driver, _ = make_driver(tmp_path, stop)
+    stop.ask(signal.SIGINT)
+    stop.ask(signal.SIGINT)
+    seen: list[Event] = [make_progress(7), make_checkpoint(4, "c4")]
+    coordinator = cast("Client", Coordinator(make_view(events=seen), make_view()))
+    verdict = driver.watch(coordinator, Work(10**9))
+    write_ending(prepared, attempt, driver, verdict, started=0.0)
+
+    message = (
+        "Interrupted: ended at once by a second signal; the newest checkpoint is that of step 4"
+    )
+    assert verdict == Verdict("Stopped", message)
+    result = ResultRecord.model_validate_json(prepared.folder.at.read(RESULT))
+    assert (result.outcome, result.message, result.step) == ("Stopped", message, 7)
+    assert prepared.folder.at.names() == ["attempts", "report.html", "result.json", "run.json"]
+
+
+REPORTED = Reported(step=7, metrics={"loss": 0.5})
+SAVED = CheckpointSaved(time=1.0, epoch=1, path="c1")
+WAYS: dict[str, tuple[View, str]] = {
+    "the runtime writes a checkpoint": (make_view(saves=True), "checkpoint"),
+    "the function reports and saves nothing": (make_view(reported=REPORTED), "report"),
+    "the function reports checkpoints": (
+        make_view(reported=REPORTED, events=[SAVED]),
+        "reportedCheckpoint",
+    ),
+    "nothing is known of it": (make_view(), "end"),
+}
+
+
+@pytest.mark.parametrize("case", WAYS)
+def test_a_stop_says_what_the_run_waits_for(case: str, tmp_path: Path) -> None:
+    view, want = WAYS[case]
+    stop = Stop()
+    stop.ask(signal.SIGINT)
+    _, _, driver, display = make_driver(tmp_path, stop)
+    watch(driver, Coordinator(view))
+
+    assert [e.until for e in display.events if isinstance(e, Stopping)] == [want]
+
+
+PLACES: dict[str, tuple[Reported, str]] = {
+    "its step": (Reported(epoch=2, step=7), "after step 7"),
+    "its epoch where it counts no steps": (Reported(epoch=2), "after epoch 2"),
+    "a report that counts nothing": (Reported(metrics={"loss": 0.5}), "after a report"),
+    "nothing at all": (Reported(), "before the first step"),
+}
+
+
+@pytest.mark.parametrize("case", PLACES)
+def test_a_function_of_its_own_is_stopped_where_it_says(case: str, tmp_path: Path) -> None:
+    reported, want = PLACES[case]
+    stop = Stop()
+    stop.ask(signal.SIGINT)
+    _, _, driver, _ = make_driver(tmp_path, stop)
+    uncounted = Ending(True, 0, 0, {}, None, None, None)
+    view = make_view(reported=reported, ending=uncounted)
+
+    assert watch(driver, Coordinator(view)).message == f"Interrupted: stopped {want}"
 
 
 def test_a_grace_period_begins_when_the_stop_is_asked_for_not_when_it_is_seen(
@@ -266,7 +344,8 @@ def test_a_grace_period_begins_when_the_stop_is_asked_for_not_when_it_is_seen(
     _, _, driver, _ = make_driver(tmp_path, stop)
 
     assert watch(driver, Coordinator(make_view()), looks=10**9) == Verdict(
-        "Stopped", "Suspended: no end within gracePeriodSeconds (60)"
+        "Stopped",
+        "Suspended: no end within gracePeriodSeconds (60); this attempt wrote no checkpoint",
     )
 
 
@@ -276,7 +355,8 @@ def test_the_controller_says_how_long_a_stop_may_take(tmp_path: Path) -> None:
     _, _, driver, display = make_driver(tmp_path, stop, gracePeriodSeconds=600)
 
     assert watch(driver, Coordinator(make_view()), looks=10**9) == Verdict(
-        "Stopped", "Suspended: no end within gracePeriodSeconds (0)"
+        "Stopped",
+        "Suspended: no end within gracePeriodSeconds (0); this attempt wrote no checkpoint",
     )
     assert [e.grace_seconds for e in display.events if isinstance(e, Stopping)] == [0]
 

@@ -20,10 +20,14 @@ class Coordinator:
     failures: int = 0
     events: list[Event] = field(default_factory=list)
     seconds: list[dict[str, float]] = field(default_factory=list)
+    saved: list[bool] = field(default_factory=list)
     heard: threading.Event = field(default_factory=threading.Event)
 
-    def push(self, group: int, seconds: Mapping[str, float], events: Sequence[Event]) -> str | None:
+    def push(
+        self, group: int, seconds: Mapping[str, float], events: Sequence[Event], *, saves: bool
+    ) -> str | None:
         """Take it in."""
+        self.saved.append(saves)
         assert group == 3
         if self.failures:
             self.failures -= 1
@@ -63,11 +67,12 @@ def test_no_step_is_no_progress() -> None:
 
 def test_a_reason_to_stop_comes_back() -> None:
     coordinator = Coordinator(stop="Interrupted")
-    reporter = make_reporter(Scoreboard(epochs=1), coordinator)
+    reporter = make_reporter(Scoreboard(epochs=1, saves=True), coordinator)
     assert reporter.stop_reason is None
     assert coordinator.heard.wait(30)
     reporter.close()
 
+    assert set(coordinator.saved) == {True}
     assert reporter.stop_reason == "Interrupted"
 
 

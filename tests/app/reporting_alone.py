@@ -1,0 +1,46 @@
+"""Training functions with loops of their own that report as Ray Train has workers do."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
+
+import ray.train
+from ray.train.v2._internal.execution.training_report import _TrainingReport
+
+from tests.app.stopped_evaluation import ask_to_stop
+from trainshed.driver.signals import Stop
+from trainshed.on_ray.relay import HeldUp, ReportRelay
+from trainshed.worker.active import running
+
+if TYPE_CHECKING:
+    from trainshed.worker.current import Run
+
+# Asked in this step; None: it is not asked.
+STEP, STEPS = 3, 9
+stop: Stop | None = None
+# In which steps a checkpoint is saved.
+saves: tuple[int, ...] = ()
+# The steps that were done.
+done: list[int] = []
+
+
+def train() -> None:
+    """Report each step."""
+    run = cast("Run", running())
+    coordinator = run._loop._coordinator
+    worker, controller = HeldUp(coordinator), ReportRelay(coordinator)
+    for step in range(1, STEPS + 1):
+        done.append(step)
+        if stop and step == STEP:
+            ask_to_stop(run, stop)
+        metrics: dict[str, object] = {"step": step, "loss": 1 / step}
+        with worker.on_report(), transfer(worker, is_saved=step in saves):
+            controller.after_report(_TrainingReport(None, metrics, validation=False), [metrics])
+            ray.train.report(metrics)
+
+
+@contextlib.contextmanager
+def transfer(worker: HeldUp, *, is_saved: bool) -> Iterator[None]:
+    """Transfer a checkpoint where one is saved."""
+    with worker.on_checkpoint_transfer() if is_saved else contextlib.nullcontext():
+        yield

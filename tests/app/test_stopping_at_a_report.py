@@ -1,0 +1,42 @@
+"""A function that never asks for its run stops where it reports."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.app import reporting_alone
+from tests.app.alone import Left, train_alone
+from trainshed.driver.signals import Stop
+from trainshed_api.names import STOPPED, SUCCEEDED
+
+
+def train(home: Path, saves: tuple[int, ...], *, stops: bool = True) -> Left:
+    reporting_alone.stop = stop = Stop() if stops else None
+    reporting_alone.saves = saves
+    reporting_alone.done.clear()
+    return train_alone(home, {"train": "tests.app.reporting_alone:train"}, stop=stop)
+
+
+WAYS: dict[str, tuple[tuple[int, ...], int]] = {
+    "that saves nothing stops at its next report": ((), 3),
+    "that saves checkpoints stops at the next one": ((1, 5, 8), 5),
+    "that saves one when it is asked to stop stops there": ((3,), 3),
+}
+
+
+@pytest.mark.parametrize("case", WAYS)
+def test_a_function(case: str, tmp_path: Path) -> None:
+    saves, want = WAYS[case]
+    left = train(tmp_path, saves)
+
+    assert reporting_alone.done == list(range(1, want + 1))
+    assert left.verdict.outcome == STOPPED
+    assert left.verdict.message == f"Suspended: stopped after step {want}"
+    assert left.finished.metrics["loss"] == pytest.approx(1 / want)
+
+
+def test_a_function_that_nobody_stops_reports_to_its_end(tmp_path: Path) -> None:
+    left = train(tmp_path, (), stops=False)
+
+    assert reporting_alone.done == list(range(1, reporting_alone.STEPS + 1))
+    assert left.verdict.outcome == SUCCEEDED
