@@ -14,6 +14,7 @@ SHORT, TINY = 10, 0.1
 LARGEST_EXACT = 1e15
 THOUSAND = 1_000
 PRECISE_PERCENT = 9.95
+NEARLY_ALL, ALL = 99.0, 100.0
 MISSING = "\N{EN DASH}"
 # But for a tab; and what turns the direction of letters, so that they read as other ones.
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -92,9 +93,11 @@ def say_stop(event: Stopping) -> str:
 
 
 def say_percent(value: float | None) -> str:
-    """2.0 % below ten, 61 % above."""
+    """2.0 % below ten, 61 % above; 99.7 % near a hundred, which only all of it is."""
     if value is None or not math.isfinite(value):
         return MISSING
+    if NEARLY_ALL <= value < ALL:
+        return f"{min(value, ALL - 0.1):.1f} %"
     return f"{value:.1f} %" if abs(value) < PRECISE_PERCENT else f"{value:.0f} %"
 
 

@@ -52,6 +52,14 @@ def test_sizes_shares_and_moments() -> None:
     assert say_moment(1e300) == MISSING
 
 
+@pytest.mark.parametrize(
+    ("value", "want"),
+    [(98.6, "99 %"), (99.7, "99.7 %"), (99.999, "99.9 %"), (100.0, "100 %"), (104.0, "104 %")],
+)
+def test_only_all_of_it_is_a_hundred_percent(value: float, want: str) -> None:
+    assert say_percent(value) == want
+
+
 def test_seconds_that_no_bucket_measured_are_named() -> None:
     parts = split_time({"training": 6.0, "starting": 2.0, "lost": 0.0}, 10.0)
 
