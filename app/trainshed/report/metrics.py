@@ -1,6 +1,7 @@
 """Find what each metric came to, and which value of which metric a reader asks for first. Pure."""
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -10,9 +11,19 @@ from trainshed.report.read import RunFolder
 from trainshed_api.progress import Evaluated, Progress
 
 Mode = Literal["min", "max"]
-# Last parts of names whose small values are the good ones.
-SMALL_IS_GOOD = ("loss", "error", "err", "mae", "mse", "rmse", "perplexity", "ppl")
-# Which metric leads the page where the run does not say: the first of these that was evaluated.
+# Words of names, such as eval_loss, valid.loss or val_mae, and ends of words, such as logloss.
+LOW_IS_GOOD = {
+    *("bpb", "brier", "cer", "deviance", "ece", "eer", "err", "fid", "kl", "mae", "mape", "mse"),
+    *("nll", "perplexity", "ppl", "rmse", "rmsle", "smape", "wer"),
+}
+HIGH_IS_GOOD = {
+    *("acc", "ap", "auc", "aucpr", "auroc", "bleu", "correct", "dice", "f1", "iou", "kappa"),
+    *("map", "mcc", "miou", "mrr", "ndcg", "precision", "psnr", "r2", "recall", "reward"),
+    *("rouge", "sensitivity", "specificity", "ssim"),
+}
+ENDS_LOW, ENDS_HIGH = ("loss", "error", "nloglik"), ("accuracy",)
+HELD_OUT = {"dev", "eval", "evaluation", "test", "val", "valid", "validation"}
+# Which metric leads the page where the run does not say: the first of these that is there.
 ASKED_FIRST = ("accuracy", "acc", "f1", "auc", "loss")
 
 
@@ -56,10 +67,14 @@ def list_metrics(run: RunFolder) -> Iterator[MetricRow]:
 
 
 def find_best(run: RunFolder) -> BestMetric | None:
-    """The best value of the metric that the run is judged by; None where nothing was reported."""
-    name, mode = _judged_by(run)
-    if name is None:
+    """Return the best value of the metric that the run is judged by.
+
+    None where nothing was reported, or nothing of which it is known whether low or high is good.
+    """
+    judged = _judged_by(run)
+    if judged is None:
         return None
+    name, mode = judged
     evaluated = [e for e in _measured(run) if isinstance(e, Evaluated) and name in e.metrics]
     events: Sequence[Progress | Evaluated] = evaluated or [
         event for event in _measured(run) if name in event.metrics
@@ -76,26 +91,36 @@ def find_best(run: RunFolder) -> BestMetric | None:
     return BestMetric(name, value, say_place(event.epoch, event.step), event.step)
 
 
-def _judged_by(run: RunFolder) -> tuple[str | None, Mode]:
+def direction_of(name: str) -> Mode | None:
+    """Return whether low or high values of a metric are good, by its name; None: nobody knows."""
+    for word in reversed(_words(name)):
+        if word in LOW_IS_GOOD or word.endswith(ENDS_LOW):
+            return "min"
+        if word in HIGH_IS_GOOD or word.endswith(ENDS_HIGH):
+            return "max"
+    return None
+
+
+def _judged_by(run: RunFolder) -> tuple[str, Mode] | None:
     checkpoint = run.provenance.spec.get("checkpoint")
     best = checkpoint.get("best") if isinstance(checkpoint, dict) else None
     if isinstance(best, dict) and isinstance(best.get("metric"), str):
         return str(best["metric"]), "min" if best.get("mode") == "min" else "max"
     evaluated = [n for e in _measured(run) if isinstance(e, Evaluated) for n in e.metrics]
-    names = evaluated or [n for e in _measured(run) for n in e.metrics]
-    if not names:
-        return None, "max"
-    name = min(dict.fromkeys(names), key=_how_soon_asked)
-    return name, "min" if _leaf(name) in SMALL_IS_GOOD else "max"
+    names = dict.fromkeys(evaluated or [n for e in _measured(run) for n in e.metrics])
+    known = [(name, mode) for name in names if (mode := direction_of(name))]
+    return min(known, key=lambda pair: _how_soon_asked(pair[0]), default=None)
 
 
-def _how_soon_asked(name: str) -> int:
-    leaf = _leaf(name)
-    return ASKED_FIRST.index(leaf) if leaf in ASKED_FIRST else len(ASKED_FIRST)
+def _how_soon_asked(name: str) -> tuple[bool, int]:
+    words = _words(name)
+    places = [place for place, word in enumerate(ASKED_FIRST) if word in words]
+    return not HELD_OUT.intersection(words), min(places, default=len(ASKED_FIRST))
 
 
-def _leaf(name: str) -> str:
-    return name.rpartition(".")[2].lower()
+def _words(name: str) -> list[str]:
+    """Return the words of a name in lower case: valid.topAcc_5 has valid, top, acc and 5."""
+    return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+\d*|[A-Z]+(?![a-z])\d*|\d+", name)]
 
 
 def _measured(run: RunFolder) -> Iterator[Progress | Evaluated]:
