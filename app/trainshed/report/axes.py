@@ -18,6 +18,8 @@ FEW_DECADES = 4
 ROUNDING = 1e-9
 SMALL, THOUSAND, MILLION = 1e-3, 1e3, 1e6
 UNITS = {"k": THOUSAND, "M": MILLION}
+# More have no room beside the axis.
+MOST_DIGITS = 7
 
 
 @dataclass(frozen=True)
@@ -41,24 +43,33 @@ class Scale:
         return round(self.start + share * (self.end - self.start), 1)
 
 
-def format_number(value: float) -> str:
+def format_number(value: float, digits: int = 3) -> str:
     """A number as short as a reader of a chart needs it: 12k, 0.031, 1e-5."""
     size = abs(value)
     if size < SMALL and value != 0:
-        return f"{value:.2g}".replace("e-0", "e-")
+        return f"{value:.{digits - 1}g}".replace("e-0", "e-")
     if size < THOUSAND:
-        return f"{value:.3g}"
+        return f"{value:.{digits}g}"
     for unit, name in ((MILLION, "M"), (10 * THOUSAND, "k")):
         if size >= unit:
-            return f"{value / UNITS[name]:.3g}{name}"
-    return f"{value:,.0f}"
+            return f"{value / UNITS[name]:.{digits}g}{name}"
+    return f"{value:,.{max(0, digits - 4)}f}"
+
+
+def format_ticks(values: Sequence[float]) -> list[str]:
+    """Return the ticks' labels, with as many digits as it takes to tell them apart."""
+    for digits in range(3, MOST_DIGITS):
+        labels = [format_number(value, digits) for value in values]
+        if len(set(labels)) == len(set(values)):
+            return labels
+    return [format_number(value, MOST_DIGITS) for value in values]
 
 
 def step_axis(values: Sequence[float]) -> tuple[Scale, list[float]]:
     """The axis across, and round whole numbers on it."""
     low, high = min(values), max(values)
     # A run starts at step 0, so the axis does too unless that would waste most of the width.
-    low = 0.0 if low < 0.5 * high else low
+    low = 0.0 if low < 0.5 * high or low == high else low
     high = high if high > low else low + 1
     ticks = _nice_ticks(low, high, NUM_X_TICKS, WHOLE_MANTISSAS, smallest=1.0)
     scale = Scale(low, high, LEFT, WIDTH - RIGHT)

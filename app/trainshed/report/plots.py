@@ -18,6 +18,7 @@ from trainshed.report.axes import (
     WIDTH,
     Scale,
     format_number,
+    format_ticks,
     log_axis,
     step_axis,
     value_axis,
@@ -132,8 +133,8 @@ def draw_chart(chart: Chart) -> Drawing:
         description=_describe(chart),
         x_label=chart.x_label,
         is_log=is_log,
-        x_ticks=tuple(Tick(across.place(value), format_number(value)) for value in x_ticks),
-        y_ticks=tuple(Tick(up.place(value), format_number(value)) for value in y_ticks),
+        x_ticks=_label(x_ticks, across),
+        y_ticks=_label(y_ticks, up),
         series=tuple(_draw_series(series, chart.x_label, across, up) for series in chart.series),
         resumes=tuple(across.place(x) for x in chart.resumes),
         repeated=tuple(
@@ -144,11 +145,18 @@ def draw_chart(chart: Chart) -> Drawing:
     )
 
 
+def _label(ticks: Sequence[float], scale: Scale) -> tuple[Tick, ...]:
+    labels = format_ticks(ticks)
+    return tuple(Tick(scale.place(at), label) for at, label in zip(ticks, labels, strict=True))
+
+
 def _draw_series(series: Series, x_label: str, across: Scale, up: Scale) -> DrawnSeries:
     paths = tuple((stroke.look, _path(stroke.points, across, up)) for stroke in series.strokes)
+    # A curve of one point is a dot, or nobody would see it.
+    alone = {p for stroke in series.strokes for p in stroke.points}
     dots = tuple(
         Dot(across.place(x), up.place(y), f"{series.label} {y:.4g} at {x_label} {x:,.0f}")
-        for x, y in series.dots
+        for x, y in series.dots or (alone if len(alone) == 1 else ())
     )
     return DrawnSeries(series.label, series.colour, paths, dots, format_number(_last(series)))
 

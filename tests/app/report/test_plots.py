@@ -63,6 +63,10 @@ SCALES: dict[str, tuple[list[float], list[str]]] = {
     "a loss that falls far gets a log scale": ([2.0, 0.2, 0.02], ["0.02", "0.05", "0.1", "0.2"]),
     "a loss that falls little stays linear": ([2.0, 1.0], ["1", "1.25", "1.5", "1.75", "2"]),
     "an accuracy never promises more than 1": ([0.9, 1.0], ["0.9", "0.925", "0.95", "0.975", "1"]),
+    "ticks that lie close have more digits": (
+        [4.6049, 4.6061],
+        ["4.6045", "4.605", "4.6055", "4.606", "4.6065"],
+    ),
     "a constant gets room above and below": ([5.0, 5.0], ["4.5", "4.75", "5", "5.25", "5.5"]),
 }
 
@@ -82,3 +86,21 @@ def test_axis_suits_the_values(values: list[float], want: list[str]) -> None:
 )
 def test_ticks_are_short(value: float, want: str) -> None:
     assert format_number(value) == want
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-4, 10))
+def test_no_two_ticks_look_alike(low: float, share: float) -> None:
+    high = low + share * max(1.0, abs(low))
+    drawing = draw_chart(make_chart([(0.0, low), (1e5, high)]))
+
+    for ticks in (drawing.x_ticks, drawing.y_ticks):
+        assert len({tick.label for tick in ticks}) == len({tick.at for tick in ticks})
+
+
+def test_a_curve_of_one_point_is_a_dot_within_the_axes() -> None:
+    drawing = draw_chart(make_chart([(40.0, 0.5)]))
+
+    (dot,) = drawing.series[0].dots
+    assert dot.words == "loss 0.5 at step 40"
+    assert drawing.left < dot.x <= drawing.right
+    assert drawing.top < dot.y < drawing.bottom
