@@ -98,6 +98,7 @@ FAULTY_ENDS = {
         "code 1; expected 0",
     ),
     "a stop that fails": ([End(1, "terminate"), End(0)], "code 1; expected 143"),
+    "a worker whose loss fails the attempt": ([End(1, "kill-worker"), End(0)], "code 1; expected"),
     "a stop that is taken for success": (
         [End(0, "terminate"), End(0)],
         "attempt 1 succeeded before",
@@ -124,6 +125,7 @@ GOOD_ENDS = {
     "Ctrl-C": [End(130, "interrupt"), End(0)],
     "a driver that is killed": [End(137, "kill-driver"), End(75), End(0)],
     "a worker that is killed": [End(0, "kill-worker")],
+    "the coordinator that is killed": [End(1, "kill-coordinator"), End(0)],
     "a signal when all is trained": [End(0, "terminate")],
     "a stop, then a loss": [End(143, "terminate"), End(137, "kill-driver"), End(0)],
 }
