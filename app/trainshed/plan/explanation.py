@@ -68,6 +68,10 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int, storage: str) -
         yield "shuffle   files, other in each epoch"
     for function in plan.transforms:
         yield f"transform {function.use} ({_kind(function)})"
+    if types := [pair for function in plan.transforms for pair in function.types]:
+        said = ", ".join(f"{name} {kind}" for name, kind in types[:MOST_COLUMNS])
+        more = len(types) - MOST_COLUMNS
+        yield f"types     {said}{f' and {more} more' if more > 0 else ''}, of all rows"
     if plan.task_cpus > 1 or plan.task_memory:
         memory = f", {megabytes(plan.task_memory)} of memory" if plan.task_memory else ""
         yield f"task      {plan.task_cpus} CPUs{memory} for each"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from trainshed.data.feed import readers
+from trainshed.data.order.function import with_types
 from trainshed.data.order.plan import (
     ROW_BYTES,
     DatasetPlan,
@@ -18,8 +20,8 @@ from trainshed.data.order.plan import (
     plan_mix,
 )
 from trainshed.data.order.size import Measured, Room
-from trainshed.data.read.apply import augment, transform
-from trainshed.data.read.casting import check_dtype
+from trainshed.data.read.apply import augment, settled, transform
+from trainshed.data.read.casting import common_type
 from trainshed.data.read.collating import collate
 from trainshed.data.read.columns import (
     Columns,
@@ -30,6 +32,7 @@ from trainshed.data.read.columns import (
     say_columns,
 )
 from trainshed.data.read.errors import DataError
+from trainshed.data.read.feed_types import check_dtype
 from trainshed.data.read.files import open_source, read_sample
 from trainshed.data.read.opening import is_rays_anonymous, reach_of, without_anonymous
 from trainshed.data.read.source import first_rows, reading
@@ -70,6 +73,7 @@ if TYPE_CHECKING:
     from trainshed.coordinator.client import Client
     from trainshed.data.order.bad_records import Told
     from trainshed.data.order.files import Fragment, Source
+    from trainshed.data.order.function import Function
     from trainshed.plan.capacity import Cluster
     from trainshed.records.identity import Identity
     from trainshed.records.storage import Folder
@@ -337,7 +341,19 @@ def _measure(
         raise SpecError([Problem(draft.field, told[0].first[0].say(), want)])
     if not looked:
         return Measured(ROW_BYTES, keeps_rows, read_bytes=read_bytes, grouped=grouped), None
+    types = _types_of([each.columns for each in looked])
+    draft = replace(draft, transforms=with_types(draft.transforms, types))
+    looked = [
+        each._replace(columns=_settled(draft, each.fragment, each.columns, draft.transforms))
+        for each in looked
+    ]
     samples = [_augmented(draft, each, seed) for each in looked]
+    augmented_types = _types_of(samples)
+    draft = replace(draft, augments=with_types(draft.augments, augmented_types))
+    samples = [
+        _settled(draft, each.fragment, sample, draft.augments)
+        for each, sample in zip(looked, samples, strict=True)
+    ]
     for each, sample in zip(looked, samples, strict=True):
         _check_columns(draft, sample, takes)  # a missing value makes another type of a column
         _check_values(draft, each.fragment, sample)
@@ -346,8 +362,35 @@ def _measure(
     row_bytes = looked[0].row_bytes
     # The first one imports what it needs.
     row_seconds = min(each.seconds / num_rows(each.columns) for each in looked)
-    measured = Measured(row_bytes, keeps_rows, elsewhere, read_bytes, growth, grouped, row_seconds)
+    measured = Measured(
+        row_bytes,
+        keeps_rows,
+        elsewhere,
+        read_bytes,
+        growth,
+        grouped,
+        row_seconds,
+        types,
+        augmented_types,
+        tuple((name, array.dtype.name) for name, array in samples[0].items()),
+    )
     return measured, samples[0]
+
+
+def _types_of(tables: Sequence[Columns]) -> tuple[tuple[str, str], ...]:
+    """Return the types of columns of numbers, each of all tables that have the column."""
+    names = dict.fromkeys(name for table in tables for name in table)
+    types = {name: common_type(table[name] for table in tables if name in table) for name in names}
+    return tuple((name, kind) for name, kind in types.items() if kind)
+
+
+def _settled(
+    draft: DatasetPlan, fragment: Fragment, columns: Columns, functions: Sequence[Function]
+) -> Columns:
+    """Return first rows of a fragment in the types that they have together with all others."""
+    for function in functions:
+        columns = _sampled(draft, fragment, partial(settled, columns, function))
+    return columns
 
 
 def _augmented(draft: DatasetPlan, seen: _Seen, seed: int) -> Columns:

@@ -130,6 +130,7 @@ class Saver:
             data=data,
             objects=tracked.objects(),
             shuffle={name: plan.shuffle.mode for name, plan in self._job.plans.items()},
+            columns={name: dict(plan.column_types) for name, plan in self._job.plans.items()},
             prediction=self.prediction,
         )
         self._writer.begin(Content(tracked.model_file, model, state), manifest)

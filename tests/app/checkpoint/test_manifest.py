@@ -83,6 +83,7 @@ def test_a_program_of_the_library_records_what_prediction_needs(tmp_path: Path) 
     }
     assert {file for found in objects.values() for file in found.files} == set(manifest.files)
     assert manifest.shuffle == {"train": "global"}
+    assert manifest.columns["train"]["y"] == "float32"
     assert manifest.prediction.features == ("x",)
     assert manifest.prediction.builder == "trainshed.programs.tabular:build_model"
     assert manifest.prediction.input_transform == "trainshed.programs.tabular:join_features"

@@ -39,6 +39,12 @@ def odd_rows(batch: Batch) -> Batch:
     return {name: array[kept] for name, array in batch.items()}
 
 
+def gapped(batch: Batch, *, at: int) -> dict[str, NDArray[np.generic]]:
+    """Copy the ids with a gap at one, as where() of pandas does: floats where the gap is alone."""
+    ids = batch["id"]
+    return {**batch, "v": np.where(ids == at, np.nan, ids) if at in ids else ids}
+
+
 def gated(batch: Batch, *, at: int, gate: str) -> Batch:
     """Let rows from the id `at` on through as soon as a file is there."""
     while batch["id"][-1] >= at and not Path(gate).exists():

@@ -27,9 +27,9 @@ from trainshed.data.order.schedule import (
     windows_of,
 )
 from trainshed.data.order.spending import BATCH, DEVICE, Key, Spent
-from trainshed.data.read.casting import check_dtype
 from trainshed.data.read.columns import Columns, num_rows
 from trainshed.data.read.errors import DataError
+from trainshed.data.read.feed_types import check_dtype
 from trainshed.data.read.ledger import LEDGER
 from trainshed.data.read.source import Choice, Table, augmented, everything, reading
 from trainshed_api.data import dtype_for

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from trainshed_api.transforms import BatchFormat, TransformKind
 
@@ -29,6 +29,8 @@ class Function:
         batch_format: as what it is given columns.
         by: columns whose values make a group.
         order_by: columns that sort the rows of a group.
+        types: of columns of numbers that it returns, by the first rows of several files; other
+            types are converted to them.
     """
 
     use: str
@@ -40,6 +42,7 @@ class Function:
     batch_format: BatchFormat = "numpy"
     by: tuple[str, ...] = ()
     order_by: tuple[str, ...] = ()
+    types: tuple[tuple[str, str], ...] = ()
 
     @property
     def name(self) -> str:
@@ -54,6 +57,17 @@ class Function:
     def beside(self, name: str) -> str:
         """Return another field of the spec beside the one that names it, for errors."""
         return f"{self.field.removesuffix('use')}{name}"
+
+
+def with_types(
+    functions: Sequence[Function], types: tuple[tuple[str, str], ...]
+) -> tuple[Function, ...]:
+    """Return functions of which the last one that makes columns has types for them."""
+    last = max((place for place, each in enumerate(functions) if each.kind != "filter"), default=-1)
+    return tuple(
+        replace(each, types=types) if place == last else each
+        for place, each in enumerate(functions)
+    )
 
 
 def are_grouped(functions: Iterable[Function]) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from trainshed.data.order.function import Function, are_grouped, most_asked
+from trainshed.data.order.function import Function, are_grouped, most_asked, with_types
 from trainshed.data.order.permutation import first_rows
 from trainshed.data.order.size import Size, megabytes
 from trainshed_api.data import LOCAL_BUFFER
@@ -93,6 +93,8 @@ class DatasetPlan:
         tell: called with what is bad; whoever reads sets it.
         task_cpus: that Ray is asked for each task that reads and transforms.
         task_memory: bytes that it is asked for each; None for none.
+        column_types: NumPy's types of the columns as they are fed, before `feed.dtypes`; none where
+            only running a function tells.
     """
 
     name: str
@@ -124,6 +126,7 @@ class DatasetPlan:
     tell: Tell | None = None
     task_cpus: int = 1
     task_memory: int | None = None
+    column_types: tuple[tuple[str, str], ...] = ()
 
     @property
     def field(self) -> str:
@@ -351,8 +354,8 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         source=source,
         use=_use(spec, field),
         columns=spec.read.columns,
-        transforms=transforms,
-        augments=_augments(spec, field),
+        transforms=with_types(transforms, measured.types if measured else ()),
+        augments=with_types(_augments(spec, field), measured.augmented_types if measured else ()),
         loader=loader,
         cache=cache,
         reason=reason,
@@ -372,6 +375,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         bad_record_limit=spec.bad_record_limit if skips_bad else None,
         task_cpus=spec.task.cpus,
         task_memory=parse_bytes(spec.task.memory) if spec.task.memory else None,
+        column_types=measured.columns if measured else (),
     )
 
 

@@ -69,6 +69,9 @@ class Measured:
         growth: rows that the transforms make of one; 1 where they make no more.
         grouped: where rows go in groups, mean sizes of a row that was read, or of what was made of
             it where that is more, at all places: of groups only all rows tell what they make.
+        types: of columns of numbers after the transforms, of all places together.
+        augmented_types: of those after the augmentations.
+        columns: types of all columns as they are fed.
         row_seconds: what transforms took for a row that they made, at the quickest of these places.
     """
 
@@ -79,6 +82,9 @@ class Measured:
     growth: float = 1.0
     grouped: tuple[float, ...] = ()
     row_seconds: float = 0.0
+    types: tuple[tuple[str, str], ...] = ()
+    augmented_types: tuple[tuple[str, str], ...] = ()
+    columns: tuple[tuple[str, str], ...] = ()
 
     def size(self, rows: int) -> Size:
         """Return the size of so many rows after the transforms, or of what goes into groups."""

@@ -18,6 +18,7 @@ from trainshed.data.read.calling import (
     joined,
     random_for,
 )
+from trainshed.data.read.casting import Misfit, common_type, exactly_as
 from trainshed.data.read.columns import (
     Array,
     Columns,
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trainshed.data.order.function import Function
+
+
+# A row that is no single value.
+_ROWS = (np.ndarray, list, tuple)
 
 
 def transform(columns: Columns, functions: Sequence[Function]) -> Columns:
@@ -100,6 +105,43 @@ def transform_good(
     return transform(_lent(rows), functions)
 
 
+def settled(columns: Columns, function: Function) -> Columns:
+    """Return what a function made with the types of its columns.
+
+    Raises:
+        DataError: when a value would change, naming column and value.
+    """
+    types = dict(function.types)
+    return {
+        name: _as_type(name, array, types[name], function) if name in types else array
+        for name, array in columns.items()
+    }
+
+
+def _as_type(name: str, array: Array, wanted: str, function: Function) -> Array:
+    if array.dtype == wanted:
+        return array
+    returned = f"{function.field}: {function.use} returned {array.dtype} for column {name}"
+    if array.dtype.kind not in "biufc":
+        values: list[object] = array.tolist()
+        odd = next((value for value in values if value is not None), None)
+        if odd is None or any(isinstance(value, _ROWS) for value in values):
+            return array  # nothing, or an array a row: of what batches are made of these says more
+        raise DataError(
+            f"{returned}, where the first rows of the files have {wanted}: got {odd!r}; expected "
+            f"{wanted}. Return {wanted} from each call."
+        )
+    made = exactly_as(array, wanted)
+    if isinstance(made, Misfit):
+        both = common_type([array, np.empty(0, wanted)])
+        remedy = made.remedy if both in (wanted, None) else f"Return {both} from each call."
+        raise DataError(
+            f"{returned}, where the first rows of the files have {wanted}: got {made.value}; "
+            f"expected {made.expected}. {remedy}"
+        )
+    return made
+
+
 def _lent(held: Columns) -> Columns:
     """Return columns that stay as they are whatever functions do: lists in them are copied, too."""
     return {name: array if _is_fixed(array) else deepcopy(array) for name, array in held.items()}
@@ -139,7 +181,8 @@ def augment(
     for position, function in enumerate(functions):
         extra = random_for(function, seed, epoch, rows, position)
         with LEDGER.inside(key_of(function.field), len(rows)):
-            columns = as_table(call_with_columns(function, writable(columns), **extra), function)
+            made = as_table(call_with_columns(function, writable(columns), **extra), function)
+            columns = settled(made, function)
         if num_rows(columns) != len(rows):
             raise DataError(
                 f"{function.field}: {function.use} returned {num_rows(columns)} rows for "
@@ -189,7 +232,8 @@ def _by_row(columns: Columns, function: Function) -> Columns:
                 f"{function.field}: {function.use} returned rows that do not fit together: "
                 f"column {odd} is not in all of them"
             )
-    return {name: _stacked([row[name] for row in rows], name, function) for name in rows[0]}
+    made = {name: _stacked([row[name] for row in rows], name, function) for name in rows[0]}
+    return settled(made, function)
 
 
 _APPLIED: dict[str, Callable[[Columns, Function], Columns]] = {
@@ -201,7 +245,7 @@ _APPLIED: dict[str, Callable[[Columns, Function], Columns]] = {
 
 
 def _made(function: Function, given: Columns) -> Columns:
-    return as_table(call_with_columns(function, given), function)
+    return settled(as_table(call_with_columns(function, given), function), function)
 
 
 def _batches(columns: Columns, function: Function) -> Iterator[Columns]:

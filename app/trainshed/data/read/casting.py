@@ -1,9 +1,8 @@
 """Finds values that another type of numbers cannot hold, before a column is converted to it.
 
 NumPy and torch convert such values in silence: NaN becomes some integer, 300 as uint8 becomes 44,
-1e300 as float32 becomes infinite. A column is looked at where it is converted, as augmentations may
-have changed its values until then: 0.2 to 0.7 ns a value, and nothing where every value of the
-column's own type fits.
+1e300 as float32 becomes infinite. To look for them takes 0.2 to 0.7 ns a value, and nothing where
+every value of the column's own type fits. Pure.
 """
 
 from __future__ import annotations
@@ -14,18 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.files import place_of
-from trainshed_api.data import ALL_COLUMNS, dtype_for
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
-    from trainshed.data.order.permutation import Indices
-    from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.read.columns import Array
+    # The element type is the user's; the first axis is always the row.
+    Array = NDArray[np.generic]
 
 
 class _Float(NamedTuple):
@@ -88,45 +82,6 @@ class Misfit:
         return f"got {self.value}; expected {self.expected}. {self.remedy}"
 
 
-def row_place(plan: DatasetPlan, number: int) -> str:
-    """Return where a row is from, by its position in the dataset."""
-    if plan.parts:
-        return f"row {number} of the epoch"
-    if plan.source is None or plan.is_made_whole:
-        return f"row {number} after the transforms"
-    # A fragment without rows begins where the next one does.
-    part = int(np.searchsorted(plan.first_ids, number, side="right")) - 1
-    row = number - int(plan.first_ids[part])
-    path, place = place_of(plan.source.scan, plan.source.fragments[part], row)
-    return f"{place} in {path}{'' if plan.is_told else ' as the transforms leave them'}"
-
-
-def check_dtype(
-    plan: DatasetPlan,
-    name: str,
-    array: Array,
-    ids: Indices,
-    place: Callable[[DatasetPlan, int], str] = row_place,
-) -> None:
-    """Look whether the type that `feed.dtypes` asks for holds all values of a column of numbers.
-
-    Args:
-        plan: of the dataset that is fed.
-        name: of the column.
-        array: the column.
-        ids: (rows,) positions in the dataset.
-        place: returns where the row of a position is from.
-
-    Raises:
-        DataError: naming the column, the row and the value.
-    """
-    wanted = dtype_for(name, plan.feed.dtypes)
-    if wanted and (misfit := find_misfit(array, wanted)):
-        key = name if name in plan.feed.dtypes else ALL_COLUMNS
-        at = place(plan, int(ids[misfit.row]))
-        raise DataError(f"{plan.field}.feed.dtypes.{key}: column {name}, {at}: {misfit}")
-
-
 def find_misfit(array: Array, wanted: str, *, exactly: bool = False) -> Misfit | None:
     """Return the first value of a column of numbers that a type cannot hold; None where all fit.
 
@@ -152,6 +107,22 @@ def find_misfit(array: Array, wanted: str, *, exactly: bool = False) -> Misfit |
             return _not_an_integer(array, wanted, is_inside=is_inside)
         return _not_a_float(array, wanted, floats, is_inside=is_inside, exactly=exactly)
     return None if is_inside else _not_exact(array, wanted, floats)
+
+
+def common_type(arrays: Iterable[Array]) -> str | None:
+    """Return the type that NumPy gives columns of numbers together; None where one is of others."""
+    dtypes = {array.dtype for array in arrays}
+    if not all(dtype.kind in "biuf" for dtype in dtypes):
+        return None
+    return str(np.result_type(*dtypes).newbyteorder("=").name)
+
+
+def exactly_as(array: Array, wanted: str) -> Array | Misfit:
+    """Return a column of numbers as another type, or the first value that would change."""
+    if misfit := find_misfit(array, wanted, exactly=True):
+        return misfit
+    real: Array = array.real if array.dtype.kind == "c" else array
+    return real.astype(wanted, copy=False)
 
 
 @functools.cache

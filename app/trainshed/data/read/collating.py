@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 
 from trainshed.data.read.calling import call, random_for
-from trainshed.data.read.casting import check_dtype
 from trainshed.data.read.columns import as_objects
 from trainshed.data.read.errors import DataError
+from trainshed.data.read.feed_types import check_dtype
 from trainshed_api.data import dtype_for
 
 if TYPE_CHECKING:
