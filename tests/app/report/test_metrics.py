@@ -1,15 +1,18 @@
 """Which value of which metric is called the best one."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from pydantic import JsonValue
 
 from tests.builders_run import RunFolderBuilder, make_evaluated, make_progress, make_started
 from trainshed.records.disk import Disk
 from trainshed.report.metrics import direction_of, find_best
 from trainshed.report.read import read_run
 from trainshed_api.progress import AnyEvent
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 DIRECTIONS = {
     "eval_loss": "min",
