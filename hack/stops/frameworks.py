@@ -21,8 +21,8 @@ def by_accelerate(config: dict[str, int]) -> None:
     from accelerate import Accelerator
     from accelerate.utils import DataLoaderConfiguration
 
-    # Without it the order of an epoch depends on the epochs before.
-    seeded = DataLoaderConfiguration(use_seedable_sampler=True)
+    # Otherwise the order of an epoch depends on the epochs before, and on the worker.
+    seeded = DataLoaderConfiguration(use_seedable_sampler=True, data_seed=0)
     accelerator = Accelerator(cpu=True, dataloader_config=seeded)
     loader = accelerator.prepare(DataLoader(Rows(config["rows"]), batch_size=BATCH, shuffle=True))
 
