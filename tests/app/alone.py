@@ -81,9 +81,9 @@ def train_alone(
     prepared = prepare(make_run(**spec), place)
     found, refused = resume.choose(prepared, fresh)
     attempt = prepared.folder.claim(prepared.spec_hash, fresh)
-    record = run_record(prepared, home).model_dump_json(by_alias=True)
-    prepared.folder.at.write(RECORD, record.encode())
     launch = Launch(prepared, place, found, refused, started=time.time())
+    record = run_record(prepared, home, launch.started).model_dump_json(by_alias=True)
+    prepared.folder.at.write(RECORD, record.encode())
     coordinator = cast("Client", Coordinator(launch.started))
     worker = Worker(
         make_job(launch, attempt), coordinator, frameworks.named(launch.prepared.spec.framework)

@@ -93,7 +93,7 @@ def add_another_run(folder: Path) -> None:
     file = write_run(folder, "test", **make_spec(seed=1, config={"rate": 0.1}))
     prepared = prepare(load_file(file), Place(Disk(folder)))
     prepared.folder.claim(prepared.spec_hash, fresh=False).close()
-    record = run_record(prepared, folder)
+    record = run_record(prepared, folder, started=0.0)
     prepared.folder.at.write(RECORD, record.model_dump_json(by_alias=True).encode())
     write_checkpoint(prepared.folder.checkpoints(1))
 

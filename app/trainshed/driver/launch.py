@@ -61,7 +61,7 @@ def run(
 ) -> int:
     """Run one claimed attempt and return the exit code."""
     prepared = launch.prepared
-    record = run_record(prepared, launch.place.home.path)
+    record = run_record(prepared, launch.place.home.path, launch.started)
     text = record.model_dump_json(by_alias=True, indent=1)
     # The run's is that of its last attempt; what an earlier one ran with stays with that.
     for folder in (prepared.folder.at, attempt.folder):

@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     from trainshed.plan.preflight import Prepared
 
 
-def run_record(prepared: Prepared, home: Path | None) -> RunRecord:
-    """Return the record of a run that is about to start."""
+def run_record(prepared: Prepared, home: Path | None, started: float) -> RunRecord:
+    """Return the record of a run that is about to start.
+
+    Args:
+        prepared: the run.
+        home: the folder below which runs lie, where it is on a disk.
+        started: when this process began, seconds since 1970; wall times count from then.
+    """
     machine = prepared.machine
     return RunRecord(
         name=prepared.run.metadata.name,
@@ -42,7 +48,7 @@ def run_record(prepared: Prepared, home: Path | None) -> RunRecord:
             for name, plan in prepared.plans.items()
             if plan.source
         },
-        created_at=datetime.now(UTC),
+        created_at=datetime.fromtimestamp(started, UTC),
     )
 
 

@@ -76,7 +76,7 @@ def list_attempts(run: RunFolder) -> Iterator[AttemptRow]:
         is_last = attempt is run.attempts[-1]
         yield AttemptRow(
             number=str(attempt.number),
-            started=say_moment(times[0] if times else None),
+            started=say_moment(_began(attempt, times)),
             origin=say_resume(started.resumed_from) if started else MISSING,
             workers=say_count(started.workers) if started else MISSING,
             step=say_count(max(steps, default=None)),
@@ -146,6 +146,13 @@ def _say_event(event: AnyEvent, attempt: Attempt) -> str:
 
 def _say_unended(run: RunFolder, is_last: bool) -> str:
     return "still running" if is_last and run.result is None else "cut off"
+
+
+def _began(attempt: Attempt, times: list[float]) -> float | None:
+    """Return when an attempt began: its first event comes once workers are there."""
+    if finished := attempt.finished:
+        return finished.time - finished.wall_seconds
+    return times[0] if times else None
 
 
 def _span(times: list[float]) -> float | None:

@@ -50,7 +50,7 @@ def make_attempt(prepared: Prepared, home: Path, *, fresh: bool = False) -> Fold
     """Leave what a driver does that is killed at once; return the folder of its checkpoints."""
     attempt = prepared.folder.claim(prepared.spec_hash, fresh)
     attempt.close()
-    record = run_record(prepared, home)
+    record = run_record(prepared, home, started=0.0)
     for folder in (prepared.folder.at, attempt.folder):
         folder.write(RECORD, record.model_dump_json(by_alias=True).encode())
     return prepared.folder.checkpoints(attempt.number)

@@ -109,7 +109,7 @@ def make_driver(
     prepared = prepare(run, Place(Disk(home)))
     attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
     attempt.close()
-    record = run_record(prepared, home)
+    record = run_record(prepared, home, started=0.0)
     prepared.folder.at.write(RECORD, record.model_dump_json(by_alias=True).encode())
     display = Display()
     driver = Driver(prepared, attempt, display, stop or Stop())

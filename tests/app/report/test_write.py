@@ -135,6 +135,10 @@ CASES: dict[str, Case] = {
         make_ended_run,
         ["digits Succeeded", "Best valid.accuracy 0.95", "5,173", "Goodput 50 %", "Wall time 20 s"],
     ),
+    "an attempt began as long before its end as it took": Case(
+        lambda: RunFolderBuilder(attempts=[[make_started(), make_finished()]]),
+        ["1 2023-11-14 22:13:22 UTC the beginning 2"],
+    ),
     "a run that failed shows its message": Case(
         lambda: make_ended_run("Failed", "loss is NaN at step 12"),
         ["digits Failed", "loss is NaN at step 12"],
