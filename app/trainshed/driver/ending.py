@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from trainshed.plan.preflight import Prepared
     from trainshed.records.folder import Attempt, RunFolder
 
+NO_MODEL = (
+    "No model was saved: the training function reported no checkpoint. Pass checkpoint= to "
+    "ray.train.report, or use trainshed.current() with track(model, optimizer) and epochs()."
+)
+
 
 def write_ending(
     prepared: Prepared, attempt: Attempt, driver: Driver, verdict: Verdict, started: float
@@ -48,7 +53,7 @@ def write_ending(
     except OSError as error:
         driver.warn(f"no {folder.at / RESULT}: {error}")
     finished = Finished(
-        time=time.time(),
+        time=result.finished_at.timestamp(),
         outcome=result.outcome,
         message=result.message,
         metrics=result.metrics,
@@ -88,10 +93,11 @@ def _result(
     prepared: Prepared, attempt: Attempt, driver: Driver, verdict: Verdict, started: float
 ) -> ResultRecord:
     view = driver.view
-    wall = time.time() - started
+    now = time.time()
+    wall = now - started
     spent = dict(view.seconds) if view else {}
     # What the driver did by itself, before the first look or since the last one.
-    alone = time.time() - (view.time if view else started)
+    alone = now - (view.time if view else started)
     bucket = "stopping" if view and view.groups else "starting"
     spent[bucket] = spent.get(bucket, 0.0) + alone
     ending = view.ending if view else None
@@ -113,11 +119,28 @@ def _result(
         checkpoint=CheckpointRecord(path=kept[0], epoch=kept[1], step=kept[2]) if kept else None,
         best=_best(prepared, attempt.number, driver),
         attempt=attempt.number,
-        message=verdict.message,
-        finished_at=datetime.now(UTC),
+        message=verdict.message or _missing_model(prepared, attempt.number, driver, verdict),
+        finished_at=datetime.fromtimestamp(now, UTC),
         report=str(prepared.folder.at / REPORT),
         bad_records=_bad_records(prepared, attempt.number, driver),
     )
+
+
+def _missing_model(prepared: Prepared, number: int, driver: Driver, verdict: Verdict) -> str:
+    """Return what to say of a run that succeeded without a checkpoint; empty where it has one."""
+    # What a script of the user's own saves is not told here.
+    if verdict.outcome != SUCCEEDED or driver.known.checkpoint or prepared.command:
+        return ""
+    folder = prepared.folder
+    try:
+        earlier = resume.ancestors(folder, prepared.spec.checkpoint.resume, number)
+        parents = [folder.checkpoints(each) for each in [*earlier, number]]
+        if checkpoint.candidates(parents):
+            return ""
+    except (OSError, WorldError) as error:
+        driver.warn(f"whether a checkpoint was saved is not known: {error}")
+        return ""
+    return NO_MODEL
 
 
 def _bad_records(prepared: Prepared, number: int, driver: Driver) -> dict[str, BadRecordsRecord]:
