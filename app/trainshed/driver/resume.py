@@ -66,9 +66,10 @@ def _read(folder: Folder) -> RunRecord | None:
 
 
 def finished(prepared: Prepared) -> ResultRecord | None:
-    """Return the result of a run that is over with all its epochs.
+    """Return the result of a run that is over: its function returned, and its weights are saved.
 
-    A result from before the last fresh start is that of another training.
+    A result from before the last fresh start is that of another training. Earlier releases wrote
+    no checkpoint where a function returned before its last epoch: such a run is not over.
     """
     try:
         result = ResultRecord.model_validate_json(prepared.folder.at.read(RESULT))
@@ -76,7 +77,14 @@ def finished(prepared: Prepared) -> ResultRecord | None:
         return None
     if result.outcome != SUCCEEDED or result.attempt not in prepared.folder.lineage():
         return None
-    return result if (prepared.spec.epochs or 0) <= (result.epochs or 0) else None
+    spec = prepared.spec
+    if (spec.epochs or 0) > (result.epochs or 0):
+        return None
+    left_early = result.epoch is not None and result.epoch < (result.epochs or 0)
+    saved = result.checkpoint.step if result.checkpoint else None
+    is_saved = saved is not None and saved >= (result.step or 0)
+    writes = bool(spec.checkpoint.every_epochs or spec.checkpoint.every_steps)
+    return None if left_early and writes and not is_saved else result
 
 
 def choose(

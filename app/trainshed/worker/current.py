@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, cast, get_origin, is_typeddict, overl
 
 import ray.train.torch
 import torch
+from typing_extensions import override
 
 from trainshed.checkpoint.state import Stateful, random_state, set_random_state
 from trainshed.checkpoint.tracked import Scheduler, Tracked, check_names
@@ -104,12 +105,20 @@ class Run(EpochRun):
         scaler = make_scaler(model, self.device.type, enabled=is_half)
         tracked = Tracked(model, optimizer, scheduler, others, scaler)
         self._tracked = self._loop.survivors = tracked
+        if isinstance(optimizer, torch.optim.Optimizer):  # one around others may be no such
+            optimizer.register_step_post_hook(self._note_optimizer_step)
         if self._job.reproducible:
             sum_in_rank_order(model)
         if lonely := trains_alone(model, self.world_size):
             self.warn(lonely)
         with self._loop.meter.inside(CHECKPOINTING):
             self._loop.saver.restore(tracked)
+
+    @override
+    def epochs(self) -> Iterator[int]:
+        for epoch in super().epochs():
+            yield epoch
+            self._leave_step()
 
     @overload
     def batches(self, name: str) -> Iterator[Tensors]: ...
@@ -151,22 +160,43 @@ class Run(EpochRun):
         """Yield the parts of a batch; ranks meet in the last one of a step alone."""
         most = self._job.accumulate if counts else 1
         parts, tracked = list(parts_of(batch, most, self.world_size)), self._tracked
-        done = 0
+        done = number = 0
         try:
             for part in parts:
                 is_last = done == len(parts) - 1
                 with contextlib.nullcontext() if is_last or tracked is None else tracked.alone():
                     self._step.begin(part, counts=counts, is_last=is_last)
+                    number = self._step.number
                     yield _checked(part.given, of)
                     self._step.end(counts=counts)
                 if counts:
                     self._step.check_weights()
                 done += 1
         finally:
-            if done < len(parts):  # the function left; whoever goes on makes the whole step
-                self._step.leave(counts=counts)
-                if counts and len(parts) > 1 and tracked and tracked.optimizer:
+            # The function left, maybe a while ago where it held the iterator.
+            if done < len(parts) and counts and self._step.number == number:
+                self._leave_step()
+                if len(parts) > 1 and tracked and tracked.optimizer:
                     tracked.optimizer.zero_grad(set_to_none=True)
+
+    @override
+    def finish(self, stopped: bool) -> None:
+        self._leave_step()
+        super().finish(stopped)
+
+    def _leave_step(self) -> None:
+        """End the step that the function left: it counts where the weights have it behind them.
+
+        Else whoever goes on makes the whole step. The iterator of its batches may be open still.
+        """
+        is_done = self._step.is_in_weights
+        self._step.leave()
+        if is_done:
+            self._loop.count_step(self._step.rows)
+
+    def _note_optimizer_step(self, *_: object) -> None:
+        """Remember that the weights have changed, by backward_step or by the function itself."""
+        self._step.has_stepped = self._loop.saver.weights_changed = True
 
     @contextlib.contextmanager
     def autocast(self) -> Iterator[None]:

@@ -96,13 +96,17 @@ class Loop:
             StopTraining: when the run was asked to stop.
             NonFiniteLossError: when a rank's loss was no finite number.
         """
+        self.count_step(rows)
+        self._boundary(epoch_ended=False)
+
+    def count_step(self, rows: int) -> None:
+        """Count a step as `end_step` does, where ranks cannot agree: the function left its loop."""
         position = self.position
         counted = {"step_in_epoch": position.step_in_epoch + 1, "step": position.step + 1}
         self.position = position.model_copy(update=counted)
         self._pace.step(rows)
         self._stalls.step()
         self.board.step = self.position.step
-        self._boundary(epoch_ended=False)
 
     def end_epoch(self) -> None:
         """Count an epoch. A collective.
@@ -159,6 +163,8 @@ class Loop:
             NonFiniteLossError: when a rank's loss was no finite number.
             LastCheckpointError: when training is done but its result is not on storage.
         """
+        if not stopped:
+            self._save_left()
         with self.meter.inside(CHECKPOINTING):
             self.saver.wait()
             agreed = self._agree(knows_losses=True)
@@ -185,6 +191,21 @@ class Loop:
         )
         self._coordinator.leave(self.group, seconds, ending)
 
+    def _save_left(self) -> None:
+        """Write a checkpoint of what was trained since the last one: the function returned early.
+
+        Raises:
+            NonFiniteLossError: when a rank's loss was no finite number.
+        """
+        is_behind = self.job.writes_checkpoints and self.saver.is_behind(self.position)
+        if not self.control.from_leader(int(is_behind)):
+            return
+        agreed = self._agree(knows_losses=True)
+        if agreed.bad_step is not None:
+            raise NonFiniteLossError(f"the loss is NaN or infinite at step {agreed.bad_step}")
+        self._save_if(True)
+        self._register(agreed.written)
+
     def _boundary(self, epoch_ended: bool) -> None:
         due = self.saver.due(self.position, epoch_ended)
         if not (due or epoch_ended or self.position.step >= self._next_agreement):
@@ -201,7 +222,8 @@ class Loop:
             raise StopTraining
 
     def _save_if(self, is_due: bool, *, epoch_ended: bool = False) -> None:
-        survivors = self.survivors if is_due and self.saver.last != self.position else None
+        is_new = self.saver.last != self.position or self.saver.weights_changed
+        survivors = self.survivors if is_due and is_new else None
         with self.meter.inside(CHECKPOINTING):
             if survivors is not None:
                 means, steps = self.board.logged.means_of_ranks(self.control)

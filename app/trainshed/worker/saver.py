@@ -67,6 +67,8 @@ class Saver:
         self._blocked: dict[int, float] = {}
         # Of the checkpoint that was begun last.
         self.last: Position | None = None
+        # Whether an optimizer has stepped since the last checkpoint was begun.
+        self.weights_changed = False
         self.latest: tuple[str, int, int] | None = None
         self.describe_data: Callable[[], dict[str, Described]] = dict
         self.prediction = Prediction(classes=tuple(main_classes(job.plans)))
@@ -92,6 +94,10 @@ class Saver:
             return last or bool(spec.every_epochs and position.epoch % spec.every_epochs == 0)
         return bool(spec.every_steps and position.step % spec.every_steps == 0)
 
+    def is_behind(self, position: Position) -> bool:
+        """Say whether the run has been trained further than its newest checkpoint."""
+        return position != (self.last or self.position) or self.weights_changed
+
     def begin(
         self,
         tracked: Survivors,
@@ -108,7 +114,7 @@ class Saver:
         """
         began = time.perf_counter()
         states = self._control.gather(random_state())
-        self.last = position
+        self.last, self.weights_changed = position, False
         if self._rank:
             tracked.help_gather()
             return

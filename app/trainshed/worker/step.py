@@ -46,9 +46,13 @@ class Step:
     accumulate: int = 1
     is_under_way: bool = False
     is_last_part: bool = True
+    # Counts what was begun, by which an iterator knows whether the step under way is its own.
+    number: int = 0
     _rows: int | None = None
     _total: int = 0
     _is_weighted: bool = False
+    # Whether an optimizer has stepped since the part began, also one that the function steps.
+    has_stepped: bool = False
     # Of the parts of the step so far; None for one whose loss is a mean over rows.
     _weights: list[Fetched | None] = field(default_factory=list)
 
@@ -60,6 +64,8 @@ class Step:
         if self.is_under_way and not counts:
             return
         self._rows, self._total = part.rows, part.total
+        self.has_stepped = False
+        self.number += 1
         self._is_weighted, self.is_last_part = False, is_last
         self.is_under_way = counts
 
@@ -68,16 +74,21 @@ class Step:
         if counts:
             self.is_under_way = False
 
-    def leave(self, *, counts: bool) -> None:
-        """End it before its last part: those that are done are forgotten."""
-        self.end(counts=counts)
-        if counts:
-            self._weights.clear()
+    def leave(self) -> None:
+        """End a step of the run before its last part is over: those that are done are forgotten."""
+        self.end(counts=True)
+        self._weights.clear()
 
     @property
     def is_in_weights(self) -> bool:
         """Say whether the weights have the step under way behind them."""
-        return self.is_under_way and self._is_weighted and self.is_last_part
+        is_done = self.has_stepped or (self._is_weighted and self.is_last_part)
+        return self.is_under_way and is_done
+
+    @property
+    def rows(self) -> int:
+        """Return the rows of the step over all ranks."""
+        return self._total
 
     def weigh(self, loss: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:
         """Return the loss to go backward from.

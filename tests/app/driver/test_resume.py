@@ -30,7 +30,7 @@ from trainshed.records.folder import RECORD, RESULT, ROWS
 from trainshed.records.storage import Folder
 from trainshed_api.errors import SpecError
 from trainshed_api.names import Outcome
-from trainshed_api.records import ResultRecord
+from trainshed_api.records import CheckpointRecord, ResultRecord
 from trainshed_api.spechash import spec_hash
 from trainshed_api.v1alpha1 import TrainingRunSpec
 
@@ -57,7 +57,12 @@ def make_attempt(prepared: Prepared, home: Path, *, fresh: bool = False) -> Fold
 
 
 def write_result(
-    prepared: Prepared, *, outcome: Outcome = "Succeeded", epochs: int | None = 5, attempt: int = 1
+    prepared: Prepared,
+    *,
+    outcome: Outcome = "Succeeded",
+    epochs: int | None = 5,
+    attempt: int = 1,
+    **trained: object,
 ) -> None:
     result = ResultRecord(
         outcome=outcome,
@@ -65,7 +70,7 @@ def write_result(
         wall_seconds=1.0,
         attempt=attempt,
         finished_at=datetime.now(UTC),
-    )
+    ).model_copy(update=trained)
     prepared.folder.at.write(RESULT, result.model_dump_json(by_alias=True).encode())
 
 
@@ -166,6 +171,18 @@ def test_a_run_is_over_when_its_epochs_are_done(tmp_path: Path, case: Case) -> N
     write_result(prepared, outcome=case.outcome, epochs=case.had)
 
     assert (resume.finished(prepared) is not None) is case.want
+
+
+@pytest.mark.parametrize(("saved", "want"), [(None, False), (20, False), (24, True)])
+def test_a_run_that_was_left_early_is_over_where_its_last_step_is_saved(
+    tmp_path: Path, saved: int | None, want: bool
+) -> None:
+    prepared = make_prepared(tmp_path, epochs=5)
+    make_attempt(prepared, tmp_path)
+    kept = None if saved is None else CheckpointRecord(path="there", epoch=2, step=saved)
+    write_result(prepared, epoch=2, step=24, checkpoint=kept)
+
+    assert (resume.finished(prepared) is not None) is want
 
 
 def test_a_result_from_before_a_fresh_start_is_not_this_runs(tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def test_a_weight_for_some_parts_of_a_step_is_refused(weights: tuple[float | Non
 
 def test_parts_of_a_step_that_was_left_do_not_count_in_the_next() -> None:
     step = weighed(50)
-    step.leave(counts=True)
+    step.leave()
     step.begin(Batch({}, 1, 1), counts=True, is_last=True)
     step.weigh(torch.tensor(1.0), torch.tensor(4.0))
 
