@@ -87,13 +87,17 @@ def most_bad_records(
 
 
 class RunRecord(Record):
-    """run.json: what ran, from which spec, code and data."""
+    """run.json: what ran, from which spec, code and data.
+
+    `code` has the SHA-256 of each file of the user's code, by its path below the working directory.
+    """
 
     name: str
     spec_hash: str
     spec: dict[str, JsonValue]
     versions: dict[str, str]
     git: GitState | None = None
+    code: dict[str, str] = Field(default_factory=dict)
     machine: MachineRecord
     data: dict[str, DataRecord] = Field(default_factory=dict)
     created_at: AwareDatetime

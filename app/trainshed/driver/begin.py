@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from trainshed_api.records import ResultRecord
     from trainshed_api.v1alpha1 import TrainingRun
 
+# Changed files that are named.
+MOST_NAMED = 5
+
 
 @dataclass(frozen=True)
 class Wish:
@@ -103,7 +106,17 @@ def begin(
 
 def _is_over(prepared: Prepared, done: ResultRecord, pusher: Pusher | None) -> int:
     """Say that nothing is left to do; return the exit code."""
-    print(f"{prepared.run.metadata.name} is finished: --fresh trains it again")
+    from trainshed.driver import resume
+
+    name = prepared.run.metadata.name
+    print(f"{name} is finished: --fresh trains it again")
+    record = resume.read_record(prepared.folder)
+    if record and (files := code.changed(record.code, Path.cwd())):
+        more = f" and {len(files) - MOST_NAMED} more" if len(files) > MOST_NAMED else ""
+        print(
+            f"code changed since {name} was trained: {', '.join(files[:MOST_NAMED])}{more}. The "
+            "result is of the code before; --fresh trains with the code as it is now."
+        )
     print(f"report: {done.report}", flush=True)
     if pusher:
         pusher.finished_before(done, str(prepared.folder.at / RESULT))

@@ -6,14 +6,14 @@ import importlib.metadata
 import platform
 import subprocess
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainshed import __version__
+from trainshed.plan import code
 from trainshed_api.records import DataRecord, GitState, MachineRecord, RunRecord
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trainshed.plan.preflight import Prepared
 
 
@@ -37,6 +37,7 @@ def run_record(prepared: Prepared, home: Path | None, started: float) -> RunReco
             "trainshed": __version__,
         },
         git=git_state(home) if home else None,
+        code=code.digests(Path.cwd(), prepared.command),
         machine=MachineRecord(cpus=machine.cpus, memory_bytes=machine.memory, gpus=machine.gpus),
         data={
             name: DataRecord(

@@ -6,6 +6,7 @@ driver fetches itself, with the client and the credentials of its storage.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import os
 import sys
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+import trainshed_api
 from trainshed.faults import WorldError
 from trainshed.patience import READS
 from trainshed.plan.package import FIELD, MOST_BYTES, check_name
@@ -23,10 +25,13 @@ from trainshed.records.addresses import open_folder
 from trainshed_api.errors import Problem, SpecError, show_value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from trainshed_api.code import CodeSpec
 
+# Our own code has a version, and installed packages have theirs.
+_NOT_THE_USERS = (Path(__file__).parents[1], Path(trainshed_api.__file__).parent)
+_INSTALLED = {"site-packages", "dist-packages"}
 # Code that is ten times as large unpacked is none.
 MOST_UNPACKED = 10 * MOST_BYTES
 
@@ -102,6 +107,40 @@ def fetch(code: CodeSpec) -> Path | None:
     os.chdir(folder)
     sys.path.insert(0, str(folder))
     return folder
+
+
+def digests(folder: Path, command: Sequence[str] = ()) -> dict[str, str]:
+    """Return the SHA-256 of each file of the user's code, by its path below a folder.
+
+    That is what this process has imported from there, and what the words of a command name. What
+    only a worker imports is not known here.
+    """
+    names = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    files = [Path(name) for name in names if name and name.startswith(f"{folder}{os.sep}")]
+    files += [file for word in command if (file := folder / word).is_relative_to(folder)]
+    found: dict[str, str] = {}
+    for file in sorted(set(files)):
+        is_ours = any(file.is_relative_to(package) for package in _NOT_THE_USERS)
+        is_installed = file == Path(sys.executable) or _INSTALLED & set(file.parts)
+        if not (is_ours or is_installed) and (digest := _digest(file)):
+            found[file.relative_to(folder).as_posix()] = digest
+    return found
+
+
+def changed(before: Mapping[str, str], folder: Path) -> list[str]:
+    """Return the files below a folder that are not what they were, or are gone."""
+    return [name for name, digest in before.items() if _digest(folder / name) != digest]
+
+
+def _digest(file: Path) -> str | None:
+    """Return the SHA-256 of a file; None where there is none that can be read."""
+    try:
+        if not file.is_file():
+            return None
+        with file.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    except (OSError, ValueError):  # a word of a command may be no path at all
+        return None
 
 
 def _find_missing(requirements: Sequence[str]) -> list[Problem]:

@@ -15,12 +15,13 @@ from trainshed.checkpoint import files as checkpoint
 from trainshed.driver import begin, launch, resume
 from trainshed.driver.begin import Wish
 from trainshed.driver.outset import Launch
+from trainshed.driver.provenance import run_record
 from trainshed.driver.push import Pusher, Target
 from trainshed.driver.signals import Stop
 from trainshed.plan.capacity import Cluster, Node
 from trainshed.plan.preflight import Place, Prepared, prepare
 from trainshed.records.disk import Disk
-from trainshed.records.folder import RESULT, AttemptHeldError
+from trainshed.records.folder import RECORD, RESULT, AttemptHeldError
 from trainshed.records.identity import Identity
 from trainshed.records.storage import Folder
 from trainshed_api.errors import SpecError
@@ -136,6 +137,27 @@ def test_a_finished_run_says_so_to_user_and_controller_and_is_not_attempted_agai
         "finished by attempt 1",
         f"{prepared.folder.at}/result.json",
     )
+
+
+def test_a_finished_run_names_code_that_changed_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "train.py"
+    script.write_text("print(1)\n")
+    place = Place(Disk(tmp_path))
+    prepared = prepare(make_run(train=None, entrypoint=["python", "train.py"]), place)
+    prepared.folder.claim(prepared.spec_hash, fresh=False).close()
+    record = run_record(prepared, tmp_path, started=0.0)
+    prepared.folder.at.write(RECORD, record.model_dump_json(by_alias=True).encode())
+    leave_result(prepared)
+
+    begin.begin(prepared.run, place, tmp_path, make_wish())
+    assert "changed" not in capsys.readouterr().out
+
+    script.write_text("print(2)\n")
+    assert begin.begin(prepared.run, place, tmp_path, make_wish()) == EXIT_SUCCEEDED
+    assert "code changed since digits was trained: train.py. " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("is_over", [False, True])

@@ -10,7 +10,7 @@ import pytest
 from pydantic import JsonValue
 
 from tests.builders import make_run
-from trainshed.plan.code import enter, fetch
+from trainshed.plan.code import changed, digests, enter, fetch
 from trainshed.plan.package import pack
 from trainshed.records.bucket import Bucket
 from trainshed_api.errors import SpecError
@@ -147,3 +147,33 @@ def test_code_that_is_not_there_or_no_archive_is_said(
 
     with pytest.raises(SpecError, match=r"spec\.code\.workingDir: .* a \.zip that this cluster"):
         fetch(make_run(code={"workingDir": address}).spec.code)
+
+
+def test_code_that_changed_is_named_and_other_files_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    folder = tmp_path / "code_that_changes"
+    folder.mkdir()
+    for name in ("__init__.py", "model.py", "notes.py"):
+        (folder / name).write_text("size = 1\n")
+    (tmp_path / "train.sh").write_text("true\n")
+    importlib.import_module("code_that_changes.model")
+
+    before = digests(tmp_path, [sys.executable, "train.sh", "--rate=0.1", "x" * 5000, "/etc/hosts"])
+
+    assert list(before) == [
+        "code_that_changes/__init__.py",
+        "code_that_changes/model.py",
+        "train.sh",
+    ]
+    assert changed(before, tmp_path) == []
+    (folder / "model.py").write_text("size = 2\n")
+    (folder / "notes.py").write_text("size = 2\n")
+    (tmp_path / "train.sh").unlink()
+    assert changed(before, tmp_path) == ["code_that_changes/model.py", "train.sh"]
+
+
+def test_our_own_code_is_told_by_its_version_alone() -> None:
+    package = Path(sys.modules["trainshed.plan.code"].__file__ or "").parents[2]
+    assert not any(name.startswith("trainshed/") for name in digests(package))
