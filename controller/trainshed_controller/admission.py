@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from trainshed_api.quantity import parse_bytes, parse_cores
 from trainshed_controller.model import Place, Room
+from trainshed_controller.pod_trouble import worst_trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,9 +67,13 @@ def rooms_now(cluster: ClusterView, pods: Sequence[PodView]) -> Rooms:
     """Return what can be had: ready Pods, or with autoscaling all that there may be."""
     if cluster.autoscaling:
         return rooms_at_most(cluster)
+    return _rooms_of(cluster, [pod for pod in pods if pod.ready and not pod.deleting])
+
+
+def _rooms_of(cluster: ClusterView, pods: Sequence[PodView]) -> Rooms:
     groups = {group.name: group.room for group in cluster.groups}
-    ready = [pod for pod in pods if pod.ready and not pod.deleting and not pod.is_head]
-    return Counter(groups[pod.group] for pod in ready if pod.group in groups)
+    workers = [pod for pod in pods if not pod.is_head]
+    return Counter(groups[pod.group] for pod in workers if pod.group in groups)
 
 
 def rooms_at_most(cluster: ClusterView) -> Rooms:
@@ -92,6 +97,10 @@ def admit(
     the cluster, which nobody can count; they are named to those who wait.
     """
     free, whole = rooms_now(cluster, pods), rooms_at_most(cluster)
+    trouble = worst_trouble(pods)
+    to_come = _rooms_of(
+        cluster, [pod for pod in pods if not (pod.ready or pod.deleting or pod.is_over)]
+    )
     for request in holding:
         free = pack(free, request) or free
     places: dict[str, Place] = {}
@@ -115,7 +124,12 @@ def admit(
             reason = f"{position - 1} before it; {reason}"
         if others:
             reason += f"; beside it run: {', '.join(sorted(others)[:5])}"
-        places[request.uid] = Place(admitted=False, position=position, reason=reason)
+        lacks_pods = trouble if trouble and pack(free + to_come, request) else None
+        if lacks_pods:
+            reason += f"; {lacks_pods.message}"
+        places[request.uid] = Place(
+            admitted=False, position=position, reason=reason, trouble=lacks_pods
+        )
     return places
 
 

@@ -130,6 +130,9 @@ def _no_room(turn: Turn, status: TrainingRunStatus) -> Plan | None:
         reason = "ExceedsCluster" if place.exceeds else "Queued"
         message, position = place.reason, place.position
     status = turn.say(status, "Admitted", reason, message, holds=False)
+    # The column WHY of `kubectl get` is the reason of Progressing.
+    why = place.trouble.reason if place and place.trouble else reason
+    status = turn.say(status, "Progressing", why, message, holds=False)
     status = states.with_phase(status, "Queued", turn.now)
     queue = QueueStatus(position=position, reason=message)
     again = 10.0 if reason in ("NoSuchCluster", "ClusterNotShared") else None

@@ -153,11 +153,15 @@ def make_followers(
 
         return handle
 
+    def read_known_pod(raw: JsonObject) -> PodView:
+        name = _name_of(as_object(raw.get("metadata")))
+        return read_pod(raw, cache.pods.get(name.namespace, name.name))
+
     return {
         RUNS: follow(cache.runs, read_run, cache.concerned, forget),
         JOBS: follow(cache.jobs, read_job, cache.concerned, lambda _: None),
         CLUSTERS: follow(cache.clusters, read_cluster, cache.concerned, lambda _: None),
-        PODS: follow(cache.pods, read_pod, cache.concerned, cache.departed.note),
+        PODS: follow(cache.pods, read_known_pod, cache.concerned, cache.departed.note),
     }
 
 

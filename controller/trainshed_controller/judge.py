@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainshed_api import names
+from trainshed_controller.pod_trouble import worst_trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -224,9 +225,9 @@ def never_started(case: Case) -> Ending | None:
         return None
     if (case.now - case.begun).total_seconds() < limit:
         return None
-    trouble = next((pod.trouble for pod in case.seen.pods if pod.trouble), "")
+    trouble = worst_trouble(case.seen.pods)
     message = f"not started within provisioningDeadlineSeconds ({limit})"
-    message += f": {trouble}" if trouble else ""
+    message += f": {trouble.message}" if trouble else ""
     return Ending("Infrastructure", "ProvisioningDeadlineExceeded", message)
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from trainshed_api.snapshot import Snapshot
     from trainshed_api.status import AttemptStatus, TrainingRunStatus
     from trainshed_api.v1alpha1 import TrainingRun
+    from trainshed_controller.pod_trouble import PodTrouble
 
 
 class Key(NamedTuple):
@@ -102,7 +103,7 @@ class PodView:
     is_over: bool = False
     evicted: str = ""
     preempted: bool = False
-    trouble: str = ""
+    trouble: PodTrouble | None = None
 
     @property
     def identity(self) -> str:
@@ -151,12 +152,16 @@ class ClusterView:
 
 @dataclass(frozen=True)
 class Place:
-    """What the queue of a cluster says of a run; admitted: it may begin an attempt now."""
+    """What the queue of a cluster says of a run; admitted: it may begin an attempt now.
+
+    trouble: of Pods without which there is no room.
+    """
 
     admitted: bool
     position: int = 0
     reason: str = ""
     exceeds: bool = False
+    trouble: PodTrouble | None = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,26 @@ from trainshed_api.rayjob import CLUSTER_LABEL, RUN_LABEL
 from trainshed_api.status import TrainingRunStatus
 from trainshed_controller.capacity import read_groups
 from trainshed_controller.model import ClusterView, PodView, RayJobView, RunView
+from trainshed_controller.pod_trouble import IMAGE_PULL_FAILED, PodTrouble
 from trainshed_controller.spec import Asked, read_spec
 from trainshed_controller.status import open_attempt
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-# Reasons of a waiting container that no waiting mends, and of a Pod that no node takes.
-_TROUBLE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError")
+# Reasons of a container that waits for its image: pkg/kubelet/images/types.go of Kubernetes.
+_NO_IMAGE = (
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+)
+# Between two tries the kubelet says that it waits; before Kubernetes 1.32 without saying why.
+_BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*"(: ErrImagePull)?(: )?')
+_LONGEST_ANSWER = 1000
 _HALF_MESSAGE = 2000
 
 
@@ -118,8 +131,11 @@ def read_cluster(raw: JsonObject) -> ClusterView:
     )
 
 
-def read_pod(raw: JsonObject) -> PodView:
-    """Return a Pod of a RayCluster; its Ray container is the first one."""
+def read_pod(raw: JsonObject, before: PodView | None = None) -> PodView:
+    """Return a Pod of a RayCluster; its Ray container is the first one.
+
+    before: an earlier state of it; where it said why an image cannot be pulled, that is kept
+    """
     metadata, spec, status = (as_object(raw.get(name)) for name in ("metadata", "spec", "status"))
     labels = as_object(metadata.get("labels"))
     main = _status_of_first(spec, status)
@@ -148,7 +164,7 @@ def read_pod(raw: JsonObject) -> PodView:
         is_over=failed,
         evicted=_text(status, "message") or reason if reason == "Evicted" else "",
         preempted=disrupted == "PreemptionByScheduler",
-        trouble=_trouble(metadata, main, conditions),
+        trouble=_trouble(metadata, status, conditions, before),
     )
 
 
@@ -159,17 +175,35 @@ def _status_of_first(spec: JsonObject, status: JsonObject) -> JsonObject:
     return next((item for item in statuses if _text(item, "name") == name), {})
 
 
-def _trouble(metadata: JsonObject, main: JsonObject, conditions: dict[str, JsonObject]) -> str:
+def _trouble(
+    metadata: JsonObject,
+    status: JsonObject,
+    conditions: dict[str, JsonObject],
+    before: PodView | None,
+) -> PodTrouble | None:
     """Return why the Pod does not start, if that is known and does not pass by itself."""
     name = _text(metadata, "name")
-    waiting = as_object(as_object(main.get("state")).get("waiting"))
-    if _text(waiting, "reason") in _TROUBLE:
-        detail = _text(waiting, "message") or _text(waiting, "reason")
-        return f"Pod {name}: {detail}"
+    # An init container comes first, as KubeRay's own of workers, which has their image.
+    for container in (
+        *_objects(status.get("initContainerStatuses")),
+        *_objects(status.get("containerStatuses")),
+    ):
+        waiting = as_object(as_object(container.get("state")).get("waiting"))
+        reason, said = _text(waiting, "reason"), _text(waiting, "message")
+        if reason in _NO_IMAGE:
+            message = f"Pod {name}: image {_text(container, 'image')} cannot be pulled"
+            known = before.trouble if before and before.uid == _text(metadata, "uid") else None
+            if answer := _BACK_OFF.sub("", said)[:_LONGEST_ANSWER]:
+                message = f"{message}: {answer}"
+            elif known and known.message.startswith(f"{message}: "):
+                return known
+            return PodTrouble(IMAGE_PULL_FAILED, message)
+        if reason == "CreateContainerConfigError":
+            return PodTrouble("ContainerConfigError", f"Pod {name}: {said or reason}")
     scheduled = conditions.get("PodScheduled", {})
     if _text(scheduled, "reason") == "Unschedulable":
-        return f"Pod {name}: {_text(scheduled, 'message')}"
-    return ""
+        return PodTrouble("Unschedulable", f"Pod {name}: {_text(scheduled, 'message')}")
+    return None
 
 
 def _shortened(message: str) -> str:

@@ -12,6 +12,8 @@ from trainshed_controller.finish import finish
 from trainshed_controller.judge import Case, Ending, judge
 from trainshed_controller.left_out import with_bad_records
 from trainshed_controller.model import Plan
+from trainshed_controller.pod_trouble import IMAGE_PULL_FAILED, worst_trouble
+from trainshed_controller.render import shared_cluster
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from trainshed_api.snapshot import Snapshot
     from trainshed_api.status import AttemptStatus, TrainingRunStatus
     from trainshed_controller.model import Observed
+    from trainshed_controller.pod_trouble import PodTrouble
     from trainshed_controller.turn import Turn
 
 SOON_SECONDS = 2.0
@@ -146,9 +149,9 @@ def _say_how_it_is(
     assert job
     waits = job.suspended or job.deployment_status in ("", "Initializing", "Waiting")
     if waits and not job.job_status:
-        trouble = next((pod.trouble for pod in seen.pods if pod.trouble), "")
+        trouble = worst_trouble(seen.pods)
         word = "suspended" if job.suspended else job.deployment_status or "new"
-        message = trouble or f"RayJob {job.name} is {word}"
+        message = trouble.message if trouble else f"RayJob {job.name} is {word}"
         status = turn.say(status, "ClusterReady", "PodTrouble" if trouble else "Waiting", message,
             holds=False,
         )  # fmt: skip
@@ -165,10 +168,24 @@ def _say_how_it_is(
         reason, message = lost
         return turn.say(status, "Progressing", reason, silence or message, holds=True)
     status = states.with_phase(status, "Running" if trains else "Starting", turn.now)
-    reason, message = ("Training", "") if trains else ("Starting", f"RayJob {job.name}")
-    if status.phase == "Running" and seen.snapshot:
-        message = _troubles(seen.snapshot)
-    return turn.say(status, "Progressing", reason, silence or message, holds=True)
+    if trains:
+        message = _troubles(seen.snapshot) if seen.snapshot else ""
+        return turn.say(status, "Progressing", "Training", silence or message, holds=True)
+    if trouble := _keeps_from_starting(turn):
+        return turn.say(status, "Progressing", trouble.reason, trouble.message, holds=False)
+    message = silence or f"RayJob {job.name}"
+    return turn.say(status, "Progressing", "Starting", message, holds=True)
+
+
+def _keeps_from_starting(turn: Turn) -> PodTrouble | None:
+    """Return why Pods that the attempt may need do not start.
+
+    On a shared cluster a Pod that no node takes may be of a group that the run does not use.
+    """
+    trouble = worst_trouble(turn.seen.pods)
+    if trouble and trouble.reason != IMAGE_PULL_FAILED and shared_cluster(turn.run, turn.settings):
+        return None
+    return trouble
 
 
 def _troubles(told: Snapshot) -> str:

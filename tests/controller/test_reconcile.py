@@ -18,6 +18,7 @@ from trainshed_api.snapshot import Snapshot
 from trainshed_api.status import TrainingRunStatus
 from trainshed_controller.begin import must_ask_ray
 from trainshed_controller.model import Heard, Observed, Place, Plan, RunView
+from trainshed_controller.pod_trouble import PodTrouble
 from trainshed_controller.reconcile import reconcile
 
 
@@ -298,7 +299,7 @@ def test_a_job_stopped_by_somebody_else_is_not_started_again() -> None:
 
 
 def test_what_does_not_start_in_time_is_tried_again_and_says_why() -> None:
-    trouble = make_head(trouble="image pull: not found")
+    trouble = make_head(trouble=PodTrouble("ImagePullFailed", "image pull: not found"))
     job = make_job(deployment_status="Initializing")
     view = begun(provisioningDeadlineSeconds=60)
     view, _ = look(view, make_seen(ray_job=job, pods=(trouble,)), 61)
