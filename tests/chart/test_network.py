@@ -93,6 +93,9 @@ CASES = {
     "the test of the release asks for nodes": Case(ours("test"), ray("head"), 8265, True),
     "the test of the release asks nothing else": Case(ours("test"), ray("head"), 10001, False),
     "the test of the release asks no worker": Case(ours("test"), ray("worker"), 8265, False),
+    "the test of the release looks at Pods": Case(
+        ours("test"), Endpoint(address="10.0.0.10"), 6443, True
+    ),
     "Ray finds names": Case(ray("worker"), DNS, 53, True),
     "Ray asks names of nobody else": Case(ray("worker"), elsewhere("kube-system"), 53, False),
     "Prometheus reads a worker's metrics": Case(elsewhere("monitoring"), ray("worker"), 8080, True),
@@ -139,9 +142,6 @@ CASES = {
         ours("digits"), CLOUD, 443, True, "s3-values.yaml"
     ),
     "and finds its name": Case(ours("digits"), DNS, 53, True, "s3-values.yaml"),
-    "the test of the release has no business there": Case(
-        ours("test"), CLOUD, 443, False, "s3-values.yaml"
-    ),
     "who goes to the store does not ask the node who it is": Case(
         ray("worker"), METADATA, 80, False, "s3-values.yaml"
     ),
@@ -151,6 +151,9 @@ CASES = {
     ),
     "an object store beside it has one port": Case(
         ray("worker"), elsewhere("minio"), 9001, False, "minio-values.yaml"
+    ),
+    "the test of the release has no business there": Case(
+        ours("test"), elsewhere("minio"), 9000, False, "minio-values.yaml"
     ),
     "the digits go there, too": Case(
         ours("digits"), elsewhere("minio"), 9000, True, "minio-values.yaml"

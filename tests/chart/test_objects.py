@@ -10,14 +10,14 @@ from tests.chart.rendering import VALUES_FILES, Renderer, name_of, of_kind, rows
 # What the values as they are render; each example says only in what it differs.
 DEFAULT = {
     "RayCluster": 1,
-    "ServiceAccount": 3,  # of Ray, of the controller, of the hook before an uninstall
+    "ServiceAccount": 4,  # of Ray, the controller, the hook before an uninstall, `helm test`
     "PersistentVolumeClaim": 1,
     "Job": 2,  # the digits, the hook
     "NetworkPolicy": 8,
     "CustomResourceDefinition": 1,
     "ClusterRole": 2,
-    "Role": 3,
-    "RoleBinding": 3,
+    "Role": 4,
+    "RoleBinding": 4,
     "Deployment": 1,
     "Service": 1,
     "Secret": 1,

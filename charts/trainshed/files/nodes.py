@@ -1,12 +1,16 @@
 """Runs in the Pod of `helm test`: the Ray cluster is closed to strangers and has the nodes ordered.
 
-Takes DASHBOARD (address of the head's dashboard), WANT (group -> least number of nodes, JSON) and
-RAY_AUTH_TOKEN from its environment. The standard library alone: it starts in a moment.
+Takes DASHBOARD (address of the head's dashboard), WANT (group -> least number of nodes, JSON),
+RAY_AUTH_TOKEN, PODS (where the API server lists the release's Pods) and ACCOUNT (folder with the
+token for it and its certificate) from its environment. The standard library alone: it starts in a
+moment, in the controller's image as in Ray's.
 """
 
 import collections
 import json
 import os
+import pathlib
+import ssl
 import sys
 import urllib.error
 import urllib.request
@@ -14,6 +18,16 @@ from http import HTTPStatus
 
 NODES = "/api/v0/nodes?detail=1&limit=10000"
 TIMEOUT_SECONDS = 20
+# Reasons for which a container waits for its image; they are also in the controller's views.py.
+NO_IMAGE = (
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+)
 
 
 def ask(address: str, token: str | None) -> tuple[int, bytes]:
@@ -61,9 +75,43 @@ def find_fault(dashboard: str, want: dict[str, int], token: str) -> str | None:
     return None
 
 
-if __name__ == "__main__":
-    sys.exit(
-        find_fault(
-            os.environ["DASHBOARD"], json.loads(os.environ["WANT"]), os.environ["RAY_AUTH_TOKEN"]
-        )
+def unpulled_images(pods: dict[str, list]) -> list[str]:
+    """Return a line for each container of a PodList whose image cannot be pulled."""
+    lines = []
+    for pod in pods["items"]:
+        status = pod.get("status", {})
+        containers = status.get("initContainerStatuses", []) + status.get("containerStatuses", [])
+        for container in containers:
+            waiting = container.get("state", {}).get("waiting", {})
+            if waiting.get("reason") in NO_IMAGE:
+                name, image = pod["metadata"]["name"], container["image"]
+                said = f"{waiting['reason']}: {waiting.get('message', '')}"
+                lines.append(f"Pod {name}: image {image} cannot be pulled: {said}")
+    return lines
+
+
+def look_at_pods(address: str, account: pathlib.Path) -> list[str]:
+    """Return what the release's Pods say of images, or why nobody knows."""
+    try:
+        token = (account / "token").read_text()
+        request = urllib.request.Request(address, headers={"Authorization": f"Bearer {token}"})
+        trusted = ssl.create_default_context(cafile=account / "ca.crt")
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS, context=trusted) as answer:
+            return unpulled_images(json.load(answer))
+    except OSError as error:
+        return [f"The API server does not list the Pods: {error}"]
+
+
+def main() -> None:
+    """Exit with what is wrong, an image that cannot be pulled before all else."""
+    fault = find_fault(
+        os.environ["DASHBOARD"], json.loads(os.environ["WANT"]), os.environ["RAY_AUTH_TOKEN"]
     )
+    if fault is None:
+        return
+    said = look_at_pods(os.environ["PODS"], pathlib.Path(os.environ["ACCOUNT"]))
+    sys.exit("\n".join([*said, fault]))
+
+
+if __name__ == "__main__":
+    main()
