@@ -79,20 +79,19 @@ class Runner:
             (self.folder / file).unlink(missing_ok=True)
         (self.folder / "plan.json").write_text(json.dumps(asdict(plan)))
         process = self._start()
-        seconds = None
+        is_sent = name is not None and self._reaches(plan, process)
+        began = time.monotonic()
+        if name and is_sent:
+            self._send(name, process, plan)
+            # Rows that never come hold a run up; a function that computes goes on.
+            if plan.phase != "waiting-for-rows" or name in KILLS:
+                (self.folder / "go").touch()
         try:
-            if name and self._reaches(plan, process):
-                began = time.monotonic()
-                self._send(name, process, plan)
-                # Rows that never come hold a run up; a function that computes goes on.
-                if plan.phase != "waiting-for-rows" or name in KILLS:
-                    (self.folder / "go").touch()
-                process.wait(END_SECONDS)
-                seconds = time.monotonic() - began
             process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        seconds = time.monotonic() - began
         (self.folder / "go").touch()
         left = self._mark.left_over(LEFT_SECONDS)
         end_group(process)
@@ -100,7 +99,7 @@ class Runner:
         # As a shell shows the end by a signal.
         code = process.returncode if process.returncode >= 0 else 128 - process.returncode
         short = [" ".join(command.split()[:3]) for command in left]
-        return End(code, name if seconds is not None else None, seconds or 0.0, short)
+        return End(code, name if is_sent else None, seconds, short)
 
     def _start(self) -> subprocess.Popen[str]:
         self._number += 1
@@ -179,13 +178,11 @@ def make_reference(program: Program, data: Path, folder: Path) -> Trace:
     if not (folder / "done").exists():
         end = Runner(program, data, folder).run(Plan())
         if end.code != EXIT_SUCCEEDED:
-            raise UnstoppedError(
-                f"{program.name}: ended with {end.code}, see {folder}/output-1.txt"
-            )
+            raise UnstoppedError(f"unstopped: code {end.code}, see references/{folder.name}")
         (folder / "done").touch()
     trace = read(folder)
     if faults := list(judge_epochs(program.promise, trace)):
-        raise UnstoppedError(f"{'; '.join(faults)}, see {folder}")
+        raise UnstoppedError(f"unstopped: {'; '.join(faults)}, see references/{folder.name}")
     return trace
 
 
