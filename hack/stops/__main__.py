@@ -1,9 +1,12 @@
 """Stops runs of many programs in many ways, and says which of them did not go on as promised."""
 
 import argparse
+import fcntl
 import hashlib
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from hack.stops.catalogue import ROOT, ROWS, Program, make_programs
@@ -29,14 +32,17 @@ def main(words: list[str] | None = None) -> int:
     if arguments.list:
         print(*(stop.name for stop in stops), sep="\n")
         return 0
-    data = _write_data(arguments.folder / "data")
+    with _alone(arguments.folder):
+        data = _write_data(arguments.folder / "data")
     print(*HEAD, sep="\n", flush=True)
     failed = 0
     for stop in stops:
         program = programs[stop.program]
         folder = arguments.folder / "runs" / stop.name.replace("/", "-")
         try:
-            reference = make_reference(program, data, _reference_folder(arguments.folder, program))
+            with _alone(arguments.folder):
+                kept = _reference_folder(arguments.folder, program)
+                reference = make_reference(program, data, kept)
             result = try_stop(stop, program, reference, data, folder)
         except UnstoppedError as error:
             result = Result(stop, 0.0, [], [str(error)])
@@ -75,14 +81,24 @@ def _choose(programs: dict[str, Program], arguments: argparse.Namespace) -> list
     return draw(possible, arguments.seed, arguments.count)[int(shard) - 1 :: int(of)]
 
 
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other shards out: what is in the folder is made once, for all of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def _write_data(folder: Path) -> Path:
     from tests.app.builders_rows import write_rows
     from trainshed.digits import write_digits
     from trainshed.records.disk import Disk
 
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     write_digits(Disk(folder))
-    write_rows(folder / "rows", ROWS, row_group_size=12)
+    if not (folder / "rows").exists():  # files that change would fail the runs that read them
+        write_rows(folder / "rows", ROWS, row_group_size=12)
     return folder
 
 
