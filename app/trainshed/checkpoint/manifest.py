@@ -33,12 +33,14 @@ class Position(Record):
 class DatasetPosition(Record):
     """Where one dataset stands: the pass that is read, and the steps of it that are done.
 
-    `spans_epochs` is true for a pass that goes on when the run's epoch ends.
+    `spans_epochs` is true for a pass that goes on when the run's epoch ends. `before_step` is the
+    number of batches that the training function takes of it before the step's own batch.
     """
 
     epoch: int
     step_in_epoch: int
     spans_epochs: bool = False
+    before_step: int = 0
 
 
 class StoredFile(Record):

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint import ray_snapshot
 from trainshed.data.order import description
+from trainshed.data.order.plan import main_dataset
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS
 from trainshed.records.folder import RECORD, RESULT
@@ -176,8 +177,12 @@ def keep_order(prepared: Prepared, found: Folder | None) -> tuple[Prepared, Sequ
     manifest = checkpoint.read_manifest(found) if found else None
     if manifest is None or manifest.data is None:  # a function's own kind, an earlier release's
         return prepared, ()
-    mid_epoch = manifest.position.step_in_epoch > 0
-    plans, notes = description.keep_order(prepared.plans, manifest.data, mid_epoch=mid_epoch)
+    plans, main = prepared.plans, main_dataset(prepared.plans)
+    steps = {name: place.step_in_epoch for name, place in manifest.positions.items()}
+    if main is not None:
+        steps[main] = manifest.position.step_in_epoch
+    mid_pass = {name: step > 0 for name, step in steps.items() if name in plans}
+    plans, notes = description.keep_order(plans, manifest.data, mid_pass=mid_pass)
     return replace(prepared, plans=plans), notes
 
 

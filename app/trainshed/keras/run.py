@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from trainshed.data.feed.prefetch import Prefetched
     from trainshed.data.order.schedule import Pass
     from trainshed.keras.feeding import Pair
+    from trainshed.worker.dataset_positions import Reading
     from trainshed.worker.job import Job
 
 
@@ -125,7 +126,12 @@ class KerasRun(EpochRun):
         progress: Progress,
     ) -> dict[str, float]:
         """Train for what is left of an epoch; return what the metrics came to in it."""
-        at = self._feeds.passing(dataset, "train", self._loop.position)
+        at, reading = self._feeds.passing(dataset, "train", self._loop.position), None
+        if dataset != self._job.main_dataset:
+            positions = self._loop.dataset_positions
+            positions.begin_step()
+            reading = positions.open(dataset, epoch, in_epochs=True)
+            at = self._feeds.passing_beside_steps(dataset, reading.start)
         with self._loop.meter.inside(WAITING):
             count = self._feeds.feed(dataset).steps(at).count
         if self._job.epochs is not None:
@@ -134,7 +140,7 @@ class KerasRun(EpochRun):
             return {}
         if at.first_step == 0:  # else an earlier attempt has told them
             told.on_epoch_begin(epoch)
-        with self._fed(dataset, at, pair, trains=True) as fed:
+        with self._fed(dataset, at, pair, trains=True, reading=reading) as fed:
             progress.rows = fed.totals.__getitem__
             return steps.epoch(fed.elements(), count - at.first_step, told)
 
@@ -201,11 +207,15 @@ class KerasRun(EpochRun):
             self._loop.board.logged.add(name, value, self.step + 1)
 
     @contextmanager
-    def _fed(self, dataset: str, at: Pass, pair: Pair, *, trains: bool) -> Iterator[Fed]:
+    def _fed(
+        self, dataset: str, at: Pass, pair: Pair, *, trains: bool, reading: Reading | None = None
+    ) -> Iterator[Fed]:
         """Yield a pass; what making its batches raised is raised as it was."""
         batches: Prefetched[Batch] = self._feeds.batches(dataset, at, lambda batch: batch)
         # An evaluation has a bucket of its own, and TensorFlow's thread takes its batches.
         taken = self._loop.meter.waiting_for(batches, dataset) if trains else batches
+        if reading is not None:
+            taken = self._loop.dataset_positions.counted(reading, taken)
         fed = Fed(taken, pair, self.world_size, is_weighted=trains)
         try:
             yield fed

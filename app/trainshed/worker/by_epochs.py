@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainshed.worker.any_run import AnyRun
+from trainshed.worker.dataset_positions import DatasetPositions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +19,9 @@ class EpochRun(AnyRun):
         began = self._loop.saver.manifest
         if began:
             self._loop.position = self._feeds.gone_on(self._loop.position, began.workers)
+            self._loop.dataset_positions = DatasetPositions(
+                self._feeds.beside_steps_gone_on(began.positions, began.workers)
+            )
         super().announce()
 
     def epochs(self) -> Iterator[int]:

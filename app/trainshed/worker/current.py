@@ -125,10 +125,11 @@ class Run(EpochRun):
     @overload
     def batches(self, name: str, of: type[Made]) -> Iterator[Made]: ...
     def batches(self, name: str, of: type[object] | None = None) -> Iterator[object]:
-        """Yield what is left of this epoch's batches of a dataset, on this worker's device.
+        """Return what is left of a pass over a dataset in batches, on this worker's device.
 
         The batches of the dataset `train` (or else the first one) are the run's steps, each in
-        `spec.accumulate` parts.
+        `spec.accumulate` parts. Of another dataset each call begins a pass. Only after a resume
+        the first iterator continues the pass that was read beside the steps.
 
         Args:
             name: of the dataset.
@@ -138,22 +139,47 @@ class Run(EpochRun):
         Raises:
             TypeError: when that function makes something else.
         """
-        meter = self._loop.meter
-        feed = self._feeds.feed(name)
-        at = self._feeds.passing(name, "train", self._loop.position)
-        steps = name == self._job.main_dataset
-        with meter.inside(WAITING):
+        if name == self._job.main_dataset:
+            return self._steps(name, of or object)
+        in_epochs = self.own_loop.epoch is not None
+        return self._batches_beside_steps(name, of or object, in_epochs=in_epochs)
+
+    def _steps(self, name: str, of: type[object]) -> Iterator[object]:
+        """Yield what is left of this epoch's steps."""
+        loop, feed = self._loop, self._feeds.feed(name)
+        at = self._feeds.passing(name, "train", loop.position)
+        with loop.meter.inside(WAITING):
             planned = feed.planned_steps(at)
-        if steps and planned and self._job.epochs is not None:
-            self._loop.board.steps = planned.count * self._job.epochs
-        batches = self._brought(name, at, self._job.accumulate if steps else 1)
+        if planned and self._job.epochs is not None:
+            loop.board.steps = planned.count * self._job.epochs
+        batches = self._brought(name, at, self._job.accumulate)
         try:
-            for batch in meter.waiting_for(batches, name):
-                yield from self._parts(batch, of or object, counts=steps)
+            for batch in loop.meter.waiting_for(batches, name):
+                loop.dataset_positions.begin_step()
+                yield from self._parts(batch, of, counts=True)
                 self._carrier.hold_back()
-                if steps:
-                    self._loop.end_step(batch.total)
+                loop.end_step(batch.total)
+            loop.dataset_positions.begin_step()  # there is none left
         finally:
+            batches.close()
+
+    def _batches_beside_steps(
+        self, name: str, of: type[object], *, in_epochs: bool
+    ) -> Iterator[object]:
+        """Yield what is left of a pass over a dataset that is not the main one."""
+        loop, feed = self._loop, self._feeds.feed(name)
+        reading = loop.dataset_positions.open(name, loop.position.epoch, in_epochs=in_epochs)
+        at = self._feeds.passing_beside_steps(name, reading.start)
+        with loop.meter.inside(WAITING):
+            feed.planned_steps(at)
+        batches = self._brought(name, at)
+        counted = loop.dataset_positions.counted(reading, loop.meter.waiting_for(batches, name))
+        try:
+            for batch in counted:
+                yield from self._parts(batch, of, counts=False)
+                self._carrier.hold_back()
+        finally:
+            counted.close()
             batches.close()
 
     def _parts(self, batch: Batch, of: type[object], *, counts: bool) -> Iterator[object]:

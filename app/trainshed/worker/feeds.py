@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from trainshed.checkpoint.manifest import Position
 from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.blocks import FedBlocks, OwnBlocks
 from trainshed.data.feed.processes import Processes
@@ -15,9 +17,9 @@ from trainshed.data.order.windows import same_place
 from trainshed.data.read.columns import num_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
-    from trainshed.checkpoint.manifest import Position
+    from trainshed.checkpoint.manifest import DatasetPosition
     from trainshed.coordinator.client import Client
     from trainshed.data.feed.batches import Batch
     from trainshed.data.feed.prefetch import Prefetched
@@ -139,22 +141,39 @@ class Feeds:
             epochs=self._job.epochs if steps else None,
         )
 
+    def passing_beside_steps(self, name: str, position: DatasetPosition) -> Pass:
+        """Return what is left of a pass over a dataset that is not the main one."""
+        at = self.passing(name, "train", Position(epoch=position.epoch))
+        return replace(at, first_step=position.step_in_epoch)
+
     def gone_on(self, position: Position, before: int) -> Position:
         """Return where the workers stand who go on from a position of so many.
 
         Steps are the same for any number of workers, but where each of them gets all rows.
         """
         name = self._job.main_dataset
-        if name is None or self._job.plans[name].split:
+        if name is None:
             return position
-        step = same_place(
-            position.step_in_epoch,
-            self._job.batch_size,
-            self._job.plans[name].mixed_rows,
-            before,
-            self.num_ranks,
-        )
+        step = self._step_gone_on(name, position.step_in_epoch, before)
         return position.model_copy(update={"step_in_epoch": step})
+
+    def beside_steps_gone_on(
+        self, positions: Mapping[str, DatasetPosition], before: int
+    ) -> dict[str, DatasetPosition]:
+        """Return where each dataset stands that so many workers read beside the steps."""
+        return {
+            name: position.model_copy(
+                update={"step_in_epoch": self._step_gone_on(name, position.step_in_epoch, before)}
+            )
+            for name, position in positions.items()
+            if name in self._job.plans
+        }
+
+    def _step_gone_on(self, name: str, step: int, before: int) -> int:
+        plan = self._job.plans[name]
+        if plan.split:
+            return step
+        return same_place(step, self._job.batch_size, plan.mixed_rows, before, self.num_ranks)
 
     def sharing(self, name: str, epoch: int) -> Pass:
         """Return a pass that gives each rank equally many rows."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 from trainshed.checkpoint.manifest import Position
 from trainshed.coordinator.hub import Ending, Failure
 from trainshed.worker.agreement import Agreement, Control, Proposal, next_agreement
+from trainshed.worker.dataset_positions import DatasetPositions
 from trainshed.worker.losses import Losses
 from trainshed.worker.meter import CHECKPOINTING, WAITING, Meter
 from trainshed.worker.pace import Pace
@@ -50,6 +51,8 @@ class Loop:
         self.control = Control()
         self.saver = Saver(job, self.control, rank, num_ranks)
         self.position = self.saver.position
+        self.dataset_positions = DatasetPositions({})
+        self.saver.dataset_positions = lambda: self.dataset_positions.settled
         self._coordinator = coordinator
         group = coordinator.join(self.position.step) if rank == 0 else 0
         self.group = self.control.from_leader(group)
@@ -104,6 +107,7 @@ class Loop:
         position = self.position
         counted = {"step_in_epoch": position.step_in_epoch + 1, "step": position.step + 1}
         self.position = position.model_copy(update=counted)
+        self.dataset_positions.end_step()
         self._pace.step(rows)
         self._stalls.step()
         self.board.step = self.position.step
@@ -117,6 +121,7 @@ class Loop:
             NonFiniteLossError: when a rank's loss was no finite number.
         """
         self.position = Position(epoch=self.position.epoch + 1, step=self.position.step)
+        self.dataset_positions.end_epoch()
         self._boundary(epoch_ended=True)
 
     def check_best(self) -> None:

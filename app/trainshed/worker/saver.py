@@ -34,6 +34,7 @@ from trainshed_api.progress import CheckpointSaved, Event, WarningEvent
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from trainshed.checkpoint.manifest import DatasetPosition
     from trainshed.checkpoint.model_file import Survivors
     from trainshed.data.order.description import Described
     from trainshed.records.storage import Folder
@@ -71,6 +72,7 @@ class Saver:
         self.weights_changed = False
         self.latest: tuple[str, int, int] | None = None
         self.describe_data: Callable[[], dict[str, Described]] = dict
+        self.dataset_positions: Callable[[], dict[str, DatasetPosition]] = dict
         self.prediction = Prediction(classes=tuple(main_classes(job.plans)))
         self.start, self.manifest, self.refused = self._choose()
 
@@ -135,6 +137,7 @@ class Saver:
             scored=frozenset(scored),
             data=data,
             objects=tracked.objects(),
+            positions=self.dataset_positions(),
             shuffle={name: plan.shuffle.mode for name, plan in self._job.plans.items()},
             columns={name: dict(plan.column_types) for name, plan in self._job.plans.items()},
             prediction=self.prediction,

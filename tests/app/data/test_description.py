@@ -73,7 +73,7 @@ def test_other_files_are_refused_in_the_middle_of_an_epoch(tmp_path: Path, case:
     was = described(make_plan(rows))
     case.change(rows)
     with pytest.raises(SpecError) as caught:
-        keep_order({"train": make_plan(rows)}, was, mid_epoch=True)
+        keep_order({"train": make_plan(rows)}, was, mid_pass={"train": True})
 
     said = str(caught.value)
     assert said.startswith(f"spec.data.datasets.train.read: got {case.want_got}")
@@ -87,7 +87,7 @@ def test_other_files_are_said_at_the_end_of_an_epoch_and_read(tmp_path: Path, ca
     was = described(make_plan(rows))
     case.change(rows)
     now = {"train": make_plan(rows)}
-    going_on, notes = keep_order(now, was, mid_epoch=False)
+    going_on, notes = keep_order(now, was, mid_pass={"train": False})
 
     assert going_on == now
     (note,) = notes
@@ -103,7 +103,7 @@ def test_rows_are_told_apart_where_neither_number_nor_size_does(tmp_path: Path) 
     moved = (replace(first, groups=first.groups + 1), *others)
     now = replace(plan, source=replace(plan.source, files=moved))
     with pytest.raises(SpecError, match=r"part-000.parquet with 16 rows in .* in other row groups"):
-        keep_order({"train": now}, described(plan), mid_epoch=True)
+        keep_order({"train": now}, described(plan), mid_pass={"train": True})
 
 
 def test_other_rows_to_score_do_not_stop_an_epoch_of_training(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_other_rows_to_score_do_not_stop_an_epoch_of_training(tmp_path: Path) ->
     was = described(train) | described(valid)
     write_file(rows, "part-003.parquet", [64])
     now = {"train": train, "valid": replace(make_plan(rows), name="valid")}
-    going_on, notes = keep_order(now, was, mid_epoch=True)
+    going_on, notes = keep_order(now, was, mid_pass={"train": True})
 
     assert going_on["train"].kept
     assert going_on["valid"] == now["valid"]
@@ -126,7 +126,7 @@ def test_a_step_has_rows_of_all_that_are_mixed(tmp_path: Path) -> None:
     part = replace(make_plan(rows), name="a")
     mix = make_mix({"a": (part, 1.0)})
     with pytest.raises(SpecError, match=r"datasets\.a\.read: got part-003"):
-        keep_order({"train": mix, "a": part}, was, mid_epoch=True)
+        keep_order({"train": mix, "a": part}, was, mid_pass={"train": True})
     assert describe(mix, None) is None
 
 
@@ -139,12 +139,12 @@ def test_of_many_files_the_number_and_a_digest_are_kept(tmp_path: Path) -> None:
     was = described(plan)
     assert was["train"].files == ()
 
-    _, notes = keep_order({"train": plan}, was, mid_epoch=True)
+    _, notes = keep_order({"train": plan}, was, mid_pass={"train": True})
     assert notes == []
     assert plan.source
     fewer = replace(plan, source=replace(plan.source, files=many[1:]))
     with pytest.raises(SpecError, match=f"got {MOST_FILES} files .* want {MOST_FILES + 1} files"):
-        keep_order({"train": fewer}, was, mid_epoch=True)
+        keep_order({"train": fewer}, was, mid_pass={"train": True})
 
 
 def test_rows_that_only_transforms_left_out_are_refused_where_they_come_again(
@@ -157,7 +157,7 @@ def test_rows_that_only_transforms_left_out_are_refused_where_they_come_again(
     was = described(odd, [2, 3])
     assert was["train"].counts == (2, 3)
     with pytest.raises(SpecError, match=r"transforms: got 10 rows after them, want 5 rows"):
-        keep_order({"train": make_plan(rows, cache="none")}, was, mid_epoch=True)
+        keep_order({"train": make_plan(rows, cache="none")}, was, mid_pass={"train": True})
 
 
 def test_rows_that_transforms_leave_out_by_now_are_refused_where_they_come_as_they_come(
@@ -174,7 +174,7 @@ def test_rows_that_transforms_leave_out_by_now_are_refused_where_they_come_as_th
     )
 
     with pytest.raises(SpecError, match=r"transforms: got rows that only reading tells, want 10"):
-        keep_order({"train": odd}, was, mid_epoch=True)
+        keep_order({"train": odd}, was, mid_pass={"train": True})
 
 
 def test_counts_of_fragments_that_were_cut_otherwise_are_refused(tmp_path: Path) -> None:
@@ -183,9 +183,9 @@ def test_counts_of_fragments_that_were_cut_otherwise_are_refused(tmp_path: Path)
     before = described(plan, [16, -1])
 
     with pytest.raises(SpecError, match=r"train.read: got 3 fragments, want 2 fragments, as when"):
-        keep_order({"train": plan}, before, mid_epoch=True)
+        keep_order({"train": plan}, before, mid_pass={"train": True})
 
-    going_on, notes = keep_order({"train": plan}, before, mid_epoch=False)
+    going_on, notes = keep_order({"train": plan}, before, mid_pass={"train": False})
     assert going_on["train"].kept is None
     assert "3 fragments, where the checkpoint had 2" in notes[0]
 
@@ -206,7 +206,7 @@ def test_rows_that_transforms_may_leave_out_are_not_described_before_they_are_co
 
     # Who goes on knows what was counted before.
     told = described(odd, [2, 3])
-    going_on, _ = keep_order({"train": odd}, told, mid_epoch=True)
+    going_on, _ = keep_order({"train": odd}, told, mid_pass={"train": True})
     assert {"train": describe(going_on["train"], None)} == told
 
 
@@ -215,7 +215,21 @@ def test_counts_hold_at_the_end_of_an_epoch_that_ends_within_a_pass(tmp_path: Pa
     write_rows(tmp_path, [[8]])
     for rows, holds in ((4, True), (None, False)):
         plan = replace(make_plan(tmp_path), rows_per_epoch=rows)
-        going_on, _ = keep_order({plan.name: plan}, described(plan), mid_epoch=False)
+        going_on, _ = keep_order({plan.name: plan}, described(plan), mid_pass={plan.name: False})
         kept = going_on[plan.name].kept
         assert kept
         assert kept.under_way == holds
+
+
+def test_other_files_are_refused_in_the_middle_of_a_pass_beside_the_steps(tmp_path: Path) -> None:
+    train = make_plan(write_rows(tmp_path / "train", GROUPS))
+    rows = write_rows(tmp_path / "rows", GROUPS)
+    was = described(train) | described(replace(make_plan(rows), name="other"))
+    write_file(rows, "part-003.parquet", [64])
+    now = {"train": train, "other": replace(make_plan(rows), name="other")}
+
+    _, notes = keep_order(now, was, mid_pass={"train": True, "other": False})
+    assert [note.partition(":")[0] for note in notes] == ["spec.data.datasets.other.read"]
+    # As where an iterator spans epochs, at the end of one.
+    with pytest.raises(SpecError, match=r"datasets\.other\.read: got part-003"):
+        keep_order(now, was, mid_pass={"train": False, "other": True})

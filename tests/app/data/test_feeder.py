@@ -1196,7 +1196,7 @@ def test_groups_are_made_once_and_gone_on_with(
     assert len(ids_in_all(whole)) == len(ids) - len(ids) % 4
     assert set(ids_in_all(whole)) <= set(ids)
 
-    plans, _ = keep_order({"train": plan}, {"train": told}, mid_epoch=True)
+    plans, _ = keep_order({"train": plan}, {"train": told}, mid_pass={"train": True})
     feeder = start(plans["train"], shelf=Shelf(second, (first,)))
     rest = read(readers, plans["train"], replace(at, first_step=4, group=1), feeder)
     assert rest == [rows[4:] for rows in whole]

@@ -106,7 +106,7 @@ def make_grouped(number: Path, folder: Path) -> dict[str, DatasetPlan]:
 
 
 def going_on(plan: DatasetPlan, told: Described, *, mid_epoch: bool) -> DatasetPlan:
-    plans, notes = keep_order({"train": plan}, {"train": told}, mid_epoch=mid_epoch)
+    plans, notes = keep_order({"train": plan}, {"train": told}, mid_pass={"train": mid_epoch})
     assert notes == []
     return plans["train"]
 

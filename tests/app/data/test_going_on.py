@@ -217,7 +217,7 @@ def test_rows_that_weigh_something_else_now_are_the_same_rows_in_the_same_steps(
     told = describe(before, None)
     assert told
     stored = {"train": Described.model_validate_json(told.to_line())}
-    going_on, notes = keep_order({"train": now}, stored, mid_epoch=True)
+    going_on, notes = keep_order({"train": now}, stored, mid_pass={"train": True})
 
     assert notes == []
     for rank in range(begun.ranks):

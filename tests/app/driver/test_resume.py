@@ -16,7 +16,7 @@ from tests.builders import make_data, make_dataset, make_run
 from tests.builders_later import make_later_spec
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint import ray_snapshot
-from trainshed.checkpoint.manifest import Manifest
+from trainshed.checkpoint.manifest import DatasetPosition, Manifest
 from trainshed.data.order.description import describe
 from trainshed.data.order.plan import Kept
 from trainshed.driver import resume
@@ -397,6 +397,24 @@ def test_data_that_were_copied_go_on_in_the_order_that_they_had(tmp_path: Path) 
 
     assert not notes
     assert going_on.plans["train"].kept == Kept(None, True)
+
+
+def test_a_pass_that_spans_epochs_is_held_to_its_rows_at_an_epochs_end(tmp_path: Path) -> None:
+    write_rows(tmp_path / "rows", 90)
+    read: dict[str, JsonValue] = {"format": "parquet", "path": "rows"}
+    data: dict[str, JsonValue] = {"datasets": {"train": {"read": read}, "other": {"read": read}}}
+    prepared = make_prepared(tmp_path, batchSize=8, data=data)
+    found = write_begun(prepared, tmp_path)
+    manifest = json.loads(found.read(checkpoint.MANIFEST))
+    manifest["position"]["stepInEpoch"] = 0
+    position = DatasetPosition(epoch=1, step_in_epoch=3, spans_epochs=True)
+    # Of a dataset that the run has no more nothing is held.
+    manifest["positions"] = dict.fromkeys(("other", "gone"), position.model_dump(by_alias=True))
+    found.write(checkpoint.MANIFEST, json.dumps(manifest).encode())
+    going_on, _ = resume.keep_order(prepared, found)
+
+    kept = {name: plan.kept and plan.kept.under_way for name, plan in going_on.plans.items()}
+    assert kept == {"train": False, "other": True}
 
 
 @pytest.mark.parametrize("wrote", ["an earlier release", "the function", "nobody"])

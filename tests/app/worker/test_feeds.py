@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from tests.app.checkpoint.wrapped_training import EPOCHS, make_jobs
-from trainshed.checkpoint.manifest import Position
+from trainshed.checkpoint.manifest import DatasetPosition, Position
 from trainshed.worker.feeds import Feeds
 
 if TYPE_CHECKING:
@@ -55,6 +55,18 @@ def test_where_each_worker_gets_all_rows_fewer_go_on_at_the_step_before(feeds: F
     gone_on = two.gone_on(Position(step_in_epoch=5, step=11), before=3)
 
     assert gone_on == Position(step_in_epoch=3, step=11)
+
+
+def test_datasets_beside_the_steps_are_resumed_at_their_own_steps(feeds: Feeds) -> None:
+    plan = feeds._job.plans["train"]
+    plans = {"train": plan, "shared": plan, "whole": replace(plan, split=False)}
+    two = Feeds(replace(feeds._job, plans=plans, batch_size=12), NO_COORDINATOR, 0, 2, group=3)
+    began = DatasetPosition(epoch=4, step_in_epoch=5)
+    positions = two.beside_steps_gone_on(dict.fromkeys(("shared", "whole", "gone"), began), 3)
+
+    assert positions == {"shared": began, "whole": began.model_copy(update={"step_in_epoch": 3})}
+    at = two.passing_beside_steps("shared", began)
+    assert (at.epoch, at.first_step, at.following) == (4, 5, None)
 
 
 def test_nothing_is_begun_ahead_where_nobody_knows_how_many_epochs_there_are(feeds: Feeds) -> None:

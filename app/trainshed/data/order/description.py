@@ -13,7 +13,7 @@ import numpy as np
 
 from trainshed.data.order.files import File
 from trainshed.data.order.learning import UNKNOWN
-from trainshed.data.order.plan import Kept, main_dataset
+from trainshed.data.order.plan import Kept
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.progress import Record
 
@@ -107,33 +107,39 @@ def _known_counts(plan: DatasetPlan) -> Indices | None:
 
 
 def keep_order(
-    plans: Mapping[str, DatasetPlan], described: Mapping[str, Described], *, mid_epoch: bool
+    plans: Mapping[str, DatasetPlan],
+    described: Mapping[str, Described],
+    *,
+    mid_pass: Mapping[str, bool],
 ) -> tuple[dict[str, DatasetPlan], list[str]]:
     """Return the plans in the order of the rows that a checkpoint had, and what is said of others.
 
     Args:
         plans: by dataset.
         described: what the checkpoint says of them; nothing of some.
-        mid_epoch: whether it was written in the middle of an epoch.
+        mid_pass: by dataset that the steps are trained on, whether it was written in the middle of
+            a pass over it.
 
     Raises:
-        SpecError: when the rows of the steps are others, and their epoch is under way.
+        SpecError: when the rows of a pass that is under way are others.
     """
-    main = main_dataset(plans)
-    stepping = {main, *(part.name for part in plans[main].parts)} if main else set()
-    # Where an epoch is a number of rows its end may lie in the middle of a pass over them.
-    goes_on = main is not None and plans[main].goes_on
+    under_way, held = set[str](), set[str]()
+    for name, is_mid_pass in mid_pass.items():
+        names = {name, *(part.name for part in plans[name].parts)}
+        if is_mid_pass:
+            under_way |= names
+        # Where a pass is a number of rows its end may lie in the middle of those of a dataset.
+        if is_mid_pass or plans[name].goes_on:
+            held |= names
     going_on, notes = dict(plans), []
     for name, plan in plans.items():
         old = described.get(name)
         if old is None:
             continue
-        under_way = mid_epoch and name in stepping
         difference = _other_files(plan, old) or _other_rows(plan, old)
         if difference is None:
-            held = under_way or (goes_on and name in stepping)
-            going_on[name] = replace(plan, kept=Kept(old.counts, held))
-        elif under_way:
+            going_on[name] = replace(plan, kept=Kept(old.counts, name in held))
+        elif name in under_way:
             raise SpecError([difference.problem])
         else:
             notes.append(difference.note)
