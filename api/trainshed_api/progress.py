@@ -116,8 +116,11 @@ class Event(Record):
     time: Moment
 
 
+StepName = Literal["step", "round"]
+
+
 class Started(Event):
-    """Training is about to begin, all workers are there."""
+    """Training is about to begin, all workers are there; `step_name` is what steps are called."""
 
     event: Literal["started"] = "started"
     run: str
@@ -128,6 +131,7 @@ class Started(Event):
     steps: int | None = None
     folder: str
     resumed_from: ResumePoint | None = None
+    step_name: StepName = "step"
 
 
 class Progress(Event):

@@ -53,6 +53,7 @@ class BoostingRun(AnyRun):
         self._state = BoosterState()
         self._has_scored = False
         self._loop.survivors = self._state
+        self._loop.board.step_name = "round"
         with self._loop.meter.inside(CHECKPOINTING):
             self._loop.saver.restore(self._state)
 
@@ -138,6 +139,9 @@ class BoostingRun(AnyRun):
             if watch.see(number, scores):
                 booster.set_attr(best_iteration=str(number), best_score=str(watch.best))
             self.end_round(booster, scores, train.rows)
+        done = booster.num_boosted_rounds()
+        if watch.is_over and done < rounds:
+            self._loop.note = watch.describe(done, rounds)
         if self._loop.position.epoch == 0:
             self._loop.end_epoch()
         return booster

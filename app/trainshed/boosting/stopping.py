@@ -43,6 +43,7 @@ class Watch:
         self.best: float | None = None
         self.best_round = 0
         self._waited = 0
+        self._judged_by = "the score"
 
     def see(self, number: int, scores: Mapping[str, Mapping[str, float]]) -> bool:
         """Take in a round's scores, by dataset and metric; return whether it is the best.
@@ -53,7 +54,8 @@ class Watch:
         rule = self._rule
         if rule is None:
             return False
-        metric, score = _pick(rule, scores)
+        dataset, metric, score = _pick(rule, scores)
+        self._judged_by = f"{dataset}.{metric}"
         maximize = _is_maximized(metric) if rule.maximize is None else rule.maximize
         sign = 1.0 if maximize else -1.0
         if self.best is not None and not sign * (score - self.best) > rule.min_delta:
@@ -66,6 +68,13 @@ class Watch:
     def is_over(self) -> bool:
         """Say whether to stop."""
         return self._rule is not None and self._waited >= self._rule.rounds
+
+    def describe(self, done: int, planned: int) -> str:
+        """Return what to tell of a stop after so many rounds of those that were planned."""
+        return (
+            f"Stopped early after round {done} of {planned}: {self._judged_by} was no better for "
+            f"{self._waited} rounds than in round {self.best_round + 1} ({self.best:.4g})."
+        )
 
     def state_dict(self) -> dict[str, object]:
         """Return the counters."""
@@ -80,7 +89,8 @@ class Watch:
         self.best_round, self._waited = best_round, waited
 
 
-def _pick(rule: EarlyStopping, scores: Mapping[str, Mapping[str, float]]) -> tuple[str, float]:
+def _pick(rule: EarlyStopping, scores: Mapping[str, Mapping[str, float]]) -> tuple[str, str, float]:
+    """Return dataset, metric and score."""
     if not scores:
         raise ValueError("early stopping needs a dataset that is scored")
     dataset = rule.dataset or list(scores)[-1]
@@ -92,7 +102,7 @@ def _pick(rule: EarlyStopping, scores: Mapping[str, Mapping[str, float]]) -> tup
     metric = rule.metric or list(found)[-1]
     if metric not in found:
         raise ValueError(f"early stopping: {dataset} has no {metric}, only {', '.join(found)}")
-    return metric, found[metric]
+    return dataset, metric, found[metric]
 
 
 def _is_maximized(metric: str) -> bool:

@@ -52,6 +52,7 @@ class Ending:
         data_wait_percent: share of training time spent waiting for data.
         checkpoint: (folder, epoch, step) of the last one on storage.
         unsaved: which later one is not there and why, of a run that was stopped.
+        note: what to tell of a run that succeeded, such as that it stopped early.
     """
 
     stopped: bool
@@ -62,6 +63,7 @@ class Ending:
     data_wait_percent: float | None
     checkpoint: tuple[str, int, int] | None
     unsaved: str | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)

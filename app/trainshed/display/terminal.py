@@ -32,6 +32,7 @@ from trainshed_api.progress import (
     Finished,
     Progress,
     Started,
+    StepName,
     Stopping,
     WarningEvent,
     WorkersLost,
@@ -95,8 +96,12 @@ class TerminalDisplay:
             self._doing = "stopping"
         elif isinstance(event, WorkersLost):
             self._doing, self._latest = "restarting workers", None
-        if line := say_happening(event):
+        if line := say_happening(event, self._step_name):
             self._say(line)
+
+    @property
+    def _step_name(self) -> StepName:
+        return self._started.step_name if self._started else "step"
 
     def _finish(self, event: Finished) -> None:
         self._finished = True
@@ -119,23 +124,27 @@ class TerminalDisplay:
             Text(self._doing, style="cyan"),
             Text(say_whole_seconds(self._clock() - self._opened), style="dim"),
         )
-        return Group(head, *([_progress_lines(self._latest)] if self._latest else []))
+        return Group(
+            head, *([_progress_lines(self._latest, self._step_name)] if self._latest else [])
+        )
 
 
-def say_happening(event: AnyEvent) -> Text | None:
+def say_happening(event: AnyEvent, step_name: StepName) -> Text | None:
     """The line that scrolls by for one event; None for those that only move the live part."""
     if isinstance(event, Evaluated):
-        where = "" if event.epoch is None else f"epoch {event.epoch}  "
-        return Text.assemble(("  evaluated  ", "green"), where, say_metrics(event.metrics))
+        step = event.step if step_name == "round" else None
+        where = say_place(event.epoch, step, step_name)
+        words = [where, *(["  "] if where else []), say_metrics(event.metrics)]
+        return Text.assemble(("  evaluated  ", "green"), *words)
     if isinstance(event, CheckpointSaved):
         epoch = event.epoch if event.step is None else None
-        where = say_place(epoch, event.step) or Path(event.path).name
+        where = say_place(epoch, event.step, step_name) or Path(event.path).name
         parts: list[str | tuple[str, str]] = [("  checkpoint ", "blue"), where]
         if event.blocked_seconds is not None:
             parts.append((f"  held up training {say_duration(event.blocked_seconds)}", "dim"))
         return Text.assemble(*parts)
     if isinstance(event, WorkersLost):
-        back = say_resume(event.resumed_from)
+        back = say_resume(event.resumed_from, step_name)
         return Text.assemble(
             ("  workers lost  ", "bold yellow"), event.message, f"  going on from {back}"
         )
@@ -155,14 +164,14 @@ def _say_start(event: Started) -> Text:
     if rows:
         parts.append(f"rows: {rows}")
     if event.resumed_from:
-        parts.append(f"resumed from {say_resume(event.resumed_from)}")
+        parts.append(f"resumed from {say_resume(event.resumed_from, event.step_name)}")
     return Text.assemble((event.run, "bold"), "  ", " · ".join(parts))
 
 
-def _progress_lines(event: Progress) -> RenderableType:
+def _progress_lines(event: Progress, step_name: StepName) -> RenderableType:
     bar = Table.grid(padding=(0, 2))
     cells: list[RenderableType] = []
-    if event.epoch is not None:
+    if event.epoch is not None and step_name == "step":
         of = f"/{event.epochs}" if event.epochs else ""
         cells.append(Text(f"epoch {event.epoch}{of}"))
     if event.percent is not None:
@@ -174,7 +183,7 @@ def _progress_lines(event: Progress) -> RenderableType:
     figures = []
     if event.step is not None:
         of = f"/{event.steps:,}" if event.steps else ""
-        figures.append(f"step {event.step:,}{of}")
+        figures.append(f"{step_name} {event.step:,}{of}")
     if event.loss is not None:
         figures.append(f"loss {say_number(event.loss)}")
     if event.samples_per_second is not None:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from trainshed_api.progress import ResumePoint, Stopping
+from trainshed_api.progress import ResumePoint, StepName, Stopping
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 # Below SHORT seconds tenths matter, below TINY milliseconds do.
@@ -65,20 +65,22 @@ def say_count(value: float | None) -> str:
     return MISSING if value is None else f"{value:,.0f}"
 
 
-def say_place(epoch: int | None, step: int | None) -> str:
-    """How far along a run: epoch 3, step 1,200; only what is known."""
+def say_place(epoch: int | None, step: int | None, step_name: StepName = "step") -> str:
+    """How far along a run: epoch 3, step 1,200, or round 24; only what is known."""
+    if step_name == "round" and step is not None:
+        return f"round {step:,}"  # all rounds are one epoch
     parts = [] if epoch is None else [f"epoch {epoch:,}"]
     if step is not None:
         parts.append(f"step {step:,}")
     return ", ".join(parts)
 
 
-def say_resume(point: ResumePoint | None) -> str:
+def say_resume(point: ResumePoint | None, step_name: StepName = "step") -> str:
     """Where training went on: the step, else the epoch, else just that there was a checkpoint."""
     if point is None:
         return "the beginning"
     epoch = point.epoch if point.step is None else None
-    return say_place(epoch, point.step) or "a checkpoint"
+    return say_place(epoch, point.step, step_name) or "a checkpoint"
 
 
 def say_stop(event: Stopping) -> str:

@@ -103,6 +103,8 @@ def _result(
     ending = view.ending if view else None
     known = driver.known
     kept = known.checkpoint
+    note = ending.note if ending and verdict.outcome == SUCCEEDED else ""
+    message = verdict.message or note or _missing_model(prepared, attempt.number, driver, verdict)
     return ResultRecord(
         outcome=verdict.outcome,
         epoch=known.epoch,
@@ -119,7 +121,7 @@ def _result(
         checkpoint=CheckpointRecord(path=kept[0], epoch=kept[1], step=kept[2]) if kept else None,
         best=_best(prepared, attempt.number, driver),
         attempt=attempt.number,
-        message=verdict.message or _missing_model(prepared, attempt.number, driver, verdict),
+        message=message,
         finished_at=datetime.fromtimestamp(now, UTC),
         report=str(prepared.folder.at / REPORT),
         bad_records=_bad_records(prepared, attempt.number, driver),

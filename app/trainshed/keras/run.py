@@ -113,6 +113,11 @@ class KerasRun(EpochRun):
                 model.optimizer.finalize_variable_values(model.trainable_variables)
                 told.on_train_end(logs)
             if state.is_over:
+                if epoch + 1 < (self._job.epochs or 0):
+                    self._loop.note = (
+                        f"Stopped early after epoch {epoch + 1} of {self._job.epochs}, as a "
+                        "callback asked."
+                    )
                 self._loop.end_epoch()
                 return
 

@@ -24,6 +24,7 @@ from trainshed_api.progress import (
     Evaluated,
     Progress,
     Started,
+    StepName,
     WorkersLost,
 )
 
@@ -54,9 +55,10 @@ class Curves:
     steps_repeated: int
 
 
-def collect_curves(attempts: Sequence[Attempt]) -> Curves:
+def collect_curves(attempts: Sequence[Attempt], step_name: StepName = "step") -> Curves:
     """One chart for each kind of metric, loss first, then samples/s and data wait."""
     counted, attempts = place_events(attempts)
+    counted = step_name if counted == "step" else counted
     stretches = split_stretches(attempts)
     resumes = tuple(stretch.start for stretch in stretches[1:])
     repeated = tuple(_repeated_spans(stretches))

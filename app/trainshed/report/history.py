@@ -18,6 +18,7 @@ from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,
     Finished,
+    StepName,
     Stopping,
     WarningEvent,
     WorkersLost,
@@ -77,7 +78,7 @@ def list_attempts(run: RunFolder) -> Iterator[AttemptRow]:
         yield AttemptRow(
             number=str(attempt.number),
             started=say_moment(_began(attempt, times)),
-            origin=say_resume(started.resumed_from) if started else MISSING,
+            origin=say_resume(started.resumed_from, run.step_name) if started else MISSING,
             workers=say_count(started.workers) if started else MISSING,
             step=say_count(max(steps, default=None)),
             took=say_duration(finished.wall_seconds if finished else _span(times)),
@@ -117,7 +118,7 @@ def list_notes(run: RunFolder) -> list[Note]:
     told: list[tuple[float, str, int]] = []
     for attempt in run.attempts:
         for event in attempt.events:
-            words = _say_event(event, attempt)
+            words = _say_event(event, attempt, run.step_name)
             if words and told and told[-1][1] == words:
                 told[-1] = (told[-1][0], words, told[-1][2] + 1)
             elif words:
@@ -131,9 +132,9 @@ def list_notes(run: RunFolder) -> list[Note]:
     return notes
 
 
-def _say_event(event: AnyEvent, attempt: Attempt) -> str:
+def _say_event(event: AnyEvent, attempt: Attempt, step_name: StepName) -> str:
     if isinstance(event, WorkersLost):
-        back = say_resume(event.resumed_from)
+        back = say_resume(event.resumed_from, step_name)
         return f"Workers lost: {event.message} Went on from {back}."
     if isinstance(event, WarningEvent):
         return f"Warning: {event.message}"

@@ -88,7 +88,8 @@ def find_best(run: RunFolder) -> BestMetric | None:
         return None
     pick = max if mode == "max" else min
     value, event = pick(scored, key=lambda pair: pair[0])
-    return BestMetric(name, value, say_place(event.epoch, event.step), event.step)
+    where = say_place(event.epoch, event.step, run.step_name)
+    return BestMetric(name, value, where, event.step)
 
 
 def direction_of(name: str) -> Mode | None:

@@ -139,7 +139,7 @@ class Page:
 
 def compose_page(run: RunFolder) -> Page:
     """The page for one run."""
-    curves = collect_curves(run.attempts)
+    curves = collect_curves(run.attempts, run.step_name)
     result = run.result
     outcome = result.outcome if result else "Running"
     time = tuple(_time_rows(result))
@@ -216,7 +216,7 @@ def _tiles(run: RunFolder, curves: Curves) -> Iterator[Tile]:
         yield Tile("Goodput", say_percent(100 * result.goodput), note)
     if step := _say_steps(result, progress):
         repeated = f"{curves.steps_repeated:,} done twice" if curves.steps_repeated else ""
-        yield Tile("Steps", step, repeated)
+        yield Tile(f"{run.step_name.title()}s", step, repeated)
 
 
 def _last_progress(run: RunFolder) -> Progress | None:

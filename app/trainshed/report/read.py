@@ -25,6 +25,7 @@ from trainshed_api.progress import (
     Finished,
     Record,
     Started,
+    StepName,
     parse_event,
 )
 from trainshed_api.records import ResultRecord, RunRecord
@@ -102,6 +103,12 @@ class RunFolder:
     galleries: tuple[Gallery, ...]
     figures: tuple[Importance | Confusion, ...] = ()
     removed: frozenset[str] = frozenset()
+
+    @property
+    def step_name(self) -> StepName:
+        """What a step of the run is called."""
+        started = next((a.started for a in reversed(self.attempts) if a.started), None)
+        return started.step_name if started else "step"
 
 
 def read_run(folder: Folder) -> RunFolder:

@@ -62,6 +62,8 @@ class Loop:
         self.metrics = dict(self.saver.manifest.metrics if self.saver.manifest else {})
         # At which step each was measured here; what was measured before is of other weights.
         self._measured: dict[str, int] = {}
+        # What to tell of the end of a run that succeeds.
+        self.note = ""
         self.survivors: Survivors | None = None
         self._losses = Losses()
         self._stalls = Stalls(job.stall_seconds)
@@ -193,6 +195,7 @@ class Loop:
             data_wait_percent=self.board.data_wait_percent,
             checkpoint=self.saver.latest,
             unsaved=self.saver.unsaved if stopped else None,
+            note=self.note,
         )
         self._coordinator.leave(self.group, seconds, ending)
 

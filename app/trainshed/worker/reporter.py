@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from trainshed.worker.logged import Logged
-from trainshed_api.progress import Event, Progress, WarningEvent
+from trainshed_api.progress import Event, Progress, StepName, WarningEvent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +27,7 @@ class Scoreboard:
 
     epochs: int | None
     steps: int | None = None
+    step_name: StepName = "step"
     saves: bool = False  # whether a stop writes a checkpoint
     epoch: int = 0
     step: int = 0

@@ -31,6 +31,7 @@ def announce(
         steps=steps,
         folder=str(job.folder.parent.parent),
         resumed_from=_resume_point(loop, own_loop),
+        step_name=loop.board.step_name,
     )
     loop.say_now([started])
 

@@ -29,6 +29,7 @@ from trainshed_api.progress import (
 )
 
 REPORT = "/runs/local/digits/report.html"
+BOOSTING = make_started().model_copy(update={"step_name": "round"})
 EVENTS: list[AnyEvent] = [
     make_started(),
     make_progress(),
@@ -80,6 +81,10 @@ CASES: dict[str, Case] = {
     ),
     "an evaluation scrolls by": Case(
         [make_evaluated()], ["evaluated", "epoch 3", "valid.accuracy 0.95"]
+    ),
+    "rounds of boosting are called rounds": Case(
+        [BOOSTING, make_progress(), make_evaluated(), make_checkpoint()],
+        ["round 120/225", "evaluated  round 135  valid", "checkpoint round 135"],
     ),
     "a checkpoint scrolls by": Case([make_checkpoint()], ["checkpoint", "step 135", "20 ms"]),
     "lost workers say where training goes on": Case(

@@ -250,6 +250,7 @@ def test_callbacks_stop_early_at_the_same_epoch_though_the_run_was_suspended(
     resumed = train("parts")
 
     assert whole.finished.outcome == SUCCEEDED, whole.finished.message
+    assert whole.finished.message.startswith("Stopped early after epoch 4 of 9")
     assert resumed.finished.outcome == SUCCEEDED, resumed.finished.message
     assert suspended.finished.outcome == STOPPED
     # In the middle of the third of four epochs, whose rate was set when it began.

@@ -171,6 +171,9 @@ def test_it_stops_early_and_says_which_round_was_best(tmp_path: Path) -> None:
     booster = xgboost.Booster(model_file=model)
     assert booster.num_boosted_rounds() == booster.best_iteration + 1 + 5
     assert booster.num_boosted_rounds() < 60
+    said = f"Stopped early after round {booster.num_boosted_rounds()} of 60: valid."
+    assert left.finished.message.startswith(said)
+    assert f"5 rounds than in round {booster.best_iteration + 1} (" in left.finished.message
 
 
 def test_a_dataset_to_stop_by_that_is_not_there_is_named_before_rows_are_read(

@@ -139,6 +139,19 @@ CASES: dict[str, Case] = {
         lambda: RunFolderBuilder(attempts=[[make_started(), make_finished()]]),
         ["1 2023-11-14 22:13:22 UTC the beginning 2"],
     ),
+    "rounds of boosting are called rounds": Case(
+        lambda: RunFolderBuilder(
+            attempts=[
+                [
+                    make_started().model_copy(update={"step_name": "round"}),
+                    make_progress(120),
+                    make_evaluated(),
+                ]
+            ]
+        ),
+        ["Best valid.accuracy 0.95 round 135", "Rounds 120 / 225"],
+        ["Steps"],
+    ),
     "a run that failed shows its message": Case(
         lambda: make_ended_run("Failed", "loss is NaN at step 12"),
         ["digits Failed", "loss is NaN at step 12"],
