@@ -1,4 +1,5 @@
 import io
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -140,6 +141,16 @@ def test_without_margin_and_flip_nothing_changes() -> None:
 
 
 # ------------------------------------------------------------------ normalize, rename
+
+
+@pytest.mark.parametrize("std", [1.0, 1e-30])
+def test_normalize_refuses_what_would_be_infinite(std: float) -> None:
+    value = 1e300 if std == 1 else 1e20
+    with pytest.raises(ValueError, match=re.escape(f'normalize: got {value} in column "x"')):
+        normalize({"x": np.array([0.0, value])}, column="x", mean=0, std=std)
+    kept = normalize({"x": np.array([np.nan, np.inf])}, column="x", mean=0, std=std)["x"]
+    assert np.isnan(kept[0])
+    assert np.isposinf(kept[1])
 
 
 def test_normalize_takes_one_number_or_one_a_channel() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from trainshed.data.read.casting import find_misfit
 from trainshed.data.read.columns import cut_rows, is_text, join
 
 if TYPE_CHECKING:
@@ -201,6 +202,12 @@ def features(columns: Columns, categories: Categories, layout: Layout) -> NDArra
         if flat.shape[1] != width:
             raise ValueError(
                 f"column {each.name}: a row holds {flat.shape[1]} numbers, the first one {width}"
+            )
+        # Large integers are rounded as floats are, but nothing becomes infinite.
+        if flat.dtype.kind == "f" and (misfit := find_misfit(flat, "float32")):
+            raise ValueError(
+                f"column {each.name}: got {misfit.value}; expected {misfit.expected}. XGBoost "
+                "takes features as float32: change the value by a transform."
             )
         table[:, place : place + width] = flat
         place += width

@@ -30,7 +30,7 @@ def normalize(
         std: like `mean`, larger than 0.
     """
     values = get_column(batch, column, "normalize")
-    if not np.issubdtype(values.dtype, np.number):
+    if values.dtype.kind not in "iuf":
         raise ValueError(f'normalize: column "{column}" holds {values.dtype}, must hold numbers')
     means, stds = np.asarray(mean, dtype=np.float32), np.asarray(std, dtype=np.float32)
     if not (stds > 0).all():
@@ -41,7 +41,14 @@ def normalize(
                 f'normalize: {name} has {numbers.size} numbers, column "{column}" of shape '
                 f"{values.shape} takes one or {values.shape[-1]}"
             )
-    return {**batch, column: (values.astype(np.float32) - means) / stds}
+    with np.errstate(over="ignore"):
+        scaled = (values.astype(np.float32) - means) / stds
+    if not np.isfinite(scaled).all() and (wrong := np.isinf(scaled) & np.isfinite(values)).any():
+        raise ValueError(
+            f'normalize: got {values[wrong][0]} in column "{column}"; expected numbers that '
+            "float32 holds, scaled too. Clip them, or leave their rows out, by a transform"
+        )
+    return {**batch, column: scaled}
 
 
 def rename(batch: Batch, *, columns: Mapping[str, str]) -> Batch:

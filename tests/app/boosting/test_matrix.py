@@ -135,6 +135,14 @@ def test_codes_that_did_not_train_are_missing_values() -> None:
     np.testing.assert_array_equal(table, [[3], [np.nan], [0]])
 
 
+def test_a_feature_that_would_be_infinite_is_refused() -> None:
+    said = (
+        r"column x: got 1e\+300; expected .* as float32 holds\. XGBoost takes features as float32"
+    )
+    with pytest.raises(ValueError, match=said):
+        make_matrix(make_columns(x=[1.0, 1e300]))
+
+
 def test_fewer_groups_than_workers_are_refused() -> None:
     columns = make_columns(x=[1.0, 2.0, 3.0], g=[1, 1, 2])
     share = make_share(columns, num_ranks=3)
