@@ -345,6 +345,13 @@ def test_a_value_that_its_type_cannot_hold_is_an_error(
         given_to(plan, id=np.arange(2), x=np.array([1, 300]), boxes=boxes)
 
 
+def test_lists_whose_integers_numpy_would_round_are_an_error(folder: Path) -> None:
+    plan = ragged_plan(folder, "by_column")
+
+    with pytest.raises(DataError, match=rf"train: a row holds a list with {2**63 + 5} beside"):
+        given_to(plan, x=as_objects([[1, 2], [2**63 + 5, -1]]))
+
+
 def test_texts_that_are_to_have_a_type_are_an_error(folder: Path) -> None:
     plan = ragged_plan(folder, feed=by("padded", dtypes={"word": "int64"}))
 

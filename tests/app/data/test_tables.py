@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from trainshed.data.feed.rows import LARGE_ROW_BYTES, Rows
 from trainshed.data.feed.tables import recut
 from trainshed.data.read.arrow import in_tables
-from trainshed.data.read.columns import Columns, join
+from trainshed.data.read.columns import Columns, as_column, join
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.source import Table
 
@@ -87,3 +87,30 @@ def test_a_row_that_is_not_there_is_not_taken(wrong: int) -> None:
 def test_single_values_beside_arrays_are_refused_by_their_column() -> None:
     with pytest.raises(DataError, match="do not fit together: column x has single values beside"):
         join([{"x": np.zeros((2, 3))}, {"x": np.zeros(2)}])
+
+
+LARGE = 2**53 + 1
+
+
+def test_tables_of_several_types_are_joined_and_taken_where_all_values_stay() -> None:
+    tables = [{"x": np.array([LARGE - 1])}, {"x": np.array([0.5], np.float32)}]
+
+    for made in (join(tables), Rows(tables, np.arange(2)).take(np.array([0, 1]))):
+        assert (str(made["x"].dtype), made["x"].tolist()) == ("float64", [2.0**53, 0.5])
+
+
+def test_integers_that_floats_beside_them_would_round_are_refused() -> None:
+    tables = [{"x": np.array([LARGE])}, {"x": np.array([0.5])}]
+
+    said = rf"column x of int64 beside float64: got {LARGE}; expected an integer that float64 holds"
+    with pytest.raises(DataError, match=said):
+        join(tables)
+    with pytest.raises(DataError, match=said):
+        Rows(tables, np.arange(2))
+
+
+def test_a_list_whose_integers_numpy_would_round_is_refused() -> None:
+    with pytest.raises(ValueError, match=rf"a list with {2**63 + 5} beside other numbers"):
+        as_column([2**63 + 5, -1])
+    assert as_column([2**63, -1.5]).tolist() == [2.0**63, -1.5]
+    assert as_column([LARGE, 1]).tolist() == [LARGE, 1]

@@ -328,6 +328,16 @@ def twins(batch: object) -> pd.DataFrame:
     return pd.DataFrame([[1, 2]], columns=["a", "a"])
 
 
+def large_or_half(row: Mapping[str, object]) -> dict[str, object]:
+    """Return an integer that float64 does not hold of the first row, and a half of the others."""
+    return {"x": 0.5 if row["id"] else 2**53 + 1}
+
+
+def signed_and_not(batch: Columns) -> dict[str, object]:
+    """Return a list of which NumPy makes floats."""
+    return {"x": [2**63 + 5, -1] * (num_rows(batch) // 2)}
+
+
 def ranges(batch: object) -> pd.DataFrame:
     """Return a column that nothing else has."""
     del batch
@@ -372,6 +382,15 @@ FAULTS: dict[str, tuple[Function, str]] = {
         make_function("odd_batch_in_words", batch_size=1),
         f"{USE}:odd_batch_in_words returned rows that do not fit together: column id has numbers "
         "beside text",
+    ),
+    "rows of numbers that no type holds": (
+        make_function("large_or_half", "rows"),
+        f"{USE}:large_or_half returned rows that do not fit together: column x of int64 beside "
+        f"float64: got {2**53 + 1}; expected an integer that float64 holds exactly",
+    ),
+    "a list of numbers that no type holds": (
+        make_function("signed_and_not"),
+        f"{USE}:signed_and_not returned a list with {2**63 + 5} beside other numbers",
     ),
     "two columns of a name": (make_function("twins"), f"{USE}:twins returned several columns a"),
     "a type of pandas alone": (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainshed.data.feed.lending import LENDER
-from trainshed.data.read.columns import Array, Columns, join, num_rows, of_one_shape
+from trainshed.data.read.columns import Array, Columns, join, num_rows, of_one_shape, of_one_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,15 +22,17 @@ class Rows:
     """Tables one below the other, addressed by row.
 
     Args:
-        tables: the parts; they are not copied, but where their rows differ in shape.
+        tables: the parts; they are not copied, but where their rows differ in shape or type.
         ids: (rows,) position of each row in the dataset.
 
     Raises:
         RuntimeError: when there are not as many rows as positions.
+        DataError: when numbers of several types have no type that holds all of them.
     """
 
     def __init__(self, tables: Sequence[Columns], ids: Indices) -> None:
-        self._tables = of_one_shape([table for table in tables if num_rows(table)] or tables[:1])
+        filled = [table for table in tables if num_rows(table)] or tables[:1]
+        self._tables = of_one_type(of_one_shape(filled))
         # ends has shape (tables,)
         self._ends = np.cumsum([num_rows(table) for table in self._tables])
         self.ids = ids

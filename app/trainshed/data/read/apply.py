@@ -26,6 +26,7 @@ from trainshed.data.read.columns import (
     as_column,
     as_objects,
     cut_rows,
+    join,
     mixed_kinds,
     num_rows,
     take_rows,
@@ -264,6 +265,9 @@ def _stacked(values: Sequence[Array], name: str, function: Function) -> Array:
             f"{function.field}: {function.use} returned rows that do not fit together: "
             f"column {name} has {odd}"
         )
-    if len(shapes) == 1:
-        return as_column(np.stack(values))
-    return as_objects(values)
+    if len(shapes) > 1:
+        return as_objects(values)
+    if len({value.dtype for value in values}) > 1:
+        otherwise = f"{function.field}: {function.use} returned rows that do not fit together"
+        return as_column(join([{name: value[np.newaxis]} for value in values], otherwise)[name])
+    return as_column(np.stack(values))

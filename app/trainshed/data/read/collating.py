@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 
 from trainshed.data.read.calling import call, random_for
-from trainshed.data.read.columns import as_objects
+from trainshed.data.read.columns import as_array, as_objects
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.feed_types import check_dtype
 from trainshed_api.data import dtype_for
@@ -42,7 +42,11 @@ def collate(plan: DatasetPlan, columns: Columns, ids: Indices, seed: int, epoch:
     """
     function = plan.collate
     assert function
-    given = {name: _typed(plan, name, _in_one_form(array), ids) for name, array in columns.items()}
+    try:
+        formed = {name: _in_one_form(array) for name, array in columns.items()}
+    except ValueError as error:
+        raise DataError(f"{plan.field}: a row holds {error}") from error
+    given = {name: _typed(plan, name, array, ids) for name, array in formed.items()}
     # Behind the augmentations, which draw by their position.
     return call(function, given, **random_for(function, seed, epoch, ids, len(plan.augments)))
 
@@ -68,7 +72,7 @@ def _own(value: object) -> object:
         return deepcopy(value)
     values = [_own(each) for each in value]
     if values and all(isinstance(each, (bool, int, float, np.number, np.bool_)) for each in values):
-        return np.asarray(values)
+        return as_array(values)
     return _stacked(values)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from trainshed.data.read.casting import Misfit, common_type, exactly_as
 from trainshed.data.read.errors import DataError
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ Array = NDArray[np.generic]
 Columns = dict[str, Array]
 
 _POINTER = np.dtype(object).itemsize
+# From here on float64 has not each integer.
+_ROUNDED = 2.0**53
 _TEXTS = {"U": "text", "S": "bytes"}
 _KINDS = dict.fromkeys("biufc", "numbers") | _TEXTS
 
@@ -89,14 +92,14 @@ def join(
         concatenate: joins the arrays of a column.
 
     Raises:
-        DataError: when they have not the same columns, or numbers would become texts.
+        DataError: when they have not the same columns, or numbers would become texts or others.
     """
     filled = [table for table in tables if num_rows(table)] or tables[:1]
     if len(filled) == 1:
         return dict(filled[0])
     if why := _misfit(filled):
         raise DataError(f"{otherwise}: {why}")
-    filled = of_one_shape(filled)
+    filled = of_one_type(of_one_shape(filled), otherwise)
     return {name: concatenate([table[name] for table in filled]) for name in filled[0]}
 
 
@@ -121,6 +124,44 @@ def of_one_shape(tables: Sequence[Mapping[str, Array]]) -> Sequence[Mapping[str,
     ]
 
 
+def of_one_type(
+    tables: Sequence[Mapping[str, Array]], otherwise: str = "rows do not fit together"
+) -> Sequence[Mapping[str, Array]]:
+    """Return the tables with one type for each column of numbers: the one that NumPy would take.
+
+    otherwise: what an error says before the column.
+
+    Raises:
+        DataError: when a number would be another one then, such as a large integer beside floats.
+    """
+    dtypes: dict[str, set[np.dtype[np.generic]]] = {}
+    for table in tables:
+        for name, array in table.items():
+            dtypes.setdefault(name, set()).add(array.dtype)
+    several = {name for name, found in dtypes.items() if len(found) > 1}
+    if not several:
+        return tables
+    arrays = {name: [table[name] for table in tables if name in table] for name in several}
+    types = {name: kind for name in several if (kind := common_type(arrays[name]))}
+    return [
+        {
+            name: _exact(name, array, types[name], otherwise) if name in types else array
+            for name, array in table.items()
+        }
+        for table in tables
+    ]
+
+
+def _exact(name: str, array: Array, wanted: str, otherwise: str) -> Array:
+    made = exactly_as(array, wanted)
+    if isinstance(made, Misfit):
+        raise DataError(
+            f"{otherwise}: column {name} of {array.dtype} beside {wanted}: got {made.value}; "
+            f"expected {made.expected}. Make one type of the column in all rows."
+        )
+    return made
+
+
 def as_floats(columns: Columns, names: Collection[str]) -> Columns:
     """Return a table with float64 in those of the columns."""
     wanted = frozenset(names)
@@ -139,15 +180,30 @@ def as_array(value: object) -> Array:
     the first one. Both types, and that of texts, have all values as long as the longest.
 
     Raises:
-        ValueError: for lists of unequal length.
+        ValueError: for lists of unequal length, and integers that would be rounded beside floats.
     """
     if isinstance(value, (bytes, str)):
         return np.asarray(value, dtype=object)
     array = np.asarray(value)
     if array.dtype.kind not in _TEXTS:
+        _check_integers(value, array)
         return array
     # What numpy has made of a list is short of zeros already.
     return np.asarray(value, dtype=object) if isinstance(value, list) else array.astype(object)
+
+
+def _check_integers(value: object, array: Array) -> None:
+    """Refuse a list of which NumPy makes floats that are not its integers."""
+    if array.dtype != np.float64 or not isinstance(value, (list, tuple)):
+        return
+    with np.errstate(invalid="ignore"):
+        is_large = bool((np.abs(array) >= _ROUNDED).any())
+    for each in np.asarray(value, dtype=object).flat if is_large else ():
+        if isinstance(each, (int, np.integer)) and int(float(each)) != each:
+            raise ValueError(
+                f"a list with {each} beside other numbers, of which float64 would be made; "
+                "expected integers that it holds exactly. Return an array of one type"
+            )
 
 
 def as_column(value: object) -> Array:
