@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from itertools import pairwise
@@ -112,16 +113,24 @@ def settled(columns: Columns, function: Function) -> Columns:
     Raises:
         DataError: when a value would change, naming column and value.
     """
-    types = dict(function.types)
+    types = _dtypes(function.types)
+    others = {
+        name for name, array in columns.items() if types.get(name, array.dtype) != array.dtype
+    }
+    if not others:
+        return columns
     return {
-        name: _as_type(name, array, types[name], function) if name in types else array
+        name: _as_type(name, array, types[name].name, function) if name in others else array
         for name, array in columns.items()
     }
 
 
+@functools.cache
+def _dtypes(types: tuple[tuple[str, str], ...]) -> Mapping[str, np.dtype[np.generic]]:
+    return {name: np.dtype(kind) for name, kind in types}
+
+
 def _as_type(name: str, array: Array, wanted: str, function: Function) -> Array:
-    if array.dtype == wanted:
-        return array
     returned = f"{function.field}: {function.use} returned {array.dtype} for column {name}"
     if array.dtype.kind not in "biufc":
         values: list[object] = array.tolist()
