@@ -109,6 +109,11 @@ def test_integers_that_floats_beside_them_would_round_are_refused() -> None:
         Rows(tables, np.arange(2))
 
 
+def test_numbers_that_only_numpy_knows_are_joined_as_it_does() -> None:
+    made = join([{"x": np.array([1], np.longdouble)}, {"x": np.array([LARGE])}])
+    assert made["x"].tolist() == [1, LARGE]
+
+
 def test_a_list_whose_integers_numpy_would_round_is_refused() -> None:
     with pytest.raises(ValueError, match=rf"a list with {2**63 + 5} beside other numbers"):
         as_column([2**63 + 5, -1])

@@ -138,8 +138,8 @@ def _as_type(name: str, array: Array, wanted: str, function: Function) -> Array:
         if odd is None or any(isinstance(value, _ROWS) for value in values):
             return array  # nothing, or an array a row: of what batches are made of these says more
         raise DataError(
-            f"{returned}, where the first rows of the files have {wanted}: got {odd!r}; expected "
-            f"{wanted}. Return {wanted} from each call."
+            f"{returned}, where the first rows of the files have {wanted}: got {odd!r:.80}; "
+            f"expected {wanted}. Return {wanted} from each call."
         )
     made = exactly_as(array, wanted)
     if isinstance(made, Misfit):

@@ -53,6 +53,7 @@ class _Float(NamedTuple):
         return half - 2.0 ** (self.exponent - 24) if self.digits < _SINGLE else half
 
 
+_LARGEST_BYTES = 8  # NumPy's longdouble is no type of torch or Arrow
 _SINGLE = 24
 _FLOATS = {
     "bfloat16": _Float(8, 127),  # NumPy has no such type
@@ -112,7 +113,7 @@ def find_misfit(array: Array, wanted: str, *, exactly: bool = False) -> Misfit |
 def common_type(arrays: Iterable[Array]) -> str | None:
     """Return the type that NumPy gives columns of numbers together; None where one is of others."""
     dtypes = {array.dtype for array in arrays}
-    if not all(dtype.kind in "biuf" for dtype in dtypes):
+    if not all(dtype.kind in "biuf" and dtype.itemsize <= _LARGEST_BYTES for dtype in dtypes):
         return None
     return str(np.result_type(*dtypes).newbyteorder("=").name)
 
