@@ -10,6 +10,16 @@ if TYPE_CHECKING:
     from trainshed_controller.model import PodView
 
 IMAGE_PULL_FAILED: Final = "ImagePullFailed"
+# Reasons of a container that waits for its image: pkg/kubelet/images/types.go of Kubernetes.
+NO_IMAGE: Final = (
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+)
 
 
 class PodTrouble(NamedTuple):

@@ -13,23 +13,13 @@ from trainshed_api.rayjob import CLUSTER_LABEL, RUN_LABEL
 from trainshed_api.status import TrainingRunStatus
 from trainshed_controller.capacity import read_groups
 from trainshed_controller.model import ClusterView, PodView, RayJobView, RunView
-from trainshed_controller.pod_trouble import IMAGE_PULL_FAILED, PodTrouble
+from trainshed_controller.pod_trouble import IMAGE_PULL_FAILED, NO_IMAGE, PodTrouble
 from trainshed_controller.spec import Asked, read_spec
 from trainshed_controller.status import open_attempt
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-# Reasons of a container that waits for its image: pkg/kubelet/images/types.go of Kubernetes.
-_NO_IMAGE = (
-    "ErrImagePull",
-    "ImagePullBackOff",
-    "InvalidImageName",
-    "ErrImageNeverPull",
-    "ImageInspectError",
-    "RegistryUnavailable",
-    "SignatureValidationFailed",
-)
 # Between two tries the kubelet says that it waits; before Kubernetes 1.32 without saying why.
 _BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*"(: ErrImagePull)?(: )?')
 _LONGEST_ANSWER = 1000
@@ -190,7 +180,7 @@ def _trouble(
     ):
         waiting = as_object(as_object(container.get("state")).get("waiting"))
         reason, said = _text(waiting, "reason"), _text(waiting, "message")
-        if reason in _NO_IMAGE:
+        if reason in NO_IMAGE:
             message = f"Pod {name}: image {_text(container, 'image')} cannot be pulled"
             known = before.trouble if before and before.uid == _text(metadata, "uid") else None
             if answer := _BACK_OFF.sub("", said)[:_LONGEST_ANSWER]:

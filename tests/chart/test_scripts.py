@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import ssl
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from hack.chart.helm import CHART
 from tests.chart.rendering import Renderer, at, of_kind, rows, text
 from tests.chart.test_documented_commands import make_certificate
+from trainshed_controller.pod_trouble import NO_IMAGE
 
 SCRIPT = (CHART / "files" / "nodes.py").read_text()
 TOKEN = "right"
@@ -174,6 +176,10 @@ def test_an_image_that_cannot_be_pulled_is_named(
         "group cpu has 0 nodes, want 1. Look at the Pods: kubectl get pods -l "
         "ray.io/is-ray-node=yes",
     ]
+
+
+def test_the_controller_and_the_test_know_the_same_reasons() -> None:
+    assert runpy.run_path(str(CHART / "files" / "nodes.py"))["NO_IMAGE"] == NO_IMAGE
 
 
 def test_a_head_whose_image_cannot_be_pulled_is_named(tmp_path: Path) -> None:
