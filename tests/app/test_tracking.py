@@ -9,6 +9,7 @@ import torch
 from pydantic import JsonValue
 from torch import nn
 from torch.nn import functional as F
+from torch.optim.swa_utils import AveragedModel
 
 import trainshed
 from tests.app.alone import Left, train_alone
@@ -149,3 +150,38 @@ def test_a_name_that_the_checkpoint_uses_itself_is_refused(name: str, tmp_path: 
 
     assert left.verdict.outcome == FAILED
     assert f"track: got the keyword {name}; expected another name" in left.verdict.message
+
+
+def train_average() -> None:
+    """Train a line, and score its average beside it."""
+    run = trainshed.current()
+    model = nn.Linear(4, 1)
+    average = AveragedModel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    run.track(model, optimizer, average=average)
+
+    def score(module: nn.Module, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return {"isAverage": torch.full((len(batch["x"]),), float(module is average))}
+
+    for _ in run.epochs():
+        for batch in run.batches("train"):
+            run.backward_step(F.mse_loss(model(batch["x"]).squeeze(1), batch["y"]))
+            average.update_parameters(model)
+        assert run.evaluate(score, "train") == {"train.isAverage": 0.0}
+        run.evaluate(score, "train", average)
+
+
+def test_a_further_model_is_scored_where_it_is_named(tmp_path: Path) -> None:
+    write_rows(tmp_path / "rows", 24)
+    left = train_alone(
+        tmp_path,
+        {
+            "train": f"{__name__}:train_average",
+            "epochs": 1,
+            "batchSize": 8,
+            "data": make_data(loader="torch"),
+        },
+    )
+
+    assert left.verdict.outcome == SUCCEEDED, left.verdict.message
+    assert left.finished.metrics["train.isAverage"] == 1.0

@@ -5,18 +5,25 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Protocol, cast
 
+import torch
+
 from trainshed.checkpoint.files import STATE
 from trainshed.checkpoint.manifest import TrackedObject
 from trainshed.checkpoint.model_file import TORCH
 from trainshed.checkpoint.optimizer_state import by_name, by_number, names_of
 from trainshed.checkpoint.state import Stateful
-from trainshed.checkpoint.wrapping import inside, plain_name, sharded, unwrapped
+from trainshed.checkpoint.wrapping import (
+    UnsupportedWrapperError,
+    check_wrapping,
+    inside,
+    load_plain_state,
+    plain_state,
+    sharded,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
     from contextlib import AbstractContextManager
-
-    import torch
 
 
 class Scheduler(Stateful, Protocol):
@@ -31,17 +38,26 @@ class Scheduler(Stateful, Protocol):
 RESERVED = frozenset({"model", "optimizer", "scheduler", "scaler", "random"})
 
 
-def check_names(others: Collection[str]) -> None:
-    """Refuse a name under which a checkpoint holds something else.
+def check_others(others: Mapping[str, Stateful]) -> None:
+    """Refuse what keywords of `track` cannot name.
 
     Raises:
-        ValueError: naming it.
+        ValueError: for a name under which a checkpoint holds something else.
+        UnsupportedWrapperError: for a model that no checkpoint can hold as it is wrapped.
     """
     if taken := sorted(RESERVED.intersection(others)):
         raise ValueError(
             f"track: got the keyword {taken[0]}; expected another name, because a checkpoint holds "
             "the run's own state under it. Rename the keyword."
         )
+    for name, part in others.items():
+        if isinstance(part, torch.nn.Module):
+            check_wrapping(part)
+            if sharded(part):
+                raise UnsupportedWrapperError(
+                    f"track: got a model in FSDP for the keyword {name}; expected one in DDP, or "
+                    "as it is. Only the first model may be in FSDP."
+                )
 
 
 class Tracked:
@@ -66,6 +82,24 @@ class Tracked:
         if scheduler is not None:
             self._parts["scheduler"] = scheduler
 
+    @property
+    def models(self) -> list[torch.nn.Module]:
+        """Return all models: the first one, then those that keywords name."""
+        others = (part for part in self._parts.values() if isinstance(part, torch.nn.Module))
+        return list(dict.fromkeys((self.model, *others)))
+
+    @property
+    def optimizers(self) -> list[torch.optim.Optimizer]:
+        """Return all optimizers of torch; one around others may be none."""
+        these = (self.optimizer, *self._parts.values())
+        return [each for each in these if isinstance(each, torch.optim.Optimizer)]
+
+    def trains(self, model: torch.nn.Module) -> bool:
+        """Say whether an optimizer steps a model: the first one, or one that shares parameters."""
+        groups = (group for each in self.optimizers for group in each.param_groups)
+        stepped = {id(one) for group in groups for one in group["params"]}
+        return model is self.model or any(id(one) in stepped for one in model.parameters())
+
     def backward(self, loss: torch.Tensor) -> None:
         """Add the gradients of a loss to those that are there."""
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
@@ -89,7 +123,10 @@ class Tracked:
         return clip_grad_norm_(self.model.parameters(), most)
 
     def alone(self) -> AbstractContextManager[None]:
-        """Return a context in which a forward and backward pass leave out the other ranks."""
+        """Return a context in which a forward and backward pass leave out the other ranks.
+
+        Of the first model alone: the function may step the optimizers of others in every part.
+        """
         wrapper = inside(self.model)
         no_sync = getattr(wrapper, "no_sync", None)
         return no_sync() if no_sync else nullcontext()
@@ -110,12 +147,12 @@ class Tracked:
 
     def objects(self) -> dict[str, TrackedObject]:
         """Return the kind and the file of every object, by name."""
-        kinds = {"scaler": "scaler", "scheduler": "scheduler"}
         found = {"model": TrackedObject(kind="model", files=(TORCH.name,))}
         if self.optimizer is not None:
             found["optimizer"] = TrackedObject(kind="optimizer", files=(STATE,))
-        for name in self._parts:
-            found[name] = TrackedObject(kind=kinds.get(name, "other"), files=(STATE,))
+        for name, part in self._parts.items():
+            kind = name if name in RESERVED else _kind_of(part)
+            found[name] = TrackedObject(kind=kind, files=(STATE,))
         return found
 
     def weights(self) -> Mapping[str, object]:
@@ -127,12 +164,14 @@ class Tracked:
             from trainshed.checkpoint.sharding import gather_weights
 
             return gather_weights(self._sharded)
-        state = unwrapped(self.model).state_dict()
-        return {plain_name(name): value for name, value in state.items()}
+        return plain_state(self.model)
 
     def state(self) -> dict[str, object]:
         """Return the state of everything but the model; where that is sharded as `weights` does."""
-        state: dict[str, object] = {name: part.state_dict() for name, part in self._parts.items()}
+        state: dict[str, object] = {
+            name: plain_state(part) if isinstance(part, torch.nn.Module) else part.state_dict()
+            for name, part in self._parts.items()
+        }
         if self.optimizer is not None:
             state["optimizer"] = self._optimizer_state(self.optimizer)
         return state
@@ -152,17 +191,16 @@ class Tracked:
 
             load_weights(self._sharded, weights)
         else:
-            module = unwrapped(self.model)
-            # What is compiled may have been no more so when the checkpoint was written, or not yet;
-            # earlier releases kept the names that torch.compile gives.
-            own = {plain_name(name): name for name in module.state_dict()}
-            names = {name: own.get(plain_name(name), name) for name in weights}
-            module.load_state_dict({names[name]: value for name, value in weights.items()})
+            load_plain_state(self.model, weights)
         saved = cast("Mapping[str, dict[str, object]]", state)
         if self.optimizer is not None and saved.get("optimizer"):
             self._load_optimizer(self.optimizer, saved["optimizer"])
         for name, part in self._parts.items():
-            if saved.get(name):
+            if not saved.get(name):
+                continue
+            if isinstance(part, torch.nn.Module):
+                load_plain_state(part, cast("Mapping[str, torch.Tensor]", saved[name]))
+            else:
                 part.load_state_dict(saved[name])
 
     def _optimizer_state(self, optimizer: torch.optim.Optimizer) -> dict[str, object]:
@@ -181,3 +219,9 @@ class Tracked:
             load_optimizer(self._sharded, optimizer, saved)
         else:
             optimizer.load_state_dict(by_number(saved, names_of(optimizer, self.model)))
+
+
+def _kind_of(part: Stateful) -> str:
+    if isinstance(part, torch.nn.Module):
+        return "model"
+    return "optimizer" if isinstance(part, torch.optim.Optimizer) else "other"

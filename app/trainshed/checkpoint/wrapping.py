@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, TypeGuard, cast
 import torch
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from torch.distributed.fsdp import FullyShardedDataParallel
 
 # The name that torch.compile gives to the module in it (torch/_dynamo/eval_frame.py).
@@ -46,6 +48,39 @@ def sharded(model: torch.nn.Module) -> FullyShardedDataParallel | None:
 def plain_name(name: str) -> str:
     """Return the name that a tensor of a state has where nothing is compiled."""
     return ".".join(part for part in name.split(".") if part != _COMPILED)
+
+
+def plain_state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Return a module's state by the names that it has without DDP and torch.compile, anywhere."""
+    names = _plain_names(model)
+    return {names[name]: value for name, value in model.state_dict().items()}
+
+
+def load_plain_state(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> None:
+    """Take over what `plain_state` gave, or what earlier releases wrote with names of wrappers."""
+    own = {plain: name for name, plain in _plain_names(model).items()}
+
+    def own_name(name: str) -> str:
+        plain = plain_name(name)
+        # DDP may have held the module, and does so no more.
+        return own.get(plain) or own.get(plain.replace("module.", "", 1), name)
+
+    model.load_state_dict({own_name(name): value for name, value in state.items()})
+
+
+def _plain_names(model: torch.nn.Module) -> dict[str, str]:
+    """Return the plain name of each tensor of a module's state, by the name that it has."""
+    ddp = torch.nn.parallel.DistributedDataParallel
+    wrappers = [name for name, part in model.named_modules() if isinstance(part, ddp)]
+    heads = [f"{name}." if name else "" for name in wrappers]
+    plain = {}
+    for name in model.state_dict():
+        found = name
+        for head in sorted(heads, key=len, reverse=True):  # the innermost first
+            if found.startswith(f"{head}module."):
+                found = head + found.removeprefix(f"{head}module.")
+        plain[name] = plain_name(found)
+    return plain
 
 
 def check_wrapping(model: torch.nn.Module) -> None:

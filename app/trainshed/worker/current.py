@@ -12,7 +12,7 @@ import torch
 from typing_extensions import override
 
 from trainshed.checkpoint.state import Stateful, random_state, set_random_state
-from trainshed.checkpoint.tracked import Scheduler, Tracked, check_names
+from trainshed.checkpoint.tracked import Scheduler, Tracked, check_others
 from trainshed.checkpoint.wrapping import (
     check_wrapping,
     make_scaler,
@@ -82,10 +82,12 @@ class Run(EpochRun):
             model: may be wrapped by `ray.train.torch.prepare_model`, and by torch.compile.
             optimizer: stepped by `backward_step`.
             scheduler: stepped after each step of the optimizer.
-            **others: anything with state_dict and load_state_dict.
+            **others: anything with state_dict and load_state_dict, such as a second model and its
+                optimizer, which the function steps by itself. A model may be wrapped, but by FSDP.
 
         Raises:
-            UnsupportedWrapperError: for a model that no checkpoint can hold as it is wrapped.
+            UnsupportedWrapperError: for a model that no checkpoint can hold as it is wrapped, or a
+                further one in FSDP.
             RuntimeError: when it is called a second time.
             ValueError: for a name that the checkpoint uses itself.
             SpecError: when the checkpoint holds other objects.
@@ -95,22 +97,28 @@ class Run(EpochRun):
                 "track: called a second time; expected one call. Name further objects in it by "
                 "keyword, such as track(model, optimizer, average=average)"
             )
-        check_names(others)
         check_wrapping(model)
-        if self._job.sync_batch_norm and (
-            alone := share_statistics(model, self.world_size, self.device.type)
-        ):
-            self.warn(alone)
+        check_others(others)
         is_half = self._job.precision == "float16"
         scaler = make_scaler(model, self.device.type, enabled=is_half)
         tracked = Tracked(model, optimizer, scheduler, others, scaler)
         self._tracked = self._loop.survivors = tracked
-        if isinstance(optimizer, torch.optim.Optimizer):  # one around others may be no such
-            optimizer.register_step_post_hook(self._note_optimizer_step)
-        if self._job.reproducible:
-            sum_in_rank_order(model)
-        if lonely := trains_alone(model, self.world_size):
-            self.warn(lonely)
+        for stepped in tracked.optimizers:
+            stepped.register_step_post_hook(self._note_optimizer_step)
+        said: dict[str, None] = {}
+        for each in tracked.models:
+            if self._job.reproducible:
+                sum_in_rank_order(each)
+            if not tracked.trains(each):  # such as an average of the weights
+                continue
+            if self._job.sync_batch_norm and (
+                alone := share_statistics(each, self.world_size, self.device.type)
+            ):
+                said[alone] = None
+            if lonely := trains_alone(each, self.world_size):
+                said[lonely] = None
+        for message in said:
+            self.warn(message)
         with self._loop.meter.inside(CHECKPOINTING):
             self._loop.saver.restore(tracked)
 
@@ -299,7 +307,9 @@ class Run(EpochRun):
         for name, value in scalars.items():
             self._loop.board.logged.add(name, value, self.step + self._step.is_under_way)
 
-    def evaluate(self, score: Score[Made], dataset: str = "valid") -> dict[str, float]:
+    def evaluate(
+        self, score: Score[Made], dataset: str = "valid", model: torch.nn.Module | None = None
+    ) -> dict[str, float]:
         """Return exact means over all rows of a dataset, as `<dataset>.<name>`. A collective.
 
         Args:
@@ -308,6 +318,8 @@ class Run(EpochRun):
                 tokens. Every batch has to give the same names. With FSDP a worker that finishes
                 early calls it on its last batch again; the repeat is not counted.
             dataset: its name.
+            model: what is scored, such as an average of the weights; without it the first model
+                that is tracked.
 
         Raises:
             RuntimeError: before `track(model)`.
@@ -316,7 +328,7 @@ class Run(EpochRun):
         loop = self._loop
         if self._tracked is None:
             raise RuntimeError("evaluate needs track(model) before")
-        module = unwrapped(self._tracked.model)
+        module = unwrapped(model or self._tracked.model)
         random_before = random_state()
         with loop.meter.inside(EVALUATING):
             same_buffers(module)
