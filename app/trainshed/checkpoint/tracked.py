@@ -78,6 +78,8 @@ class Tracked:
         self.scheduler = scheduler
         self.scaler = scaler
         self._sharded = sharded(model)
+        # Optimizers that have stepped since the scaler was updated, by their id.
+        self._stepped: set[int] = set()
         self._parts: dict[str, Stateful] = {"scaler": scaler, **others}
         if scheduler is not None:
             self._parts["scheduler"] = scheduler
@@ -96,31 +98,66 @@ class Tracked:
 
     def trains(self, model: torch.nn.Module) -> bool:
         """Say whether an optimizer steps a model: the first one, or one that shares parameters."""
-        groups = (group for each in self.optimizers for group in each.param_groups)
-        stepped = {id(one) for group in groups for one in group["params"]}
+        stepped = {id(one) for each in self.optimizers for one in _parameters_of(each)}
         return model is self.model or any(id(one) in stepped for one in model.parameters())
 
-    def backward(self, loss: torch.Tensor) -> None:
-        """Add the gradients of a loss to those that are there."""
+    def name_of(self, optimizer: torch.optim.Optimizer) -> str:
+        """Return the name of a tracked optimizer.
+
+        Raises:
+            ValueError: for one that is not tracked.
+        """
+        if optimizer is self.optimizer:
+            return "optimizer"
+        found = (name for name, part in self._parts.items() if part is optimizer)
+        if (name := next(found, None)) is None:
+            raise ValueError(
+                "backward_step: got an optimizer that is not tracked; expected one of those that "
+                "run.track names. Pass it to track, by a keyword if it is not the first."
+            )
+        return name
+
+    def backward(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer | None = None) -> None:
+        """Add the gradients of a loss to those that are there.
+
+        Args:
+            loss: to go backward from.
+            optimizer: which alone the loss is for: parameters of the other tracked optimizers keep
+                the gradients that they have. None: every parameter gets gradients.
+        """
+        if id(optimizer or self.optimizer) in self._stepped:
+            self._update_scale()
+        kept: list[tuple[torch.nn.Parameter, torch.Tensor | None]] = []
+        if optimizer is not None:
+            mine = {id(one) for one in _parameters_of(optimizer)}
+            for other in self.optimizers:
+                kept += [(one, one.grad) for one in _parameters_of(other) if id(one) not in mine]
+        for parameter, _ in kept:
+            parameter.grad = None
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        for parameter, gradient in kept:
+            parameter.grad = gradient
 
-    def scale_gradients(self, factor: float) -> None:
-        """Multiply the gradients that the optimizer steps by; before `clip` and `step`."""
-        assert self.optimizer is not None
-        for group in self.optimizer.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    parameter.grad.mul_(factor)
+    def scale_gradients(self, factor: float, optimizer: torch.optim.Optimizer) -> None:
+        """Multiply the gradients that an optimizer steps by; before `clip` and `step`."""
+        for parameter in _parameters_of(optimizer):
+            if parameter.grad is not None:
+                parameter.grad.mul_(factor)
 
-    def clip(self, most: float) -> torch.Tensor:
-        """Scale the gradients of the model so that their norm is at most so much; return it."""
-        assert self.optimizer is not None
-        self.scaler.unscale_(self.optimizer)
-        if self._sharded:
+    def clip(self, most: float, optimizer: torch.optim.Optimizer) -> torch.Tensor:
+        """Scale the gradients of what an optimizer steps to a norm of at most so much; return it.
+
+        Of the first optimizer they are those of the first model.
+        """
+        self.scaler.unscale_(optimizer)
+        is_first = optimizer is self.optimizer
+        if self._sharded and is_first:
             return self._sharded.clip_grad_norm_(most)
         from torch.nn.utils import clip_grad_norm_
 
-        return clip_grad_norm_(self.model.parameters(), most)
+        return clip_grad_norm_(
+            self.model.parameters() if is_first else _parameters_of(optimizer), most
+        )
 
     def alone(self) -> AbstractContextManager[None]:
         """Return a context in which a forward and backward pass leave out the other ranks.
@@ -131,19 +168,35 @@ class Tracked:
         no_sync = getattr(wrapper, "no_sync", None)
         return no_sync() if no_sync else nullcontext()
 
-    def step(self) -> None:
-        """Make one step of the optimizer, which is there, and of the scheduler."""
-        assert self.optimizer is not None
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-        self.skip_step()
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Make one step of an optimizer, and of the scheduler with the first one."""
+        self.scaler.step(optimizer)
+        self._stepped.add(id(optimizer))
+        if len(self.optimizers) <= 1:
+            self._update_scale()
+        self.skip_step(optimizer)
 
-    def skip_step(self) -> None:
-        """Forget the gradients, and count a step of the scheduler."""
-        assert self.optimizer is not None
-        self.optimizer.zero_grad(set_to_none=True)
-        if self.scheduler is not None:
+    def skip_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Forget an optimizer's gradients, and count a step of the scheduler with the first one."""
+        optimizer.zero_grad(set_to_none=True)
+        if self.scheduler is not None and optimizer is self.optimizer:
             self.scheduler.step()
+
+    def forget_gradients(self) -> None:
+        """Forget the gradients of a step that nobody comes to the end of."""
+        for each in dict.fromkeys((*self.optimizers, self.optimizer)):
+            if each is not None:
+                each.zero_grad(set_to_none=True)
+
+    def _update_scale(self) -> None:
+        """Let the scaler look at what the steps since the last time overflowed.
+
+        With several optimizers it waits for the next loss of one that has stepped: until then the
+        others may hold gradients of this scale.
+        """
+        if self._stepped:
+            self.scaler.update()
+            self._stepped.clear()
 
     def objects(self) -> dict[str, TrackedObject]:
         """Return the kind and the file of every object, by name."""
@@ -168,6 +221,7 @@ class Tracked:
 
     def state(self) -> dict[str, object]:
         """Return the state of everything but the model; where that is sharded as `weights` does."""
+        self._update_scale()
         state: dict[str, object] = {
             name: plain_state(part) if isinstance(part, torch.nn.Module) else part.state_dict()
             for name, part in self._parts.items()
@@ -178,6 +232,7 @@ class Tracked:
 
     def help_gather(self) -> None:
         """Take part where rank 0 calls `weights` and `state`, on each other rank."""
+        self._update_scale()
         if self._sharded:
             self.weights()
             if self.optimizer is not None:
@@ -219,6 +274,10 @@ class Tracked:
             load_optimizer(self._sharded, optimizer, saved)
         else:
             optimizer.load_state_dict(by_number(saved, names_of(optimizer, self.model)))
+
+
+def _parameters_of(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
+    return [one for group in optimizer.param_groups for one in group["params"]]
 
 
 def _kind_of(part: Stateful) -> str:

@@ -83,7 +83,7 @@ class Run(EpochRun):
             optimizer: stepped by `backward_step`.
             scheduler: stepped after each step of the optimizer.
             **others: anything with state_dict and load_state_dict, such as a second model and its
-                optimizer, which the function steps by itself. A model may be wrapped, but by FSDP.
+                optimizer. A model may be wrapped, but not by FSDP.
 
         Raises:
             UnsupportedWrapperError: for a model that no checkpoint can hold as it is wrapped, or a
@@ -210,8 +210,8 @@ class Run(EpochRun):
             # The function left, maybe a while ago where it held the iterator.
             if done < len(parts) and counts and self._step.number == number:
                 self._leave_step()
-                if len(parts) > 1 and tracked and tracked.optimizer:
-                    tracked.optimizer.zero_grad(set_to_none=True)
+                if len(parts) > 1 and tracked:
+                    tracked.forget_gradients()
 
     @override
     def finish(self, stopped: bool) -> None:
@@ -244,6 +244,7 @@ class Run(EpochRun):
         loss: torch.Tensor,
         clip_norm: float | None = None,
         weight: float | torch.Tensor | None = None,
+        optimizer: torch.optim.Optimizer | None = None,
     ) -> None:
         """Go backward and, with the last part of a step, step the tracked optimizer and scheduler.
 
@@ -259,28 +260,40 @@ class Run(EpochRun):
             weight: number of tokens that the loss is a mean over, such as `mask.sum()`; each worker
                 passes its own, for each part of a step. It may be 0, where the loss may be NaN; a
                 step in which all are 0 is skipped. The call is then a collective.
+            optimizer: of several that are tracked, the one that the loss is for; without it the
+                first one. Parameters of the others get no gradients from the loss then, and the
+                function steps the schedulers of all but the first.
 
         Raises:
-            RuntimeError: before `track(model, optimizer)`.
+            RuntimeError: before `track(model, optimizer)`, and for an `optimizer` beside FSDP where
+                steps are accumulated.
             ValueError: for a `clip_norm` that is no positive number, and a `weight` that is no
-                finite number of at least 0, or that only some parts of a step have.
+                finite number of at least 0, or that only some parts of a step have, and for an
+                `optimizer` that is not tracked.
         """
         if clip_norm is not None and not clip_norm > 0:
             raise ValueError(f"backward_step: got clip_norm={clip_norm}, want more than 0")
         tracked = self._tracked
-        if tracked is None or tracked.optimizer is None:
+        if tracked is None or (stepped := optimizer or tracked.optimizer) is None:
             raise RuntimeError("backward_step needs track(model, optimizer) before")
+        if optimizer and sharded(tracked.model) and self._job.accumulate > 1:
+            raise RuntimeError(
+                f"spec.accumulate: got {self._job.accumulate} with a model in FSDP and a loss for "
+                "one of several optimizers; expected 1, because FSDP keeps the gradients of the "
+                "parts to itself. Leave accumulate out, or wrap the model in DDP."
+            )
+        name = tracked.name_of(stepped)
         watched, here = loss.detach(), None
         if weight is not None:
             here = as_weight(weight, loss)
             watched = torch.where(here == 0, 0, watched)  # a mean over nothing is NaN
         self._loop.watch_loss(watched)
-        tracked.backward(self._step.weigh(loss, here))
+        tracked.backward(self._step.weigh(loss, here, name), optimizer)
         if not self._step.is_last_part:
             return
-        scale = self._step.gradient_scale(self.control)
+        scale = self._step.gradient_scale(self.control, name)
         if scale is None:
-            tracked.skip_step()
+            tracked.skip_step(stepped)
             if not self._has_skipped:
                 self.warn(
                     f"step {self.step + 1} was skipped: backward_step got weight 0 on all workers; "
@@ -289,10 +302,11 @@ class Run(EpochRun):
             self._has_skipped = True
             return
         if scale != 1:
-            tracked.scale_gradients(scale)
+            tracked.scale_gradients(scale, stepped)
         if clip_norm is not None:
-            self.log(gradientNorm=tracked.clip(clip_norm))
-        tracked.step()
+            shown = "gradientNorm" if stepped is tracked.optimizer else f"{name}.gradientNorm"
+            self.log(**{shown: tracked.clip(clip_norm, stepped)})
+        tracked.step(stepped)
 
     def log(self, **scalars: float | torch.Tensor) -> None:
         """Show scalars as progress. No device is waited for.

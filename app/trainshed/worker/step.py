@@ -54,7 +54,8 @@ class Step:
     # Whether an optimizer has stepped since the part began, also one that the function steps.
     has_stepped: bool = False
     # Of the parts of the step so far; None for one whose loss is a mean over rows.
-    _weights: list[Fetched | None] = field(default_factory=list)
+    # By the name of the optimizer that they are for.
+    _weights: dict[str, list[Fetched | None]] = field(default_factory=dict)
 
     def begin(self, part: Batch, *, counts: bool, is_last: bool) -> None:
         """Begin a part of a batch; counts: of one of the run's steps.
@@ -90,7 +91,9 @@ class Step:
         """Return the rows of the step over all ranks."""
         return self._total
 
-    def weigh(self, loss: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:
+    def weigh(
+        self, loss: torch.Tensor, weight: torch.Tensor | None = None, name: str = "optimizer"
+    ) -> torch.Tensor:
         """Return the loss to go backward from.
 
         Without a weight, the mean over ranks of the gradients is the mean over rows. With one, the
@@ -99,12 +102,14 @@ class Step:
         Args:
             loss: mean over the part's rows; with `weight`, over what that counts.
             weight: number of tokens or pixels that the loss is a mean over, from `as_weight`.
+            name: of the optimizer that the loss is for.
 
         Raises:
             ValueError: when only some parts of the step have a weight.
         """
         self._is_weighted = True
-        if self._weights and (self._weights[0] is None) != (weight is None):
+        weights = self._weights.setdefault(name, [])
+        if weights and (weights[0] is None) != (weight is None):
             raise ValueError(
                 "backward_step: got a weight for some parts of a step only; expected one for each "
                 "part or for none. Pass weight=0 for a part without tokens."
@@ -113,14 +118,14 @@ class Step:
             if self._rows == 0:  # the part is a row of another rank, which counts there
                 weight = torch.zeros_like(weight)
             # The device copies the weight before it goes backward, so nothing waits for that.
-            self._weights.append(fetch(weight.reshape(1)))
+            weights.append(fetch(weight.reshape(1)))
             return loss * weight
-        self._weights.append(None)
+        weights.append(None)
         if self._rows is None or self._rows * self.num_ranks == self._total:
             return loss
         return loss * (self._rows * self.num_ranks / self._total)
 
-    def gradient_scale(self, control: Control) -> float | None:
+    def gradient_scale(self, control: Control, name: str = "optimizer") -> float | None:
         """Return the factor that is missing in the step's gradients; None when no weight counts.
 
         A collective of all ranks where the parts have weights.
@@ -128,8 +133,8 @@ class Step:
         Raises:
             ValueError: for a weight that is negative, NaN or infinite.
         """
-        weights = [weight.values()[0] for weight in self._weights if weight is not None]
-        self._weights.clear()
+        parts = self._weights.pop(name, [])
+        weights = [weight.values()[0] for weight in parts if weight is not None]
         if not weights:
             return 1.0
         for weight in weights:

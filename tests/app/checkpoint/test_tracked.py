@@ -71,8 +71,8 @@ def test_a_step_whose_gradients_overflow_is_skipped_and_its_norm_is_null() -> No
     before, seen = model.weight.detach().clone(), []
     for step in (1, 2):
         tracked.backward(model(torch.full((2, 3), 10.0)).sum())
-        logged.add("gradientNorm", tracked.clip(1.0), step)
-        tracked.step()
+        logged.add("gradientNorm", tracked.clip(1.0, optimizer), step)
+        tracked.step(optimizer)
         logged.settle()
         line = Progress(time=1.0, metrics={**logged.means()}).to_line()
         seen.append((Progress.model_validate_json(line), torch.equal(model.weight, before)))
