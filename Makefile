@@ -26,7 +26,7 @@ setup: .venv/.stamp ## Make .venv from the hash-locked requirements
 .venv/.stamp: requirements/dev.txt pyproject.toml hack/setup.sh
 	@hack/setup.sh
 
-run: setup ## Train manifests/trainingrun.yaml on the handwritten digits
+run: setup ## Train manifests/trainingrun.yaml on the digits; RUN_ARGS=--fresh trains anew
 	@export TRAINSHED_HOME="$(HOME_DIR)"; \
 	$(BIN)/trainshed data digits --to "$(HOME_DIR)" && \
 	$(BIN)/trainshed run $(RUN_FILE) $(RUN_ARGS)

@@ -11,7 +11,7 @@ import click
 
 from trainshed.cli.place import ARGUMENT, storage_errors
 from trainshed.display.wording import say_plainly
-from trainshed.records.folder import LOG, RunFolder
+from trainshed.records.folder import LOG, METRICS, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,8 +33,15 @@ def show(folder: Folder, attempt: int | None, tail: int | None) -> None:
     with storage_errors():
         kept = _attempt(folder, attempt)
         logs = list(_logs(kept))
-    for name, place in logs:
+    printed = [
         _print(f"{place.name}/{name}" if place is not kept else "", _read(place, name, tail))
+        for name, place in logs
+    ]
+    if not any(printed):
+        click.echo(
+            f"Attempt {kept.name} has printed nothing. What happened is in {kept / METRICS}, and "
+            f"in the report: trainshed report {folder}"
+        )
 
 
 def _attempt(folder: Folder, number: int | None) -> Folder:
@@ -66,15 +73,17 @@ def _read(folder: Folder, name: str, tail: int | None) -> Iterator[str]:
         yield from lines if tail is None else deque(lines, tail)
 
 
-def _print(title: str, lines: Iterable[str]) -> None:
-    """Print a log; title: empty for the one that needs none."""
+def _print(title: str, lines: Iterable[str]) -> bool:
+    """Print a log and return whether it had a line; title: empty for the one that needs none."""
     if title:
         click.echo(f"==> {title} <==")
-    ends = True
+    has_lines, ends = False, True
     plain = sys.stdout.isatty()
     for line in lines:
+        has_lines = True
         ends = line.endswith("\n")
         said = line.removesuffix("\n")
         click.echo(say_plainly(said) if plain else said, nl=ends)
     if not ends:
         click.echo()
+    return has_lines

@@ -19,6 +19,8 @@ BUCKETS: dict[str, tuple[str, str]] = {
     "suspended": ("suspended", "paused on request"),
     "provisioning": ("provisioning", "waiting for machines"),
 }
+# A shorter run is mostly its start: its goodput says nothing of a long one's.
+LEAST_SECONDS_FOR_GOODPUT = 300.0
 # Less than this share of the wall time is rounding, not a bucket that somebody forgot.
 SMALLEST_REMAINDER = 0.0005
 

@@ -4,7 +4,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trainshed.display.budget import split_time
+from trainshed.display.budget import LEAST_SECONDS_FOR_GOODPUT, split_time
 from trainshed.display.wording import say_duration, say_number, say_percent
 from trainshed_api.progress import Finished
 
@@ -25,7 +25,7 @@ def summarise(name: str, event: Finished) -> RenderableType:
         parts += [Text(), _metrics_table(event)]
     if event.seconds.total() > 0:
         parts += [Text(), _time_table(event)]
-    if event.goodput is not None:
+    if event.goodput is not None and event.wall_seconds >= LEAST_SECONDS_FOR_GOODPUT:
         parts.append(Text(f"goodput {say_percent(100 * event.goodput)}", style="dim"))
     return Group(*parts, Text())
 

@@ -11,7 +11,7 @@ from itertools import islice
 import yaml
 
 from trainshed import __version__
-from trainshed.display.budget import split_time
+from trainshed.display.budget import LEAST_SECONDS_FOR_GOODPUT, split_time
 from trainshed.display.wording import (
     MISSING,
     say_count,
@@ -211,7 +211,8 @@ def _tiles(run: RunFolder, curves: Curves) -> Iterator[Tile]:
     if speed and speed.data_wait_percent is not None:
         note = "of the training loop's time"
         yield Tile("Data wait", say_percent(speed.data_wait_percent), note)
-    if result and result.goodput is not None:
+    is_long = result and result.wall_seconds >= LEAST_SECONDS_FOR_GOODPUT
+    if result and is_long and result.goodput is not None:
         note = "of the wall time went into training"
         yield Tile("Goodput", say_percent(100 * result.goodput), note)
     if step := _say_steps(result, progress):

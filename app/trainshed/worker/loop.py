@@ -253,10 +253,9 @@ class Loop:
 
     def _agree(self, *, knows_losses: bool) -> Agreement:
         """Agree with all ranks; knows_losses: wait for those that are not known yet."""
-        pace = self._pace.seconds_per_step()
         agreed = self.control.agree(
             Proposal(
-                next_step=next_agreement(self.position.step, pace),
+                next_step=next_agreement(self.position.step, self._pace.seconds_per_step()),
                 stop=self.wants_stop,
                 written=self.saver.num_written,
                 seconds=self.meter.seconds(),
@@ -264,10 +263,10 @@ class Loop:
             )
         )
         self._next_agreement = agreed.next_step
-        self._publish(agreed, pace)
+        self._publish(agreed)
         return agreed
 
-    def _publish(self, agreed: Agreement, seconds_per_step: float) -> None:
+    def _publish(self, agreed: Agreement) -> None:
         board = self.board
         board.seconds = agreed.seconds
         board.saves = self.survivors is not None and self.job.writes_checkpoints
@@ -275,7 +274,7 @@ class Loop:
         loop = agreed.seconds["training"] + agreed.seconds[WAITING]
         board.data_wait_percent = 100 * agreed.seconds[WAITING] / loop if loop > 0 else None
         if board.steps:
-            board.eta_seconds = max(0, board.steps - board.step) * seconds_per_step
+            board.eta_seconds = self._pace.seconds_left(board.steps - board.step)
 
     def _mark(self) -> None:
         seconds = self.meter.seconds()

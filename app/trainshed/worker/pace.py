@@ -49,6 +49,10 @@ class Pace:
         """Return the mean seconds of a step, 0.0 before the second one."""
         return self._seconds / len(self._steps) if self._steps else 0.0
 
+    def seconds_left(self, steps: int) -> float | None:
+        """Return the seconds that so many steps take; None before there is a pace."""
+        return max(0, steps) * self.seconds_per_step() if self._steps else None
+
     def rows_per_second(self) -> float | None:
         """Return the rows of all ranks a second."""
         return self._rows / self._seconds if self._seconds > 0 else None

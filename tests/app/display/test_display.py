@@ -115,8 +115,10 @@ CASES: dict[str, Case] = {
             "digits Succeeded after 20 s",
             "valid.accuracy   0.9722",
             "waiting for data",
-            "goodput 50 %",
         ],
+    ),
+    "the end of a run that is not mostly its start shows its goodput": Case(
+        [make_finished().model_copy(update={"wall_seconds": 600.0})], ["goodput 50 %"]
     ),
 }
 

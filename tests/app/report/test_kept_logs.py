@@ -60,12 +60,14 @@ def test_logs_that_still_grow_in_a_bucket_are_shown(in_bucket: Bucket) -> None:
     assert said.stdout.splitlines() == ["of driver.log", "==> workers/0.log <==", "of 0.log"]
 
 
-def test_an_attempt_that_printed_nothing_shows_nothing(place: Folder) -> None:
+def test_of_an_attempt_that_printed_nothing_it_says_where_to_look(place: Folder) -> None:
     RunFolder(place).attempt(1).write(CLAIM, b"{}")
 
     said = trainshed_here("logs", str(place))
 
-    assert (said.code, said.stdout, said.stderr) == (EXIT_SUCCEEDED, "", "")
+    assert (said.code, said.stderr) == (EXIT_SUCCEEDED, "")
+    assert said.stdout.startswith("Attempt 1 has printed nothing. What happened is in ")
+    assert said.stdout.endswith(f"trainshed report {place}\n")
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,15 @@ CASES: dict[str, Case] = {
     ),
     "a run that succeeded shows its key figures": Case(
         make_ended_run,
-        ["digits Succeeded", "Best valid.accuracy 0.95", "5,173", "Goodput 50 %", "Wall time 20 s"],
+        ["digits Succeeded", "Best valid.accuracy 0.95", "5,173", "Wall time 20 s"],
+        ["Goodput"],
+    ),
+    "a run that is not mostly its start shows its goodput": Case(
+        lambda: RunFolderBuilder(
+            attempts=[[make_started()]],
+            result=make_result(make_finished().model_copy(update={"wall_seconds": 600.0})),
+        ),
+        ["Goodput 50 %"],
     ),
     "an attempt began as long before its end as it took": Case(
         lambda: RunFolderBuilder(attempts=[[make_started(), make_finished()]]),

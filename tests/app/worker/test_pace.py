@@ -58,3 +58,15 @@ def test_an_evaluation_between_two_steps_is_no_pace() -> None:
         pace.step(10)
 
     assert pace.seconds_per_step() == pytest.approx(0.1)
+
+
+def test_the_time_that_is_left_is_not_known_before_the_second_step() -> None:
+    pace, clock = make_pace()
+    assert pace.seconds_left(570) is None
+    pace.step(10)
+    assert pace.seconds_left(570) is None
+    clock.pass_(0.5)
+    pace.step(10)
+
+    assert pace.seconds_left(570) == pytest.approx(285.0)
+    assert pace.seconds_left(0) == 0.0
