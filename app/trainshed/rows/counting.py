@@ -89,6 +89,7 @@ def count_by(given: Input | Made, column: str, processes: int, told: Told) -> di
     """
     check_columns(given, "--by", [column])
     found: Counter[Kind] = Counter()
+    given = given if isinstance(given, Made) else given.unrounded()
     call = functools.partial(_kinds, column)
     for kinds in of_parts(given, [column], call, processes, told):
         found.update(kinds)

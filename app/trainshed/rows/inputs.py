@@ -69,6 +69,17 @@ class Input:
         """Return what is read on its own, of which progress is told."""
         return self.source.fragments
 
+    def unrounded(self) -> Input:
+        """Return the same rows to be shown or counted, with each integer as it is in the files.
+
+        Those that float64 would round are masked arrays where some are missing, which no transform
+        is given.
+        """
+        if self.transforms:
+            return self
+        scan = replace(self.source.scan, masks=True)
+        return replace(self, source=replace(self.source, scan=scan))
+
     def reading(self, chunk_rows: int) -> Reading:
         """Return how they are read, at most so many at once."""
         return Reading(

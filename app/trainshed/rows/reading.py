@@ -82,7 +82,8 @@ def first_rows(given: Input | Made, rows: int) -> Generator[dict[str, object], N
     for table in _tables(given, rows):
         part = cut_rows(table, 0, rows)
         for place in range(num_rows(part)):
-            yield {name: array[place] for name, array in part.items()}
+            row = {name: array[place] for name, array in part.items()}
+            yield {name: None if value is np.ma.masked else value for name, value in row.items()}
         rows -= num_rows(part)
         if not rows:
             return
@@ -92,7 +93,7 @@ def _tables(given: Input | Made, rows: int) -> Iterator[Columns]:
     if isinstance(given, Made):
         yield from (table.columns for table in given.tables(SHOWN_BYTES))
         return
-    how = given.reading(rows)
+    how = given.unrounded().reading(rows)
     for fragment in given.source.fragments:
         yield from chunks(how, fragment, given.left_out)
 

@@ -83,7 +83,7 @@ def describe(given: Input | Made) -> Schema:
     """
     if isinstance(given, Made):
         return _of_made(given)
-    source, looked = given.source, samples(given)
+    source, looked = given.source, samples(given.unrounded())
     columns = _columns(
         source.schema, [before for before, _ in looked], [after for _, after in looked]
     )

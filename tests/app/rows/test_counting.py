@@ -32,6 +32,16 @@ def test_all_rows_are_counted(csv: Path, tmp_path: Path) -> None:
     assert count(select(tmp_path / "rows", "parquet"), 1, ignore) == 240
 
 
+def test_integers_that_floats_would_round_are_shown_and_counted_apart(tmp_path: Path) -> None:
+    base = 2**60
+    ids = pa.array([base + 1, base + 2, base + 3, None, base + 1], pa.int64())
+    pq.write_table(pa.table({"user": ids}), tmp_path / "a.parquet", row_group_size=2)
+    given = select(tmp_path, "parquet")
+
+    assert count_by(given, "user", 1, ignore) == {base + 1: 2, base + 2: 1, base + 3: 1, None: 1}
+    assert [row["user"] for row in reading.first_rows(given, 5)] == ids.to_pylist()
+
+
 def test_what_transforms_leave_is_counted(csv: Path) -> None:
     assert count(select(csv, "csv", "keep_even"), 1, ignore) == 501
     assert count(select(csv, "csv", "keep_none"), 1, ignore) == 0

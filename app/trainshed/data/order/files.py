@@ -161,6 +161,10 @@ class Scan:
         floats: columns of integers and booleans that are read as floats in all rows, as some are
             missing: a batch's type would hang on which rows are in it. By their names, as what is
             kept on disk hangs on them, and a set has no order.
+        integers: columns of which some values are missing that are int64 in all rows all the same,
+            as float64 would round others; rows without one have to be left out.
+        masks: whether rows without one are given, too, and integers that float64 would round are
+            masked arrays: for who looks at values and computes nothing of them.
         reach: how their store is reached.
         cache_bytes: of files that each node keeps; 0 for none.
         nonce: of this plan, where the files' store may tell no versions.
@@ -175,6 +179,9 @@ class Scan:
     unasked: frozenset[str] = frozenset()
     skips_bad: bool = False
     floats: tuple[str, ...] = ()
+    # Rows that are kept on disk are known by the repr: those of earlier releases are read on.
+    integers: tuple[str, ...] = field(default=(), repr=False)
+    masks: bool = field(default=False, repr=False)
     reach: Reach = AS_USUAL
     cache_bytes: int = 0
     nonce: str = field(default="", repr=False, compare=False)  # of no reading's identity

@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trainshed.data.read.columns import MOST_EXACT
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -27,7 +29,8 @@ RAY_OBJECTS = "ray.data.arrow_pickled_object"
 def from_arrow(table: pa.Table) -> Columns:
     """Return the columns of an Arrow table, views of it where Arrow allows.
 
-    Numbers that are missing become NaN, other values None, as numpy has no better word.
+    Numbers that are missing become NaN, other values None, as numpy has no better word. Integers
+    that float64 would round are a masked array where some are missing.
 
     Raises:
         pyarrow.ArrowTypeError: for a column of objects that Ray pickled.
@@ -112,14 +115,54 @@ def _values(array: pa.Array) -> Array:
     kind = array.type
     if pa.types.is_dictionary(kind):
         return _values(array.dictionary_decode())
+    if _lacks_integers(array):
+        return _as_floats(array)
     if pa.types.is_fixed_size_list(kind) and not array.null_count:
         return _rows_of(array, kind.list_size)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         lengths = pc.unique(pc.list_value_length(array))
         if len(lengths) == 1 and lengths[0].is_valid:
             return _rows_of(array, lengths[0].as_py())
+    if _is_list(kind):
+        _check_inside(array)
     values: Array = array.to_numpy(zero_copy_only=False)
     return values
+
+
+def _lacks_integers(array: pa.Array) -> bool:
+    """Say whether some are missing among integers of which float64 may round some."""
+    is_long = pa.types.is_int64(array.type) or pa.types.is_uint64(array.type)
+    return bool(is_long and array.null_count)
+
+
+def _as_floats(array: pa.Array) -> Array:
+    """Return integers as float64; as a masked array where that would round one."""
+    values: Array = array.to_numpy(zero_copy_only=False)
+    # NaN meets neither. Arrow's min_max would take longer than all else here.
+    if not (np.greater_equal(values, MOST_EXACT).any() or np.less_equal(values, -MOST_EXACT).any()):
+        return values
+    ends = pc.min_max(array).as_py()
+    if ends["min"] >= -MOST_EXACT and ends["max"] <= MOST_EXACT:
+        return values
+    is_missing = array.is_null().to_numpy(zero_copy_only=False)
+    return np.ma.MaskedArray(array.fill_null(0).to_numpy(), is_missing)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    are_any_length = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return bool(are_any_length or pa.types.is_fixed_size_list(kind))
+
+
+def _check_inside(lists: pa.Array) -> None:
+    """Refuse lists of integers that float64 would round, as of those with a missing one it has."""
+    inner = lists.flatten()
+    if _is_list(inner.type):
+        _check_inside(inner)
+    elif _lacks_integers(inner) and isinstance(_as_floats(inner), np.ma.MaskedArray):
+        raise pa.ArrowTypeError(
+            f"lists have integers beyond {MOST_EXACT} and missing ones, beside which they would be "
+            "rounded: leave the column out by read.columns, or fill in what is missing"
+        )
 
 
 def _rows_of(array: pa.Array, length: int) -> Array:
@@ -137,7 +180,7 @@ def _reshaped(array: pa.Array, shape: tuple[int, ...]) -> Array:
 def _ragged(array: pa.StructArray) -> Array:
     data, shapes = array.field("data"), array.field("shape").to_pylist()
     tensors = [
-        np.asarray(_values(values.values)).reshape(shape)
+        np.asanyarray(_values(values.values)).reshape(shape)
         for values, shape in zip(data, shapes, strict=True)
     ]
     if tensors and len({tensor.shape for tensor in tensors}) == 1:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from trainshed.data.read.arrow import from_arrow
-from trainshed.data.read.columns import as_column, num_rows
+from trainshed.data.read.columns import MOST_EXACT, as_column, num_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +44,7 @@ def from_format(result: object) -> Columns | None:
         result = pa.Table.from_batches([result])
     if isinstance(result, pa.Table):
         _refuse_twins(result.column_names)
-        return from_arrow(result)
+        return _exact(from_arrow(result))
     if isinstance(result, Mapping):
         return {str(name): as_column(array) for name, array in result.items()}
     # Who has made a DataFrame has imported pandas.
@@ -90,7 +90,18 @@ def _from_series(series: pd.Series) -> Array:
     except pa.ArrowException as error:
         raise ValueError(f"column {series.name} of {series.dtype} ({_said(error)})") from error
     chunked = array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
-    return from_arrow(pa.table({"": chunked}))[""]
+    return _exact(from_arrow(pa.table({str(series.name): chunked})))[str(series.name)]
+
+
+def _exact(columns: Columns) -> Columns:
+    """Refuse integers that float64 would round, which it has to be for the missing ones."""
+    for name, array in columns.items():
+        if isinstance(array, np.ma.MaskedArray):
+            want = "fill in what is missing, or return texts"
+            raise ValueError(
+                f"column {name} has integers beyond {MOST_EXACT} beside missing ones: {want}"
+            )
+    return columns
 
 
 def _stacked(cells: Array) -> Array:

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 Array = NDArray[np.generic]
 Columns = dict[str, Array]
 
+# Every integer up to that is a float64.
+MOST_EXACT = 2**53
+_INTEGER_BYTES = 8
 _POINTER = np.dtype(object).itemsize
-# From here on float64 has not each integer.
-_ROUNDED = 2.0**53
 _TEXTS = {"U": "text", "S": "bytes"}
 _KINDS = dict.fromkeys("biufc", "numbers") | _TEXTS
 
@@ -162,15 +163,70 @@ def _exact(name: str, array: Array, wanted: str, otherwise: str) -> Array:
     return made
 
 
+def is_rounded(array: Array) -> bool:
+    """Say whether a column has integers beyond 2**53, not all of which are a float64."""
+    if array.dtype.kind not in "iu" or array.dtype.itemsize < _INTEGER_BYTES or not array.size:
+        return False
+    least, most = np.minimum.reduce(array, axis=None), np.maximum.reduce(array, axis=None)
+    return bool(least < -MOST_EXACT or most > MOST_EXACT)
+
+
 def as_floats(columns: Columns, names: Collection[str]) -> Columns:
-    """Return a table with float64 in those of the columns."""
+    """Return a table with float64 in those of the columns, but for integers that it would round."""
     wanted = frozenset(names)
     if wanted.isdisjoint(columns):
         return columns
     return {
-        name: array.astype(np.float64) if name in wanted else array
+        name: array.astype(np.float64) if name in wanted and not is_rounded(array) else array
         for name, array in columns.items()
     }
+
+
+def exactly(
+    columns: Columns, path: str, floats: Collection[str] = (), integers: Collection[str] = ()
+) -> Columns:
+    """Return the columns of rows that are wanted, with every integer as it is in the file.
+
+    Args:
+        columns: as `as_floats` returns them; integers of which some are missing, and which float64
+            would round, are masked arrays.
+        path: of their file, for errors.
+        floats: columns that are float64 in all tables, NaN where a value is missing.
+        integers: columns that are int64 in all tables, as float64 would round some of their values.
+
+    Raises:
+        DataError: naming the column, for a value that is missing or would be rounded.
+    """
+    found = {}
+    for name, array in columns.items():
+        if name in integers:
+            found[name] = _without_missing(path, name, array)
+        elif isinstance(array, np.ma.MaskedArray) or (name in floats and array.dtype.kind in "iu"):
+            raise _rounded(path, name, array)
+        else:
+            found[name] = array
+    return found
+
+
+def _without_missing(path: str, name: str, array: Array) -> Array:
+    is_masked = isinstance(array, np.ma.MaskedArray)
+    if np.any(np.ma.getmaskarray(array) if is_masked else np.isnan(array)):
+        raise DataError(
+            f"{path}: column {name}: got a row without a value; expected one in each row, as "
+            f"float64, which has NaN, rounds integers beyond {MOST_EXACT} that this column has. "
+            f"Leave such rows out by read.where: {name} is not None, or the column by read.columns."
+        )
+    return np.asarray(array).astype(np.int64, copy=False)
+
+
+def _rounded(path: str, name: str, array: Array) -> DataError:
+    values = array.compressed() if isinstance(array, np.ma.MaskedArray) else array
+    large = values[np.greater(values, MOST_EXACT) | np.less(values, -MOST_EXACT)]
+    return DataError(
+        f"{path}: column {name}: got {large[0]}; expected integers up to {MOST_EXACT}, as other "
+        "rows have no value: float64, which has NaN for them, rounds larger ones. Leave the column "
+        f"out by read.columns, or have it as text, of csv by options.types: {{{name}: string}}."
+    )
 
 
 def as_array(value: object) -> Array:
@@ -197,7 +253,7 @@ def _check_integers(value: object, array: Array) -> None:
     if array.dtype != np.float64 or not isinstance(value, (list, tuple)):
         return
     with np.errstate(invalid="ignore"):
-        is_large = bool((np.abs(array) >= _ROUNDED).any())
+        is_large = bool((np.abs(array) >= MOST_EXACT).any())
     for each in np.asarray(value, dtype=object).flat if is_large else ():
         if isinstance(each, (int, np.integer)) and int(float(each)) != each:
             raise ValueError(

@@ -15,7 +15,7 @@ import pyarrow as pa
 from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.order.files import File, Holdout, Scan, Selection, Source
 from trainshed.data.read import parquet
-from trainshed.data.read.columns import as_floats, cut_rows, join, num_rows
+from trainshed.data.read.columns import as_floats, cut_rows, exactly, join, num_rows
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.audio import Audio
 from trainshed.data.read.formats.csv import Csv
@@ -259,7 +259,7 @@ def _stratified(source: Source, field: str, access: Access, known: KnownStrata) 
     # A node that plans keeps no files: of most formats it fetches the column alone.
     bare = replace(source.scan, selection=Selection(), cache_bytes=0)
     if bare.format not in FILES:  # else who reads the column alone would read it another way
-        bare = replace(bare, floats=())
+        bare = replace(bare, floats=(), integers=())
 
     def read(fragment: Fragment) -> Iterator[Columns | BadRecord]:
         reading = read_records if bare.skips_bad else read_fragment
@@ -350,7 +350,7 @@ def read_records(
             for table in parquet.read_fragment(
                 fragment, columns, chunk_rows, access.patience, access.opened
             ):
-                yield as_floats(table, scan.floats)
+                yield _given(table, scan, fragment)
         except DataError:
             access.check_again(fragment)
             raise
@@ -361,7 +361,7 @@ def read_records(
         try:
             tables = reader.tables(fragment, scan, columns, chunk_rows, access.opened)
             for found in islice(tables, done, None):
-                yield found if isinstance(found, BadRecord) else as_floats(found, scan.floats)
+                yield found if isinstance(found, BadRecord) else _given(found, scan, fragment)
                 done += 1
         except (OSError, pa.ArrowException) as error:
             access.check_again(fragment)
@@ -379,6 +379,14 @@ def read_records(
         else:
             access.check_again(fragment)
             return
+
+
+def _given(table: Columns, scan: Scan, fragment: Fragment) -> Columns:
+    """Return columns of one type in all tables; a condition first sees each integer as it is."""
+    table = as_floats(table, scan.floats)
+    if scan.selection or scan.masks:
+        return table
+    return exactly(table, fragment.path, scan.floats, scan.integers)
 
 
 def place_of(scan: Scan, fragment: Fragment, row: int) -> tuple[str, str]:
@@ -420,6 +428,6 @@ def read_sample(
     if scan.format == "parquet":
         access = access.of(scan)
         sample = parquet.read_sample(fragment, columns, rows, access.patience, access.opened)
-        return as_floats(sample, scan.floats)
+        return _given(sample, scan, fragment)
     first = next(read_fragment(scan, fragment, columns, rows, access), {})
     return cut_rows(first, 0, rows)

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from trainshed.data.order.files import File, Fragment, Scan, Source
 from trainshed.data.read.arrow import becomes_floats, from_arrow
+from trainshed.data.read.columns import MOST_EXACT
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.listing import files_of
 from trainshed.data.read.opening import open_file, stamp_of
@@ -26,7 +27,7 @@ from trainshed.records.addresses import is_remote
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
@@ -96,7 +97,10 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
         name = "where" if where else "path"
         raise SpecError([Problem(f"{field}.{name}", None if where else str(at), want)])
     floats = with_missing(footers, schemas[0][1], columns, patience, opened)
-    scan = Scan(root=str(at), floats=tuple(sorted(floats)))
+    integers = beyond_floats(footers, schemas[0][1], floats)
+    scan = Scan(
+        root=str(at), floats=tuple(sorted(floats - integers)), integers=tuple(sorted(integers))
+    )
     return Source(tuple(fragments), tuple(described), schemas[0][1], digest.hexdigest(), scan)
 
 
@@ -134,6 +138,29 @@ def with_missing(
 
     with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
         list(pool.map(look, untold))
+    return frozenset(found)
+
+
+def beyond_floats(
+    files: Sequence[tuple[Found, pq.FileMetaData]], schema: pa.Schema, names: Iterable[str]
+) -> frozenset[str]:
+    """Return the columns of int64 that have values beyond 2**53, by the footers that tell.
+
+    Args:
+        files: with their footers.
+        schema: of all of them.
+        names: of the columns that are meant.
+    """
+    asked = [name for name in names if pa.types.is_int64(schema.field(name).type)]
+    found: set[str] = set()
+    for _, footer in files if asked else ():
+        paths = [footer.schema.column(number).path for number in range(footer.num_columns)]
+        places = [(number, name) for number, name in enumerate(paths) if name in asked]
+        for group in range(footer.num_row_groups):
+            for number, name in places:
+                told = footer.row_group(group).column(number).statistics
+                if told is not None and told.has_min_max:
+                    found |= {name} if max(-told.min, told.max) > MOST_EXACT else set()
     return frozenset(found)
 
 

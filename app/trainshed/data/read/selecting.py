@@ -18,7 +18,14 @@ from trainshed.data.order.permutation import Indices
 from trainshed.data.order.randomness import RowRandom, digest, mix
 from trainshed.data.order.strata import NUMBER_BITS
 from trainshed.data.read.arrow import from_arrow
-from trainshed.data.read.columns import Columns, as_floats, num_rows, take_rows
+from trainshed.data.read.columns import (
+    MOST_EXACT,
+    Columns,
+    as_floats,
+    exactly,
+    num_rows,
+    take_rows,
+)
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.stratifying import kinds_of
 from trainshed_api.where import Among, Both, Compared, Missing, columns_of
@@ -110,10 +117,11 @@ def numbered(
         if where is not None:
             kept &= _meeting(each, where, fragment)
         wanted = {name: each[name] for name in columns} if columns else each
-        if kept.all():
-            yield wanted, numbers
-        else:
-            yield take_rows(wanted, np.flatnonzero(kept)), numbers[kept]
+        if not kept.all():
+            wanted, numbers = take_rows(wanted, np.flatnonzero(kept)), numbers[kept]
+        if not scan.masks:
+            wanted = exactly(wanted, fragment.path, scan.floats, scan.integers)
+        yield wanted, numbers
 
 
 def may_meet(condition: Condition, group: pq.RowGroupMetaData, names: Sequence[str]) -> bool:
@@ -235,6 +243,9 @@ def _meeting(
     asked = {name: table[name] for name in columns_of(where)}
     try:
         arrays = {name: pa.array(array, from_pandas=True) for name, array in asked.items()}
+        for name in _with_long_integers(where):
+            if pa.types.is_floating(arrays[name].type):  # which no such integer is compared with
+                arrays[name] = arrays[name].cast(pa.int64())
         kinds = {name: array.type for name, array in arrays.items()}
         found = pa.table({**arrays, _PLACE: np.arange(rows)}).filter(_expression(where, kinds))
     except pa.ArrowException as error:
@@ -242,6 +253,19 @@ def _meeting(
         raise DataError(f"read.where: {fragment.path}: it cannot be asked: {said}") from error
     kept[found[_PLACE].to_numpy()] = True
     return kept
+
+
+def _with_long_integers(condition: Condition) -> Iterator[str]:
+    """Yield the columns that are compared with integers beyond 2**53."""
+    if isinstance(condition, Both):
+        for part in condition.parts:
+            yield from _with_long_integers(part)
+    elif isinstance(condition, Compared | Among):
+        values = (condition.value,) if isinstance(condition, Compared) else condition.values
+        if any(isinstance(value, int) and abs(value) > MOST_EXACT for value in values):
+            yield condition.column
+    elif not isinstance(condition, Missing):
+        yield from _with_long_integers(condition.part)
 
 
 def _expression(condition: Condition, kinds: Mapping[str, pa.DataType]) -> ds.Expression:

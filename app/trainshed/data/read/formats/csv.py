@@ -26,7 +26,7 @@ from trainshed.data.read.formats.lines import (
     with_packed,
 )
 from trainshed.data.read.formats.salvage import Block, parsed
-from trainshed.data.read.formats.types import refuse_missing, shared_schema, told_types
+from trainshed.data.read.formats.types import parsed_as, refuse_missing, shared_schema, told_types
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import CsvOptions
 
@@ -238,12 +238,16 @@ def _parse(block: bytes, *, scan: Scan, columns: Sequence[str]) -> pa.Table:
         return schema.empty_table().select(list(columns))
     names = schema.names
     reading = pacsv.ReadOptions(use_threads=False, block_size=len(block), column_names=names)
-    converting = pacsv.ConvertOptions(
-        column_types={each.name: each.type for each in schema},
-        include_columns=list(columns),
-    )
+
+    def parse(kinds: pa.Schema) -> pa.Table:
+        converting = pacsv.ConvertOptions(
+            column_types={each.name: each.type for each in kinds},
+            include_columns=list(columns),
+        )
+        return pacsv.read_csv(pa.BufferReader(block), reading, _parsing(options), converting)
+
     try:
-        table = pacsv.read_csv(pa.BufferReader(block), reading, _parsing(options), converting)
+        table = parsed_as(schema, scan.floats, parse)
     except pa.ArrowInvalid as error:
         if why := _misquoted(block, options):
             raise ValueError(why) from error

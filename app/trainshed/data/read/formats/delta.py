@@ -15,7 +15,7 @@ from trainshed.data.read.arrow import becomes_floats
 from trainshed.data.read.formats.format import Contents, Table
 from trainshed.data.read.formats.row_groups import read_row_groups
 from trainshed.data.read.listing import Found
-from trainshed.data.read.parquet import cut, describe, read_footers, with_missing
+from trainshed.data.read.parquet import beyond_floats, cut, describe, read_footers, with_missing
 from trainshed.records.addresses import is_address
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import DeltaOptions
@@ -72,7 +72,10 @@ class Delta(Table):
             for name, value in each.items()
             if value is None and name in asked and becomes_floats(schema.field(name).type)
         }
+        integers = tuple(sorted(beyond_floats(with_footers, schema, floats)))
+        floats = floats.difference(integers)
         scan = replace(scan, options=options, schema=schema, floats=tuple(sorted(floats)))
+        scan = replace(scan, integers=integers)
         return Contents(scan, described, fragments)
 
     @override

@@ -20,7 +20,7 @@ from trainshed.data.read.arrow import becomes_floats, in_tables
 from trainshed.data.read.formats.format import Contents, Table
 from trainshed.data.read.formats.row_groups import read_row_groups
 from trainshed.data.read.listing import Found
-from trainshed.data.read.parquet import cut, describe, read_footers, with_missing
+from trainshed.data.read.parquet import beyond_floats, cut, describe, read_footers, with_missing
 from trainshed.faults import is_passing
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import IcebergOptions
@@ -213,7 +213,9 @@ def _cut(
         for each in scan.schema
         if each.name in lacking.intersection(columns or lacking) and becomes_floats(each.type)
     }
-    return Contents(replace(scan, floats=tuple(sorted(floats))), files, fragments)
+    integers = beyond_floats(as_stored, scan.schema, floats)
+    scan = replace(scan, floats=tuple(sorted(floats - integers)), integers=tuple(sorted(integers)))
+    return Contents(scan, files, fragments)
 
 
 def _with_missing(file: DataFile, snapshot: _Snapshot) -> Iterator[str]:

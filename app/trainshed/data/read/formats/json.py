@@ -32,7 +32,13 @@ from trainshed.data.read.formats.salvage import (
     salvage,
     shared,
 )
-from trainshed.data.read.formats.types import declared, refuse_missing, shared_schema, told_types
+from trainshed.data.read.formats.types import (
+    declared,
+    parsed_as,
+    refuse_missing,
+    shared_schema,
+    told_types,
+)
 from trainshed.records.spans import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import JsonOptions
@@ -217,10 +223,14 @@ def _of_lines(
         return schema.empty_table()
     if objects < lines and _NO_OBJECT.search(block):
         raise ValueError("want an object on each line")
-    parsing = pajson.ParseOptions(explicit_schema=schema, unexpected_field_behavior=extra)
     # A block more than the text, or it would be cut in the middle of an object.
     reading = pajson.ReadOptions(use_threads=False, block_size=len(block) + 1)
-    table = pajson.read_json(pa.BufferReader(block), reading, parsing)
+
+    def parse(kinds: pa.Schema | None) -> pa.Table:
+        parsing = pajson.ParseOptions(explicit_schema=kinds, unexpected_field_behavior=extra)
+        return pajson.read_json(pa.BufferReader(block), reading, parsing)
+
+    table = parse(None) if schema is None else parsed_as(schema, floats or (), parse)
     if table.num_rows != lines:
         raise ValueError("want one object on each line, and all of it")
     table.validate(full=True)  # that texts are UTF-8: Arrow's parser does not look
@@ -299,7 +309,7 @@ def _tabulated(
         return pa.Table.from_pylist([{**names, **row} for row in objects])
     if not only_some:
         _check_known(list(rows), _known(pa.struct(list(schema))))
-    table = pa.Table.from_pylist(rows, schema=schema)
+    table = parsed_as(schema, floats, lambda kinds: pa.Table.from_pylist(rows, schema=kinds))
     refuse_missing(table, floats)
     return table
 

@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from trainshed.data.order.files import File, Fragment
 from trainshed.data.read.arrow import becomes_floats, from_arrow
+from trainshed.data.read.columns import MOST_EXACT
 from trainshed.data.read.formats.format import Contents, Table
 from trainshed.records.addresses import is_address
 from trainshed_api.errors import Problem, SpecError
@@ -61,8 +62,8 @@ class Lance(Table):
             problem = Problem(f"{field}.options.version", str(wanted), want)
             raise SpecError([problem]) from error
         options = _options(scan).model_copy(update={"version": table.version})
-        floats = _with_missing(table, read.columns, scan.root)
-        scan = replace(scan, options=options, schema=table.schema, floats=floats)
+        floats, integers = _with_missing(table, read.columns, scan.root)
+        scan = replace(scan, options=options, schema=table.schema, floats=floats, integers=integers)
         files: list[File] = []
         fragments: list[Fragment] = []
         for number, found in enumerate(table.get_fragments()):
@@ -133,10 +134,13 @@ def _open(root: str, version: int | None, reach: Reach) -> LanceDataset:
     return lance.dataset(root, version=version, storage_options=told)
 
 
-def _with_missing(table: LanceDataset, columns: Sequence[str], root: str) -> tuple[str, ...]:
+def _with_missing(
+    table: LanceDataset, columns: Sequence[str], root: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the columns of integers and booleans of which some are missing, by their names.
 
-    Only reading them tells: each is looked through up to its first such row.
+    Those come last that have integers which float64 would round. Only reading them tells: each is
+    looked through up to its first such row.
     """
     asked = [
         each.name
@@ -144,14 +148,22 @@ def _with_missing(table: LanceDataset, columns: Sequence[str], root: str) -> tup
         if each.nullable and becomes_floats(each.type) and (not columns or each.name in columns)
     ]
     try:
-        return tuple(name for name in sorted(asked) if _lacks(table, name))
+        lacking = [name for name in sorted(asked) if _has_row(table, name, f"`{name}` IS NULL")]
+        integers = tuple(name for name in lacking if _is_beyond_floats(table, name))
+        return tuple(name for name in lacking if name not in integers), integers
     except (ValueError, OSError) as error:
         _raise_if_storage(error, root)
         raise
 
 
-def _lacks(table: LanceDataset, name: str) -> bool:
-    return bool(table.to_table(columns=[name], filter=f"`{name}` IS NULL", limit=1).num_rows)
+def _has_row(table: LanceDataset, name: str, condition: str) -> bool:
+    return bool(table.to_table(columns=[name], filter=condition, limit=1).num_rows)
+
+
+def _is_beyond_floats(table: LanceDataset, name: str) -> bool:
+    if not pa.types.is_int64(table.schema.field(name).type):
+        return False
+    return _has_row(table, name, f"`{name}` > {MOST_EXACT} OR `{name}` < -{MOST_EXACT}")
 
 
 def _raise_if_storage(error: Exception, where: str) -> None:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from trainshed.data.read.arrow import becomes_floats
+from trainshed.data.read.columns import MOST_EXACT
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -37,7 +39,8 @@ class Shared(NamedTuple):
 
     Args:
         schema: columns, and the types by which they are parsed.
-        floats: columns of booleans of which some are missing, which are given as floats, by name.
+        floats: columns of integers and booleans of which some are missing, which are given as
+            floats, by name.
     """
 
     schema: pa.Schema
@@ -93,15 +96,15 @@ def shared_schema(
         want = f"one of {', '.join(shared.names)} ({first})"
         raise SpecError([Problem(f"{field}.options.types", name, want) for name in unknown])
     told_as = (each for schema in as_said for each in schema)
-    floats = {each.name for each in told_as if pa.types.is_boolean(each.type) and each.nullable}
+    floats = {each.name for each in told_as if becomes_floats(each.type) and each.nullable}
     schema = pa.schema([pa.field(each.name, _kept(each.type)) for each in shared])
     return Shared(schema, tuple(sorted(floats)))
 
 
 def told_types(table: pa.Table) -> pa.Schema:
-    """Return columns with types that hold what is in them: integers that may be missing as NaN.
+    """Return columns with types that hold what is in them.
 
-    Booleans stay what they are, and are nullable where some are missing.
+    Integers and booleans stay what they are, and are nullable where some are missing.
     """
     return pa.schema(
         [
@@ -112,10 +115,42 @@ def told_types(table: pa.Table) -> pa.Schema:
 
 
 def _told(field: pa.Field, *, is_lacking: bool) -> pa.Field:
-    if pa.types.is_boolean(field.type):
-        return field.with_nullable(is_lacking)
-    is_float = is_lacking and pa.types.is_integer(field.type)
-    return field.with_type(pa.float64()) if is_float else field
+    return field.with_nullable(is_lacking) if becomes_floats(field.type) else field
+
+
+def parsed_as(
+    schema: pa.Schema, floats: Collection[str], parse: Callable[[pa.Schema], pa.Table]
+) -> pa.Table:
+    """Return rows with integers where some of them are missing, or floats where one has a fraction.
+
+    Args:
+        schema: of the rows.
+        floats: columns that are given as floats.
+        parse: returns the rows with the types of a schema; raises where one does not fit.
+
+    Raises:
+        pyarrow.ArrowNotImplementedError: naming a column of which integers may have been rounded.
+            No record is bad for that by itself, so none can be skipped.
+    """
+    try:
+        return parse(schema)
+    except (ValueError, pa.ArrowTypeError):
+        lacking = {each.name for each in schema if pa.types.is_integer(each.type)} & {*floats}
+        if not lacking:
+            raise
+    table = parse(
+        pa.schema(
+            [each.with_type(pa.float64()) if each.name in lacking else each for each in schema]
+        )
+    )
+    for name in lacking.intersection(table.column_names):
+        ends = pc.min_max(table.column(name)).as_py()
+        if ends["min"] is not None and max(-ends["min"], ends["max"]) >= MOST_EXACT:
+            raise pa.ArrowNotImplementedError(
+                f"column {name} has numbers from {MOST_EXACT} on, which float64 may have rounded, "
+                f"beside missing ones; options.types: {{{name}: float64}} takes them so"
+            )
+    return table
 
 
 def refuse_missing(table: pa.Table, floats: Collection[str]) -> None:

@@ -1,0 +1,190 @@
+"""Integers that float64 would round stay as they are, or are refused, where some are missing."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from tests.app.data.builders_formats import dtypes_of, open_files, read_all
+from tests.app.data.builders_tables import write_delta, write_lance
+from trainshed.data.order.files import Source
+from trainshed.data.read.arrow import from_arrow
+from trainshed.data.read.batch_formats import from_format
+from trainshed.data.read.columns import join
+from trainshed.data.read.errors import DataError
+from trainshed.data.read.files import open_source, read_fragment, read_sample
+from trainshed.data.read.selecting import columns_to_read, selected
+from trainshed.records.disk import Disk
+from trainshed_api.rows import ReadSpec
+
+BASE = 2**60
+IDS = [BASE + 1, BASE + 2, BASE + 3, None, BASE + 1]
+
+
+def table_of(ids: list[int | None], kind: pa.DataType | None = None) -> pa.Table:
+    return pa.table({"user": pa.array(ids, kind or pa.int64()), "v": list(range(len(ids)))})
+
+
+def read_where(folder: Path, where: str, form: str = "parquet", **read: JsonValue) -> Source:
+    spec = ReadSpec.model_validate({"format": form, "path": str(folder), "where": where, **read})
+    return open_source(Disk(folder), spec, "spec.data.datasets.train.read")
+
+
+def rows_where(source: Source, columns: tuple[str, ...] = ()) -> dict[str, list[object]]:
+    wanted = columns_to_read(source.scan, columns)
+    tables = [
+        table
+        for fragment in source.fragments
+        for table in selected(
+            read_fragment(source.scan, fragment, wanted, 2), source.scan, fragment, columns
+        )
+    ]
+    return {name: column.tolist() for name, column in join(tables).items()}
+
+
+WRITTEN: dict[str, Callable[[Path], None]] = {
+    "parquet": lambda at: pq.write_table(table_of(IDS), at / "a.parquet", row_group_size=2),
+    "delta": lambda at: write_delta(at, table_of(IDS)),
+    "lance": lambda at: write_lance(at, table_of(IDS)),
+}
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+def test_a_row_without_a_value_beside_large_ones_is_refused_unless_it_is_left_out(
+    tmp_path: Path, form: str
+) -> None:
+    WRITTEN[form](tmp_path)
+
+    with pytest.raises(DataError, match=rf"{tmp_path}.*: column user: got a row without a value"):
+        read_all(open_files(tmp_path, form))
+
+    source = read_where(tmp_path, "user is not None", form)
+    assert rows_where(source)["user"] == [BASE + 1, BASE + 2, BASE + 3, BASE + 1]
+    for fragment in source.fragments:
+        assert read_sample(source.scan, fragment, (), 2)["user"].dtype == np.int64
+    assert dtypes_of(open_files(tmp_path, form, columns=["v"]), ["v"]) == {"v": "int64"}
+
+
+CONDITIONS: dict[str, list[int]] = {
+    f"user == {BASE + 1}": [0, 4],
+    f"user in ({BASE + 2}, {BASE + 4})": [1],
+    f"not (user > {BASE + 1}) and v < 4": [0],
+    f"user < {BASE + 2} or user is None": [0, 3, 4],
+}
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+@pytest.mark.parametrize("where", CONDITIONS)
+def test_a_condition_compares_integers_exactly(
+    tmp_path: Path, where: str, *, statistics: bool
+) -> None:
+    pq.write_table(table_of(IDS), tmp_path / "a.parquet", write_statistics=statistics)
+
+    assert rows_where(read_where(tmp_path, where), ("v",)) == {"v": CONDITIONS[where]}
+
+
+def test_a_condition_with_a_large_integer_is_asked_of_rows_with_small_ones(tmp_path: Path) -> None:
+    pq.write_table(table_of([1, None, 3, BASE + 1]), tmp_path / "a.parquet", row_group_size=2)
+
+    assert rows_where(read_where(tmp_path, f"user == {BASE + 1}")) == {
+        "user": [BASE + 1],
+        "v": [3],
+    }
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint64()])
+@pytest.mark.parametrize("ids", [[1, None, BASE + 1, 4], [None, 1, None, BASE + 1]])
+def test_a_large_integer_is_refused_where_no_footer_told_of_it(
+    tmp_path: Path, ids: list[int | None], kind: pa.DataType
+) -> None:
+    """Also in a table without a missing value, as others have one."""
+    table = table_of(ids, kind)
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=2, write_statistics=False)
+
+    with pytest.raises(DataError, match=rf"a\.parquet: column user: got {BASE + 1}; expected"):
+        read_all(open_files(tmp_path, "parquet"), chunk_rows=2)
+
+
+TEXTS: dict[str, tuple[str, dict[str, JsonValue]]] = {
+    "csv": ("id,x\n9007199254740993,1\n,2\n", {}),
+    "jsonl": ('{"id": 9007199254740993}\n{"id": null}\n', {}),
+    "json": ('[{"id": 9007199254740993}, {"id": null}]', {"lines": False}),
+}
+
+
+@pytest.mark.parametrize("ending", TEXTS)
+def test_a_large_integer_in_a_text_is_refused_where_one_is_missing(
+    tmp_path: Path, ending: str
+) -> None:
+    text, options = TEXTS[ending]
+    (tmp_path / f"a.{ending}").write_text(text)
+
+    want = rf"a\.{ending}: column id: got 9007199254740993; .*options\.types: {{id: string}}"
+    with pytest.raises(DataError, match=want):
+        read_all(open_files(tmp_path, "csv" if ending == "csv" else "json", options))
+
+
+def test_a_large_integer_of_csv_may_be_read_as_text(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(TEXTS["csv"][0])
+
+    rows = read_all(open_files(tmp_path, "csv", {"types": {"id": "string"}}))
+
+    assert rows["id"].tolist() == ["9007199254740993", ""]
+
+
+LACKING = {
+    "csv": ("id,x\n" + "1,1\n,2\n" * 10, "%s,3\n"),
+    "jsonl": ('{"id": 1}\n{"id": null}\n' * 10, '{"id": %s}\n'),
+}
+
+
+@pytest.mark.parametrize("ending", LACKING)
+def test_a_fraction_behind_integers_of_which_some_are_missing_is_a_float(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    monkeypatch.setattr("trainshed.data.read.formats.lines.HEAD_BYTES", 40)
+    rows, form = LACKING[ending], "csv" if ending == "csv" else "json"
+    (tmp_path / f"a.{ending}").write_text(rows[0] + rows[1] % "2.5")
+    source = open_files(tmp_path, form)
+
+    assert dtypes_of(source)["id"] == "float64"
+    assert read_all(source)["id"][-1] == 2.5
+
+    (tmp_path / f"a.{ending}").write_text(rows[0] + rows[1] % "2.5" + rows[1] % (2**53 + 1))
+    source = open_files(tmp_path, form)
+    want = r"column id has numbers from 9007199254740992 on.*options\.types: \{id: float64\}"
+    with pytest.raises(DataError, match=want):
+        read_all(source)
+    assert read_all(open_files(tmp_path, form, {"types": {"id": "float64"}}))["id"][-2] == 2.5
+
+
+INTEGERS = st.integers(-(2**63), 2**63 - 1) | st.integers(-(2**53) - 2, 2**53 + 2)
+
+
+@given(values=st.lists(st.none() | INTEGERS, min_size=1, max_size=8))
+def test_no_integer_becomes_another_one(values: list[int | None]) -> None:
+    column = from_arrow(pa.table({"x": pa.array(values, pa.int64())}))["x"]
+
+    found = [None if value != value else value for value in column.tolist()]  # noqa: PLR0124
+    assert [value if value is None else int(value) for value in found] == values
+
+
+def test_lists_with_large_integers_and_missing_ones_are_refused(tmp_path: Path) -> None:
+    of_any, of_two = pa.list_(pa.int64()), pa.list_(pa.int64(), 2)
+    for other, kind in (([1, 2], of_any), ([1], of_any), (None, of_two)):
+        lists = pa.array([[BASE + 1, None], other], kind)
+        pq.write_table(pa.table({"x": lists}), tmp_path / "a.parquet")
+
+        with pytest.raises(DataError, match=r"a\.parquet.*9007199254740992"):
+            read_all(open_files(tmp_path, "parquet"))
+
+
+def test_a_transform_may_not_return_large_integers_beside_missing_ones() -> None:
+    with pytest.raises(ValueError, match="column user has integers beyond 9007199254740992"):
+        from_format(table_of(IDS))
