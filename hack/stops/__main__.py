@@ -13,7 +13,10 @@ from hack.stops.catalogue import ROOT, ROWS, Program, make_programs
 from hack.stops.draw import Stop, draw, find_possible
 from hack.stops.trial import Result, UnstoppedError, make_reference, try_stop
 
-HEAD = ("| program | phase | signal | seconds | codes | verdict |", "|---|---|---|---|---|---|")
+HEAD = (
+    "| program | phase | signal | stop s | all s | codes | verdict |",
+    "|---|---|---|---|---|---|---|",
+)
 
 
 def main(words: list[str] | None = None) -> int:
@@ -45,7 +48,7 @@ def main(words: list[str] | None = None) -> int:
                 reference = make_reference(program, data, kept)
             result = try_stop(stop, program, reference, data, folder)
         except UnstoppedError as error:
-            result = Result(stop, 0.0, [], [str(error)])
+            result = Result(stop, 0.0, 0.0, [], [str(error)])
         failed += bool(result.faults)
         print(result.to_line(), flush=True)
     print(f"\n{len(stops)} stops, {failed} failed", file=sys.stderr)

@@ -31,12 +31,15 @@ class Result:
     """What came of a stop.
 
     Args:
+        seconds: of all attempts together.
+        stop_seconds: from the signal to the end of its attempt.
         codes: how each attempt ended.
         faults: none where all went well.
     """
 
     stop: Stop
     seconds: float
+    stop_seconds: float
     codes: list[int]
     faults: list[str]
 
@@ -45,7 +48,8 @@ class Result:
         program, phase, name = self.stop.program, self.stop.phase, self.stop.signal
         codes = " ".join(map(str, self.codes))
         verdict = "; ".join(self.faults) or "ok"
-        return f"| {program} | {phase} | {name} | {self.seconds:.0f} | {codes} | {verdict} |"
+        times = f"{self.stop_seconds:.0f} | {self.seconds:.0f}"
+        return f"| {program} | {phase} | {name} | {times} | {codes} | {verdict} |"
 
 
 class UnstoppedError(Exception):
@@ -193,8 +197,9 @@ def try_stop(stop: Stop, program: Program, reference: Trace, data: Path, folder:
     ends: list[End] = []
     if stop.phase == "second-attempt":
         ends.append(runner.run(Plan("training", stop.at // 2), "terminate"))
-    ends.append(runner.run(Plan(stop.phase, stop.at), stop.signal))
-    if ends[-1].signal is None:
+    stopped = runner.run(Plan(stop.phase, stop.at), stop.signal)
+    ends.append(stopped)
+    if stopped.signal is None:
         faults = [f"{stop.phase} was not reached"]
     else:
         while ends[-1].code != EXIT_SUCCEEDED and len(ends) < MOST_ATTEMPTS:
@@ -202,4 +207,5 @@ def try_stop(stop: Stop, program: Program, reference: Trace, data: Path, folder:
         faults = judge(stop, program.promise, reference, read(folder), ends)
     if not faults:
         shutil.rmtree(folder)
-    return Result(stop, time.monotonic() - began, [end.code for end in ends], faults)
+    codes = [end.code for end in ends]
+    return Result(stop, time.monotonic() - began, stopped.seconds, codes, faults)
