@@ -103,8 +103,16 @@ FILES: dict[str, Broken] = {
         "json",
         "a.jsonl",
         b'{"x":1}\n{"x":\n7}\n{"x":2}\n{"x":3}\n',
-        ("byte 8", "byte 14"),
-        "",
+        ("byte 8",),
+        "object on each line",
+    ),
+    "json: an object with others on lines of their own": Broken(
+        "json",
+        "a.jsonl",
+        b'{"x":1}\n{"x":7,"y":[\n{"x":8},\n{"x":9}\n]}\n{"x":2}\n{"x":3}\n',
+        ("byte 8",),
+        "object on each line",
+        options=NUMBERS,
     ),
     "json: a value of another type": Broken(
         "json",
@@ -153,6 +161,19 @@ def test_good_rows_come_whole_and_bad_ones_are_named(
     assert {each.path for each in bad} == {str(tmp_path / broken.name)}
     for each in bad:
         assert re.search(broken.want_reason, each.reason)
+
+
+def test_a_line_inside_of_a_json_object_is_no_row_in_the_next_block_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainshed.data.read.formats.lines.BLOCK_BYTES", 8)
+    broken = FILES["json: an object with others on lines of their own"]
+    (tmp_path / broken.name).write_bytes(broken.content)
+
+    good, bad = read_good(open_files(tmp_path, "json", broken.options, skips_bad=True))
+
+    assert good["x"].tolist() == [1, 2, 3]
+    assert [(each.place, each.rows) for each in bad] == [("byte 8", 4)]
 
 
 @pytest.mark.parametrize("broken", FILES.values(), ids=FILES)

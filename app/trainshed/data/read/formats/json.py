@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 
 _BOM = b"\xef\xbb\xbf"
+_DECODER = json.JSONDecoder()
 # A line that begins with something else than an object.
 _NO_OBJECT = re.compile(rb"^[ \t\r]*[^ \t\r\n{]", re.MULTILINE)
 # The fields of an object, or of each in a list, with what these have; None for other values.
@@ -125,7 +126,8 @@ def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
         parse = partial(_of_lines, schema=schema, extra="infer")
         if not scan.skips_bad:
             return told_types(parse(lines)) if lines.strip() else None
-        return shared(parsed(Block(path, 0, lines), parse, cut_lines, skips_bad=True))
+        cut = partial(cut_objects, following=iter(()))
+        return shared(parsed(Block(path, 0, lines), parse, cut, skips_bad=True))
     try:
         rows = _listed(path, opened)
     except ValueError:
@@ -190,10 +192,55 @@ def _parsed(
         return
     extra = "ignore" if columns else "error"
     parse = partial(_of_lines, schema=schema, extra=extra, floats=scan.floats)
-    for place, block in line_blocks(fragment, opened):
+    blocks = line_blocks(fragment, opened)
+    cut = partial(cut_objects, following=blocks)
+    for place, block in blocks:
         records = Block(path, place, block)
-        for found in parsed(records, parse, cut_lines, skips_bad=scan.skips_bad):
+        for found in parsed(records, parse, cut, skips_bad=scan.skips_bad):
             yield _told(found) if isinstance(found, BadRecord) else found
+
+
+def cut_objects(text: bytes, following: Iterator[tuple[int, bytes]]) -> list[bytes]:
+    """Return the records of a text: lines, and all lines of an object that goes on over several.
+
+    A line inside of such an object may be an object by itself, and is no row.
+
+    Args:
+        text: whole lines.
+        following: blocks behind it, of which those are taken that an object may go on in.
+    """
+    lines, records, at = cut_lines(text), list[bytes](), 0
+    while at < len(lines):
+        count = _num_lines_of_object(lines, at, following)
+        records.append(b"".join(lines[at : at + count]))
+        at += count
+    return records
+
+
+def _num_lines_of_object(
+    lines: list[bytes], at: int, following: Iterator[tuple[int, bytes]]
+) -> int:
+    """Return over how many lines the object goes on that begins on one; 1 for what is none."""
+    begin, count = lines[at].strip(), 2
+    if not begin.startswith(b"{") or begin.endswith(b"}"):
+        return 1
+    while True:
+        while at + count > len(lines):
+            if (more := next(following, None)) is None:
+                break
+            lines += cut_lines(more[1])
+        text = b"".join(lines[at : at + count]).strip()
+        try:
+            _, end = _DECODER.raw_decode(text.decode())
+        except json.JSONDecodeError as error:
+            # Where it is broken before its end no more lines mend it.
+            if error.pos < len(error.doc) or at + count > len(lines):
+                return 1
+            count *= 2
+        except (UnicodeDecodeError, RecursionError):
+            return 1
+        else:
+            return text.decode()[:end].count("\n") + 1
 
 
 def _told(bad: BadRecord) -> BadRecord:
