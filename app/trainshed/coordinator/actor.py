@@ -207,6 +207,16 @@ class Coordinator:
             self._hub.saves = saves
             return self._hub.stop_reason
 
+    def wait(self, group: int, rank: int, step: int, world_size: int) -> bool:
+        """Take in that a rank waits for rows; return whether all ranks stop there."""
+        with self._lock:
+            return self._hub.wait(group, rank, step, world_size)
+
+    def go_on(self, group: int, rank: int) -> bool:
+        """Take in that a rank has the rows that it waited for; return whether all stop here."""
+        with self._lock:
+            return self._hub.go_on(group, rank)
+
     def mark(self, group: int, step: int, at: float, seconds: Mapping[str, float]) -> None:
         """Remember the time spent up to a checkpoint."""
         with self._lock:

@@ -64,6 +64,14 @@ class Client:
         """Say how it goes, and whether a stop writes a checkpoint; return why to stop, if so."""
         return cast("str | None", ray.get(self.handle.push.remote(group, seconds, events, saves)))
 
+    def wait(self, group: int, rank: int, step: int, world_size: int) -> bool:
+        """Say that a rank waits for rows after a step; return whether all ranks stop there."""
+        return cast("bool", ray.get(self.handle.wait.remote(group, rank, step, world_size)))
+
+    def go_on(self, group: int, rank: int) -> bool:
+        """Say that a rank has the rows that it waited for; return whether all ranks stop here."""
+        return cast("bool", ray.get(self.handle.go_on.remote(group, rank)))
+
     def mark(self, group: int, step: int, at: float, seconds: Mapping[str, float]) -> None:
         """Remember the time spent up to a checkpoint."""
         self.handle.mark.remote(group, step, at, seconds)

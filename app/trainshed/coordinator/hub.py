@@ -118,6 +118,8 @@ class Hub:
     events: list[Event] = field(default_factory=list)
     stop_reason: str | None = None
     saves: bool = False
+    _waiting: dict[int, int] = field(default_factory=dict)
+    _all_leave: bool = False
     failure: Failure | None = None
     ending: Ending | None = None
     reported: Reported = field(default_factory=Reported)
@@ -150,6 +152,7 @@ class Hub:
         """
         self.groups += 1
         self._joined_step = step
+        self._waiting, self._all_leave = {}, False
         if self.groups == 1:
             self._base = {"starting": now - self.started}
         elif self._left is not None:
@@ -171,6 +174,27 @@ class Hub:
             return
         self._now = self._with(seconds)
         self.add(events)
+
+    def wait(self, group: int, rank: int, step: int, world_size: int) -> bool:
+        """Take in that a rank waits for rows after a step; return whether all ranks stop there.
+
+        They do once the run was asked to stop while all of them wait after the same step. From
+        then on every rank is told so: here, or by `go_on`.
+        """
+        if group != self.groups:
+            return False
+        self._waiting[rank] = step
+        is_everywhere = list(self._waiting.values()) == [step] * world_size
+        self._all_leave = self._all_leave or bool(self.stop_reason and is_everywhere)
+        return self._all_leave
+
+    def go_on(self, group: int, rank: int) -> bool:
+        """Take in that a rank that waited has its rows; return whether all ranks stop here."""
+        if group != self.groups:
+            return False
+        if not self._all_leave:
+            self._waiting.pop(rank, None)
+        return self._all_leave
 
     def mark(self, group: int, now: float, step: int, seconds: Mapping[str, float]) -> None:
         """Remember the time spent up to a checkpoint, in case that the group is lost after it."""

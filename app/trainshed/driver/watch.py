@@ -177,7 +177,8 @@ class Driver:
             return f"after step {known.step}"
         if known.epoch is not None:
             return f"after epoch {known.epoch}"
-        return "before the first step" if known == Reported() else "after a report"
+        has_reported = self.view is not None and self.view.reported != Reported()
+        return "after a report" if has_reported else "before the first step"
 
     def _newest_checkpoint(self) -> str:
         point = self.known.resume_point

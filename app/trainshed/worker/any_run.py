@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import ray.train
 import torch
 
 from trainshed.checkpoint.manifest import Prediction
+from trainshed.data.feed.prefetch import Prefetched
 from trainshed.data.feed.teller import TELLER
 from trainshed.records import figures
 from trainshed.worker.examples import keep_examples
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from trainshed.coordinator.hub import Failure
     from trainshed.worker.agreement import Control
     from trainshed.worker.job import Job
+
+Answer = TypeVar("Answer")
 
 
 class AnyRun:
@@ -73,8 +77,25 @@ class AnyRun:
         return self._loop.control
 
     def planned_steps(self) -> int | None:
-        """Return the steps of the whole run where the files' rows tell."""
-        return self._feeds.planned_steps(self._loop.position)
+        """Return the steps of the whole run where the files' rows tell.
+
+        Raises:
+            StopTraining: when the run was asked to stop while all ranks wait for that.
+        """
+        return self._waited_for(lambda: self._feeds.planned_steps(self._loop.position))
+
+    def _waited_for(self, ask: Callable[[], Answer]) -> Answer:
+        """Return an answer that may have to wait for rows, between two steps.
+
+        Raises:
+            StopTraining: when the run was asked to stop while all ranks wait.
+        """
+        coming = Prefetched((ask() for _ in range(1)), depth=1)
+        coming.while_waiting = self._loop.wait_for_rows
+        with contextlib.closing(coming):
+            answer = next(coming)
+        self._loop.go_on()
+        return answer
 
     @property
     def datasets(self) -> tuple[str, ...]:

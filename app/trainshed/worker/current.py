@@ -29,6 +29,7 @@ from trainshed.worker.evaluation import (
     evaluating,
     exact_means,
     in_step,
+    meet_waiting,
     same_buffers,
     until_stopped,
 )
@@ -39,7 +40,7 @@ from trainshed.worker.step import Step, as_weight, parts_of
 from trainshed_api.progress import Evaluated
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from trainshed.coordinator.client import Client
     from trainshed.data.feed.batches import Batch
@@ -146,6 +147,7 @@ class Run(EpochRun):
 
         Raises:
             TypeError: when that function makes something else.
+            StopTraining: when the run was asked to stop, between two steps.
         """
         if name == self._job.main_dataset:
             return self._steps(name, of or object)
@@ -157,16 +159,18 @@ class Run(EpochRun):
         loop, feed = self._loop, self._feeds.feed(name)
         at = self._feeds.passing(name, "train", loop.position)
         with loop.meter.inside(WAITING):
-            planned = feed.planned_steps(at)
+            planned = self._waited_for(partial(feed.planned_steps, at))
         if planned and self._job.epochs is not None:
             loop.board.steps = planned.count * self._job.epochs
-        batches = self._brought(name, at, self._job.accumulate)
+        batches = self._brought(name, at, loop.wait_for_rows, self._job.accumulate)
         try:
             for batch in loop.meter.waiting_for(batches, name):
+                loop.go_on()
                 loop.dataset_positions.begin_step()
                 yield from self._parts(batch, of, counts=True)
                 self._carrier.hold_back()
                 loop.end_step(batch.total)
+            loop.go_on()  # the end of the rows may have been waited for, too
             loop.dataset_positions.begin_step()  # there is none left
         finally:
             batches.close()
@@ -180,7 +184,7 @@ class Run(EpochRun):
         at = self._feeds.passing_beside_steps(name, reading.start)
         with loop.meter.inside(WAITING):
             feed.planned_steps(at)
-        batches = self._brought(name, at)
+        batches = self._brought(name, at, None)
         counted = loop.dataset_positions.counted(reading, loop.meter.waiting_for(batches, name))
         try:
             for batch in counted:
@@ -344,11 +348,15 @@ class Run(EpochRun):
             raise RuntimeError("evaluate needs track(model) before")
         module = unwrapped(model or self._tracked.model)
         random_before = random_state()
+        meet = partial(meet_waiting, loop.control, self._may_cut)
         with loop.meter.inside(EVALUATING):
             same_buffers(module)
             at = self._feeds.passing(dataset, "exact", loop.position)
             try:
-                with contextlib.closing(self._brought(dataset, at)) as fed, evaluating(module):
+                with (
+                    contextlib.closing(self._brought(dataset, at, meet)) as fed,
+                    evaluating(module),
+                ):
                     seen = self._carrier.held_back(fed)
                     # What a function makes of a batch only its user knows.
                     there = ((cast("Made", batch.given), batch.rows) for batch in seen)
@@ -372,9 +380,16 @@ class Run(EpochRun):
         loop.say([evaluated])
         return metrics
 
-    def _brought(self, name: str, at: Pass, most_parts: int = 1) -> Generator[Batch, None, None]:
+    def _brought(
+        self,
+        name: str,
+        at: Pass,
+        while_waiting: Callable[[], None] | None,
+        most_parts: int = 1,
+    ) -> Generator[Batch, None, None]:
         """Yield the batches of a pass on this worker's device."""
         fed = self._feeds.batches(name, at, self._carrier.stage, most_parts)
+        fed.while_waiting = while_waiting
         return self._carrier.carried(fed)
 
     def _may_cut(self) -> bool:

@@ -126,14 +126,33 @@ def _check_rows(control: Control, has_rows: bool) -> None:
 
 
 def _meet(control: Control, wants_stop: Callable[[], bool], *, is_through: bool) -> bool:
-    """Return whether all ranks are through. A collective."""
-    # numbers has shape (2,)
-    numbers = torch.tensor([int(not is_through), int(wants_stop())], dtype=torch.int64)
-    control.sum(numbers)
-    under_way, stops = numbers.tolist()
-    if under_way and stops:
-        raise EvaluationStoppedError
+    """Return whether all ranks are through, once none waits for rows. A collective."""
+    num_waiting = 1
+    while num_waiting:
+        under_way, num_waiting = _meet_once(control, wants_stop, int(not is_through), 0)
     return not under_way
+
+
+def meet_waiting(control: Control, wants_stop: Callable[[], bool]) -> None:
+    """Meet the other ranks while this one waits for rows. A collective.
+
+    Raises:
+        EvaluationStoppedError: at the same meeting on all ranks.
+    """
+    _meet_once(control, wants_stop, 1, 1)
+
+
+def _meet_once(
+    control: Control, wants_stop: Callable[[], bool], under_way: int, waits: int
+) -> tuple[int, int]:
+    """Return how many ranks are under way, and how many of them wait for rows. A collective."""
+    # numbers has shape (3,)
+    numbers = torch.tensor([under_way, waits, int(wants_stop())], dtype=torch.int64)
+    control.sum(numbers)
+    num_under_way, num_waiting, stops = numbers.tolist()
+    if num_under_way and stops:
+        raise EvaluationStoppedError
+    return num_under_way, num_waiting
 
 
 def exact_means(

@@ -54,6 +54,8 @@ class Loop:
         self.dataset_positions = DatasetPositions({})
         self.saver.dataset_positions = lambda: self.dataset_positions.settled
         self._coordinator = coordinator
+        self._rank = rank
+        self._is_waiting = False
         group = coordinator.join(self.position.step) if rank == 0 else 0
         self.group = self.control.from_leader(group)
         self.meter = Meter()
@@ -136,13 +138,39 @@ class Loop:
             self.board.logged.flush()
             check_best_metric(self.job, self._reported())
 
+    def wait_for_rows(self) -> None:
+        """Say between two steps that this rank waits for rows; `go_on` has to follow.
+
+        Where others are inside a collective, which waits for this rank, all go on.
+
+        Raises:
+            StopTraining: when the run was asked to stop and all ranks wait after the same step.
+        """
+        self._is_waiting = True
+        step, ranks = self.position.step, self.saver.num_ranks
+        if self._coordinator.wait(self.group, self._rank, step, ranks):
+            self.stop_here()
+
+    def go_on(self) -> None:
+        """Say that the rows have come, where somebody was told that they are waited for.
+
+        Raises:
+            StopTraining: when all ranks were to stop meanwhile.
+        """
+        if self._is_waiting:
+            self._is_waiting = False
+            if self._coordinator.go_on(self.group, self._rank):
+                self.stop_here()
+
     @property
     def wants_stop(self) -> bool:
         """Say whether rank 0 heard that the run is to stop; False on all others."""
         return bool(self._reporter and self._reporter.stop_reason)
 
     def stop_here(self) -> NoReturn:
-        """Write a checkpoint of what is done and stop, between two steps. A collective.
+        """Write a checkpoint of what is done, if anything is, and stop. A collective.
+
+        Between two steps.
 
         Raises:
             StopTraining: always.
@@ -151,7 +179,8 @@ class Loop:
         agreed = self._agree(knows_losses=True)
         if agreed.bad_step is not None:
             raise NonFiniteLossError(f"the loss is NaN or infinite at step {agreed.bad_step}")
-        self._save_if(self.job.writes_checkpoints)
+        has_trained = self.position != self.saver.position
+        self._save_if(has_trained and self.job.writes_checkpoints)
         self._register(agreed.written)
         raise StopTraining
 

@@ -84,9 +84,13 @@ class Worker:
 
     def _run(self, run: AnyRun, config: dict[str, object]) -> None:
         activate(run)
-        run.announce()
         try:
-            stopped = run.wants_stop() or self._train(config)
+            run.announce()
+            stopped = run.wants_stop()
+        except StopTraining:  # while all waited for the first rows
+            stopped = True
+        try:
+            stopped = stopped or self._train(config)
             activate(None)
             run.finish(stopped)
         except (Exception, SystemExit) as error:

@@ -66,6 +66,46 @@ def test_what_workers_have_not_said_yet_is_no_measure_of_training() -> None:
     assert hub.measured(START + 60) == {"starting": 5.0, **spent(training=2, waitingForData=1)}
 
 
+def test_ranks_that_all_wait_for_rows_stop_after_the_step_that_all_have_done() -> None:
+    hub = Hub(START)
+    group = hub.join(START, 0)
+    assert not hub.wait(group, 0, 7, 2)
+    assert not hub.wait(group, 1, 7, 2)
+    hub.stop_reason = "Suspended"
+
+    assert hub.wait(group, 1, 7, 2)
+    assert hub.go_on(group, 0)  # its rows have come meanwhile, and the other one has left
+    assert hub.wait(group, 0, 7, 2)
+
+
+def test_a_rank_whose_rows_have_come_does_not_wait_any_more() -> None:
+    hub = Hub(START, stop_reason="Suspended")
+    group = hub.join(START, 0)
+    assert not hub.wait(group, 0, 7, 2)
+    assert not hub.go_on(group, 0)
+
+    assert not hub.wait(group, 1, 7, 2)
+
+
+def test_ranks_that_wait_after_different_steps_do_not_stop_there() -> None:
+    hub = Hub(START, stop_reason="Suspended")
+    group = hub.join(START, 0)
+
+    assert not hub.wait(group, 0, 7, 2)
+    assert not hub.wait(group, 1, 8, 2)
+
+
+def test_a_lost_group_does_not_wait_any_more() -> None:
+    hub = Hub(START, stop_reason="Suspended")
+    first = hub.join(START, 0)
+    assert not hub.wait(first, 0, 0, 2)
+    second = hub.join(START + 5, 0)
+
+    assert not hub.wait(first, 1, 0, 2)
+    assert not hub.wait(second, 1, 0, 2)
+    assert hub.wait(second, 0, 0, 2)
+
+
 def test_what_a_lost_group_did_after_the_checkpoint_is_lost() -> None:
     hub = Hub(START)
     first = hub.join(START + 5, 0)

@@ -1,5 +1,6 @@
 """What tests let several ranks do together; each function runs once on each rank."""
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,6 +11,8 @@ from trainshed.worker.agreement import Agreement, Control, Proposal
 from trainshed.worker.evaluation import (
     EvaluationStoppedError,
     exact_means,
+    in_step,
+    meet_waiting,
     same_buffers,
     until_stopped,
 )
@@ -33,6 +36,7 @@ class Done:
     nothing: dict[str, float]
     whole: int
     cut: int
+    waited: list[int]
 
 
 def do_all(rank: int) -> Done:
@@ -50,7 +54,9 @@ def do_all(rank: int) -> Done:
     told = control.from_leader(40 + rank)
     means, nothing = evaluate(rank, control)
     whole, cut = (count_batches(rank, control, stop_after) for stop_after in (None, 3))
-    return Done(control.rank, fine, bad, gathered, told, means, nothing, whole, cut)
+    return Done(
+        control.rank, fine, bad, gathered, told, means, nothing, whole, cut, wait(rank, control)
+    )
 
 
 def count_batches(rank: int, control: Control, stop_after: int | None) -> int:
@@ -76,6 +82,39 @@ def count_batches(rank: int, control: Control, stop_after: int | None) -> int:
             seen += 1
     except EvaluationStoppedError:
         return -seen
+    return seen
+
+
+def wait(rank: int, control: Control) -> list[int]:
+    """Return how many of its 4, 2 and 3 batches a rank saw where rank 0 waits for each of its.
+
+    By time and in step; then the same where rank 0 hears of a stop at its fifth wait for rows.
+    """
+    waits = 0
+
+    def batches() -> Iterator[tuple[int, int]]:
+        nonlocal waits
+        for number in range((4, 2, 3)[rank]):
+            for _ in range(3 if rank == 0 else 0):
+                waits += 1
+                meet_waiting(control, wants_stop)
+            yield number, 1
+
+    def wants_stop() -> bool:
+        return waits >= stops_at
+
+    def count(batches: Iterator[tuple[int, int]]) -> int:
+        nonlocal waits
+        seen = waits = 0
+        with contextlib.suppress(EvaluationStoppedError):
+            for _ in batches:
+                seen += 1
+        return seen
+
+    seen = []
+    for stops_at in (100, 5):  # noqa: B007 - `wants_stop` looks at it
+        seen.append(count(until_stopped(batches(), control, wants_stop)))
+        seen.append(count(in_step(batches(), control, wants_stop, lambda _: None)))
     return seen
 
 

@@ -93,6 +93,11 @@ def test_all_ranks_stop_an_evaluation_at_the_same_meeting(ranks: list[Done]) -> 
     assert [rank.cut for rank in ranks] == [-2, -4, -4]
 
 
+def test_a_rank_that_waits_for_rows_meets_the_others_meanwhile(ranks: list[Done]) -> None:
+    # By time who does not wait sees all its batches before the stop; in step, one and no more.
+    assert [rank.waited for rank in ranks] == [[4, 4, 1, 1], [2, 2, 2, 1], [3, 3, 3, 1]]
+
+
 def test_evaluation_counts_each_row_once_with_the_leaders_statistics(ranks: list[Done]) -> None:
     # Rows 0..10 less rank 0's mean of 1; a rank without rows knows the names nevertheless.
     for rank in ranks:

@@ -16,13 +16,17 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
+# Between two calls of `while_waiting`: a stop takes effect within two seconds.
+SECONDS_BETWEEN_CALLS = 1.0
+
 
 class Prefetched(Iterator[Item]):
     """Gives the items; a thread makes more ahead while those that wait weigh less than `depth`.
 
     The thread begins with the first item that is asked for; with depth 0 there is none. Closing
     this, or letting go of it, ends the thread and closes the items; an error of theirs is raised
-    here.
+    here. Who sets `while_waiting` is called again and again, in the thread that takes, while the
+    next item is waited for; what that raises ends the wait. With depth 0 nobody is called.
 
     Args:
         items: made in the thread.
@@ -41,9 +45,15 @@ class Prefetched(Iterator[Item]):
         self._items = items
         self._finish = finish
         self._ahead = _Ahead(items, depth, weigh, finish) if depth else None
+        self.while_waiting: Callable[[], None] | None = None
 
     def __next__(self) -> Item:
-        return self._ahead.take() if self._ahead else self._finish(next(self._items))
+        if self._ahead is None:
+            return self._finish(next(self._items))
+        if self.while_waiting:
+            while not self._ahead.is_there(SECONDS_BETWEEN_CALLS):
+                self.while_waiting()
+        return self._ahead.take()
 
     def has_next(self) -> bool:
         """Say whether an item is there for which nobody has to wait."""
@@ -78,11 +88,18 @@ class _Ahead(Generic[Item]):
         self._begun = self._ended = self._closed = False
         self._error: BaseException | None = None
 
+    def is_there(self, within_seconds: float) -> bool:
+        """Say whether an item, or the end, is there after at most so long."""
+        stage = LEDGER.stage()
+        with self._changed, LEDGER.starving():
+            self._begin(stage)
+            return self._changed.wait_for(self._has_come, within_seconds)
+
     def take(self) -> Item:
         stage = LEDGER.stage()
         with self._changed, LEDGER.starving():
             self._begin(stage)
-            self._changed.wait_for(lambda: self._ready or self._ended or self._closed)
+            self._changed.wait_for(self._has_come)
             if self._ready:
                 item, weight = self._ready.popleft()
                 self._weight -= weight
@@ -91,6 +108,9 @@ class _Ahead(Generic[Item]):
         if self._error and not self._closed:
             raise self._error
         raise StopIteration
+
+    def _has_come(self) -> bool:
+        return bool(self._ready) or self._ended or self._closed
 
     def has_item(self) -> bool:
         with self._changed:
