@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import ray.train
@@ -10,6 +11,7 @@ from ray.train.v2._internal.execution.training_report import _TrainingReport
 from tests.app.stopped_evaluation import ask_to_stop
 from trainshed.driver.signals import Stop
 from trainshed.on_ray.relay import HeldUp, ReportRelay
+from trainshed.records.disk import Disk
 from trainshed.worker.active import running
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ STEP, STEPS = 3, 9
 stop: Stop | None = None
 # In which steps a checkpoint is saved.
 saves: tuple[int, ...] = ()
+# Whether the attempt begins with a checkpoint of the function's own.
+resumes = False
 # The steps that were done.
 done: list[int] = []
 
@@ -28,6 +32,8 @@ def train() -> None:
     """Report each step."""
     run = cast("Run", running())
     coordinator = run._loop._coordinator
+    if resumes:
+        run.own_loop.checkpoint = Disk(Path("checkpoint_own"))
     worker, controller = HeldUp(coordinator), ReportRelay(coordinator)
     for step in range(1, STEPS + 1):
         done.append(step)

@@ -10,9 +10,9 @@ from trainshed.driver.signals import Stop
 from trainshed_api.names import STOPPED, SUCCEEDED
 
 
-def train(home: Path, saves: tuple[int, ...], *, stops: bool = True) -> Left:
+def train(home: Path, saves: tuple[int, ...], *, stops: bool = True, resumes: bool = False) -> Left:
     reporting_alone.stop = stop = Stop() if stops else None
-    reporting_alone.saves = saves
+    reporting_alone.saves, reporting_alone.resumes = saves, resumes
     reporting_alone.done.clear()
     return train_alone(home, {"train": "tests.app.reporting_alone:train"}, stop=stop)
 
@@ -33,6 +33,12 @@ def test_a_function(case: str, tmp_path: Path) -> None:
     assert left.verdict.outcome == STOPPED
     assert left.verdict.message == f"Suspended: stopped after step {want}"
     assert left.finished.metrics["loss"] == pytest.approx(1 / want)
+
+
+def test_a_function_that_resumed_from_its_own_checkpoint_stops_at_the_next(tmp_path: Path) -> None:
+    train(tmp_path, (7,), resumes=True)
+
+    assert reporting_alone.done == list(range(1, 8))
 
 
 def test_a_function_that_nobody_stops_reports_to_its_end(tmp_path: Path) -> None:

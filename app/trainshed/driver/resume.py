@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import takewhile
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -70,7 +71,8 @@ def finished(prepared: Prepared) -> ResultRecord | None:
     """Return the result of a run that is over: its function returned, and its weights are saved.
 
     A result from before the last fresh start is that of another training. Earlier releases wrote
-    no checkpoint where a function returned before its last epoch: such a run is not over.
+    no checkpoint where a tracked function left its last epochs out: such a run is not over. What a
+    function saves by itself is its own to choose.
     """
     try:
         result = ResultRecord.model_validate_json(prepared.folder.at.read(RESULT))
@@ -82,10 +84,11 @@ def finished(prepared: Prepared) -> ResultRecord | None:
     if (spec.epochs or 0) > (result.epochs or 0):
         return None
     left_early = result.epoch is not None and result.epoch < (result.epochs or 0)
-    saved = result.checkpoint.step if result.checkpoint else None
-    is_saved = saved is not None and saved >= (result.step or 0)
+    kept = result.checkpoint
+    is_tracked = kept is not None and checkpoint.is_ours(PurePath(kept.path).name)
+    is_behind = is_tracked and kept is not None and (kept.step or 0) < (result.step or 0)
     writes = bool(spec.checkpoint.every_epochs or spec.checkpoint.every_steps)
-    return None if left_early and writes and not is_saved else result
+    return None if left_early and writes and is_behind else result
 
 
 def choose(

@@ -166,7 +166,7 @@ class Driver:
             return "end"
         if self.view.saves:
             return "checkpoint"
-        if self.told.checkpoint:
+        if self.told.checkpoint or self.view.reported.checkpoint:
             return "reportedCheckpoint"
         return "report" if self.view.reported != Reported() else "end"
 

@@ -146,8 +146,8 @@ class HeldUp(TrainContextCallback):
             self._reporting = None
         run = running()
         if run:  # none in a script, which has its own way with signals
-            is_unsaved = self._transfers == before
-            run.stop_at_report(waits_for_checkpoint=bool(self._transfers) and is_unsaved)
+            has_saved = self._transfers > before
+            run.stop_at_report(saves=bool(self._transfers), has_saved=has_saved)
 
     @contextlib.contextmanager
     def on_checkpoint_transfer(self) -> Iterator[None]:

@@ -128,8 +128,11 @@ def digests(folder: Path, command: Sequence[str] = ()) -> dict[str, str]:
 
 
 def changed(before: Mapping[str, str], folder: Path) -> list[str]:
-    """Return the files below a folder that are not what they were, or are gone."""
-    return [name for name, digest in before.items() if _digest(folder / name) != digest]
+    """Return the files below a folder that are not what they were.
+
+    Files that are not there are left out: the command may run in another folder.
+    """
+    return [name for name, digest in before.items() if _digest(folder / name) not in (None, digest)]
 
 
 def _digest(file: Path) -> str | None:

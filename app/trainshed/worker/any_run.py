@@ -206,26 +206,28 @@ class AnyRun:
         """Say whether the run was asked to stop, the same on all ranks. A collective."""
         return bool(self.control.from_leader(int(self._loop.wants_stop)))
 
-    def stop_at_report(self, *, waits_for_checkpoint: bool) -> None:
+    def stop_at_report(self, *, saves: bool, has_saved: bool) -> None:
         """Stop a function with a loop of its own, which has just reported. A collective.
 
-        Where `track` or the like was called it does nothing: that run stops at the end of a step.
+        One that saves checkpoints, or resumed from its own, stops at the next one. Where `track` or
+        the like was called it does nothing: that run stops at the end of a step.
 
         Args:
-            waits_for_checkpoint: whether this rank saves checkpoints with its reports, and saved
-                none with this one.
+            saves: whether this rank has saved a checkpoint with a report.
+            has_saved: whether it saved one with this report.
 
         Raises:
-            StopTraining: when the run was asked to stop, and no rank waits for a checkpoint.
+            StopTraining: when the run was asked to stop.
         """
         if self._loop.survivors is not None:
             return
-        numbers = torch.tensor(
-            [int(self._loop.wants_stop), int(waits_for_checkpoint)], dtype=torch.int64
-        )
+        saves = saves or self.own_loop.checkpoint is not None
+        flags = [self._loop.wants_stop, saves, has_saved]
+        # numbers has shape (3,)
+        numbers = torch.tensor([int(flag) for flag in flags], dtype=torch.int64)
         self.control.sum(numbers)
-        wants_stop, num_waiting = numbers.tolist()
-        if wants_stop and not num_waiting:
+        wants_stop, num_saving, num_saved = numbers.tolist()
+        if wants_stop and (num_saved or not num_saving):
             raise StopTraining
 
     def fail(self, failure: Failure) -> None:

@@ -47,8 +47,9 @@ class OwnLoop:
         self._feeds = feeds
         self._warn = warn
         self._shards: dict[str, PlannedShard] = {}
-        self._checkpoint = _users_checkpoint(job)
-        self.passes = Passes(passes.read(self._checkpoint) if self._checkpoint else {})
+        # The user's own that this worker group starts from.
+        self.checkpoint = _users_checkpoint(job)
+        self.passes = Passes(passes.read(self.checkpoint) if self.checkpoint else {})
         self.asked_for_run = False
         # Set while `trainshed.current().epochs()` counts: the number of every shard's next pass.
         self.epoch: int | None = None
@@ -56,9 +57,9 @@ class OwnLoop:
     @property
     def resume_point(self) -> ResumePoint | None:
         """Return the user's checkpoint that this worker group starts from."""
-        if self._checkpoint is None:
+        if self.checkpoint is None:
             return None
-        return ray_snapshot.reported_at(self._checkpoint).resume_point
+        return ray_snapshot.reported_at(self.checkpoint).resume_point
 
     def shard(self, name: str) -> PlannedShard:
         """Return this worker's share of a dataset; says once which fields then cannot act.

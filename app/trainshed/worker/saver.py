@@ -217,11 +217,11 @@ class Saver:
         kind, held = tracked.model_file, checkpoint.model_name(self.manifest)
         if held != kind.name:
             want = f"one with {kind.name}, of the framework of this run"
-            raise SpecError([Problem("spec.checkpoint.resume", f"{source} with {held}", want)])
+            raise SpecError([Problem("spec.checkpoint.resume", f"{self.start} with {held}", want)])
         allowed, tracks = self._job.checkpoint.allow_missing, tracked.objects()
         # Before anything is fetched, where the manifest tells.
         if self.manifest.objects is not None:
-            check_objects(self.manifest.objects, tracks, allowed, str(source))
+            check_objects(self.manifest.objects, tracks, allowed, str(self.start))
         try:
             with at_hand(source, self.manifest) as folder:
                 model, state = checkpoint.load(folder, kind, trust_objects=self._trust_objects)
@@ -231,7 +231,7 @@ class Saver:
             raise WorldError(f"{source}: {error}", classify(error) or "storage") from error
         if self.manifest.objects is None:
             names = {"model", *state} - {"random"}
-            check_objects(objects_named(names), tracks, allowed, str(source))
+            check_objects(objects_named(names), tracks, allowed, str(self.start))
         tracked.load(model, state)
         states = state["random"]
         assert isinstance(states, Sequence)

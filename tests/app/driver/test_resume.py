@@ -173,13 +173,26 @@ def test_a_run_is_over_when_its_epochs_are_done(tmp_path: Path, case: Case) -> N
     assert (resume.finished(prepared) is not None) is case.want
 
 
-@pytest.mark.parametrize(("saved", "want"), [(None, False), (20, False), (24, True)])
-def test_a_run_that_was_left_early_is_over_where_its_last_step_is_saved(
-    tmp_path: Path, saved: int | None, want: bool
+OURS, USERS = "ray/checkpoint_000000024_epoch0002", "ray/checkpoint_2026-11-27_10-00-00"
+
+
+@pytest.mark.parametrize(
+    ("path", "saved", "want"),
+    [
+        (OURS, 20, False),
+        (OURS, 24, True),
+        # A function that saves by itself, or not at all, may report no step.
+        (USERS, None, True),
+        (USERS, 20, True),
+        (None, None, True),
+    ],
+)
+def test_a_run_that_was_left_early_is_over_unless_its_tracked_weights_are_older(
+    tmp_path: Path, path: str | None, saved: int | None, want: bool
 ) -> None:
     prepared = make_prepared(tmp_path, epochs=5)
     make_attempt(prepared, tmp_path)
-    kept = None if saved is None else CheckpointRecord(path="there", epoch=2, step=saved)
+    kept = None if path is None else CheckpointRecord(path=path, epoch=2, step=saved)
     write_result(prepared, epoch=2, step=24, checkpoint=kept)
 
     assert (resume.finished(prepared) is not None) is want

@@ -170,8 +170,16 @@ def test_code_that_changed_is_named_and_other_files_are_not(
     assert changed(before, tmp_path) == []
     (folder / "model.py").write_text("size = 2\n")
     (folder / "notes.py").write_text("size = 2\n")
-    (tmp_path / "train.sh").unlink()
+    (tmp_path / "train.sh").write_text("false\n")
     assert changed(before, tmp_path) == ["code_that_changes/model.py", "train.sh"]
+
+
+def test_code_that_is_not_below_the_folder_has_not_changed(tmp_path: Path) -> None:
+    (tmp_path / "train.sh").write_text("true\n")
+    before = digests(tmp_path, ["train.sh"])
+
+    assert list(before) == ["train.sh"]
+    assert changed(before, tmp_path / "elsewhere") == []
 
 
 def test_our_own_code_is_told_by_its_version_alone() -> None:
