@@ -106,9 +106,10 @@ def test_stopped_function_goes_on_from_its_own_checkpoint(head: Head, tmp_path: 
     allow(tmp_path, 5)
     second = trainshed("run", str(file), environment=head.joining)
     assert second.code == EXIT_SUCCEEDED, second.stderr
-    started = next(event for event in second.events if isinstance(event, Started))
-    assert started.resumed_from
-    assert started.resumed_from.epoch == stopped.epoch
+    started = [event for event in second.events if isinstance(event, Started)]
+    assert all(event.resumed_from for event in started)
+    assert started[0].resumed_from
+    assert started[0].resumed_from.epoch == stopped.epoch
     epochs = [event.epoch for event in second.events if isinstance(event, Progress)]
     assert epochs == list(range(stopped.epoch + 1, 6))
     assert_equal_shares(read_notes(tmp_path))

@@ -118,6 +118,8 @@ USED = (
     f"{TRAIN}.constants:HEALTH_CHECK_INTERVAL_S_ENV_VAR",
     f"{TRAIN}.constants:WORKER_GROUP_START_TIMEOUT_S_ENV_VAR",
     f"{TRAIN}.execution.controller.controller:CheckpointManager",
+    f"{TRAIN}.execution.train_fn_utils:DistributedTrainFnUtils.get_all_reported_checkpoints",
+    f"{TRAIN}.execution.train_fn_utils:DistributedTrainFnUtils.get_checkpoint",
     f"{EXECUTION}.interfaces.physical_operator:PhysicalOperator.num_active_tasks",
     f"{EXECUTION}.metadata_fetcher:_PREFETCH_ON_THREAD",
     f"{EXECUTION}.operators.map_operator:MapOperator.get_map_transformer",

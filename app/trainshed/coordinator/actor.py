@@ -238,6 +238,11 @@ class Coordinator:
         with self._lock:
             self._hub.report(time.time(), reported, events)
 
+    def start_over(self) -> None:
+        """Forget what was reported: training does not go on from it."""
+        with self._lock:
+            self._hub.start_over()
+
     def hold(self, bucket: str, seconds: float) -> None:
         """Take in how long a user's own loop was held up by something."""
         with self._lock:

@@ -92,6 +92,10 @@ class Client:
         """Say what the user's code reported."""
         self.handle.report.remote(reported, events)
 
+    def start_over(self) -> None:
+        """Say that training does not go on from what was reported; waits until it is known."""
+        ray.get(self.handle.start_over.remote())
+
     def hold(self, bucket: str, seconds: float) -> None:
         """Say how long a user's own loop was held up by something."""
         self.handle.hold.remote(bucket, seconds)

@@ -208,6 +208,10 @@ class Hub:
         if reported.checkpoint and self.groups:
             self._marks[self._joined_step] = _Mark(now, self.seconds(now))
 
+    def start_over(self) -> None:
+        """Forget what was reported: training does not go on from it."""
+        self.reported = Reported()
+
     def hold(self, bucket: str, seconds: float) -> None:
         """Take in how long a user's own loop was held up by something; it looked like training."""
         self._held[bucket] = self._held.get(bucket, 0.0) + seconds

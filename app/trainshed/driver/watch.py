@@ -138,7 +138,7 @@ class Driver:
         kept: the function's last checkpoint when the stop was requested.
         """
         reason, end = self._stop.reason, self.ends_at
-        if self._own_checkpoint() != kept:
+        if self._own_checkpoint() not in (None, kept):
             return Verdict(STOPPED, f"{reason}: stopped {self._place()}")
         if self._stop.at_once:
             said = "ended at once by a second signal"

@@ -47,7 +47,7 @@ class ShardProvider:
 
 
 class PassKeeper(TrainContextCallback):
-    """Says which passes lie behind each report of rank 0, before it is made.
+    """Says before each report of rank 0 which passes lie behind it, and what it did not resume.
 
     Args:
         coordinator: of the run.
@@ -62,7 +62,10 @@ class PassKeeper(TrainContextCallback):
         from trainshed.worker.active import running
 
         run = running()
-        if run and run.rank == 0 and run.own_loop.passes.done:
-            done = dict(run.own_loop.passes.done)
-            self._line.call(lambda coordinator: coordinator.keep_passes(done))
+        if run and run.rank == 0:
+            own_loop = run.own_loop
+            self._line.call(lambda _: own_loop.settle_resume())
+            if own_loop.passes.done:
+                done = dict(own_loop.passes.done)
+                self._line.call(lambda coordinator: coordinator.keep_passes(done))
         yield

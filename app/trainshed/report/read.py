@@ -22,10 +22,13 @@ from trainshed.records.storage import Folder
 from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,
+    Evaluated,
     Finished,
+    Progress,
     Record,
     Started,
     StepName,
+    WorkersLost,
     parse_event,
 )
 from trainshed_api.records import ResultRecord, RunRecord
@@ -79,8 +82,14 @@ class Attempt:
 
     @property
     def started(self) -> Started | None:
-        """The first event of an attempt that got as far as training."""
-        return next((event for event in self.events if isinstance(event, Started)), None)
+        """How training began; where it was said twice before anything was done, the second."""
+        found = None
+        for event in self.events:
+            if isinstance(event, Started):
+                found = event
+            elif found and isinstance(event, Progress | Evaluated | CheckpointSaved | WorkersLost):
+                break
+        return found
 
     @property
     def finished(self) -> Finished | None:

@@ -64,7 +64,7 @@ class AnyRun:
         )
         self._loop.saver.describe_data = self._feeds.describe
         TELLER.tell(coordinator.spend)
-        self.own_loop = OwnLoop(job, coordinator, self._feeds, self.warn)
+        self.own_loop = OwnLoop(job, coordinator, self._feeds, self.warn, self._loop.say_now)
 
     @property
     def step(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,14 @@ from trainshed.data.feed.share import share_of
 from trainshed.data.order.spending import WAIT, Key, Spent
 from trainshed.data.read.ledger import LEDGER
 from trainshed.plan.unheeded import warning_for_loops, warning_for_shards
+from trainshed.ray_seams.checkpoint_reads import tell_reads
 from trainshed.worker import passes
 from trainshed.worker.meter import WAITING
 from trainshed.worker.passes import Passes
+from trainshed_api.progress import WarningEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from trainshed.coordinator.client import Client
     from trainshed.data.order.schedule import Pass
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from trainshed.records.storage import Folder
     from trainshed.worker.feeds import Feeds
     from trainshed.worker.job import Job
-    from trainshed_api.progress import ResumePoint
+    from trainshed_api.progress import Event, ResumePoint, Started
 
 
 class OwnLoop:
@@ -37,19 +40,32 @@ class OwnLoop:
         coordinator: of the run.
         feeds: this worker's.
         warn: says something to the user.
+        say_now: says events of rank 0, and waits until they are known.
     """
 
     def __init__(
-        self, job: Job, coordinator: Client, feeds: Feeds, warn: Callable[[str], None]
+        self,
+        job: Job,
+        coordinator: Client,
+        feeds: Feeds,
+        warn: Callable[[str], None],
+        say_now: Callable[[Sequence[Event]], None],
     ) -> None:
         self._job = job
         self._coordinator = coordinator
         self._feeds = feeds
         self._warn = warn
+        self._say_now = say_now
         self._shards: dict[str, PlannedShard] = {}
         # The user's own that this worker group starts from.
         self.checkpoint = _users_checkpoint(job)
         self.passes = Passes(passes.read(self.checkpoint) if self.checkpoint else {})
+        # What was said when training began.
+        self.started: Started | None = None
+        # Until the function reads its checkpoint, or shows by a report that it began without it.
+        self._may_be_unread = self.checkpoint is not None
+        if self._may_be_unread:
+            tell_reads(self._note_read)
         self.asked_for_run = False
         # Set while `trainshed.current().epochs()` counts: the number of every shard's next pass.
         self.epoch: int | None = None
@@ -88,8 +104,33 @@ class OwnLoop:
                 self._warn(message)
         return self._shards[name]
 
+    def settle_resume(self) -> None:
+        """Take back that training was resumed, where its function did not read the checkpoint.
+
+        Has to come before the function's first report: what it reads later is its own. Rank 0's
+        word counts, which may load for all.
+        """
+        if self._feeds.rank or not self._may_be_unread or self.started is None:
+            return
+        self._may_be_unread = False
+        message = (
+            f"not resumed from {self.checkpoint}: the training function did not call "
+            "ray.train.get_checkpoint() before its first report. Load what that returns to resume"
+        )
+        self._coordinator.start_over()
+        self._say_now(
+            [
+                WarningEvent(time=time.time(), message=message),
+                self.started.model_copy(update={"resumed_from": None}),
+            ]
+        )
+
+    def _note_read(self) -> None:
+        self._may_be_unread = False
+
     def finish(self) -> None:
-        """Say which fields did not act when the function asked for nothing at all."""
+        """Say what a function that returned did not do: resume, and act on fields."""
+        self.settle_resume()
         if not self.asked_for_run and not self._shards:
             message = warning_for_loops(self._job.unheeded)
             if message:

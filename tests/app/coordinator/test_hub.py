@@ -219,6 +219,19 @@ def test_reports_replace_only_what_they_say() -> None:
     assert hub.reported == Reported(1, 9, {"loss": 1.0, "a": 1.0}, ("c", 1, 5))
 
 
+def test_a_run_that_starts_over_forgets_what_was_reported_before_it() -> None:
+    hub = Hub(START)
+    hub.report(START, Reported(epoch=13, step=210, checkpoint=("c", 13, 210)), [])
+    hub.join(START, 0)
+    hub.start_over()
+    hub.lose(START + 1, "worker 1 is gone")
+
+    assert hub.reported == Reported()
+    [loss] = hub.events
+    assert isinstance(loss, WorkersLost)
+    assert loss.resumed_from is None
+
+
 # ------------------------------------------------------- every order of events
 
 

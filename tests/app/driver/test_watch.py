@@ -334,6 +334,16 @@ def test_a_function_of_its_own_is_stopped_where_it_says(case: str, tmp_path: Pat
     assert watch(driver, Coordinator(view)).message == f"Interrupted: stopped {want}"
 
 
+def test_a_function_that_starts_over_is_not_taken_for_one_that_saved(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.ask(signal.SIGINT)
+    _, _, driver, _ = make_driver(tmp_path, stop)
+    saved = replace(make_reports("c15"), reported=Reported(step=15, checkpoint=("c15", 1, 15)))
+    views = (make_reports("c210", resumed=True), make_view(), saved)
+
+    assert watch(driver, Coordinator(*views)).message == "Interrupted: stopped after step 15"
+
+
 def test_a_grace_period_begins_when_the_stop_is_asked_for_not_when_it_is_seen(
     tmp_path: Path,
 ) -> None:

@@ -233,6 +233,13 @@ CASES: dict[str, Case] = {
         ),
         ["Warning: slow (500 times)"],
     ),
+    "an attempt that did not read its checkpoint began at the start": Case(
+        lambda: RunFolderBuilder(
+            attempts=[[make_started(1, resumed_step=97), make_started(1), make_progress(15)]]
+        ),
+        ["the beginning"],
+        ["step 97"],
+    ),
     "a line that was cut off is left out": Case(
         lambda: RunFolderBuilder(
             attempts=[[make_started(), make_evaluated()]], last_line='{"event":"progr'

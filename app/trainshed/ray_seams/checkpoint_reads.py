@@ -1,0 +1,34 @@
+"""Tells when a training function asks Ray Train for its checkpoints.
+
+Public functions of `ray.train` ask one object of each worker's process, private to Ray 2.60, the
+pinned release; tests/ray_seams holds it.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from ray.train.v2._internal.execution.train_fn_utils import get_train_fn_utils
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
+
+
+def tell_reads(on_read: Callable[[], None]) -> None:
+    """Call `on_read` before the function of this worker is given a checkpoint."""
+
+    def telling(read: Callable[Arguments, Answer]) -> Callable[Arguments, Answer]:
+        @wraps(read)
+        def told(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
+            on_read()
+            return read(*args, **kwargs)
+
+        return told
+
+    asked = get_train_fn_utils()
+    for name in ("get_checkpoint", "get_all_reported_checkpoints"):
+        setattr(asked, name, telling(getattr(asked, name)))

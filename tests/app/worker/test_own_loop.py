@@ -1,0 +1,165 @@
+"""A function with a loop of its own has resumed only where it read the checkpoint."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+import ray.train
+from ray.train.v2._internal.execution.train_fn_utils import LocalTrainFnUtils, set_train_fn_utils
+from typing_extensions import override
+
+from tests.builders_run import make_started
+from trainshed.checkpoint import ray_snapshot
+from trainshed.coordinator.actor import Coordinator
+from trainshed.coordinator.hub import Reported
+from trainshed.on_ray.shards import PassKeeper
+from trainshed.plan.unheeded import Unheeded
+from trainshed.records.disk import Disk
+from trainshed.worker.active import activate
+from trainshed.worker.own_loop import OwnLoop
+from trainshed_api.progress import Event, Started, WarningEvent
+
+if TYPE_CHECKING:
+    from ray.train.v2.api.reported_checkpoint import ReportedCheckpoint
+
+    from trainshed.coordinator.client import Client
+    from trainshed.worker.any_run import AnyRun
+    from trainshed.worker.feeds import Feeds
+    from trainshed.worker.job import Job
+
+
+class Functions(LocalTrainFnUtils):
+    """Ray Train's functions for a worker by itself, which has an earlier attempt's checkpoint."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(experiment_name="ray")
+        self._checkpoint = ray.train.Checkpoint(str(folder / "2" / ray_snapshot.LINKED))
+
+    @override
+    def get_checkpoint(self) -> ray.train.Checkpoint:
+        return self._checkpoint
+
+    @override
+    def get_all_reported_checkpoints(self, *_: object, **__: object) -> list["ReportedCheckpoint"]:
+        return []
+
+
+@pytest.fixture
+def resumed(tmp_path: Path) -> Iterator[Path]:
+    """Return a folder in which attempt 2 begins with what attempt 1 reported at step 210."""
+    earlier = Disk(tmp_path / "1")
+    (earlier / "checkpoint_7").write("model.pt", b"weights")
+    result = {"checkpoint_dir_name": "checkpoint_7", "metrics": {"epoch": 13, "step": 210}}
+    snapshot = {"checkpoint_results": [result], "latest_checkpoint_result": result}
+    earlier.write(ray_snapshot.SNAPSHOT, json.dumps(snapshot).encode())
+    ray_snapshot.seed(Disk(tmp_path / "2"), earlier / "checkpoint_7")
+    set_train_fn_utils(Functions(tmp_path))
+    yield tmp_path
+    activate(None)
+    set_train_fn_utils(None)
+
+
+class Attempt:
+    """Attempt 2 as one of its workers sees it; it has said that it resumes."""
+
+    def __init__(self, folder: Path, rank: int = 0) -> None:
+        checkpoint = Disk(folder / "1") / "checkpoint_7"
+        job = SimpleNamespace(
+            users_resume=checkpoint, checkpoints=Disk(folder / "2"), unheeded=Unheeded()
+        )
+        self.coordinator = Coordinator(0.0)
+        self.coordinator.report(ray_snapshot.reported_at(checkpoint), [])
+        self.told: list[Event] = []
+        client = cast("Client", self.coordinator)
+        self.own_loop = OwnLoop(
+            cast("Job", job),
+            client,
+            cast("Feeds", SimpleNamespace(rank=rank, group=1)),
+            lambda message: self.say([WarningEvent(time=0.0, message=message)]),
+            self.say,
+        )
+        point = self.own_loop.resume_point
+        assert point
+        self.own_loop.started = make_started(2).model_copy(update={"resumed_from": point})
+        self._keeper = PassKeeper(client)
+        run = SimpleNamespace(rank=rank, own_loop=self.own_loop)
+        activate(cast("AnyRun", run))
+
+    def say(self, events: Sequence[Event]) -> None:
+        """Take in what is said."""
+        self.told.extend(events)
+
+    def report(self) -> None:
+        """Report as Ray Train has a function do it."""
+        with self._keeper.on_report():
+            pass
+
+    @property
+    def reported(self) -> Reported:
+        """Return what the coordinator knows."""
+        return self.coordinator.look().reported
+
+
+def test_a_function_that_reports_before_it_reads_its_checkpoint_did_not_resume(
+    resumed: Path,
+) -> None:
+    attempt = Attempt(resumed)
+    assert attempt.reported.step == 210
+    attempt.report()
+
+    assert attempt.reported == Reported()
+    warning, started = attempt.told
+    assert isinstance(warning, WarningEvent)
+    assert "checkpoint_7" in warning.message
+    assert "ray.train.get_checkpoint()" in warning.message
+    assert isinstance(started, Started)
+    assert started == make_started(2)
+
+
+def test_what_a_function_reports_and_reads_later_stays(resumed: Path) -> None:
+    attempt = Attempt(resumed)
+    attempt.report()
+    attempt.coordinator.report(Reported(step=15), [])
+    ray.train.get_checkpoint()
+    attempt.report()
+    attempt.own_loop.finish()
+
+    assert attempt.reported == Reported(step=15)
+    assert len(attempt.told) == 2
+
+
+READS: dict[str, Callable[[], object]] = {
+    "the checkpoint": ray.train.get_checkpoint,
+    "all checkpoints": ray.train.get_all_reported_checkpoints,
+}
+
+
+@pytest.mark.parametrize("what", READS)
+def test_a_function_that_read_its_checkpoint_has_resumed(what: str, resumed: Path) -> None:
+    attempt = Attempt(resumed)
+    READS[what]()
+    attempt.report()
+    attempt.own_loop.finish()
+
+    assert attempt.reported.step == 210
+    assert attempt.told == []
+
+
+def test_a_function_that_returns_without_a_report_did_not_resume(resumed: Path) -> None:
+    attempt = Attempt(resumed)
+    attempt.own_loop.finish()
+
+    assert attempt.reported == Reported()
+    assert [type(event) for event in attempt.told] == [WarningEvent, Started]
+
+
+def test_the_first_worker_may_read_for_all(resumed: Path) -> None:
+    attempt = Attempt(resumed, rank=1)
+    attempt.report()
+    attempt.own_loop.finish()
+
+    assert attempt.reported.step == 210
+    assert attempt.told == []
