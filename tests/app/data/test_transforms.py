@@ -333,6 +333,12 @@ def large_or_half(row: Mapping[str, object]) -> dict[str, object]:
     return {"x": 0.5 if row["id"] else 2**53 + 1}
 
 
+def large_and_half(row: object) -> dict[str, object]:
+    """Return a list of which NumPy makes floats."""
+    del row
+    return {"x": [2**53 + 1, 0.5]}
+
+
 def signed_and_not(batch: Columns) -> dict[str, object]:
     """Return a list of which NumPy makes floats."""
     return {"x": [2**63 + 5, -1] * (num_rows(batch) // 2)}
@@ -390,7 +396,11 @@ FAULTS: dict[str, tuple[Function, str]] = {
     ),
     "a list of numbers that no type holds": (
         make_function("signed_and_not"),
-        f"{USE}:signed_and_not returned a list with {2**63 + 5} beside other numbers",
+        f"{USE}:signed_and_not returned column x: a list with {2**63 + 5} beside other numbers",
+    ),
+    "a list of a row that no type holds": (
+        make_function("large_and_half", "rows"),
+        f"{USE}:large_and_half returned column x: a list with {2**53 + 1} beside other numbers",
     ),
     "two columns of a name": (make_function("twins"), f"{USE}:twins returned several columns a"),
     "a type of pandas alone": (

@@ -235,7 +235,7 @@ def _by_row(columns: Columns, function: Function) -> Columns:
                 f"{function.field}: {function.use} returned a {type(row).__name__}, "
                 "want a dict with the row's columns"
             )
-        rows.append({str(name): as_array(value) for name, value in row.items()})
+        rows.append({str(name): _value(str(name), each, function) for name, each in row.items()})
         if rows[-1].keys() != rows[0].keys():
             odd = min(rows[-1].keys() ^ rows[0].keys())
             raise DataError(
@@ -244,6 +244,14 @@ def _by_row(columns: Columns, function: Function) -> Columns:
             )
     made = {name: _stacked([row[name] for row in rows], name, function) for name in rows[0]}
     return settled(made, function)
+
+
+def _value(name: str, value: object, function: Function) -> Array:
+    try:
+        return as_array(value)
+    except ValueError as error:
+        said = f"{function.field}: {function.use} returned column {name}: {error}"
+        raise DataError(said) from error
 
 
 _APPLIED: dict[str, Callable[[Columns, Function], Columns]] = {

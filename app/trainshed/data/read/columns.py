@@ -253,7 +253,8 @@ def _check_integers(value: object, array: Array) -> None:
     if array.dtype != np.float64 or not isinstance(value, (list, tuple)):
         return
     with np.errstate(invalid="ignore"):
-        is_large = bool((np.abs(array) >= MOST_EXACT).any())
+        large = np.abs(array) >= MOST_EXACT
+    is_large = bool(large.any()) and bool(np.isfinite(array[large]).any())
     for each in np.asarray(value, dtype=object).flat if is_large else ():
         if isinstance(each, (int, np.integer)) and int(float(each)) != each:
             raise ValueError(
