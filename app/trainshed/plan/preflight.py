@@ -25,6 +25,7 @@ from trainshed.data.read.casting import common_type
 from trainshed.data.read.collating import collate
 from trainshed.data.read.columns import (
     Columns,
+    is_nothing,
     is_text,
     nbytes,
     num_rows,
@@ -380,8 +381,13 @@ def _measure(
 def _types_of(tables: Sequence[Columns]) -> tuple[tuple[str, str], ...]:
     """Return the types of columns of numbers, each of all tables that have the column."""
     names = dict.fromkeys(name for table in tables for name in table)
-    types = {name: common_type(table[name] for table in tables if name in table) for name in names}
-    return tuple((name, kind) for name, kind in types.items() if kind)
+    types = {}
+    for name in names:
+        arrays = [table[name] for table in tables if name in table]
+        # Where nothing but NaN was seen the others may be texts.
+        if (kind := common_type(arrays)) and not all(map(is_nothing, arrays)):
+            types[name] = kind
+    return tuple(types.items())
 
 
 def _settled(

@@ -1,12 +1,15 @@
 """A column that a function makes has one type in all blocks, whatever block a row comes in."""
 
 import contextlib
+import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
@@ -86,9 +89,10 @@ def test_a_gap_that_no_first_row_had_is_refused_with_column_value_and_function(
     plan = prepared(tmp_path, transforms=gapped(at=ROWS + 20), cache="none").plans["train"]
 
     said = (
-        rf"^spec\.data\.datasets\.train\.transforms\[0\]\.use: {FUNCTIONS}:gapped returned float64 "
-        r"for column v, where the first rows of the files have int64: got nan; expected a number, "
-        r"as int64 has none for a missing value\. Return float64 from each call\.$"
+        rf"^spec\.data\.datasets\.train\.transforms\[0\]\.use: {FUNCTIONS}:gapped returned a row "
+        r"without a value for column v, where the first rows of the files have int64: got nan; "
+        r"expected a number in each row\. Fill it in, as fillna does, or return float64 from each "
+        r"call, as astype\(\"float64\"\) does\.$"
     )
     with pytest.raises(DataError, match=said):
         batches_of(plan, 0)
@@ -169,14 +173,64 @@ def objects(batch: dict[str, object], *, values: list[object]) -> dict[str, obje
     return {"v": as_objects(made)}
 
 
-@pytest.mark.parametrize("values", [[1, None], [None, "text"]])
-def test_objects_among_numbers_are_refused(values: list[object]) -> None:
+@pytest.mark.parametrize(
+    ("values", "wanted", "said"),
+    [
+        ([1, None], "int64", "a row without a value for column v, .* int64: got None; expected a"),
+        ([1.5, None], "float64", "a row without a value for column v, .* float64: got None; "),
+        ([float("nan"), "text"], "float64", "object for column v, .* float64: got 'text'; "),
+        ([1, 2.5, "text"], "int64", "object for column v, .* int64: got 2.5; "),
+        ([1, 2**80], "int64", f"object for column v, .* int64: got {2**80}; "),
+        ([1, 2], "int64", "object for column v, .* int64: got 1; "),
+    ],
+)
+def test_the_first_object_that_does_not_fit_among_numbers_is_named(
+    values: list[object], wanted: str, said: str
+) -> None:
     function = Function(f"{HERE}:objects", USE, options=(("values", values),))
-    (typed,) = with_types([function], (("v", "float64"),))
+    (typed,) = with_types([function], (("v", wanted),))
 
-    said = r"returned object for column v, where the first rows of the files have float64: got "
+    with pytest.raises(DataError, match=rf"^{re.escape(USE)}: {HERE}:objects returned {said}"):
+        transform({"id": np.arange(len(values))}, [typed])
+
+
+def nullable(frame: pd.DataFrame, *, dtype: str) -> pd.DataFrame:
+    """Return a column of a type that has missing values, one of which is."""
+    column = pd.Series([1, 0, 1], dtype=dtype)
+    return pd.DataFrame({"v": column.where(frame.index != 1)})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "wanted"), [("Int64", "int64"), ("UInt8", "uint8"), ("boolean", "bool")]
+)
+def test_a_missing_value_of_a_nullable_type_is_said_to_be_missing(dtype: str, wanted: str) -> None:
+    function = Function(f"{HERE}:nullable", USE, options=(("dtype", dtype),), batch_format="pandas")
+    (typed,) = with_types([function], (("v", wanted),))
+
+    said = f"returned a row without a value for column v, .* have {wanted}: got (nan|None); "
     with pytest.raises(DataError, match=said):
-        transform({"id": np.arange(2)}, [typed])
+        transform({"id": np.arange(3)}, [typed])
+
+
+def words_later(row: dict[str, int]) -> dict[str, object]:
+    """Return a text for later rows, and NaN for the first ones."""
+    return {"v": f"w{row['id']}" if row["id"] >= (FILES - 1) * ROWS + 20 else float("nan")}
+
+
+def test_texts_may_follow_first_rows_that_have_nothing_but_nan(tmp_path: Path) -> None:
+    write_ids(tmp_path)
+    use = f"{HERE}:words_later"
+    feed: JsonValue = {"collate": {"use": f"{HERE}:ids_alone"}}
+    plan = prepared(tmp_path, transforms=[{"use": use, "kind": "rows"}], feed=feed).plans["train"]
+
+    assert [each.types for each in plan.transforms] == [()]
+    ids = np.arange(FILES * ROWS - 3, FILES * ROWS)
+    assert transform({"id": ids}, plan.transforms)["v"].tolist() == ["w157", "w158", "w159"]
+
+
+def ids_alone(batch: dict[str, object]) -> dict[str, object]:
+    """Return nothing of the texts."""
+    return {"rows": torch.zeros(len(np.asarray(batch["v"])))}
 
 
 @pytest.mark.parametrize("values", [[[1.0, 2.0], [3.0]], [[1.0], None], [None, None]])

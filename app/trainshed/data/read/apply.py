@@ -19,7 +19,7 @@ from trainshed.data.read.calling import (
     joined,
     random_for,
 )
-from trainshed.data.read.casting import Misfit, common_type, exactly_as
+from trainshed.data.read.casting import Misfit, common_type, exactly_as, find_misfit
 from trainshed.data.read.columns import (
     Array,
     Columns,
@@ -134,15 +134,20 @@ def _as_type(name: str, array: Array, wanted: str, function: Function) -> Array:
     returned = f"{function.field}: {function.use} returned {array.dtype} for column {name}"
     if array.dtype.kind not in "biufc":
         values: list[object] = array.tolist()
-        odd = next((value for value in values if value is not None), None)
-        if odd is None or any(isinstance(value, _ROWS) for value in values):
+        is_nothing = all(value is None for value in values)
+        if is_nothing or any(isinstance(value, _ROWS) for value in values):
             return array  # nothing, or an array a row: of what batches are made of these says more
+        odd = next((value for value in values if not _fits(value, wanted)), values[0])
+        if odd is None:
+            raise _missing(name, "None", wanted, function)
         raise DataError(
             f"{returned}, where the first rows of the files have {wanted}: got {odd!r:.80}; "
             f"expected {wanted}. Return {wanted} from each call."
         )
     made = exactly_as(array, wanted)
     if isinstance(made, Misfit):
+        if made.value == "nan":
+            raise _missing(name, made.value, wanted, function)
         both = common_type([array, np.empty(0, wanted)])
         remedy = made.remedy if both in (wanted, None) else f"Return {both} from each call."
         raise DataError(
@@ -150,6 +155,20 @@ def _as_type(name: str, array: Array, wanted: str, function: Function) -> Array:
             f"expected {made.expected}. {remedy}"
         )
     return made
+
+
+def _fits(value: object, wanted: str) -> bool:
+    array = np.asarray([value])
+    return array.dtype.kind in "biufc" and find_misfit(array, wanted, exactly=True) is None
+
+
+def _missing(name: str, value: str, wanted: str, function: Function) -> DataError:
+    """Return the error for a missing value, whose table may have had a type for it of its own."""
+    return DataError(
+        f"{function.field}: {function.use} returned a row without a value for column {name}, where "
+        f"the first rows of the files have {wanted}: got {value}; expected a number in each row. "
+        'Fill it in, as fillna does, or return float64 from each call, as astype("float64") does.'
+    )
 
 
 def _lent(held: Columns) -> Columns:

@@ -303,12 +303,13 @@ def mixed_kinds(arrays: Sequence[Array]) -> str | None:
         return None
     # NaN alone is no number beside objects; beside numpy's texts it would become one.
     as_nothing = not any(array.dtype.kind in _TEXTS for array in arrays)
-    some = [array for array in arrays if not (as_nothing and _is_nothing(array))]
+    some = [array for array in arrays if not (as_nothing and is_nothing(array))]
     kinds = sorted({kind for array in some if (kind := _kind(array))})
     return " beside ".join(kinds) if len(kinds) > 1 else None
 
 
-def _is_nothing(array: Array) -> bool:
+def is_nothing(array: Array) -> bool:
+    """Say whether a column of floats has no value at all, but NaN."""
     return array.dtype.kind == "f" and bool(np.isnan(array).all())
 
 
