@@ -33,7 +33,7 @@ from trainshed.data.read.columns import (
     say_columns,
 )
 from trainshed.data.read.errors import DataError
-from trainshed.data.read.feed_types import check_dtype
+from trainshed.data.read.feed_types import check_dtype, place_in
 from trainshed.data.read.files import open_source, read_sample
 from trainshed.data.read.opening import is_rays_anonymous, reach_of, without_anonymous
 from trainshed.data.read.source import first_rows, reading
@@ -355,9 +355,10 @@ def _measure(
         _settled(draft, each.fragment, sample, draft.augments)
         for each, sample in zip(looked, samples, strict=True)
     ]
+    seen = replace(draft, changes_rows=draft.changes_rows or not keeps_rows)
     for each, sample in zip(looked, samples, strict=True):
         _check_columns(draft, sample, takes)  # a missing value makes another type of a column
-        _check_values(draft, each.fragment, sample)
+        _check_values(draft, seen, each.fragment, sample)
         _try_collate(draft, each.fragment, sample, seed)
     elsewhere = tuple(each.row_bytes for each in looked[1:])
     row_bytes = looked[0].row_bytes
@@ -430,18 +431,24 @@ def _check_alike(
             alike = f"those of {first}, {one}: rows of a mix go into one batch"
             raise SpecError([Problem(field, f"columns {other}", alike)])
     _check_columns(mix, want, takes)
-    sources = {part.name: part.source for part in mix.parts}
+    parts = {part.name: part for part in mix.parts}
     for name, columns in known:
-        if source := sources[name]:
-            _check_values(mix, source.fragments[0], columns)
-    first_source = sources[first]
+        if source := parts[name].source:
+            _check_values(mix, parts[name], source.fragments[0], columns)
+    first_source = parts[first].source
     assert first_source
     _try_collate(mix, first_source.fragments[0], want, seed)
 
 
-def _check_values(plan: DatasetPlan, fragment: Fragment, columns: Columns) -> None:
-    """Refuse values of first rows of a fragment that types of `feed.dtypes` cannot hold."""
-    after = " after the transforms" if plan.transforms else ""
+def _check_values(
+    plan: DatasetPlan, read: DatasetPlan, fragment: Fragment, columns: Columns
+) -> None:
+    """Refuse values of first rows of a fragment that types of `feed.dtypes` cannot hold.
+
+    read: of the dataset that the fragment is of, which `plan` may mix.
+    """
+    source = read.source
+    assert source
     rows = np.arange(num_rows(columns), dtype=np.int64)
     problems = []
     for name, array in columns.items():
@@ -449,7 +456,7 @@ def _check_values(plan: DatasetPlan, fragment: Fragment, columns: Columns) -> No
             continue
         try:
             check_dtype(
-                plan, name, array, rows, lambda _, row: f"row {row} of {fragment.path}{after}"
+                plan, name, array, rows, lambda _, row: place_in(read, source, fragment, row)
             )
         except DataError as error:
             problems.append(_place(plan, str(error)))

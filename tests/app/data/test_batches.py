@@ -215,6 +215,29 @@ def test_a_value_of_a_row_that_nobody_counted_is_in_its_file(tmp_path: Path) -> 
         batches_of(plan, make_pass(), 0)
 
 
+def test_a_value_of_a_row_that_was_chosen_is_counted_among_these(tmp_path: Path) -> None:
+    folder = write_rows(tmp_path, GROUPS, first=100)
+    plan = make_plan(folder, read={"where": "id >= 103"}, feed={"dtypes": {"x": "int8"}})
+
+    said = (
+        r"column x, row 0 of row groups 0 to 1 in \S*/part-000\.parquet, of the rows that are "
+        r"chosen: got 103\.1; "
+    )
+    with pytest.raises(DataError, match=said):
+        batches_of(plan, make_pass(), 0)
+
+
+def test_a_value_of_a_file_that_tells_no_rows_is_in_that_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("\n".join(["x", "1", "2.5", *["3"] * 30]))
+    read: dict[str, JsonValue] = {"format": "csv", "options": {"types": {"x": "float32"}}}
+    plan = make_plan(tmp_path, read=read, cache="workers", feed={"dtypes": {"x": "int8"}})
+
+    with pytest.raises(
+        DataError, match=r"column x, row 1( from byte 0 on)? in \S*/a\.csv: got 2\.5; "
+    ):
+        batches_of(plan, make_pass(), 0)
+
+
 def test_equal_passes_are_told_apart(folder: Path) -> None:
     plan = make_plan(folder, cache="none")
     seen: list[Pass] = []

@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from tests.builders import make_run
+from tests.app.data.builders_plan import FUNCTIONS
+from tests.builders import make_data, make_run
 from trainshed.plan.explanation import explain_lines
 from trainshed.plan.preflight import Place, Prepared, prepare
 from trainshed.records.disk import Disk
@@ -58,3 +61,34 @@ def test_rows_of_which_none_is_good_are_refused(tmp_path: Path) -> None:
 def test_without_leave_a_bad_row_is_refused_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"0\.csv: byte 8: .*invalid value 'q'"):
         look_at(tmp_path, [["1,1", BAD, "2,1"]], "fail")
+
+
+@pytest.mark.parametrize(
+    ("where", "transforms", "place"),
+    [
+        (None, [], r"row 5 of row group 0 in \S+/0\.parquet"),
+        (
+            "n >= 4",
+            [],
+            r"row 1 of row group 0 in \S+/0\.parquet, of the rows that are chosen",
+        ),
+        (
+            None,
+            [{"use": f"{FUNCTIONS}:odd_rows"}],
+            r"row 2 of row group 0 in \S+/0\.parquet as the transforms leave them",
+        ),
+    ],
+)
+def test_a_value_that_its_type_cannot_hold_is_said_with_its_row(
+    where: str | None, transforms: list["JsonValue"], place: str, tmp_path: Path
+) -> None:
+    numbers = list(range(8))
+    table = pa.table({"id": numbers, "n": numbers, "x": [0.5 if n == 5 else 1.0 for n in numbers]})
+    (tmp_path / "rows").mkdir()
+    pq.write_table(table, tmp_path / "rows" / "0.parquet")
+    read: JsonValue = {"format": "parquet", "path": "rows", "where": where}
+    feed: JsonValue = {"dtypes": {"x": "int64"}}
+    data = make_data({"read": read, "feed": feed, "transforms": transforms})
+
+    with pytest.raises(SpecError, match=rf"feed\.dtypes\.x: column x, {place}: got 0\.5; "):
+        prepare(make_run(train="tests.app.processes:children", data=data), Place(Disk(tmp_path)))

@@ -17,6 +17,7 @@ from trainshed_api.data import ALL_COLUMNS, dtype_for
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from trainshed.data.order.files import Fragment, Source
     from trainshed.data.order.permutation import Indices
     from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.read.columns import Array
@@ -31,8 +32,27 @@ def row_place(plan: DatasetPlan, number: int) -> str:
     # A fragment without rows begins where the next one does.
     part = int(np.searchsorted(plan.first_ids, number, side="right")) - 1
     row = number - int(plan.first_ids[part])
-    path, place = place_of(plan.source.scan, plan.source.fragments[part], row)
-    return f"{place} in {path}{'' if plan.is_told else ' as the transforms leave them'}"
+    return place_in(plan, plan.source, plan.source.fragments[part], row)
+
+
+def place_in(plan: DatasetPlan, source: Source, fragment: Fragment, row: int) -> str:
+    """Return where a row is from.
+
+    Args:
+        plan: of its dataset.
+        source: of that.
+        fragment: that holds the row.
+        row: counted from 0 among those that are fed of the fragment.
+    """
+    # Transforms that kept the first rows may leave others out, which only counts of files rule out.
+    may_differ = plan.changes_rows or (plan.transforms and not plan.is_told)
+    if not (may_differ or source.scan.selection):
+        path, place = place_of(source.scan, fragment, row)
+        return f"{place} in {path}"
+    part = f" of {fragment.say_row_groups()}" if fragment.row_groups else ""
+    begin = f" from byte {fragment.span[0]} on" if fragment.span else ""
+    left = " as the transforms leave them" if plan.transforms else ", of the rows that are chosen"
+    return f"row {row}{part}{begin} in {fragment.path}{left}"
 
 
 def check_dtype(
