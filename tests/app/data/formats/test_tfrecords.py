@@ -194,6 +194,13 @@ def test_what_an_example_has_no_field_for_is_refused(
         open_files(tmp_path, "tfrecords")
 
 
+def test_an_example_may_have_a_field_of_feature_lists_that_is_empty(tmp_path: Path) -> None:
+    record = encode_example({"id": 5}) + message(2, b"")
+    frame_records(tmp_path / "a.tfrecord", [record] * 3)
+
+    assert read_all(open_files(tmp_path, "tfrecords"), ["id"])["id"].tolist() == [5] * 3
+
+
 def test_a_sequence_example_among_examples_is_a_bad_record(tmp_path: Path) -> None:
     good, (other, want) = encode_example({"id": 5}), UNKNOWN["feature lists"]
     frame_records(tmp_path / "a.tfrecord", [*[good] * 40, other, good])

@@ -66,6 +66,7 @@ class _Protobuf(NamedTuple):
 
 class _Unknown(Protocol):
     field_number: int
+    data: object
 
 
 def read_example(data: bytes, names: Collection[str] = ()) -> dict[str, Feature]:
@@ -84,13 +85,13 @@ def read_example(data: bytes, names: Collection[str] = ()) -> dict[str, Feature]
     except protobuf.error as error:
         raise ValueError(str(error)) from error
     unknown = protobuf.unknown
-    if fields := unknown(example):
-        if {each.field_number for each in fields} == {_FEATURE_LISTS}:
+    if odd := [each for each in unknown(example) if not _is_no_list(each)]:
+        if {each.field_number for each in odd} == {_FEATURE_LISTS}:
             raise ValueError(
                 "it has feature lists, so it is a tf.train.SequenceExample, which is not read: "
                 "write its lists as features of an Example, or as parquet"
             )
-        raise _unread(fields, "the Example")
+        raise _unread(odd, "the Example")
     if fields := unknown(example.features):
         raise _unread(fields, "its features")
     found: dict[str, Feature] = {}
@@ -104,6 +105,11 @@ def read_example(data: bytes, names: Collection[str] = ()) -> dict[str, Feature]
             kind = _KINDS[field]
             found[name] = Feature(kind, np.array(values.value, dtype=_DTYPES[kind]))
     return found
+
+
+def _is_no_list(field: _Unknown) -> bool:
+    """Say whether a field is the feature lists of a SequenceExample that has none."""
+    return field.field_number == _FEATURE_LISTS and field.data == b""
 
 
 def _unread(fields: Sequence[_Unknown], of: str) -> ValueError:
