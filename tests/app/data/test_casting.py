@@ -75,6 +75,18 @@ def test_the_first_value_that_a_type_cannot_hold_is_found(
         ([1.0, math.inf], "int8", "got inf; expected -128 to 127, as int8 holds"),
         ([1.0, -1e39], "float32", "got -1e+39; expected -3.4028235e+38 to 3.4028235e+38, as float"),
         ([1, 2**24 + 1], "float32", "got 16777217; expected an integer that float32 holds exactly"),
+        (
+            [2**24 + 1],
+            "float32",
+            "got 16777217; expected an integer that float32 holds exactly, as it does each up to "
+            "16777216. Use a type of integers, or float64, or convert it to floats in a transform",
+        ),
+        (
+            [2**53 + 1],
+            "float32",
+            "got 9007199254740993; expected an integer that float32 holds exactly, as it does each "
+            "up to 16777216. Use a type of integers, or convert it to floats in a transform if ",
+        ),
         ([1, 2 + 1j], "float32", r"got (2+1j); expected no imaginary part, as float32 has none"),
         ([0, 2], "bool", "got 2; expected 0 to 1, as bool holds"),
     ],

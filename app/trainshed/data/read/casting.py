@@ -198,7 +198,12 @@ def _not_exact(array: Array, wanted: str, floats: _Float | None) -> Misfit | Non
     if not wrong.any():
         return None
     expected = f"an integer that {wanted} holds exactly, as it does each up to {2**floats.digits}"
-    remedy = f"Use a type of integers{'' if wanted == 'float64' else ', or float64'}."
+    value = int(array[wrong][0])
+    wider = ", or float64" if wanted != "float64" and int(float(value)) == value else ""
+    remedy = (
+        f"Use a type of integers{wider}, or convert it to floats in a transform if rounding is "
+        "meant."
+    )
     return _first(array, wrong, expected, remedy)
 
 
