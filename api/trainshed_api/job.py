@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 # The image that reads it may be of an earlier release, which refuses a field that it does not know:
 # what came after the first one is left out while it says nothing else than was done before.
-_LATER_FIELDS = ("accumulate", "sync_batch_norm", "data.loader_processes")
+_LATER_FIELDS = (
+    "accumulate",
+    "sync_batch_norm",
+    "data.loader_processes",
+    "first_step_deadline_seconds",
+)
 
 
 def render_runtime_env(run: TrainingRun, also: Mapping[str, str]) -> dict[str, JsonValue]:

@@ -84,8 +84,9 @@ class Snapshot(Record):
     with. host: of the driver; hosts: of the workers, in a cluster the names of their Pods.
     restarting: workers were lost, and the next ones have done nothing yet. progress: of the
     steps; metrics: the last value of each that was evaluated or reported. bad_records: by dataset,
-    what is left out. waits_for: why training waits for data, where it does now. wall_seconds: since
-    the driver's process began; seconds: where they went.
+    what is left out. waits_for: why training waits for data, where it does now. steps_begun: the
+    function has asked for a batch of the run's steps. wall_seconds: since the driver's process
+    began; seconds: where they went.
     """
 
     time: Moment
@@ -106,6 +107,7 @@ class Snapshot(Record):
     warnings: Warnings = ()
     bad_records: Bad = Field(default_factory=dict)
     waits_for: Message = ""
+    steps_begun: bool = False
     stop_reason: Text | None = None
     outcome: Outcome | None = None
     cause: FailureCause | None = None

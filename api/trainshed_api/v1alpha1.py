@@ -229,12 +229,22 @@ class TrainingRunSpec(SpecModel):
         "off.",
         json_schema_extra=annotate("controller", "live"),
     )
+    first_step_deadline_seconds: Integer = Field(
+        default=3600,
+        ge=0,
+        le=MOST_COUNT,
+        description="Seconds that the workers may take until they call the function, and then from "
+        "its first request for a batch, or for rounds, to the end of the first step; an attempt "
+        "that takes longer counts as lost; 0 is off. For an entrypoint it does nothing, and for a "
+        "function with a loop of its own it ends when that is called.",
+        json_schema_extra=annotate("controller", "live"),
+    )
     stall_deadline_seconds: Integer = Field(
         default=1800,
         ge=0,
         le=MOST_COUNT,
         description="Seconds without a further step after which an attempt counts as lost; 0 is "
-        "off. It does nothing before the first step.",
+        "off. It does nothing before the first step, which has firstStepDeadlineSeconds.",
         json_schema_extra=annotate("controller", "live"),
     )
     ttl_seconds_after_finished: Seconds | None = Field(

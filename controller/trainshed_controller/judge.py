@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from trainshed_api import names
 from trainshed_controller.pod_trouble import worst_trouble
+from trainshed_controller.stalls import find_stall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -232,14 +233,11 @@ def never_started(case: Case) -> Ending | None:
 
 
 def stalled(case: Case) -> Ending | None:
-    """No further step for too long."""
-    limit = case.spec.stall_deadline_seconds
-    if not limit or case.attempt.stop_time is not None:
+    """No first or no further step for too long."""
+    if case.attempt.stop_time is not None:
         return None
-    # Silence is no stall: only what this process heard counts, by its own clock.
-    if case.seen.heard.still_seconds < limit:
-        return None
-    return Ending("Infrastructure", "Stalled", f"no step within stallDeadlineSeconds ({limit})")
+    message = find_stall(case.spec, case.seen, case.attempt.number)
+    return Ending("Infrastructure", "Stalled", message) if message else None
 
 
 CHECKS: tuple[Callable[[Case], Ending | None], ...] = (

@@ -170,6 +170,7 @@ class Heard:
 
     num_snapshots: that came. still_seconds: between the newest and the first of those before it
     that told of training and of the same step; what nobody told in between does not count.
+    first_step_seconds: the same of what told that the first step is expected, and of none.
     silent_seconds: since the newest came, else since this process listens or the attempt is known.
     first_step: a step was told of, and this process has written none of the attempt yet.
     """
@@ -178,6 +179,7 @@ class Heard:
     still_seconds: float = 0.0
     silent_seconds: float = 0.0
     first_step: bool = False
+    first_step_seconds: float = 0.0
 
 
 @dataclass(frozen=True)

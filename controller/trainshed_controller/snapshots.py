@@ -82,14 +82,17 @@ class SnapshotStore:
     def heard(self, uid: str, attempt: int) -> Heard:
         """Return how well the attempt's driver is heard; from now on it is listened to."""
         driver = self._driver(uid, attempt)
-        is_training = driver.newest is not None and _place(driver.newest) is not None
+        is_expected = driver.newest is not None and _place(driver.newest) is not None
+        still = max(0.0, driver.came - driver.still_since) if is_expected else 0.0
+        has_stepped = driver.newest is not None and driver.newest.progress is not None
         if driver.step == "none" and driver.newest is not None and driver.newest.progress:
             driver.step = "seen"
         return Heard(
             num_snapshots=driver.num_snapshots,
-            still_seconds=max(0.0, driver.came - driver.still_since) if is_training else 0.0,
+            still_seconds=still if has_stepped else 0.0,
             silent_seconds=self._clock() - driver.came,
             first_step=driver.step == "seen",
+            first_step_seconds=0.0 if has_stepped else still,
         )
 
     def written(self, uid: str) -> None:
@@ -110,12 +113,29 @@ class SnapshotStore:
         return known
 
 
-def _place(snapshot: Snapshot) -> tuple[int | None, int] | None:
+def _place(snapshot: Snapshot) -> tuple[object, ...] | None:
     """Return where training stands; None where no step is to be expected."""
     progress = snapshot.progress
-    if snapshot.state != "Training" or progress is None or progress.step is None:
+    if progress is None:
+        return _place_before_steps(snapshot)
+    if snapshot.state != "Training" or progress.step is None:
         return None
     return progress.epoch, progress.step
+
+
+def _place_before_steps(snapshot: Snapshot) -> tuple[object, ...] | None:
+    """Return where an attempt stands that has told of no step; None where none is to be expected.
+
+    Lost workers may have to wait for room. A function that is called may have a loop of its own,
+    of which nobody hears for hours, until it asks for a batch of the run's steps.
+    """
+    if snapshot.restarting:
+        return None
+    if snapshot.state == "Starting":
+        return ("Starting",) if snapshot.hosts else None
+    if snapshot.state == "Training" and snapshot.steps_begun:
+        return snapshot.metrics, snapshot.checkpoint
+    return None
 
 
 def _deserves_look(driver: _Driver, snapshot: Snapshot, now: float) -> bool:

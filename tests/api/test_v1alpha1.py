@@ -116,6 +116,7 @@ def test_defaults_make_a_whole_run() -> None:
         "gracePeriodSeconds": 60,
         "provisioningDeadlineSeconds": 900,
         "activeDeadlineSeconds": 0,
+        "firstStepDeadlineSeconds": 3600,
         "stallDeadlineSeconds": 1800,
     }
 
@@ -136,6 +137,7 @@ def test_entrypoint_is_written_without_what_it_refuses() -> None:
         "gracePeriodSeconds",
         "provisioningDeadlineSeconds",
         "activeDeadlineSeconds",
+        "firstStepDeadlineSeconds",
         "stallDeadlineSeconds",
     }
 

@@ -46,12 +46,16 @@ UNLIMITED = 2**40
 
 @dataclass(frozen=True)
 class Left:
-    """What an attempt left: how it ended, what was shown, and what its worker raised."""
+    """What an attempt left: how it ended, what was shown, and what its worker raised.
+
+    steps_begun: its function had asked for a step.
+    """
 
     folder: RunFolder
     verdict: Verdict
     events: list[AnyEvent]
     error: Exception | None
+    steps_begun: bool
 
     @property
     def path(self) -> Path:
@@ -99,7 +103,8 @@ def train_alone(
         work.join()
     write_ending(prepared, attempt, driver, verdict, launch.started)
     attempt.close()
-    return Left(prepared.folder, verdict, display.events, work.error)
+    begun = driver.view is not None and driver.view.steps_begun
+    return Left(prepared.folder, verdict, display.events, work.error, begun)
 
 
 @dataclass

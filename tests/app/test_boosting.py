@@ -140,6 +140,7 @@ def test_a_model_is_one_that_plain_xgboost_loads(tmp_path: Path) -> None:
     left = train_alone(tmp_path, spec)
 
     assert left.finished.outcome == SUCCEEDED, left.finished.message
+    assert left.steps_begun
     model = next(left.path.glob("attempts/1/ray/*_epoch0001/model.ubj"))
     booster = xgboost.Booster(model_file=model)
     assert booster.num_boosted_rounds() == ROUNDS

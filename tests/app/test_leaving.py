@@ -124,6 +124,10 @@ def test_the_last_checkpoint_has_every_step_that_was_trained(
     assert steps_in(Path(result.checkpoint.path)) == WAYS[way]
 
 
+def test_a_function_that_asks_for_batches_has_begun_its_steps(tmp_path: Path) -> None:
+    assert run(tmp_path, "return in mid-epoch").steps_begun
+
+
 def test_the_score_and_the_best_checkpoint_are_of_weights_that_exist(tmp_path: Path) -> None:
     best: JsonValue = {"metric": "train.steps", "mode": "max"}
     left = run(tmp_path, "break after evaluate", checkpoint={"best": best})

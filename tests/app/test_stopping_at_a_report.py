@@ -46,3 +46,4 @@ def test_a_function_that_nobody_stops_reports_to_its_end(tmp_path: Path) -> None
 
     assert reporting_alone.done == list(range(1, reporting_alone.STEPS + 1))
     assert left.verdict.outcome == SUCCEEDED
+    assert not left.steps_begun  # its loop is its own: no step of the run is expected

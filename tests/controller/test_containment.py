@@ -73,6 +73,41 @@ def test_the_same_step_heard_for_the_whole_deadline_is_a_stall(
     assert after.status.phase == phase
 
 
+@pytest.mark.parametrize(
+    ("deadline", "waited", "phase"),
+    [(3600, 3599.0, "Running"), (3600, 3600.0, "Restarting"), (0, 90_000.0, "Running")],
+)
+def test_a_first_step_that_does_not_end_is_a_stall(
+    deadline: int, waited: float, phase: str
+) -> None:
+    view, _ = look(
+        make_view(firstStepDeadlineSeconds=deadline, stallDeadlineSeconds=60), make_seen()
+    )
+    told = make_snapshot(progress=None, steps_begun=True, waits_for="storage is slow")
+
+    heard = Heard(num_snapshots=30, first_step_seconds=waited)
+    after, _ = look(view, make_seen(ray_job=RUNNING, snapshot=told, heard=heard), 300)
+
+    assert after.status.phase == phase
+    if phase == "Restarting":
+        attempt = after.status.attempts[0]
+        assert (attempt.outcome, attempt.reason) == ("Infrastructure", "Stalled")
+        begin = "no first step within firstStepDeadlineSeconds (3600): storage is slow. Look at "
+        assert attempt.message.startswith(f"{begin}attempts/1/driver.log")
+
+
+def test_a_run_that_is_told_to_stop_is_not_called_stalled_before_its_first_step() -> None:
+    view = running(make_view())
+    view = with_status(make_view(suspend=True), view.status)
+    told = make_snapshot(progress=None, steps_begun=True)
+    view, _ = look(view, make_seen(ray_job=RUNNING, snapshot=told), 300)
+
+    heard = Heard(num_snapshots=30, first_step_seconds=9000.0)
+    after, _ = look(view, make_seen(ray_job=RUNNING, snapshot=told, heard=heard), 301)
+
+    assert after.status.phase == "Stopping"
+
+
 @pytest.mark.parametrize(("over", "said"), [(None, "nothing either"), (False, "that its job runs")])
 def test_a_silent_driver_is_said_to_be_silent(over: bool | None, said: str) -> None:
     view = running(make_view(stallDeadlineSeconds=60))

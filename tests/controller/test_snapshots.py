@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.controller.builders_view import UID, make_snapshot
+from trainshed_api.progress import Progress
+from trainshed_api.records import CheckpointRecord
 from trainshed_api.snapshot import Snapshot
 from trainshed_controller.asking import SILENT_SECONDS
 from trainshed_controller.model import Heard
@@ -157,6 +159,71 @@ def test_a_step_that_nobody_has_seen_is_not_taken_for_written() -> None:
     listener.store.written(UID)
 
     assert listener.store.heard(UID, 1).first_step
+
+
+STARTING = make_snapshot(state="Starting", progress=None, hosts=("w1",))
+ASKED = make_snapshot(progress=None, steps_begun=True)
+EXPECTS_A_STEP = {"the workers are there": STARTING, "the function asked for a batch": ASKED}
+EXPECTS_NONE = {
+    "there are no workers": make_snapshot(state="Starting", progress=None),
+    "a loop of the function's own": make_snapshot(progress=None),
+    "what reports no steps": make_snapshot(progress=Progress(time=1.0, loss=0.3), steps_begun=True),
+    "lost workers that wait for room": ASKED.model_copy(update={"restarting": True}),
+    "a stop": ASKED.model_copy(update={"state": "Stopping"}),
+}
+
+
+@pytest.mark.parametrize("case", EXPECTS_A_STEP)
+def test_time_passes_between_snapshots_that_expect_the_first_step(case: str) -> None:
+    listener = Listener()
+    listener.hear(*[EXPECTS_A_STEP[case]] * 4)
+    listener.clock.now += 100
+
+    heard = listener.store.heard(UID, 1)
+
+    assert heard == Heard(4, first_step_seconds=15.0, silent_seconds=100.0)
+
+
+@pytest.mark.parametrize("case", EXPECTS_NONE)
+def test_no_first_step_is_waited_for_where_none_may_ever_be_told(case: str) -> None:
+    listener = Listener()
+
+    listener.hear(*[EXPECTS_NONE[case]] * 4)
+
+    heard = listener.store.heard(UID, 1)
+    assert (heard.first_step_seconds, heard.still_seconds) == (0.0, 0.0)
+
+
+EVALUATED = ASKED.model_copy(update={"metrics": {"valid.loss": 0.5}})
+SAVED = ASKED.model_copy(update={"checkpoint": CheckpointRecord(path="/c", epoch=1, step=10)})
+AFTER_WAITING = {
+    "the function is called": (STARTING, make_snapshot(progress=None)),
+    "it asks for its first batch": (STARTING, ASKED),
+    "an evaluation before the first step": (ASKED, EVALUATED),
+    "a checkpoint before the first step": (ASKED, SAVED),
+    "workers are lost": (ASKED, ASKED.model_copy(update={"restarting": True})),
+    "the first step": (ASKED, make_snapshot(step=1, steps_begun=True)),
+    "the first step of a resumed attempt": (ASKED, make_snapshot(step=501, steps_begun=True)),
+}
+
+
+@pytest.mark.parametrize("case", AFTER_WAITING)
+def test_the_wait_for_the_first_step_is_over_or_begins_anew_with(case: str) -> None:
+    listener, (before, then) = Listener(), AFTER_WAITING[case]
+
+    listener.hear(*[before] * 4, then)
+
+    heard = listener.store.heard(UID, 1)
+    assert (heard.first_step_seconds, heard.still_seconds) == (0.0, 0.0)
+
+
+def test_silence_is_no_wait_for_the_first_step() -> None:
+    listener = Listener()
+    listener.hear(ASKED)
+    listener.clock.now += 7200
+    listener.hear(ASKED)
+
+    assert listener.store.heard(UID, 1).first_step_seconds == 0.0
 
 
 MOVING = {

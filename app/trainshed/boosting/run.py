@@ -120,6 +120,7 @@ class BoostingRun(AnyRun):
         """
         scored = scored or {}
         self._loop.board.steps, self._loop.board.epoch = rounds, 1
+        self._loop.begin_steps()
         settings = self._settings(params)
         watch = Watch(early_stopping)
         others = [each.data for each in scored.values() if each is not train]

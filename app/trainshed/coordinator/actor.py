@@ -53,7 +53,8 @@ class View:
     """What the driver sees: events since it last looked, and the state.
 
     `saves` says whether a stop writes a checkpoint, `spent` what all have spent on rows,
-    `waits_for` what training waited for in all, and `waits_now` what it waits for lately.
+    `waits_for` what training waited for in all, `waits_now` what it waits for lately, and
+    `steps_begun` whether the function has asked for a step.
     """
 
     time: float
@@ -68,6 +69,7 @@ class View:
     spent: Spending = field(default_factory=dict)
     waits_for: str | None = None
     waits_now: str | None = None
+    steps_begun: bool = False
 
 
 class Coordinator:
@@ -199,12 +201,18 @@ class Coordinator:
         return group
 
     def push(
-        self, group: int, seconds: Mapping[str, float], events: Sequence[Event], saves: bool
+        self,
+        group: int,
+        seconds: Mapping[str, float],
+        events: Sequence[Event],
+        saves: bool,
+        steps_begun: bool,
     ) -> str | None:
         """Take in what rank 0 says; return why to stop, if so."""
         with self._lock:
             self._hub.update(group, seconds, events)
             self._hub.saves = saves
+            self._hub.steps_begun = steps_begun
             return self._hub.stop_reason
 
     def wait(self, group: int, rank: int, step: int, world_size: int) -> bool:
@@ -303,6 +311,7 @@ class Coordinator:
                 self._spent,
                 found.message if found else None,
                 lately.message if lately else None,
+                hub.steps_begun,
             )
 
     @property

@@ -59,10 +59,22 @@ class Client:
         return cast("int", ray.get(self.handle.join.remote(step)))
 
     def push(
-        self, group: int, seconds: Mapping[str, float], events: Sequence[Event], *, saves: bool
+        self,
+        group: int,
+        seconds: Mapping[str, float],
+        events: Sequence[Event],
+        *,
+        saves: bool,
+        steps_begun: bool,
     ) -> str | None:
-        """Say how it goes, and whether a stop writes a checkpoint; return why to stop, if so."""
-        return cast("str | None", ray.get(self.handle.push.remote(group, seconds, events, saves)))
+        """Say how it goes, and whether a stop writes a checkpoint; return why to stop, if so.
+
+        steps_begun: whether the function has asked for a step.
+        """
+        return cast(
+            "str | None",
+            ray.get(self.handle.push.remote(group, seconds, events, saves, steps_begun)),
+        )
 
     def wait(self, group: int, rank: int, step: int, world_size: int) -> bool:
         """Say that a rank waits for rows after a step; return whether all ranks stop there."""

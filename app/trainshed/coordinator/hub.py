@@ -118,6 +118,7 @@ class Hub:
     events: list[Event] = field(default_factory=list)
     stop_reason: str | None = None
     saves: bool = False
+    steps_begun: bool = False
     _waiting: dict[int, int] = field(default_factory=dict)
     _all_leave: bool = False
     failure: Failure | None = None

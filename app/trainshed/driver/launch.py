@@ -235,6 +235,7 @@ def job_of(prepared: Prepared, number: int, folder: Folder, resume: Folder | Non
         seed=spec.seed,
         reproducible=spec.reproducible,
         threads=max(1, int(parse_cores(spec.workers.resources.cpu))),
+        first_step_seconds=spec.first_step_deadline_seconds,
         stall_seconds=spec.stall_deadline_seconds,
         grace_seconds=spec.grace_period_seconds,
         checkpoint=spec.checkpoint,

@@ -131,6 +131,7 @@ class Pusher:
         self._shaken_until = 0.0
         self._seconds: Mapping[str, float] = {}
         self._waits_for = ""
+        self._steps_begun = False
         self._changed = threading.Condition()
         self._urgent = True
         self._over = False
@@ -158,10 +159,20 @@ class Pusher:
                 self._urgent = True
                 self._changed.notify()
 
-    def measure(self, seconds: Mapping[str, float], waits_for: str | None = None) -> None:
-        """Take in where the time went until now, and what training waits for."""
+    def measure(
+        self,
+        seconds: Mapping[str, float],
+        waits_for: str | None = None,
+        *,
+        steps_begun: bool = False,
+    ) -> None:
+        """Take in where the time went until now, and what training waits for.
+
+        steps_begun: whether the function has asked for a step.
+        """
         with self._changed:
             self._seconds, self._waits_for = seconds, waits_for or ""
+            self._steps_begun = steps_begun
 
     def place(self, hosts: tuple[str, ...]) -> None:
         """Take in on which hosts the workers run, which is told at once."""
@@ -262,5 +273,6 @@ class Pusher:
                 changes["seconds"] = Seconds.model_validate(dict(self._seconds))
                 changes["wall_seconds"] = now - self._started
                 changes["waits_for"] = self._waits_for[:MAX_MESSAGE]
+                changes["steps_begun"] = self._steps_begun
             self._snapshot = self._snapshot.model_copy(update=changes)
             return self._snapshot

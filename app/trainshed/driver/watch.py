@@ -207,7 +207,9 @@ class Driver:
         """Show what is new."""
         self.view = coordinator.look()
         if self._pusher:
-            self._pusher.measure(self.view.seconds, self.view.waits_now)
+            self._pusher.measure(
+                self.view.seconds, self.view.waits_now, steps_begun=self.view.steps_begun
+            )
             self._pusher.place(self.view.hosts)
         for event in self.view.events:
             self.told = self.told.then(told_by(event))

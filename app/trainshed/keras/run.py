@@ -131,6 +131,7 @@ class KerasRun(EpochRun):
         progress: Progress,
     ) -> dict[str, float]:
         """Train for what is left of an epoch; return what the metrics came to in it."""
+        self._loop.begin_steps()
         at, reading = self._feeds.passing(dataset, "train", self._loop.position), None
         if dataset != self._job.main_dataset:
             positions = self._loop.dataset_positions

@@ -157,6 +157,7 @@ class Run(EpochRun):
     def _steps(self, name: str, of: type[object]) -> Iterator[object]:
         """Yield what is left of this epoch's steps."""
         loop, feed = self._loop, self._feeds.feed(name)
+        loop.begin_steps()
         at = self._feeds.passing(name, "train", loop.position)
         with loop.meter.inside(WAITING):
             planned = self._waited_for(partial(feed.planned_steps, at))

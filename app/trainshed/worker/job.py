@@ -37,6 +37,7 @@ class Job:
         seed: start of all randomness.
         reproducible: bit-equal at any price.
         threads: of each worker.
+        first_step_seconds: that the first step may take; 0 for any time.
         stall_seconds: without a step, after which the attempt counts as lost; 0 for never.
         grace_seconds: that a stop may take.
         checkpoint: when to write.
@@ -59,6 +60,7 @@ class Job:
     seed: int
     reproducible: bool
     threads: int
+    first_step_seconds: float
     stall_seconds: float
     grace_seconds: float
     checkpoint: CheckpointSpec

@@ -68,7 +68,7 @@ class Loop:
         self.note = ""
         self.survivors: Survivors | None = None
         self._losses = Losses()
-        self._stalls = Stalls(job.stall_seconds)
+        self._stalls = Stalls(job.first_step_seconds, job.stall_seconds)
         self._next_agreement = self.position.step + 1
         self._reporter = Reporter(coordinator, self.group, self.board) if rank == 0 else None
 
@@ -95,6 +95,11 @@ class Loop:
         One of a device is known at the agreement after that, or before anything is written.
         """
         self._losses.add(self.position.step + 1, loss)
+
+    def begin_steps(self) -> None:
+        """Say that the function asks for steps of the run: from here the first one is expected."""
+        self._stalls.begin()
+        self.board.steps_begun = True
 
     def end_step(self, rows: int) -> None:
         """Count a step of so many rows over all ranks. A collective now and then.

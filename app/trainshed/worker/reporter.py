@@ -29,6 +29,7 @@ class Scoreboard:
     steps: int | None = None
     step_name: StepName = "step"
     saves: bool = False  # whether a stop writes a checkpoint
+    steps_begun: bool = False  # whether the function has asked for a step
     epoch: int = 0
     step: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -79,7 +80,9 @@ class Reporter:
         progress = [self._progress()] if step != self._last_step else []
         try:
             told = [*events, *progress]
-            self.stop_reason = self._coordinator.push(self._group, seconds, told, saves=board.saves)
+            self.stop_reason = self._coordinator.push(
+                self._group, seconds, told, saves=board.saves, steps_begun=board.steps_begun
+            )
         except BaseException:
             with board.lock:
                 board.events = [*events, *board.events]

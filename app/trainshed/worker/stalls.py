@@ -20,20 +20,34 @@ class Stalls:
     """Watches this process's steps.
 
     Args:
-        deadline_seconds: without a step, after which an attempt counts as lost; 0 watches nothing.
+        first_seconds: that the first step may take; 0 does not watch it.
+        deadline_seconds: without a further step, after which an attempt counts as lost; 0 watches
+            nothing.
     """
 
-    def __init__(self, deadline_seconds: float) -> None:
+    def __init__(self, first_seconds: float, deadline_seconds: float) -> None:
+        self._first_patience = first_seconds * SHARE
         self._patience = deadline_seconds * SHARE
         self._armed = float("-inf")
+
+    def begin(self) -> None:
+        """Say that a step is asked for; the first one is watched from here."""
+        if self._armed == float("-inf"):
+            self._watch(self._first_patience)
 
     def step(self) -> None:
         """Say that a step was taken."""
         now = time.monotonic()
-        if self._patience and now - self._armed > _SECONDS_BETWEEN:
+        if now - self._armed > _SECONDS_BETWEEN:
             self._armed = now
-            faulthandler.dump_traceback_later(self._patience, file=_STDERR)
+            self._watch(self._patience)
 
     def close(self) -> None:
         """Watch no more."""
         faulthandler.cancel_dump_traceback_later()
+
+    def _watch(self, patience: float) -> None:
+        if patience:
+            faulthandler.dump_traceback_later(patience, file=_STDERR)
+        else:
+            self.close()

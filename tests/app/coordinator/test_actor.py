@@ -53,7 +53,7 @@ def test_no_event_is_lost_between_who_tells_and_who_looks() -> None:
     group = coordinator.join(0)
     with ThreadPoolExecutor(1) as threads:
         arriving = Arriving(told, looked)
-        telling = threads.submit(coordinator.push, group, {}, arriving, saves=False)
+        telling = threads.submit(coordinator.push, group, {}, arriving, False, False)
         seen: list[Event] = []
         while not seen:
             seen += coordinator.look().events

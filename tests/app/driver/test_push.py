@@ -215,6 +215,15 @@ def test_what_training_waits_for_is_told_as_long_as_it_does() -> None:
     assert not told.waits_for
 
 
+def test_that_the_function_has_asked_for_a_step_is_told() -> None:
+    often = Timing(between=0.02, apart=0.01)
+    with serve(lambda *_: GO_ON) as server, pushing(server, timing=often) as pusher:
+        pusher.measure({"training": 1.0}, steps_begun=True)
+        told = wait_for(server, lambda told: told.seconds.training == 1.0)
+
+    assert told.steps_begun
+
+
 def test_an_end_in_words_that_no_encoding_has_is_told() -> None:
     with serve(lambda *_: GO_ON) as server:
         with pushing(server) as pusher:

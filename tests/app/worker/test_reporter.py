@@ -21,13 +21,21 @@ class Coordinator:
     events: list[Event] = field(default_factory=list)
     seconds: list[dict[str, float]] = field(default_factory=list)
     saved: list[bool] = field(default_factory=list)
+    steps_begun: bool = False
     heard: threading.Event = field(default_factory=threading.Event)
 
     def push(
-        self, group: int, seconds: Mapping[str, float], events: Sequence[Event], *, saves: bool
+        self,
+        group: int,
+        seconds: Mapping[str, float],
+        events: Sequence[Event],
+        *,
+        saves: bool,
+        steps_begun: bool,
     ) -> str | None:
         """Take it in."""
         self.saved.append(saves)
+        self.steps_begun = steps_begun
         assert group == 3
         if self.failures:
             self.failures -= 1
@@ -88,3 +96,11 @@ def test_a_failure_to_tell_is_said_once_and_a_stop_is_heard_after_it() -> None:
     assert reporter.stop_reason == "Interrupted"
     said = [event.message for event in coordinator.events if isinstance(event, WarningEvent)]
     assert said == ["look", "progress was not told for a while: ConnectionError: away"]
+
+
+def test_that_a_step_was_asked_for_is_told() -> None:
+    coordinator = Coordinator()
+
+    make_reporter(Scoreboard(epochs=1, steps_begun=True), coordinator).close()
+
+    assert coordinator.steps_begun
