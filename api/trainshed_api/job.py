@@ -23,6 +23,7 @@ _LATER_FIELDS = (
     "accumulate",
     "sync_batch_norm",
     "data.loader_processes",
+    "checkpoint.allow_missing",
     "first_step_deadline_seconds",
 )
 

@@ -12,6 +12,8 @@ from trainshed_api.loading import load_text
 from trainshed_api.names import ENV_SPEC, MAX_SPEC_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pydantic import JsonValue
 
 
@@ -59,6 +61,8 @@ def test_a_run_that_does_not_fit_is_refused_with_its_size() -> None:
     del told["spec"]["firstStepDeadlineSeconds"]
     assert isinstance(told["spec"]["data"], dict)
     del told["spec"]["data"]["loaderProcesses"]
+    assert isinstance(told["spec"]["checkpoint"], dict)
+    del told["spec"]["checkpoint"]["allowMissing"]
     size = len(json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()) / 1024
 
     with pytest.raises(SpecError) as caught:
@@ -68,10 +72,40 @@ def test_a_run_that_does_not_fit_is_refused_with_its_size() -> None:
     assert str(caught.value) == f"spec: got {size:.1f} KiB, want {want}"
 
 
+# Paths that every released image knows.
+KNOWN_FIELDS = """
+    activeDeadlineSeconds batchSize config env framework gracePeriodSeconds precision priority
+    provisioningDeadlineSeconds reproducible seed stallDeadlineSeconds storage suspend train
+    checkpoint.everyEpochs checkpoint.everySteps checkpoint.keep checkpoint.resume
+    checkpoint.trustObjects code.pip data.cpus data.datasets data.loader data.placement
+    failurePolicy.maxApplicationFailures failurePolicy.maxInfrastructureFailures
+    failurePolicy.rules workers.count workers.group workers.resources.cpu workers.resources.gpu
+"""
+
+
+def paths_of(value: "JsonValue", at: str = "") -> "Iterator[str]":
+    """Yield the path of each value that is no map, and of each map that is empty."""
+    if not (isinstance(value, dict) and value):
+        yield at
+        return
+    for name, each in value.items():
+        yield from paths_of(each, f"{at}.{name}" if at else name)
+
+
+def test_a_plain_run_is_told_to_any_released_image_in_fields_that_it_knows() -> None:
+    told = json.loads(encode_run(make_run()))
+
+    assert set(paths_of(told["spec"])) == set(KNOWN_FIELDS.split())
+
+
 def test_what_a_release_added_is_not_told_to_an_older_image_while_it_says_nothing() -> None:
     later = {"accumulate": 2, "syncBatchNorm": True, "firstStepDeadlineSeconds": 7200}
     assert not set(later) & set(json.loads(encode_run(make_run()))["spec"])
     assert later.items() <= json.loads(encode_run(make_run(**later)))["spec"].items()
+
+    checkpoint = make_run(checkpoint={"allowMissing": ["average"]})
+    assert "allowMissing" not in json.loads(encode_run(make_run()))["spec"]["checkpoint"]
+    assert json.loads(encode_run(checkpoint))["spec"]["checkpoint"]["allowMissing"] == ["average"]
 
     plain, by_two = (
         json.loads(encode_run(make_run(data=make_data(loader="torch", loaderProcesses=number))))
