@@ -54,7 +54,6 @@ class Loop:
         self.dataset_positions = DatasetPositions({})
         self.saver.dataset_positions = lambda: self.dataset_positions.settled
         self._coordinator = coordinator
-        self._rank = rank
         self._is_waiting = False
         group = coordinator.join(self.position.step) if rank == 0 else 0
         self.group = self.control.from_leader(group)
@@ -153,7 +152,7 @@ class Loop:
         """
         self._is_waiting = True
         step, ranks = self.position.step, self.saver.num_ranks
-        if self._coordinator.wait(self.group, self._rank, step, ranks):
+        if self._coordinator.wait(self.group, self.control.rank, step, ranks):
             self.stop_here()
 
     def go_on(self) -> None:
@@ -164,7 +163,7 @@ class Loop:
         """
         if self._is_waiting:
             self._is_waiting = False
-            if self._coordinator.go_on(self.group, self._rank):
+            if self._coordinator.go_on(self.group, self.control.rank):
                 self.stop_here()
 
     @property
@@ -181,12 +180,8 @@ class Loop:
             StopTraining: always.
             NonFiniteLossError: when a rank's loss was no finite number.
         """
-        agreed = self._agree(knows_losses=True)
-        if agreed.bad_step is not None:
-            raise NonFiniteLossError(f"the loss is NaN or infinite at step {agreed.bad_step}")
         has_trained = self.position != self.saver.position
-        self._save_if(has_trained and self.job.writes_checkpoints)
-        self._register(agreed.written)
+        self._save_last(has_trained and self.job.writes_checkpoints)
         raise StopTraining
 
     def fail(self, failure: Failure) -> None:
@@ -204,15 +199,15 @@ class Loop:
             NonFiniteLossError: when a rank's loss was no finite number.
             LastCheckpointError: when training is done but its result is not on storage.
         """
-        if not stopped:
-            self._save_left()
+        if not stopped and self._is_behind():
+            self._save_last(True)
         with self.meter.inside(CHECKPOINTING):
             self.saver.wait()
             agreed = self._agree(knows_losses=True)
             self._register(agreed.written)
         self._stalls.close()
-        if agreed.bad_step is not None and not stopped:
-            raise NonFiniteLossError(f"the loss is NaN or infinite at step {agreed.bad_step}")
+        if not stopped:
+            _check_losses(agreed)
         if self._reporter is None:
             return
         if not stopped:
@@ -233,19 +228,20 @@ class Loop:
         )
         self._coordinator.leave(self.group, seconds, ending)
 
-    def _save_left(self) -> None:
-        """Write a checkpoint of what was trained since the last one: the function returned early.
+    def _is_behind(self) -> bool:
+        """Say whether the function trained further than its last checkpoint. A collective."""
+        is_behind = self.job.writes_checkpoints and self.saver.is_behind(self.position)
+        return bool(self.control.from_leader(int(is_behind)))
+
+    def _save_last(self, is_due: bool) -> None:
+        """Write the attempt's last checkpoint, if it is due, of losses that all are known.
 
         Raises:
             NonFiniteLossError: when a rank's loss was no finite number.
         """
-        is_behind = self.job.writes_checkpoints and self.saver.is_behind(self.position)
-        if not self.control.from_leader(int(is_behind)):
-            return
         agreed = self._agree(knows_losses=True)
-        if agreed.bad_step is not None:
-            raise NonFiniteLossError(f"the loss is NaN or infinite at step {agreed.bad_step}")
-        self._save_if(True)
+        _check_losses(agreed)
+        self._save_if(is_due)
         self._register(agreed.written)
 
     def _boundary(self, epoch_ended: bool) -> None:
@@ -256,8 +252,7 @@ class Loop:
         if not due and (agreed.stop or agreed.bad_step is not None):
             # Before the last checkpoint is written, or another rank's first bad step is missed.
             agreed = self._agree(knows_losses=True)
-        if agreed.bad_step is not None:
-            raise NonFiniteLossError(f"the loss is NaN or infinite at step {agreed.bad_step}")
+        _check_losses(agreed)
         self._save_if(due or (agreed.stop and self.job.writes_checkpoints), epoch_ended=epoch_ended)
         self._register(agreed.written)
         if agreed.stop:
@@ -313,3 +308,8 @@ class Loop:
     def _mark(self) -> None:
         seconds = self.meter.seconds()
         self._coordinator.mark(self.group, self.position.step, time.time(), seconds)
+
+
+def _check_losses(agreed: Agreement) -> None:
+    if agreed.bad_step is not None:
+        raise NonFiniteLossError(f"the loss is NaN or infinite at step {agreed.bad_step}")
