@@ -15,7 +15,7 @@ from trainshed.data.read.arrow import (
     RAY_RAGGED_TENSORS,
     becomes_floats,
 )
-from trainshed.data.read.columns import num_rows
+from trainshed.data.read.columns import MOST_EXACT, num_rows
 from trainshed.data.read.errors import DataError
 from trainshed.rows.intricate import as_told
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from trainshed.data.read.columns import Array, Columns
 
-# From here on a float does not tell neighbouring integers apart.
-_ROUNDED = 2.0**53
 # Parquet has no coarser times: what was in these comes back in milliseconds.
 _COARSE = ("datetime64[s]", "datetime64[m]", "datetime64[h]")
 
@@ -268,7 +266,7 @@ def _check_exact(field: pa.Field, array: Array) -> None:
         DataError: naming one.
     """
     numbers = array.astype(np.float64)
-    large = numbers[np.abs(numbers) >= _ROUNDED]
+    large = numbers[np.abs(numbers) >= MOST_EXACT]
     if len(large):
         raise DataError(
             f"column {field.name}: {large[0]:.0f} beside rows without a value: such a column is "

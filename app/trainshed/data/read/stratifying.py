@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.order.strata import Stratifying
+from trainshed.data.read.columns import MOST_EXACT
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.grouping import value_hashes
 from trainshed_api.errors import Problem, SpecError
@@ -40,8 +41,6 @@ logger = logging.getLogger(__name__)
 MOST_VALUES = 10_000
 # Of a store whose answers are waited for, and of a disk: Arrow reads without Python's lock.
 FRAGMENTS_AT_ONCE = 4
-# From here on not every whole number is a float, which it is where a value beside it is missing.
-_MOST_WHOLE = 2**53
 WANT = "a column of whole numbers below 2 ** 53, texts, bytes, booleans or times, one value a row"
 
 
@@ -97,7 +96,8 @@ def kinds_of(array: Array) -> Kinds:
 def _check_whole(key: pa.Array, values: NDArray[np.float64] | NDArray[np.integer]) -> None:
     """Refuse numbers of which hardly two are the same: no share of one row is a whole row."""
     whole = np.isfinite(values) & (np.trunc(values) == values)
-    whole &= (values < _MOST_WHOLE) & (values > -_MOST_WHOLE)
+    # Where a value beside them is missing they are floats.
+    whole &= (values < MOST_EXACT) & (values > -MOST_EXACT)
     if not whole.all():
         raise DataError(str(key.drop_null()[int(np.argmin(whole))].as_py()))
 
