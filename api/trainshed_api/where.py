@@ -96,15 +96,20 @@ def parse_where(text: str) -> Condition:
     return _condition(tree, MOST_DEPTH)
 
 
-def columns_of(condition: Condition) -> Iterator[str]:
-    """Yield the columns that a condition looks at."""
+def simple_parts_of(condition: Condition) -> Iterator[Compared | Among | Missing]:
+    """Yield the conditions on one column that a condition is made of."""
     if isinstance(condition, Both):
         for part in condition.parts:
-            yield from columns_of(part)
+            yield from simple_parts_of(part)
     elif isinstance(condition, Not):
-        yield from columns_of(condition.part)
+        yield from simple_parts_of(condition.part)
     else:
-        yield condition.column
+        yield condition
+
+
+def columns_of(condition: Condition) -> Iterator[str]:
+    """Yield the columns that a condition looks at."""
+    return (part.column for part in simple_parts_of(condition))
 
 
 def _condition(tree: ast.expr, depth: int) -> Condition:

@@ -28,7 +28,7 @@ from trainshed.data.read.columns import (
 )
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.stratifying import kinds_of
-from trainshed_api.where import Among, Both, Compared, Missing, columns_of
+from trainshed_api.where import Among, Both, Compared, Missing, columns_of, simple_parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -257,15 +257,12 @@ def _meeting(
 
 def _with_long_integers(condition: Condition) -> Iterator[str]:
     """Yield the columns that are compared with integers beyond 2**53."""
-    if isinstance(condition, Both):
-        for part in condition.parts:
-            yield from _with_long_integers(part)
-    elif isinstance(condition, Compared | Among):
-        values = (condition.value,) if isinstance(condition, Compared) else condition.values
+    for part in simple_parts_of(condition):
+        if isinstance(part, Missing):
+            continue
+        values = (part.value,) if isinstance(part, Compared) else part.values
         if any(isinstance(value, int) and abs(value) > MOST_EXACT for value in values):
-            yield condition.column
-    elif not isinstance(condition, Missing):
-        yield from _with_long_integers(condition.part)
+            yield part.column
 
 
 def _expression(condition: Condition, kinds: Mapping[str, pa.DataType]) -> ds.Expression:
