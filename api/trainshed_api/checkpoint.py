@@ -70,3 +70,8 @@ class CheckpointSpec(SpecModel):
         "Else the path of a checkpoint to start from; later attempts go on from their own.",
         json_schema_extra=annotate("app", "suspended"),
     )
+
+    @property
+    def is_written(self) -> bool:
+        """Say whether any checkpoint is asked for."""
+        return bool(self.every_epochs or self.every_steps)

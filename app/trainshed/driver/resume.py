@@ -85,10 +85,12 @@ def finished(prepared: Prepared) -> ResultRecord | None:
         return None
     left_early = result.epoch is not None and result.epoch < (result.epochs or 0)
     kept = result.checkpoint
-    is_tracked = kept is not None and checkpoint.is_ours(PurePath(kept.path).name)
-    is_behind = is_tracked and kept is not None and (kept.step or 0) < (result.step or 0)
-    writes = bool(spec.checkpoint.every_epochs or spec.checkpoint.every_steps)
-    return None if left_early and writes and is_behind else result
+    is_behind = (
+        kept is not None
+        and checkpoint.is_ours(PurePath(kept.path).name)
+        and (kept.step or 0) < (result.step or 0)
+    )
+    return None if left_early and is_behind and spec.checkpoint.is_written else result
 
 
 def choose(

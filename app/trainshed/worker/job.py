@@ -76,8 +76,3 @@ class Job:
     def main_dataset(self) -> str | None:
         """Return the dataset whose batches are the steps: `train`, else the first."""
         return main_dataset(self.plans)
-
-    @property
-    def writes_checkpoints(self) -> bool:
-        """Say whether any checkpoint is asked for."""
-        return bool(self.checkpoint.every_epochs or self.checkpoint.every_steps)

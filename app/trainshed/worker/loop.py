@@ -181,7 +181,7 @@ class Loop:
             NonFiniteLossError: when a rank's loss was no finite number.
         """
         has_trained = self.position != self.saver.position
-        self._save_last(has_trained and self.job.writes_checkpoints)
+        self._save_last(has_trained and self.job.checkpoint.is_written)
         raise StopTraining
 
     def fail(self, failure: Failure) -> None:
@@ -230,7 +230,7 @@ class Loop:
 
     def _is_behind(self) -> bool:
         """Say whether the function trained further than its last checkpoint. A collective."""
-        is_behind = self.job.writes_checkpoints and self.saver.is_behind(self.position)
+        is_behind = self.job.checkpoint.is_written and self.saver.is_behind(self.position)
         return bool(self.control.from_leader(int(is_behind)))
 
     def _save_last(self, is_due: bool) -> None:
@@ -253,7 +253,9 @@ class Loop:
             # Before the last checkpoint is written, or another rank's first bad step is missed.
             agreed = self._agree(knows_losses=True)
         _check_losses(agreed)
-        self._save_if(due or (agreed.stop and self.job.writes_checkpoints), epoch_ended=epoch_ended)
+        self._save_if(
+            due or (agreed.stop and self.job.checkpoint.is_written), epoch_ended=epoch_ended
+        )
         self._register(agreed.written)
         if agreed.stop:
             raise StopTraining
@@ -298,7 +300,7 @@ class Loop:
     def _publish(self, agreed: Agreement) -> None:
         board = self.board
         board.seconds = agreed.seconds
-        board.saves = self.survivors is not None and self.job.writes_checkpoints
+        board.saves = self.survivors is not None and self.job.checkpoint.is_written
         board.rate = self._pace.rows_per_second()
         loop = agreed.seconds["training"] + agreed.seconds[WAITING]
         board.data_wait_percent = 100 * agreed.seconds[WAITING] / loop if loop > 0 else None

@@ -92,7 +92,7 @@ class Saver:
         """Say whether a checkpoint belongs here."""
         spec = self._job.checkpoint
         if epoch_ended:
-            last = position.epoch == self._job.epochs and self._job.writes_checkpoints
+            last = position.epoch == self._job.epochs and self._job.checkpoint.is_written
             return last or bool(spec.every_epochs and position.epoch % spec.every_epochs == 0)
         return bool(spec.every_steps and position.step % spec.every_steps == 0)
 
