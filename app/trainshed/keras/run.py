@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trainshed.data.feed.prefetch import Prefetched
     from trainshed.data.order.schedule import Pass
     from trainshed.keras.feeding import Pair
-    from trainshed.worker.dataset_positions import Reading
+    from trainshed.worker.dataset_positions import OpenPass
     from trainshed.worker.job import Job
 
 
@@ -214,7 +214,7 @@ class KerasRun(EpochRun):
 
     @contextmanager
     def _fed(
-        self, dataset: str, at: Pass, pair: Pair, *, trains: bool, reading: Reading | None = None
+        self, dataset: str, at: Pass, pair: Pair, *, trains: bool, reading: OpenPass | None = None
     ) -> Iterator[Fed]:
         """Yield a pass; what making its batches raised is raised as it was."""
         batches: Prefetched[Batch] = self._feeds.batches(dataset, at, lambda batch: batch)

@@ -20,7 +20,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(eq=False)
-class Reading:
+class OpenPass:
     """One open iterator over a dataset.
 
     Args:
@@ -52,7 +52,7 @@ class DatasetPositions:
     def __init__(self, restored: Mapping[str, DatasetPosition]) -> None:
         # Where the next iterator begins, of datasets that were read beside a step.
         self._next = dict(restored)
-        self._open: dict[str, Reading] = {}
+        self._open: dict[str, OpenPass] = {}
         # The ends of passes that were read beside the steps, where no other pass was begun.
         self._ends: dict[str, DatasetPosition] = {}
         self._num_epochs = 0
@@ -70,7 +70,7 @@ class DatasetPositions:
         }
         self.settled = dict(restored)
 
-    def open(self, dataset: str, epoch: int, *, in_epochs: bool) -> Reading:
+    def open(self, dataset: str, epoch: int, *, in_epochs: bool) -> OpenPass:
         """Return a new iterator's reading, which begins where the dataset stands.
 
         Args:
@@ -80,12 +80,12 @@ class DatasetPositions:
                 that was made outside continues over the end of an epoch.
         """
         start = self._start(dataset, epoch, in_epochs)
-        opened = Reading(dataset, start, start, self._num_epochs, self._num_steps)
+        opened = OpenPass(dataset, start, start, self._num_epochs, self._num_steps)
         self._open[dataset] = opened
         self._ends.pop(dataset, None)
         return opened
 
-    def counted(self, reading: Reading, batches: Iterator[Item]) -> Generator[Item, None, None]:
+    def counted(self, reading: OpenPass, batches: Iterator[Item]) -> Generator[Item, None, None]:
         """Yield the batches of a reading and count each as it is taken; then close the reading."""
         is_exhausted = False
         try:
@@ -154,7 +154,7 @@ class DatasetPositions:
         spans_epochs = there.spans_epochs or not in_epochs
         return there.model_copy(update={"epoch": number, "spans_epochs": spans_epochs})
 
-    def _take(self, reading: Reading) -> None:
+    def _take(self, reading: OpenPass) -> None:
         name, position = reading.dataset, reading.position
         spans_epochs = position.spans_epochs or reading.num_epochs < self._num_epochs
         if not self._in_steps:
@@ -165,7 +165,7 @@ class DatasetPositions:
         reading.position = position.model_copy(update=counted)
         self._open[name] = reading
 
-    def _close(self, reading: Reading, *, is_exhausted: bool) -> None:
+    def _close(self, reading: OpenPass, *, is_exhausted: bool) -> None:
         name, position = reading.dataset, reading.position
         if self._open.get(name) is not reading:
             return
