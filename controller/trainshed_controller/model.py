@@ -154,7 +154,7 @@ class ClusterView:
 class Place:
     """What the queue of a cluster says of a run; admitted: it may begin an attempt now.
 
-    trouble: of Pods without which there is no room.
+    trouble: why Pods of the cluster do not start, where the run waits for them.
     """
 
     admitted: bool

@@ -126,8 +126,8 @@ def _place(snapshot: Snapshot) -> tuple[object, ...] | None:
 def _place_before_steps(snapshot: Snapshot) -> tuple[object, ...] | None:
     """Return where an attempt stands that has told of no step; None where none is to be expected.
 
-    Lost workers may have to wait for room. A function that is called may have a loop of its own,
-    of which nobody hears for hours, until it asks for a batch of the run's steps.
+    Lost workers may have to wait for resources. A function that is called may have its own loop,
+    which reports nothing for hours, until it asks for a batch of the run's steps.
     """
     if snapshot.restarting:
         return None

@@ -180,7 +180,7 @@ class Hub:
         """Take in that a rank waits for rows after a step; return whether all ranks stop there.
 
         They do once the run was asked to stop while all of them wait after the same step. From
-        then on every rank is told so: here, or by `go_on`.
+        then on every rank gets this answer: here, or from `go_on`.
         """
         if group != self.groups:
             return False

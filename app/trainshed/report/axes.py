@@ -18,7 +18,7 @@ FEW_DECADES = 4
 ROUNDING = 1e-9
 SMALL, THOUSAND, MILLION = 1e-3, 1e3, 1e6
 UNITS = {"k": THOUSAND, "M": MILLION}
-# More have no room beside the axis.
+# More do not fit beside the axis.
 MOST_DIGITS = 7
 
 

@@ -156,10 +156,10 @@ class Loop:
             self.stop_here()
 
     def go_on(self) -> None:
-        """Say that the rows have come, where somebody was told that they are waited for.
+        """Take back what `wait_for_rows` said, once the rows are here.
 
         Raises:
-            StopTraining: when all ranks were to stop meanwhile.
+            StopTraining: when all ranks stop, which was decided while this one waited.
         """
         if self._is_waiting:
             self._is_waiting = False
