@@ -103,7 +103,8 @@ def read_example(data: bytes, names: Collection[str] = ()) -> dict[str, Feature]
             raise _unread(fields, f"feature {name}")
         if field and (not names or name in names):
             kind = _KINDS[field]
-            found[name] = Feature(kind, np.array(values.value, dtype=_DTYPES[kind]))
+            # From a list, as NumPy reads protobuf's own sequence three to seven times slower.
+            found[name] = Feature(kind, np.array(values.value[:], dtype=_DTYPES[kind]))
     return found
 
 
