@@ -42,7 +42,9 @@ def normalize(
                 f"{values.shape} takes one or {values.shape[-1]}"
             )
     with np.errstate(over="ignore"):
-        scaled = (values.astype(np.float32) - means) / stds
+        scaled = values.astype(np.float32)
+        scaled -= means
+        scaled /= stds
     if not np.isfinite(scaled).all() and (wrong := np.isinf(scaled) & np.isfinite(values)).any():
         raise ValueError(
             f'normalize: got {values[wrong][0]} in column "{column}"; expected numbers that '
