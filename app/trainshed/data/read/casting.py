@@ -1,8 +1,8 @@
 """Finds values that another type of numbers cannot hold, before a column is converted to it.
 
 NumPy and torch convert such values in silence: NaN becomes some integer, 300 as uint8 becomes 44,
-1e300 as float32 becomes infinite. To look for them takes 0.2 to 0.7 ns a value, and nothing where
-every value of the column's own type fits. Pure.
+1e300 as float32 becomes infinite. The search takes 0.2 to 0.9 ns a value, and nothing where every
+value of the column's own type fits. Pure.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ class _Float(NamedTuple):
         return half - 2.0 ** (self.exponent - 24) if self.digits < _SINGLE else half
 
 
+# Values that stay in a core's cache while several passes look at them.
+_BLOCK_VALUES = 32_768
 _LARGEST_BYTES = 8  # NumPy's longdouble is no type of torch or Arrow
 _SINGLE = 24
 _FLOATS = {
@@ -99,13 +101,14 @@ def find_misfit(array: Array, wanted: str, *, exactly: bool = False) -> Misfit |
         return None
     if array.dtype.kind == "c":
         return _not_real(array, wanted, exactly=exactly)
-    least, most = np.minimum.reduce(array, axis=None), np.maximum.reduce(array, axis=None)
-    # Both are NaN where a value is, and then neither comparison holds.
-    is_inside = bool(sure[0] <= least and most <= sure[1])
     floats = _FLOATS.get(wanted)
+    is_whole_wanted = array.dtype.kind == "f" and floats is None
+    flat = array.reshape(-1)
+    blocks = (flat[at : at + _BLOCK_VALUES] for at in range(0, len(flat), _BLOCK_VALUES))
+    is_inside = all(_is_inside(block, sure, whole=is_whole_wanted) for block in blocks)
     if array.dtype.kind == "f":
         if floats is None:
-            return _not_an_integer(array, wanted, is_inside=is_inside)
+            return None if is_inside else _not_an_integer(array, wanted)
         return _not_a_float(array, wanted, floats, is_inside=is_inside, exactly=exactly)
     return None if is_inside else _not_exact(array, wanted, floats)
 
@@ -152,13 +155,18 @@ def _sure_range(
     return None if low <= least and most <= high else (low, high)
 
 
-def _not_an_integer(array: Array, wanted: str, *, is_inside: bool) -> Misfit | None:
-    is_whole = np.trunc(array) == array
-    if is_inside and is_whole.all():
-        return None
+def _is_inside(values: Array, sure: tuple[float, float], *, whole: bool) -> bool:
+    """Return whether all values are in a range, and whole numbers if asked."""
+    least, most = np.minimum.reduce(values), np.maximum.reduce(values)
+    # Both are NaN where a value is, and then neither comparison holds.
+    is_inside = bool(sure[0] <= least and most <= sure[1])
+    return is_inside and (not whole or bool((np.trunc(values) == values).all()))
+
+
+def _not_an_integer(array: Array, wanted: str) -> Misfit | None:
     low, high = _range_of(wanted)
     # By float64, or a bound would be infinite as float16.
-    fits = (array >= np.float64(low)) & (array < np.float64(high + 1)) & is_whole
+    fits = (array >= np.float64(low)) & (array < np.float64(high + 1)) & (np.trunc(array) == array)
     if fits.all():
         return None
     value = float(array[~fits][0])

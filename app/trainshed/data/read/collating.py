@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 
 from trainshed.data.read.calling import call, random_for
+from trainshed.data.read.casting import find_misfit
 from trainshed.data.read.columns import as_array, as_objects
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.feed_types import check_dtype
@@ -106,16 +107,24 @@ def _typed(plan: DatasetPlan, name: str, array: Array, ids: Indices) -> Array:
         check_dtype(plan, name, array, ids)
         return array.astype(wanted)
     rows: Sequence[object] = array.tolist() if array.dtype == object else []
-    for place, row in enumerate(rows):
-        if _are_numbers(row):
-            check_dtype(plan, name, row[np.newaxis], ids[place : place + 1])
-    typed = [row.astype(wanted) if _are_numbers(row) else row for row in rows]
-    if any(map(_are_numbers, typed)):
-        return as_objects(typed)
+    if numbers := [row for row in rows if _are_numbers(row)]:
+        if not _all_fit(numbers, wanted):
+            for place, row in enumerate(rows):
+                if _are_numbers(row):
+                    check_dtype(plan, name, row[np.newaxis], ids[place : place + 1])
+        return as_objects([row.astype(wanted) if _are_numbers(row) else row for row in rows])
     if name in dtypes:
         kind = type(array.flat[0]).__name__
         raise DataError(f"{plan.field}.feed.dtypes.{name}: column {name} holds values of {kind}")
     return array
+
+
+def _all_fit(rows: Sequence[Array], wanted: str) -> bool:
+    """Return whether a type holds all values of some rows, which is cheap to ask of all at once."""
+    by_type: dict[np.dtype[np.generic], list[Array]] = {}
+    for row in rows:
+        by_type.setdefault(row.dtype, []).append(row.reshape(-1))
+    return not any(find_misfit(np.concatenate(alike), wanted) for alike in by_type.values())
 
 
 def _are_numbers(row: object) -> TypeGuard[Array]:
