@@ -1,4 +1,4 @@
-"""What the README shows is what the files say, and works."""
+"""README and docs/training.md show the files as they are, and their samples work."""
 
 import difflib
 import re
@@ -7,16 +7,24 @@ from pathlib import Path
 import pytest
 import torch
 
-from hack.readme import adoption_diff, fill
+from hack.readme import SHOWN, adoption_diff, fill
 from tests.bundle.repository import ROOT
 from trainshed.cli.main import cli
 
 README = (ROOT / "README.md").read_text()
+TRAINING = (ROOT / "docs" / "training.md").read_text()
+COMMANDS = (ROOT / "docs" / "cli.md").read_text()
 ADOPT = ROOT / "examples" / "adopt"
 
 
-def test_readme_shows_the_files_as_they_are() -> None:
-    assert fill(README) == README, "run `make fmt`"
+@pytest.mark.parametrize("page", SHOWN)
+def test_a_page_shows_the_files_as_they_are(page: str) -> None:
+    text = (ROOT / page).read_text()
+    assert fill(page, text) == text, "run `make fmt`"
+
+
+def test_readme_fits_on_a_few_screens() -> None:
+    assert len(README.splitlines()) <= 120
 
 
 def test_adopting_a_ray_train_function_changes_at_most_8_lines() -> None:
@@ -39,7 +47,8 @@ def test_three_lines_read_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     trained, fresh = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
     (tmp_path / "checkpoint").mkdir()
     torch.save(trained.state_dict(), tmp_path / "checkpoint" / "model.pt")
-    [block] = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^```python\n(.*?)^```$", TRAINING, re.DOTALL | re.MULTILINE)
+    [block] = [each for each in blocks if "torch.load" in each]
     monkeypatch.chdir(tmp_path)
 
     exec(block, {"your_network": fresh})
@@ -49,8 +58,9 @@ def test_three_lines_read_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_links_lead_to_files() -> None:
-    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)\)", README)
-    assert [target for target in targets if not (ROOT / target).exists()] == []
+    for folder, page in ((ROOT, README), (ROOT / "docs", TRAINING)):
+        targets = re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", page)
+        assert [target for target in targets if not (folder / target).exists()] == []
 
 
 def test_commands_are_those_of_the_makefile() -> None:
@@ -59,6 +69,7 @@ def test_commands_are_those_of_the_makefile() -> None:
     assert {verb for verb in shown if not re.search(rf"^{verb}:", makefile, re.MULTILINE)} == set()
 
 
-def test_table_of_commands_is_that_of_the_command_line() -> None:
-    shown = set(re.findall(r"^\| `trainshed (\w+)", README, re.MULTILINE))
+def test_tables_of_commands_are_those_of_the_command_line() -> None:
+    cells = re.findall(r"^\| (`(?:trainshed )?[a-z]+\b[^|]*)\|", COMMANDS, re.MULTILINE)
+    shown = {name for cell in cells for name in re.findall(r"`(?:trainshed )?([a-z]+)", cell)}
     assert shown == set(cli.commands)
