@@ -274,7 +274,7 @@ def test_a_fault_of_the_world_survives_the_way_through_processes() -> None:
 
 def test_the_docs_have_the_table_as_it_is() -> None:
     text = DOCS.read_text()
-    section = text.partition("## Whose fault it is\n")[2].partition("\n## ")[0]
+    section = text.partition("## Error kinds\n")[2].partition("\n## ")[0]
     rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("| `")]
     written = {name.strip(" `"): (again.strip(), cause.strip()) for name, _, again, cause in rows}
     said = {None: "as for any lost worker", 0: "no", 1: "once", 2: "twice"}
