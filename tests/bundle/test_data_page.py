@@ -1,7 +1,6 @@
-"""What docs/data.md shows is what the samples have, and what it says of formats is so."""
+"""The pages of docs/data show parts of the samples, and their table of formats is complete."""
 
 import re
-from pathlib import Path
 
 import pytest
 import yaml
@@ -12,8 +11,9 @@ from trainshed.data.read.files import FILES
 from trainshed_api.formats import FORMATS
 
 SAMPLES = ROOT / "manifests" / "samples" / "data"
-PAGE = (ROOT / "docs" / "data.md").read_text("utf-8")
-LINK = r"\[(?P<name>[\w-]+)\.yaml\]\(\.\./manifests/samples/data/(?P=name)\.yaml\)"
+PAGES = sorted((ROOT / "docs" / "data").glob("*.md"))
+PAGE = "".join(page.read_text("utf-8") for page in PAGES)
+LINK = r"\[(?P<name>[\w-]+)\.yaml\]\(\.\./\.\./manifests/samples/data/(?P=name)\.yaml\)"
 SHOWN = re.findall(rf"^```yaml\n(.*?)^```\n\n(?:{LINK})?", PAGE, re.DOTALL | re.MULTILINE)
 
 
@@ -42,6 +42,13 @@ def test_every_sample_is_named() -> None:
     assert sorted(named) == sorted(path.stem for path in SAMPLES.glob("*.yaml"))
 
 
+def test_pages_close_with_limits() -> None:
+    headings = {page.stem: re.findall("^## (.*)$", page.read_text(), re.M) for page in PAGES}
+    last = {name: found[-1] for name, found in headings.items() if name != "README"}
+
+    assert set(last.values()) == {"Limits"}
+
+
 def test_the_page_has_a_row_for_every_format() -> None:
     assert sorted(re.findall(r"^\| `(\w+)` \| .* \| (?:yes|`\w+`) \|$", PAGE, re.MULTILINE)) == (
         sorted(FORMATS)
@@ -59,4 +66,4 @@ def test_the_page_names_all_endings() -> None:
 def test_links_lead_to_files() -> None:
     targets = re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", PAGE)
 
-    assert [target for target in targets if not Path(ROOT / "docs" / target).exists()] == []
+    assert [target for target in targets if not (ROOT / "docs" / "data" / target).exists()] == []

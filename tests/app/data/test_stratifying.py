@@ -542,7 +542,7 @@ def test_the_same_rows_of_a_bucket_are_held_out_whatever_is_lost(
     assert found == here
 
 
-PAGE = (ROOT / "docs" / "data.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "data" / "rows.md").read_text("utf-8")
 [SHOWN] = re.findall(r"^```yaml\n([^`]*stratify[^`]*)^```$", PAGE, re.MULTILINE)
 
 

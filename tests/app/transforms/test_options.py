@@ -187,7 +187,8 @@ def test_a_name_that_is_not_there_is_answered_with_those_that_are() -> None:
 
 @pytest.mark.parametrize("name", [n for n in trainshed.transforms.__all__ if n != "Batch"])
 def test_every_option_has_its_place_in_the_documentation(name: str) -> None:
-    texts = [(ROOT / "docs" / file).read_text("utf-8") for file in ("pictures.md", "data.md")]
+    pages = [ROOT / "docs" / page for page in ("pictures.md", "data/transform.md")]
+    texts = [page.read_text("utf-8") for page in pages]
     rows = [row for text in texts for row in text.splitlines()]
     (row,) = (row for row in rows if row.startswith(f"| `{name}` |"))
     options = list(inspect.signature(getattr(trainshed.transforms, name)).parameters)[1:]
