@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from trainshed.data.order.epoch import EpochOrder
-from trainshed.data.order.files import Fragment, Source
-from trainshed.data.order.plan import plan_dataset
-from trainshed.data.order.schedule import Pass, order_of, steps_for, windows_of
-from trainshed.data.order.size import Measured, Room
+from trainshed.data.sampler.dataset_plan import plan_dataset
+from trainshed.data.sampler.epoch_order import EpochPermutation
+from trainshed.data.sampler.epoch_pass import EpochPass, order_of, steps_for, windows_of
+from trainshed.data.sampler.fragments import Fragment, Source
+from trainshed.data.sampler.sizes import CacheMemory, Measured
 from trainshed_api.data import DatasetSpec
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from trainshed.data.order.permutation import Indices
-    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.permutation import Indices
 
-ROOM = Room(2**40, 2**40)
+ROOM = CacheMemory(2**40, 2**40)
 
 
 def plan_of(files: int, groups: int, rows: int, shuffle: Mapping[str, JsonValue]) -> DatasetPlan:
@@ -51,9 +51,9 @@ def rows_in_order(plan: DatasetPlan, batch_size: int, epoch: int) -> Indices:
 
     One worker's, which are the steps of any number of them.
     """
-    at = Pass("train", "train", epoch, 0, 1, batch_size, seed=0)
+    at = EpochPass("train", "train", epoch, 0, 1, batch_size, seed=0)
     base = order_of(plan, at, plan.counts)
-    assert isinstance(base, EpochOrder)
+    assert isinstance(base, EpochPermutation)
     steps = steps_for(plan, at, base.rows)
     windows = windows_of(plan, at, steps)
     places = steps.places(0, 0, steps.full)

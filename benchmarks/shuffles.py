@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from trainshed.data.order.plan import Loader
+    from trainshed.data.sampler.dataset_plan import Loader
 
 ROWS, FILES, BATCH, CLASSES, EPOCHS = 200_000, 5, 128, 10, 10
 # Row groups of a file: of 10,000 rows, and of 800.

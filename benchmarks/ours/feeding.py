@@ -22,10 +22,10 @@ from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.blocks import FedBlocks, OwnBlocks
 from trainshed.data.feed.feeder import Limits
 from trainshed.data.feed.processes import Processes
-from trainshed.data.order.plan import plan_dataset
-from trainshed.data.order.schedule import Pass, steps_for
-from trainshed.data.order.size import Measured, Room, WorkerNode
 from trainshed.data.read.parquet import open_source
+from trainshed.data.sampler.dataset_plan import plan_dataset
+from trainshed.data.sampler.epoch_pass import EpochPass, steps_for
+from trainshed.data.sampler.sizes import CacheMemory, Measured, WorkerNode
 from trainshed.records.disk import Disk
 from trainshed_api.data import DatasetSpec
 from trainshed_api.v1alpha1 import TrainingRunSpec
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from trainshed.coordinator.client import Client
     from trainshed.data.feed.batches import Batch
     from trainshed.data.feed.prefetch import Prefetched
-    from trainshed.data.order.plan import DatasetPlan, Loader
-    from trainshed.data.order.steps import Steps
+    from trainshed.data.sampler.batch_layout import BatchLayout
+    from trainshed.data.sampler.dataset_plan import DatasetPlan, Loader
 
 # More than any of these datasets needs: which cache there is is always asked for.
-ROOM = Room(2**40, 2**40, nodes=(WorkerNode(1, 2**40, 2**40),))
+ROOM = CacheMemory(2**40, 2**40, nodes=(WorkerNode(1, 2**40, 2**40),))
 SECONDS_BETWEEN_LOOKS = 0.005
 # Metrics come from each node's agent, every ten seconds if nothing is said.
 MILLISECONDS_BETWEEN_METRICS = 1_000
@@ -112,9 +112,9 @@ def plan_of(  # noqa: PLR0913 - what a spec says of a dataset, and what is measu
     return plan_dataset(name, spec, loader, source, measured, ROOM, 1, processes=0)
 
 
-def pass_of(plan: DatasetPlan, num_ranks: int, batch_size: int, **at: int) -> Pass:
+def pass_of(plan: DatasetPlan, num_ranks: int, batch_size: int, **at: int) -> EpochPass:
     """Return a pass of training over a dataset; `at` has epoch, epochs, first step and group."""
-    return Pass(
+    return EpochPass(
         plan.name,
         "train",
         at.get("epoch", 0),
@@ -127,7 +127,7 @@ def pass_of(plan: DatasetPlan, num_ranks: int, batch_size: int, **at: int) -> Pa
     )
 
 
-def steps_of(plan: DatasetPlan, at: Pass) -> Steps:
+def steps_of(plan: DatasetPlan, at: EpochPass) -> BatchLayout:
     """Return the steps of a pass over what is in the files."""
     return steps_for(plan, at, int(plan.counts.sum()))
 
@@ -174,7 +174,9 @@ class Rank:
     def ready(self) -> None:
         """Be there: all is imported."""
 
-    def begin(self, plan: DatasetPlan, at: Pass, handle: ActorHandle[Any], steps: int) -> float:
+    def begin(
+        self, plan: DatasetPlan, at: EpochPass, handle: ActorHandle[Any], steps: int
+    ) -> float:
         """Take the first batches of a pass and stay in it; return when the last one came.
 
         Returns:
@@ -191,7 +193,7 @@ class Rank:
             self._batches.close()
         self._batches = None
 
-    def read(self, plan: DatasetPlan, at: Pass, handle: ActorHandle[Any], pause: float) -> int:
+    def read(self, plan: DatasetPlan, at: EpochPass, handle: ActorHandle[Any], pause: float) -> int:
         """Read a pass to its end, `pause` seconds a step; return what this process's memory grew.
 
         Returns:
@@ -203,7 +205,7 @@ class Rank:
         return watch.most - watch.before
 
     def epochs(
-        self, plan: DatasetPlan, at: Pass, handle: ActorHandle[Any], pause: float
+        self, plan: DatasetPlan, at: EpochPass, handle: ActorHandle[Any], pause: float
     ) -> list[dict[str, float]]:
         """Read all epochs of a run from the first one on, with a feed and processes of its own.
 
@@ -216,11 +218,13 @@ class Rank:
                 time.sleep(pause)
         return clock.epochs
 
-    def count(self, plan: DatasetPlan, at: Pass, handle: ActorHandle[Any]) -> int:
+    def count(self, plan: DatasetPlan, at: EpochPass, handle: ActorHandle[Any]) -> int:
         """Read a pass to its end; return the rows that this rank had."""
         return sum(batch.rows for batch in self._open(plan, at, handle))
 
-    def _open(self, plan: DatasetPlan, at: Pass, handle: ActorHandle[Any]) -> Prefetched[Batch]:
+    def _open(
+        self, plan: DatasetPlan, at: EpochPass, handle: ActorHandle[Any]
+    ) -> Prefetched[Batch]:
         key = (handle, plan.name)
         if key not in self._feeds:
             self._feeds[key] = self._feed(plan, handle)
@@ -250,7 +254,7 @@ def ranks_on(sides: Sequence[str]) -> list[ActorHandle[Rank]]:
 
 
 def first_batches(
-    ranks: Sequence[ActorHandle[Rank]], plan: DatasetPlan, at: Pass, client: Client
+    ranks: Sequence[ActorHandle[Rank]], plan: DatasetPlan, at: EpochPass, client: Client
 ) -> float:
     """Return when all ranks had their first batch of a pass, seconds since 1970."""
     came = [rank.begin.remote(plan, at, client.handle, 1) for rank in ranks]
@@ -258,7 +262,11 @@ def first_batches(
 
 
 def epochs(
-    ranks: Sequence[ActorHandle[Rank]], plan: DatasetPlan, at: Pass, client: Client, pause: float
+    ranks: Sequence[ActorHandle[Rank]],
+    plan: DatasetPlan,
+    at: EpochPass,
+    client: Client,
+    pause: float,
 ) -> list[list[dict[str, float]]]:
     """Return the times of all epochs of each rank."""
     coming = [rank.epochs.remote(plan, at, client.handle, pause) for rank in ranks]

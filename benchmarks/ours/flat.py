@@ -20,14 +20,14 @@ from ray._private.internal_api import node_stats
 
 from benchmarks.flat import STORE_BYTES
 from benchmarks.ours import feeding, many_rows
-from trainshed.data.order.plan import plan_dataset
-from trainshed.data.order.size import Measured
 from trainshed.data.read.files import open_source
+from trainshed.data.sampler.dataset_plan import plan_dataset
+from trainshed.data.sampler.sizes import Measured
 from trainshed.records.disk import Disk
 from trainshed_api.data import DatasetSpec
 
 if TYPE_CHECKING:
-    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
 
     Role = Literal["worker", "coordinator", "task"]
 

@@ -16,16 +16,16 @@ import ray
 
 from benchmarks.ours import feeding
 from benchmarks.resize import BEFORE, MODES, NOW
-from trainshed.data.order.epoch import EpochOrder
-from trainshed.data.order.schedule import first_read, order_of
+from trainshed.data.sampler.epoch_order import EpochPermutation
+from trainshed.data.sampler.epoch_pass import first_read, order_of
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
     from benchmarks.ours.feeding import Rank
     from trainshed.coordinator.client import Client
-    from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.order.schedule import Pass
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.epoch_pass import EpochPass
 
 EPOCH, STEPS_BEFORE = 1, 10
 STORE_BYTES = 2**30
@@ -83,7 +83,7 @@ class Resizing:
         client.join(0)  # ends the stream
         return {"seconds": seconds, "again": done, "part": done / self._most(plan, at)}
 
-    def _at(self, plan: DatasetPlan, num_ranks: int, group: int, earlier: int) -> Pass:
+    def _at(self, plan: DatasetPlan, num_ranks: int, group: int, earlier: int) -> EpochPass:
         """Return the pass from the worst step in the middle on, or from a few steps earlier.
 
         That is the last one of a window and, without windows, of a row group.
@@ -99,15 +99,15 @@ class Resizing:
     def _span(self, plan: DatasetPlan) -> int:
         return max(1, -(-plan.mixed_rows // self._batch_size))
 
-    def _most(self, plan: DatasetPlan, at: Pass) -> float:
+    def _most(self, plan: DatasetPlan, at: EpochPass) -> float:
         """Return the rows of a window and a row group."""
         window = (self._span(plan) - 1) * at.batch_size
         return window + float(plan.counts.max())
 
-    def _done(self, mode: str, plan: DatasetPlan, at: Pass) -> float:
+    def _done(self, mode: str, plan: DatasetPlan, at: EpochPass) -> float:
         """Return the rows that tasks decoded and that come before the first step of a pass."""
         base, steps = order_of(plan, at, plan.counts), feeding.steps_of(plan, at)
-        assert isinstance(base, EpochOrder)  # nothing is mixed here
+        assert isinstance(base, EpochPermutation)  # nothing is mixed here
         place = np.empty(base.rows, dtype=np.int64)
         place[base.ids(np.arange(base.rows, dtype=np.int64))] = np.arange(base.rows)
         files = [file.read_text(encoding="ascii") for file in self._notes[mode].iterdir()]

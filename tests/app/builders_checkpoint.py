@@ -11,7 +11,7 @@ from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.files import Content
 from trainshed.checkpoint.manifest import ORDER, Manifest, Position
 from trainshed.checkpoint.model_file import TORCH
-from trainshed.data.order.description import Described
+from trainshed.data.sampler.description import Described
 from trainshed.records.storage import Folder
 
 Place = TypeVar("Place", bound=Folder)

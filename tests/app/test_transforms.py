@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tests.builders_data import encode_png, make_pictures
-from trainshed.data.order.randomness import RowRandom
+from trainshed.data.sampler.randomness import RowRandom
 from trainshed.transforms import Batch, decode_image, normalize, random_crop_flip, rename
 
 

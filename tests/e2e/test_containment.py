@@ -236,11 +236,11 @@ def test_a_rayjob_that_a_quota_refuses_is_told_and_may_be_suspended(runs: Runs) 
         try:
             runs.apply(make_counting("refused", epochs=1, seconds_per_step=0))
 
-            def is_told() -> bool:
+            def has_row_counts() -> bool:
                 said = runs.status("refused").condition("Progressing")
                 return said is not None and said.reason == "RayJobRefused"
 
-            assert wait_for(is_told), runs.status("refused").model_dump_json(indent=1)
+            assert wait_for(has_row_counts), runs.status("refused").model_dump_json(indent=1)
             assert "exceeded quota" in runs.bundle.kubectl("describe", "trun", "refused")
             runs.patch("refused", suspend=True)
             runs.wait_for("Suspended", "refused")

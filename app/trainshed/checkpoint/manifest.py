@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, JsonValue
 
-from trainshed.data.order.description import Described
+from trainshed.data.sampler.description import Described
 from trainshed_api.errors import Problem, SpecError, show_value
 from trainshed_api.progress import Record
 

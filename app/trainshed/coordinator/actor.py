@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from trainshed.data.feed.learned import Known
     from trainshed.data.feed.on_disk import Shelf
     from trainshed.data.feed.streams import Left
-    from trainshed.data.order.bad_records import Told
-    from trainshed.data.order.permutation import Indices
-    from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.order.schedule import Pass
-    from trainshed.data.order.spending import Spending
+    from trainshed.data.sampler.bad_records import BadRecordList
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.epoch_pass import EpochPass
+    from trainshed.data.sampler.permutation import Indices
+    from trainshed.data.sampler.stage_time import Spending
     from trainshed.ray_seams.train_controller import Controller
     from trainshed_api.progress import Event
 
@@ -105,7 +105,7 @@ class Coordinator:
         from trainshed.coordinator.waits import Waits
         from trainshed.data.feed.feeder import Feeder
         from trainshed.data.feed.telling import Telling
-        from trainshed.data.order.plan import telling
+        from trainshed.data.sampler.dataset_plan import telling
 
         # Ray Data tells of each execution, and warns of CPUs that the next second are free again.
         quiet("ray.data", logging.CRITICAL)
@@ -150,7 +150,7 @@ class Coordinator:
         assert self._feeder
         return self._feeder.counts(name)
 
-    def known(self, at: Pass) -> Known:
+    def known(self, at: EpochPass) -> Known:
         """Return what was known of the rows of a pass that counts them when it began."""
         assert self._feeder
         return self._feeder.known(at)
@@ -170,18 +170,18 @@ class Coordinator:
         if self._feeder:
             self._feeder.spend(spending)
 
-    def take(self, at: Pass, rank: int) -> Slice | Left | None:
+    def take(self, at: EpochPass, rank: int) -> Slice | Left | None:
         """Return the rank's next slice of a pass; waits for it."""
         assert self._feeder
         return self._feeder.take(at, rank)
 
-    def open(self, at: Pass) -> None:
+    def open(self, at: EpochPass) -> None:
         """Begin a pass before its first slice is asked for."""
         assert self._feeder
         self._feeder.open(at)
 
     @ray.method(concurrency_group=BAD_RECORDS)
-    def leave_out(self, told: Told) -> None:
+    def leave_out(self, told: BadRecordList) -> None:
         """Take in what who reads a fragment leaves out of it.
 
         Raises:

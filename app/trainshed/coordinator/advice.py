@@ -6,23 +6,23 @@ import math
 from typing import TYPE_CHECKING
 
 from trainshed.coordinator.lanes import words_of
-from trainshed.data.order.plan import OBJECT_STORE_SHARE
-from trainshed.data.order.size import megabytes
-from trainshed.data.order.spending import (
+from trainshed.data.sampler.dataset_plan import OBJECT_STORE_SHARE
+from trainshed.data.sampler.sizes import megabytes
+from trainshed.data.sampler.stage_time import (
     AUGMENT,
     BATCH,
     COLLATE,
     READ,
     TRANSFER,
     TRANSFORMS,
-    Key,
+    StageKey,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trainshed.coordinator.lanes import Lane, Means
-    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
 
 # More than so many times as many is no number that anybody sets.
 MOST_TIMES = 16
@@ -62,12 +62,12 @@ def why_counted(plan: DatasetPlan, part: DatasetPlan) -> str:
     return ", as the framework needs their number: files of trainshed data write tell it"
 
 
-def is_of_readers(stage: Key) -> bool:
+def is_of_readers(stage: StageKey) -> bool:
     """Say whether it is the work of who reads rows."""
     return stage.stage == READ or stage.stage.startswith((TRANSFORMS, AUGMENT))
 
 
-def say_stage(plan: DatasetPlan, lane: Lane, stage: Key) -> str:
+def say_stage(plan: DatasetPlan, lane: Lane, stage: StageKey) -> str:
     """Return what a stage takes of a row, and how many rows its lane can do."""
     own = 1000 * lane.stages[stage] / lane.rows
     whole = 1000 * lane.row_seconds
@@ -75,7 +75,7 @@ def say_stage(plan: DatasetPlan, lane: Lane, stage: Key) -> str:
     return f"{words_of(plan, stage)} needs {of} on {lane.say()} = {lane.rate:,.0f} rows/s"
 
 
-def cheaper(plan: DatasetPlan, stage: Key, means: Means) -> Iterator[str]:
+def cheaper(plan: DatasetPlan, stage: StageKey, means: Means) -> Iterator[str]:
     """Yield how a row would take less of a stage."""
     part = next((each for each in plan.parts if each.name == stage.dataset), plan)
     functions = {f"{TRANSFORMS}[{n}]": each for n, each in enumerate(part.transforms)}

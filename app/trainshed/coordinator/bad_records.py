@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainshed.data.order.bad_records import Ledger
 from trainshed.data.read.errors import DataError
+from trainshed.data.sampler.bad_records import BadRecordLog
 from trainshed_api.progress import BadRecords, WarningEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from trainshed.data.order.bad_records import Told
-    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.sampler.bad_records import BadRecordList
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed_api.progress import Event
 
 
@@ -26,14 +26,14 @@ class LeftOut:
     def __init__(self, plans: Iterable[DatasetPlan]) -> None:
         self._names = {plan.field: plan.name for plan in plans}
         self._ledgers = {
-            plan.field: Ledger(plan.field, plan.bad_record_limit, plan.likely_rows)
+            plan.field: BadRecordLog(plan.field, plan.bad_record_limit, plan.likely_rows)
             for plan in plans
             if plan.bad_record_limit is not None
         }
         # What the last events told: rows, and how many of the first records.
         self._told = dict.fromkeys(self._ledgers, (0, 0))
 
-    def take(self, told: Told) -> None:
+    def take(self, told: BadRecordList) -> None:
         """Take in what somebody knows of a fragment.
 
         Raises:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from trainshed.coordinator.lanes import Means
     from trainshed.data.feed.feeder import Limits
     from trainshed.data.feed.on_disk import Shelf
-    from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.order.spending import Spending
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.stage_time import Spending
     from trainshed_api.progress import Event
 
 

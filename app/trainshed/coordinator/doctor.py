@@ -15,7 +15,7 @@ from trainshed.coordinator.advice import (
     why_counted,
 )
 from trainshed.coordinator.lanes import shortest_lane
-from trainshed.data.order.spending import (
+from trainshed.data.sampler.stage_time import (
     AUGMENT,
     BATCH,
     COUNT,
@@ -24,15 +24,15 @@ from trainshed.data.order.spending import (
     STARVED,
     TRANSFER,
     WAIT,
-    Key,
+    StageKey,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from trainshed.coordinator.lanes import Lane, Means
-    from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.order.spending import Spending
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.stage_time import Spending
 
 # Less of the time is nobody's trouble, and over less time nothing is known yet.
 LEAST_PERCENT = 10.0
@@ -70,7 +70,7 @@ class Verdict:
         message: for people, with what to change.
     """
 
-    stage: Key
+    stage: StageKey
     message: str
 
 
@@ -92,7 +92,7 @@ def diagnose(plan: DatasetPlan, spent: Spending, means: Means, loop: Loop) -> Ve
     if whole < LEAST_SECONDS or loop.percent < LEAST_PERCENT:
         return None
     case = _Case(plan, spent, means, loop)
-    ways: Sequence[Callable[[], tuple[Key, str] | None]] = (
+    ways: Sequence[Callable[[], tuple[StageKey, str] | None]] = (
         case.made_ahead,
         case.read_ahead,
         case.short_lane,
@@ -142,7 +142,7 @@ class _Case:
     def _waits_at_first(self) -> bool:
         return self._first > MOST_OF_IT * self.loop.waiting
 
-    def read_ahead(self) -> tuple[Key, str] | None:
+    def read_ahead(self) -> tuple[StageKey, str] | None:
         """Return which stage is slow where no row is read after the first step."""
         if not self.means.reads_ahead:
             return None
@@ -158,14 +158,14 @@ class _Case:
         more = f": {', or '.join(advice)}" if advice else ""
         return stage, f"{said}; {say_stage(self.plan, lane, stage)}{more}"
 
-    def made_ahead(self) -> tuple[Key, str] | None:
+    def made_ahead(self) -> tuple[StageKey, str] | None:
         """Return what all rows are read for before the first batch, where most waiting is then."""
         if not self._waits_at_first:
             return None
         parts = self.plan.parts or (self.plan,)
         seconds = f"{self._first:.0f} s before first batches"
         for part in parts:
-            if (key := Key(part.name, COUNT)) in self.spent:
+            if (key := StageKey(part.name, COUNT)) in self.spent:
                 of = f" of {part.name}" if part is not self.plan else ""
                 why = why_counted(self.plan, part)
                 return key, f"{seconds}, for rows{of} were counted before the first step{why}"
@@ -175,14 +175,14 @@ class _Case:
             if filled.loader == "torch":
                 more = f"more data.loaderProcesses than {filled.processes} fill it sooner"
             said = f"the cache of {filled.name} was filled, once for all epochs: {more}"
-            return Key(filled.name, READ), f"{seconds}, while {said}"
+            return StageKey(filled.name, READ), f"{seconds}, while {said}"
         if self.plan.shuffle.mode == "global" and not self.plan.is_found_in_memory:
             said = "mode: global reads and sorts all rows in each epoch before its first batch"
             advice = ["mode: blocks with a bufferSize", *cache_for(self.plan, self.means)]
             return self._key(READ), f"{seconds}, for {said}: set {', or '.join(advice)}"
         return None
 
-    def short_lane(self) -> tuple[Key, str] | None:
+    def short_lane(self) -> tuple[StageKey, str] | None:
         """Return the stage that is too slow for what training takes, with its lane's numbers."""
         lane = shortest_lane(self.plan, self.spent, self.means)
         if lane is None or lane.given > ENOUGH * self._wanted:
@@ -194,7 +194,7 @@ class _Case:
         )
         return stage, f"{said}: {', or '.join(advice)}"
 
-    def first_batches(self) -> tuple[Key, str] | None:
+    def first_batches(self) -> tuple[StageKey, str] | None:
         """Return what first batches wait for where later ones come in time."""
         if not self._waits_at_first:
             return None
@@ -205,7 +205,7 @@ class _Case:
             said = "later ones come in time: make epochs longer by rowsPerEpoch"
         return self._key(READ), f"{seconds}, {said}"
 
-    def no_rows(self) -> tuple[Key, str] | None:
+    def no_rows(self) -> tuple[StageKey, str] | None:
         """Return what is wrong where rows do not come though those that make them have time."""
         starved = self.spent.get(self._key(STARVED), NOTHING).seconds / self.means.workers
         if self.plan.loader == "torch" or starved < MOST_OF_IT * self.loop.waiting:
@@ -217,7 +217,7 @@ class _Case:
         )
         return self._key(STARVED), said
 
-    def uneven(self) -> tuple[Key, str]:
+    def uneven(self) -> tuple[StageKey, str]:
         """Return what is left: batches come fast enough, but not evenly."""
         ahead = self.plan.feed.prefetch_batches
         said = f"batches come fast enough, but unevenly: set feed.prefetchBatches to {2 * ahead}"
@@ -225,7 +225,7 @@ class _Case:
             said = "each batch is made when it is asked for: set feed.prefetchBatches to 2"
         return self._key(BATCH), said
 
-    def _more(self, lane: Lane, stage: Key) -> Iterator[str]:
+    def _more(self, lane: Lane, stage: StageKey) -> Iterator[str]:
         """Yield how more of a lane would do it."""
         plan, means = self.plan, self.means
         number = max(lane.number + 1, math.ceil(self._wanted / lane.takers * lane.row_seconds))
@@ -242,5 +242,5 @@ class _Case:
         else:
             yield "train with more workers"
 
-    def _key(self, stage: str) -> Key:
-        return Key(self.plan.name, stage)
+    def _key(self, stage: str) -> StageKey:
+        return StageKey(self.plan.name, stage)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trainshed.data.order.spending import (
+from trainshed.data.sampler.stage_time import (
     AUGMENT,
     BATCH,
     COLLATE,
@@ -19,15 +19,15 @@ from trainshed.data.order.spending import (
     TRANSFER,
     TRANSFORMS,
     WAIT,
-    Key,
+    StageKey,
 )
 from trainshed_api.records import StageRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.order.spending import Spending
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.stage_time import Spending
 
 _ORDER = (
     COUNT,
@@ -90,7 +90,7 @@ class Lane:
         takers: how many workers are given each of the rows.
     """
 
-    stages: Mapping[Key, float]
+    stages: Mapping[StageKey, float]
     rows: int
     number: int
     who: str
@@ -114,7 +114,7 @@ class Lane:
         return self.takers * self.rate
 
     @property
-    def slowest(self) -> Key:
+    def slowest(self) -> StageKey:
         """Return the stage that takes most."""
         return max(self.stages, key=self.stages.__getitem__)
 
@@ -138,7 +138,7 @@ def lanes_of(plan: DatasetPlan, spent: Spending, means: Means) -> list[Lane]:
     """
     found = sorted((key for key in spent if _is_streaming(plan, key)), key=_place)
     stages = {key: spent[key].seconds for key in found}
-    given = spent.get(Key(plan.name, BATCH), NOTHING).rows
+    given = spent.get(StageKey(plan.name, BATCH), NOTHING).rows
     of_worker = {key: each for key, each in stages.items() if _is_in_worker(plan, key)}
     of_data = {key: each for key, each in stages.items() if key not in of_worker}
     lanes = []
@@ -147,7 +147,7 @@ def lanes_of(plan: DatasetPlan, spent: Spending, means: Means) -> list[Lane]:
         who = "processes of the loader"
         lanes.append(Lane(of_data, given, number, who, "data.loaderProcesses"))
     else:
-        made = spent.get(Key(plan.name, DEAL), NOTHING).rows
+        made = spent.get(StageKey(plan.name, DEAL), NOTHING).rows
         who = "CPU for data" if means.cpus == 1 else "CPUs for data"
         takers = 1 if plan.split else means.workers  # a row that all get is made once
         lanes.append(Lane(of_data, made, means.cpus, who, "data.cpus", plan.task_cpus, takers))
@@ -155,7 +155,7 @@ def lanes_of(plan: DatasetPlan, spent: Spending, means: Means) -> list[Lane]:
     return [lane for lane in lanes if lane.rows and sum(lane.stages.values()) > 0]
 
 
-def words_of(plan: DatasetPlan, key: Key) -> str:
+def words_of(plan: DatasetPlan, key: StageKey) -> str:
     """Return what a stage is for people, such as `transform my_package:decode`."""
     part = next((each for each in plan.parts if each.name == key.dataset), plan)
     of = f" of {part.name}" if part is not plan else ""
@@ -187,7 +187,7 @@ def stages_of(plans: Mapping[str, DatasetPlan], spent: Spending) -> list[StageRe
     ]
 
 
-def _place(key: Key) -> tuple[int, str]:
+def _place(key: StageKey) -> tuple[int, str]:
     """Return where a stage comes among others."""
     return _ORDER.index(key.stage.partition("[")[0]), key.stage
 
@@ -196,7 +196,7 @@ def _threads(workers: int) -> str:
     return "worker's thread" if workers == 1 else "workers' threads"
 
 
-def _is_streaming(plan: DatasetPlan, key: Key) -> bool:
+def _is_streaming(plan: DatasetPlan, key: StageKey) -> bool:
     """Say whether a stage is one of every epoch, and of work."""
     part = {each.name: each for each in (plan, *plan.parts)}.get(key.dataset)
     if part is None or key.stage in (COUNT, FILL, STARVED, WAIT):
@@ -208,7 +208,7 @@ def _is_streaming(plan: DatasetPlan, key: Key) -> bool:
     return not (is_once and key.stage.startswith(TRANSFORMS))
 
 
-def _is_in_worker(plan: DatasetPlan, key: Key) -> bool:
+def _is_in_worker(plan: DatasetPlan, key: StageKey) -> bool:
     """Say whether the thread of a worker does it that makes its batches."""
     if key.stage in (TRANSFER, BATCH, COLLATE, DEVICE):
         return True

@@ -11,15 +11,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainshed.coordinator.doctor import MOST_OF_IT, Loop, diagnose, later_waits
-from trainshed.data.order.plan import main_dataset
-from trainshed.data.order.spending import NOTHING, WAIT, Key, Spending, since
+from trainshed.data.sampler.dataset_plan import main_dataset
+from trainshed.data.sampler.stage_time import NOTHING, WAIT, Spending, StageKey, since
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trainshed.coordinator.doctor import Verdict
     from trainshed.coordinator.lanes import Means
-    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
 
 TRAINING, WAITING = "training", "waitingForData"
 # Of a worker's loop, in seconds: what is recent, and in which steps that moves on.
@@ -53,7 +53,7 @@ class Waits:
         self._began = _Mark({}, {})
         # From where on things are recent, and later ones.
         self._marks = deque([self._began])
-        self._told: Key | None = None
+        self._told: StageKey | None = None
         self._has_passed = False
         self.now: Verdict | None = None
         """What training waits for as far as `notice` knows; None where it hardly waits."""
@@ -94,7 +94,7 @@ class Waits:
         """
         if later_waits(spent) < MOST_OF_IT * loop.waiting * self._means.workers:
             return main
-        waits = {name: spent.get(Key(name, WAIT), NOTHING).seconds for name in self._plans}
+        waits = {name: spent.get(StageKey(name, WAIT), NOTHING).seconds for name in self._plans}
         return max((main, *waits), key=waits.__getitem__)
 
     def notice(

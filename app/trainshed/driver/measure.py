@@ -15,8 +15,8 @@ from trainshed.coordinator.doctor import say_limit
 from trainshed.coordinator.lanes import Means, lanes_of, words_of
 from trainshed.data.feed.on_disk import Shelf
 from trainshed.data.feed.teller import SECONDS_BETWEEN, TELLER
-from trainshed.data.order.plan import main_dataset
 from trainshed.data.read.errors import DataError, raise_again
+from trainshed.data.sampler.dataset_plan import main_dataset
 from trainshed.driver.launch import begin_to_feed, job_of, means_of
 from trainshed.faults import WorldError
 from trainshed.on_ray import ray_cluster
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
     from trainshed.coordinator.client import Client
-    from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.order.spending import Key, Spending
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.stage_time import Spending, StageKey
     from trainshed.driver.signals import Stop
     from trainshed.plan.capacity import Cluster
     from trainshed.plan.preflight import Prepared
@@ -183,7 +183,7 @@ def measured_lines(
         yield limit
 
 
-def _line(plan: DatasetPlan, stage: Key, seconds: float, rate: str, by: str) -> str:
+def _line(plan: DatasetPlan, stage: StageKey, seconds: float, rate: str, by: str) -> str:
     return f"{words_of(plan, stage):<44} {1000 * seconds:9.3g}  {rate:>9}  {by}"
 
 

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint import ray_snapshot
-from trainshed.data.order import description
-from trainshed.data.order.plan import main_dataset
+from trainshed.data.sampler import description
+from trainshed.data.sampler.dataset_plan import main_dataset
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS
 from trainshed.records.folder import RECORD, RESULT

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from trainshed.coordinator.client import Client
     from trainshed.data.feed.batches import Batch
     from trainshed.data.feed.prefetch import Prefetched
-    from trainshed.data.order.schedule import Pass
+    from trainshed.data.sampler.epoch_pass import EpochPass
     from trainshed.keras.feeding import Pair
     from trainshed.worker.dataset_positions import OpenPass
     from trainshed.worker.job import Job
@@ -214,7 +214,13 @@ class KerasRun(EpochRun):
 
     @contextmanager
     def _fed(
-        self, dataset: str, at: Pass, pair: Pair, *, trains: bool, reading: OpenPass | None = None
+        self,
+        dataset: str,
+        at: EpochPass,
+        pair: Pair,
+        *,
+        trains: bool,
+        reading: OpenPass | None = None,
     ) -> Iterator[Fed]:
         """Yield a pass; what making its batches raised is raised as it was."""
         batches: Prefetched[Batch] = self._feeds.batches(dataset, at, lambda batch: batch)
@@ -232,7 +238,7 @@ class KerasRun(EpochRun):
         finally:
             batches.close()
 
-    def _whole(self, dataset: str) -> Pass:
+    def _whole(self, dataset: str) -> EpochPass:
         """Return a pass over every row in which each rank has a row in each step."""
         at = self._feeds.passing(dataset, "exact", self._loop.position)
         rows = int(self._feeds.feed(dataset).rows)

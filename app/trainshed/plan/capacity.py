@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from trainshed.data.order.size import Room, WorkerNode
+from trainshed.data.sampler.sizes import CacheMemory, WorkerNode
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import NODE_GROUP_LABEL
 from trainshed_api.quantity import parse_bytes, parse_cores
@@ -217,7 +217,7 @@ def worker_label(spec: TrainingRunSpec, cluster: Cluster) -> Mapping[str, str]:
     return {NODE_GROUP_LABEL: f"!{spec.data.placement}"}
 
 
-def memory_room(spec: TrainingRunSpec, cluster: Cluster) -> Room:
+def memory_room(spec: TrainingRunSpec, cluster: Cluster) -> CacheMemory:
     """Return the memory that caches may count on."""
     wanted = worker_resources(spec)
     nodes = [
@@ -231,7 +231,7 @@ def memory_room(spec: TrainingRunSpec, cluster: Cluster) -> Room:
         worker = min(((node.memory or 0) // node.workers for node in nodes), default=0)
     theirs = cluster.within(spec.data.placement) or cluster.nodes
     store = int(sum(node.total.get("object_store_memory", 0.0) for node in theirs))
-    return Room(worker, store, tuple(nodes))
+    return CacheMemory(worker, store, tuple(nodes))
 
 
 def _known(node: Node, name: str) -> int | None:

@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from trainshed.data.feed.readers import is_read_by_one_task
-from trainshed.data.order.size import megabytes
-from trainshed.data.order.steps import training_steps
 from trainshed.data.read.arrow import say_stored
+from trainshed.data.sampler.batch_layout import training_steps
+from trainshed.data.sampler.sizes import megabytes
 from trainshed.display.wording import say_plainly
 from trainshed.plan.memory import kept_of
 from trainshed_api.quantity import parse_cores
@@ -22,9 +22,9 @@ MOST_LETTERS = 40
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from trainshed.data.order.files import Source
-    from trainshed.data.order.function import Function
-    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.fragments import Source
+    from trainshed.data.sampler.function import Function
     from trainshed.plan.preflight import Prepared
 
 
@@ -181,7 +181,7 @@ def _selecting(source: Source) -> Iterator[str]:
 
 def _counting(plan: DatasetPlan) -> str:
     """Return from where the rows of an epoch are known."""
-    if plan.is_told and not (plan.is_filled and plan.transforms):
+    if plan.has_row_counts and not (plan.is_filled and plan.transforms):
         return "the files tell the rows"
     if plan.is_filled:
         return "rows are counted while the cache is filled"

@@ -12,8 +12,8 @@ from trainshed_api.formats import options_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from trainshed.data.order.files import Holdout, Source
-    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.fragments import Holdout, Source
     from trainshed_api.rows import ReadSpec
     from trainshed_api.v1alpha1 import DatasetSpec
 

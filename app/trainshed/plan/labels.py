@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from trainshed.data.order.plan import main_dataset
+from trainshed.data.sampler.dataset_plan import main_dataset
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
 
 # Names that are told as examples.
 FEW = 3

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trainshed.data.order.size import Room, WorkerNode
+from trainshed.data.sampler.sizes import CacheMemory, WorkerNode
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.quantity import parse_bytes, parse_cores
 
@@ -81,10 +81,10 @@ def check_fits(spec: TrainingRunSpec, machine: Machine) -> None:
         raise SpecError(problems)
 
 
-def machine_room(spec: TrainingRunSpec, machine: Machine) -> Room:
+def machine_room(spec: TrainingRunSpec, machine: Machine) -> CacheMemory:
     """Return the memory that caches may count on."""
     store = int(machine.memory * OBJECT_STORE_SHARE)
     rest, count = machine.memory - store, spec.workers.count
     asked = spec.workers.resources.memory
     worker = parse_bytes(asked) if asked else rest // count
-    return Room(worker, store, (WorkerNode(count, rest, store),))
+    return CacheMemory(worker, store, (WorkerNode(count, rest, store),))

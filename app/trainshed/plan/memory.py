@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trainshed.data.order.size import Size, megabytes
-from trainshed.data.order.steps import share
-from trainshed.data.order.windows import span_of
+from trainshed.data.sampler.batch_layout import share
+from trainshed.data.sampler.shuffle_windows import span_of
+from trainshed.data.sampler.sizes import Size, megabytes
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.order.size import Room
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.sizes import CacheMemory
 
 # Of a shuffle in a buffer: one window is handed out while the next one comes in.
 WINDOWS = 2
@@ -83,7 +83,7 @@ def _window_rows(plan: DatasetPlan, num_workers: int, batch_size: int) -> int:
 
 
 def check_memory(
-    plans: Iterable[DatasetPlan], room: Room, num_workers: int, batch_size: int
+    plans: Iterable[DatasetPlan], room: CacheMemory, num_workers: int, batch_size: int
 ) -> list[str]:
     """Return what may not fit, one line each, with the numbers.
 
@@ -136,7 +136,7 @@ def check_disk(plans: Iterable[DatasetPlan], free: int, where: str) -> list[str]
     ]
 
 
-def _check_pinned(all_kept: Sequence[Kept], room: Room) -> list[str]:
+def _check_pinned(all_kept: Sequence[Kept], room: CacheMemory) -> list[str]:
     """Look whether each node's object store holds what its workers read all at once.
 
     Where it does not, Ray 2.60 maps files below its temporary folder instead (its
@@ -160,7 +160,7 @@ def _check_pinned(all_kept: Sequence[Kept], room: Room) -> list[str]:
     ]
 
 
-def _check_workers(all_kept: Sequence[Kept], room: Room) -> list[str]:
+def _check_workers(all_kept: Sequence[Kept], room: CacheMemory) -> list[str]:
     """Look whether each node's memory holds what its workers keep for themselves."""
     worker = _sum(kept.worker for kept in all_kept)
     names = _names(all_kept, lambda kept: kept.worker)

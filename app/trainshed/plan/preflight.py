@@ -12,14 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from trainshed.data.feed import readers
-from trainshed.data.order.function import with_types
-from trainshed.data.order.plan import (
-    ROW_BYTES,
-    DatasetPlan,
-    plan_dataset,
-    plan_mix,
-)
-from trainshed.data.order.size import Measured, Room
 from trainshed.data.read.apply import augment, settled, transform
 from trainshed.data.read.casting import common_type
 from trainshed.data.read.collating import collate
@@ -38,6 +30,14 @@ from trainshed.data.read.files import open_source, read_sample
 from trainshed.data.read.opening import is_rays_anonymous, reach_of, without_anonymous
 from trainshed.data.read.source import first_rows, reading
 from trainshed.data.read.stratifying import KnownStrata
+from trainshed.data.sampler.dataset_plan import (
+    ROW_BYTES,
+    DatasetPlan,
+    plan_dataset,
+    plan_mix,
+)
+from trainshed.data.sampler.function import with_types
+from trainshed.data.sampler.sizes import CacheMemory, Measured
 from trainshed.faults import WorldError
 from trainshed.functions import (
     check_config,
@@ -72,9 +72,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from trainshed.coordinator.client import Client
-    from trainshed.data.order.bad_records import Told
-    from trainshed.data.order.files import Fragment, Source
-    from trainshed.data.order.function import Function
+    from trainshed.data.sampler.bad_records import BadRecordList
+    from trainshed.data.sampler.fragments import Fragment, Source
+    from trainshed.data.sampler.function import Function
     from trainshed.plan.capacity import Cluster
     from trainshed.records.identity import Identity
     from trainshed.records.storage import Folder
@@ -200,12 +200,12 @@ def _disk_notes(plans: Mapping[str, DatasetPlan], folder: RunFolder, wanted: str
     if free is None or not any(plan.cache == "disk" for plan in plans.values()):
         return []
     numbers = [] if wanted == "never" else folder.lineage()
-    goes_on = any(folder.checkpoints(number).names() for number in numbers)
+    spans_epochs = any(folder.checkpoints(number).names() for number in numbers)
     kept: set[str] = set()
     for number in folder.attempts():
         parent = folder.attempt(number) / ROWS
         for name in parent.names():
-            if goes_on and number in numbers and (parent / name).stat(ROWS_LIST):
+            if spans_epochs and number in numbers and (parent / name).stat(ROWS_LIST):
                 kept.add(name)
             else:  # the attempt deletes it before it keeps any
                 free += sum(each.bytes for each in (parent / name).tree())
@@ -222,7 +222,7 @@ class _Looked(NamedTuple):
 
 
 def _plans(
-    spec: TrainingRunSpec, home: Folder, room: Room
+    spec: TrainingRunSpec, home: Folder, room: CacheMemory
 ) -> tuple[dict[str, DatasetPlan], list[str]]:
     """Return the plans of all datasets, in the order of the spec, and what is to be known."""
     datasets, loader = spec.data.datasets, spec.data.loader
@@ -255,7 +255,7 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
     dataset: DatasetSpec,
     spec: TrainingRunSpec,
     home: Folder,
-    room: Room,
+    room: CacheMemory,
     known: KnownStrata,
     mixes: Sequence[DatasetSpec],
 ) -> _Looked:
@@ -288,7 +288,7 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
     takes = _takes(spec, (dataset, *mixes))
     measured: Measured | None = None
     sample: Columns | None = None
-    told: list[Told] = []
+    told: list[BadRecordList] = []
     if source:
         measured, sample = _measure(draft, source, spec.seed, takes, told)
     plan = plan_dataset(
@@ -320,7 +320,7 @@ def _find_collate(plan: DatasetPlan) -> None:
 
 
 def _measure(
-    draft: DatasetPlan, source: Source, seed: int, takes: Takes, told: list[Told]
+    draft: DatasetPlan, source: Source, seed: int, takes: Takes, told: list[BadRecordList]
 ) -> tuple[Measured, Columns | None]:
     """Run a few rows through all functions: what fails here would fail later, on every worker.
 
@@ -500,7 +500,9 @@ class _Seen(NamedTuple):
         return num_rows(self.columns) == self.read
 
 
-def _transformed(draft: DatasetPlan, fragment: Fragment, rows: int, told: list[Told]) -> _Seen:
+def _transformed(
+    draft: DatasetPlan, fragment: Fragment, rows: int, told: list[BadRecordList]
+) -> _Seen:
     """Look at the first rows of a fragment."""
     assert draft.source
     scan = draft.source.scan
@@ -508,7 +510,7 @@ def _transformed(draft: DatasetPlan, fragment: Fragment, rows: int, told: list[T
         begun = time.perf_counter()
         columns = _sampled(draft, fragment, lambda: _good_rows(draft, fragment, rows, told))
         seconds = time.perf_counter() - begun
-        again: list[Told] = []
+        again: list[BadRecordList] = []
         bare = replace(draft, transforms=())
         read = _sampled(draft, fragment, lambda: _good_rows(bare, fragment, rows, again))
         held = _held_bytes(columns, read)
@@ -537,11 +539,13 @@ class _NothingGoodError(Exception):
     """So many rows are bad, one after the other."""
 
 
-def _good_rows(draft: DatasetPlan, fragment: Fragment, rows: int, told: list[Told]) -> Columns:
+def _good_rows(
+    draft: DatasetPlan, fragment: Fragment, rows: int, told: list[BadRecordList]
+) -> Columns:
     """Return first rows of a fragment that are good; told: what of them is not."""
-    last: list[Told] = []
+    last: list[BadRecordList] = []
 
-    def tell(known: Told) -> None:
+    def tell(known: BadRecordList) -> None:
         last[:] = [known]
         if known.rows >= MOST_BAD:
             raise _NothingGoodError
@@ -554,7 +558,7 @@ def _good_rows(draft: DatasetPlan, fragment: Fragment, rows: int, told: list[Tol
         told += last
 
 
-def _bad_notes(field: str, told: Sequence[Told]) -> Iterator[str]:
+def _bad_notes(field: str, told: Sequence[BadRecordList]) -> Iterator[str]:
     """Yield what is bad among the rows that were looked at, in one note."""
     if told:
         rows, first = sum(each.rows for each in told), told[0].first[0].say()

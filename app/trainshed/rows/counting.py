@@ -28,10 +28,10 @@ from trainshed_api.errors import Problem, SpecError, show_value
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from trainshed.data.order.bad_records import Tell
-    from trainshed.data.order.files import Fragment
     from trainshed.data.read.columns import Array, Columns
     from trainshed.data.read.source import Reading
+    from trainshed.data.sampler.bad_records import Tell
+    from trainshed.data.sampler.fragments import Fragment
     from trainshed.rows.inputs import Input
 
     # Called with each fragment whose rows are known.

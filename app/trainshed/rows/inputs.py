@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from trainshed.data.order.function import are_grouped
-from trainshed.data.order.plan import ROW_BYTES, plan_dataset, transforms_of
-from trainshed.data.order.size import Measured, Room
 from trainshed.data.read.files import formats_of, open_source
 from trainshed.data.read.listing import names_of
 from trainshed.data.read.opening import reach_of
 from trainshed.data.read.source import Reading
+from trainshed.data.sampler.dataset_plan import ROW_BYTES, plan_dataset, transforms_of
+from trainshed.data.sampler.function import are_grouped
+from trainshed.data.sampler.sizes import CacheMemory, Measured
 from trainshed.functions import find, find_for_rows
 from trainshed.patience import READS
 from trainshed.plan.code import enter
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from trainshed.data.order.files import Fragment, Source
-    from trainshed.data.order.function import Function
+    from trainshed.data.sampler.fragments import Fragment, Source
+    from trainshed.data.sampler.function import Function
     from trainshed.records.storage import Folder
     from trainshed_api.formats import FormatName
     from trainshed_api.v1alpha1 import DatasetSpec, TrainingRun
@@ -176,7 +176,7 @@ def _made(
     """Return the rows of a function, or of groups, as a run plans to make them."""
     # How large rows are only says how Ray Data plans its memory.
     guess = Measured(ROW_BYTES, keeps_rows=True) if source else None
-    plan = plan_dataset(name, dataset, "ray-data", source, guess, Room(0, 0), 1, processes=0)
+    plan = plan_dataset(name, dataset, "ray-data", source, guess, CacheMemory(0, 0), 1, processes=0)
     if plan.use is not None and dataset.read.reader is not None:
         from trainshed.data.feed.readers import find_reader  # imports Ray
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainshed.data.order.bad_records import Ledger
 from trainshed.data.read.errors import DataError
+from trainshed.data.sampler.bad_records import BadRecordLog
 
 if TYPE_CHECKING:
-    from trainshed.data.order.bad_records import Told
+    from trainshed.data.sampler.bad_records import BadRecordList
 
 
 class LeftOut:
@@ -22,9 +22,9 @@ class LeftOut:
 
     def __init__(self, field: str, limit: int, likely_rows: int) -> None:
         self._field, self._limit, self._likely_rows = field, limit, likely_rows
-        self._ledger = Ledger(field, limit, likely_rows)
+        self._ledger = BadRecordLog(field, limit, likely_rows)
 
-    def __call__(self, told: Told) -> None:
+    def __call__(self, told: BadRecordList) -> None:
         """Take in what is known of a fragment.
 
         Raises:

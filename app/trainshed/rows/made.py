@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from trainshed.data.order.plan import telling
 from trainshed.data.read.columns import num_rows
 from trainshed.data.read.errors import as_fault, raise_again
+from trainshed.data.sampler.dataset_plan import telling
 from trainshed_api.errors import SpecError
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
     from ray.data.block import Block
 
-    from trainshed.data.order.bad_records import Told
-    from trainshed.data.order.files import Fragment
-    from trainshed.data.order.function import Function
-    from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.read.columns import Columns
+    from trainshed.data.sampler.bad_records import BadRecordList
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.fragments import Fragment
+    from trainshed.data.sampler.function import Function
     from trainshed.rows.left_out import LeftOut
 
 
@@ -138,7 +138,7 @@ class Made:
         try:
             yield telling(self.plan, Telling(counting))
         finally:
-            remote: Callable[[], ray.ObjectRef[list[Told]]] = counting.told.remote
+            remote: Callable[[], ray.ObjectRef[list[BadRecordList]]] = counting.told.remote
             for told in ray.get(remote()):
                 self.left_out(told)
             ray.kill(counting)
@@ -153,9 +153,9 @@ class Counting:
 
     def __init__(self, left_out: LeftOut) -> None:
         self._left_out = left_out
-        self._told: dict[tuple[str, int, int], Told] = {}
+        self._told: dict[tuple[str, int, int], BadRecordList] = {}
 
-    def leave_out(self, told: Told) -> None:
+    def leave_out(self, told: BadRecordList) -> None:
         """Take in what is known of a fragment.
 
         Raises:
@@ -166,7 +166,7 @@ class Counting:
             self._told[told.fragment] = told
         self._left_out(told)
 
-    def told(self) -> list[Told]:
+    def told(self) -> list[BadRecordList]:
         """Return what is known of each fragment."""
         return list(self._told.values())
 

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from trainshed.data.order.files import Fragment
+    from trainshed.data.sampler.fragments import Fragment
 
 
 @contextlib.contextmanager

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from trainshed.data.order.bad_records import Told
-from trainshed.data.order.function import most_asked
 from trainshed.data.read.apply import transform
 from trainshed.data.read.columns import cut_rows, nbytes, num_rows
 from trainshed.data.read.files import read_fragment
 from trainshed.data.read.selecting import columns_to_read, selected
 from trainshed.data.read.source import read_rows
+from trainshed.data.sampler.bad_records import BadRecordList
+from trainshed.data.sampler.function import most_asked
 from trainshed.faults import WorldError
 from trainshed.rows.made import Made
 from trainshed_api.errors import Problem, SpecError, show_value
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
-    from trainshed.data.order.bad_records import Tell
-    from trainshed.data.order.files import Fragment
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.source import Reading
+    from trainshed.data.sampler.bad_records import Tell
+    from trainshed.data.sampler.fragments import Fragment
     from trainshed.rows.inputs import Input
     from trainshed.rows.left_out import LeftOut
 
@@ -230,13 +230,13 @@ def of_fragments(
 
 def _telling(
     call: Callable[[Fragment, Tell | None], Result], anew: LeftOut | None, fragment: Fragment
-) -> tuple[Result, Told | None]:
+) -> tuple[Result, BadRecordList | None]:
     """Return what a function returns, and what it told last."""
     if anew is None:
         return call(fragment, None), None
-    left_out, last = anew.anew(), list[Told]()
+    left_out, last = anew.anew(), list[BadRecordList]()
 
-    def tell(told: Told) -> None:
+    def tell(told: BadRecordList) -> None:
         left_out(told)
         last[:] = [told]
 

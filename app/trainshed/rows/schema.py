@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from trainshed.data.order.files import Source
     from trainshed.data.read.columns import Columns
+    from trainshed.data.sampler.fragments import Source
     from trainshed.rows.inputs import Input
 
 

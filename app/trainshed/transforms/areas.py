@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trainshed.data.order.randomness import RowRandom
+    from trainshed.data.sampler.randomness import RowRandom
 
 # A rectangle that is too long for its picture is drawn again, so many times at most.
 _TRIES = 10

@@ -10,7 +10,7 @@ from PIL import Image
 from trainshed.transforms.batch import GREY, as_number, get_pixels
 
 if TYPE_CHECKING:
-    from trainshed.data.order.randomness import RowRandom
+    from trainshed.data.sampler.randomness import RowRandom
     from trainshed.transforms.batch import Batch, Pixels
 
 # Shares of red, green and blue in a picture's grey.

@@ -14,7 +14,7 @@ from trainshed.transforms.resize import Box
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from trainshed.data.order.randomness import RowRandom
+    from trainshed.data.sampler.randomness import RowRandom
     from trainshed.transforms.batch import Batch
     from trainshed.transforms.encoded import Choice
 

@@ -14,7 +14,7 @@ from trainshed.transforms.resize import resize
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trainshed.data.order.randomness import RowRandom
+    from trainshed.data.sampler.randomness import RowRandom
     from trainshed.transforms.batch import Array, Batch
 
 

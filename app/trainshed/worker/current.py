@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from trainshed.coordinator.client import Client
     from trainshed.data.feed.batches import Batch
     from trainshed.data.feed.nests import Tensors
-    from trainshed.data.order.schedule import Pass
+    from trainshed.data.sampler.epoch_pass import EpochPass
     from trainshed.worker.job import Job
 
 Made = TypeVar("Made")
@@ -384,7 +384,7 @@ class Run(EpochRun):
     def _brought(
         self,
         name: str,
-        at: Pass,
+        at: EpochPass,
         while_waiting: Callable[[], None] | None,
         most_parts: int = 1,
     ) -> Generator[Batch, None, None]:

@@ -10,11 +10,11 @@ from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.blocks import FedBlocks, OwnBlocks
 from trainshed.data.feed.processes import Processes
 from trainshed.data.feed.telling import Telling
-from trainshed.data.order.description import describe
-from trainshed.data.order.plan import telling
-from trainshed.data.order.schedule import Kind, Pass, steps_for
-from trainshed.data.order.windows import same_place
 from trainshed.data.read.columns import num_rows
+from trainshed.data.sampler.dataset_plan import telling
+from trainshed.data.sampler.description import describe
+from trainshed.data.sampler.epoch_pass import EpochPass, Kind, steps_for
+from trainshed.data.sampler.shuffle_windows import same_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from trainshed.coordinator.client import Client
     from trainshed.data.feed.batches import Batch
     from trainshed.data.feed.prefetch import Prefetched
-    from trainshed.data.order.description import Described
-    from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.read.columns import Columns
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.description import Described
     from trainshed.worker.job import Job
 
 # Rows that travel together where no batch says: with a hundred columns some 25 MB.
@@ -95,7 +95,7 @@ class Feeds:
         return {plan.name: known for plan, known in described if known}
 
     def _own(self, plan: DatasetPlan) -> OwnBlocks:
-        if all(part.is_told for part in plan.parts or (plan,)):
+        if all(part.has_row_counts for part in plan.parts or (plan,)):
             return OwnBlocks(plan, self._processes)
         handle = self._coordinator.handle
         return OwnBlocks(telling(plan, Telling(handle)), self._processes, handle.counts.remote)
@@ -105,7 +105,7 @@ class Feeds:
         return FedBlocks(plan, handle, self.rank, cuts_blocks=self._cuts_blocks)
 
     def batches(
-        self, name: str, at: Pass, stage: Callable[[Batch], Batch], most_parts: int = 1
+        self, name: str, at: EpochPass, stage: Callable[[Batch], Batch], most_parts: int = 1
     ) -> Prefetched[Batch]:
         """Return this rank's batches of a pass, made ready in a thread and staged there."""
         return self.feed(name).batches(at, stage, most_parts)
@@ -113,7 +113,7 @@ class Feeds:
     def columns(self, name: str, kind: Kind) -> Iterator[Columns]:
         """Yield a rank's rows of a whole dataset in file order, as often as it is asked for."""
         feed = self.feed(name)
-        at = Pass(
+        at = EpochPass(
             dataset=name,
             kind=kind,
             epoch=0,
@@ -125,10 +125,10 @@ class Feeds:
         )
         return (columns for columns in feed.columns(at) if num_rows(columns))
 
-    def passing(self, name: str, kind: Kind, position: Position) -> Pass:
+    def passing(self, name: str, kind: Kind, position: Position) -> EpochPass:
         """Return the pass over a dataset in the present epoch."""
         steps = kind == "train" and name == self._job.main_dataset
-        return Pass(
+        return EpochPass(
             dataset=name,
             kind=kind,
             epoch=position.epoch,
@@ -141,7 +141,7 @@ class Feeds:
             epochs=self._job.epochs if steps else None,
         )
 
-    def passing_beside_steps(self, name: str, position: DatasetPosition) -> Pass:
+    def passing_beside_steps(self, name: str, position: DatasetPosition) -> EpochPass:
         """Return what is left of a pass over a dataset that is not the main one."""
         at = self.passing(name, "train", Position(epoch=position.epoch))
         return replace(at, first_step=position.step_in_epoch)
@@ -175,9 +175,9 @@ class Feeds:
             return step
         return same_place(step, self._job.batch_size, plan.mixed_rows, before, self.num_ranks)
 
-    def sharing(self, name: str, epoch: int) -> Pass:
+    def sharing(self, name: str, epoch: int) -> EpochPass:
         """Return a pass that gives each rank equally many rows."""
-        return Pass(
+        return EpochPass(
             dataset=name,
             kind="even",
             epoch=epoch,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trainshed.data.order.plan import main_dataset
+from trainshed.data.sampler.dataset_plan import main_dataset
 from trainshed.records.folder import RAY_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.plan.unheeded import Unheeded
     from trainshed.records.storage import Folder
     from trainshed_api.v1alpha1 import CheckpointSpec, Precision

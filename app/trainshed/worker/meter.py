@@ -6,8 +6,8 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from trainshed.data.order.spending import WAIT, Key, Spent
 from trainshed.data.read.ledger import LEDGER
+from trainshed.data.sampler.stage_time import WAIT, Spent, StageKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,7 +58,7 @@ class Meter:
             items: of one pass.
             dataset: that they are of.
         """
-        key, is_first = Key(dataset, WAIT), True
+        key, is_first = StageKey(dataset, WAIT), True
         while True:
             before = self._seconds[WAITING]
             with self.inside(WAITING):

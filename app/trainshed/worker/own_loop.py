@@ -11,8 +11,8 @@ import ray.train
 from trainshed.checkpoint import ray_snapshot
 from trainshed.checkpoint.files import is_ours
 from trainshed.data.feed.share import share_of
-from trainshed.data.order.spending import WAIT, Key, Spent
 from trainshed.data.read.ledger import LEDGER
+from trainshed.data.sampler.stage_time import WAIT, Spent, StageKey
 from trainshed.plan.unheeded import warning_for_loops, warning_for_shards
 from trainshed.ray_seams.checkpoint_reads import tell_reads
 from trainshed.worker import passes
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from trainshed.coordinator.client import Client
-    from trainshed.data.order.schedule import Pass
+    from trainshed.data.sampler.epoch_pass import EpochPass
     from trainshed.ray_seams.shard import PlannedShard
     from trainshed.records.storage import Folder
     from trainshed.worker.feeds import Feeds
@@ -86,14 +86,14 @@ class OwnLoop:
         if name not in self._shards:
             feed = self._feeds.feed(name)
 
-            def begin() -> Pass:
+            def begin() -> EpochPass:
                 number = self.passes.begin(name) if self.epoch is None else self.epoch
                 return self._feeds.sharing(name, number)
 
             def end(waited: float) -> None:
                 if self.epoch is None:
                     self.passes.end(name)
-                LEDGER.add({Key(name, WAIT): Spent(waited)})
+                LEDGER.add({StageKey(name, WAIT): Spent(waited)})
                 if self._feeds.rank == 0:
                     self._coordinator.hold(WAITING, waited)
 

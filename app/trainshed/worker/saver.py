@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from trainshed.checkpoint.manifest import DatasetPosition
     from trainshed.checkpoint.model_file import Survivors
-    from trainshed.data.order.description import Described
+    from trainshed.data.sampler.description import Described
     from trainshed.records.storage import Folder
     from trainshed.worker.agreement import Control
     from trainshed.worker.job import Job

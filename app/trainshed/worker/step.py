@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from trainshed.data.order.steps import part_spans
+from trainshed.data.sampler.batch_layout import part_spans
 from trainshed.worker.fetch import fetch
 
 if TYPE_CHECKING:

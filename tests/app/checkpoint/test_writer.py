@@ -14,7 +14,7 @@ from typing_extensions import override
 from tests.app.builders_checkpoint import Bomb, files_of_at_most, hold, make_manifest
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.writer import Writer
-from trainshed.data.order.description import Described
+from trainshed.data.sampler.description import Described
 from trainshed.records.disk import Disk
 from trainshed.records.storage import Folder
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.app.data.builders_plan import make_plan, write_rows
 from trainshed.coordinator.bad_records import LeftOut
-from trainshed.data.order.bad_records import BadRecord, Told
 from trainshed.data.read.errors import DataError
+from trainshed.data.sampler.bad_records import BadRecord, BadRecordList
 from trainshed_api.progress import BadRecords, WarningEvent
 
 
@@ -17,9 +17,9 @@ def left_out(tmp_path: Path) -> LeftOut:
     return LeftOut((make_plan(folder, onBadRecord="skip", badRecordLimit=3),))
 
 
-def told(*places: int) -> Told:
+def told(*places: int) -> BadRecordList:
     records = [BadRecord("a.csv", f"byte {place}", "it is broken") for place in places]
-    return Told("spec.data.datasets.train", ("a.csv", 0, 0)).after(records)
+    return BadRecordList("spec.data.datasets.train", ("a.csv", 0, 0)).after(records)
 
 
 def test_the_first_bad_row_is_a_warning_and_later_ones_are_counted(left_out: LeftOut) -> None:

@@ -11,8 +11,8 @@ from tests.app.data.builders_plan import make_mix, make_plan, write_rows
 from trainshed.coordinator.doctor import Loop, diagnose, say_limit
 from trainshed.coordinator.lanes import Means
 from trainshed.coordinator.waits import TRAINING, WAITING, Waits
-from trainshed.data.order.size import Size
-from trainshed.data.order.spending import Key, Spending, Spent
+from trainshed.data.sampler.sizes import Size
+from trainshed.data.sampler.stage_time import Spending, Spent, StageKey
 
 GB = 2**30
 TRANSFORMS: JsonValue = [{"use": "my:decode"}]
@@ -31,7 +31,7 @@ def spending(rows: int = 10_000, dataset: str = "train", **milliseconds: float) 
     """Return what stages took of so many rows, from milliseconds a row; `wait` is seconds."""
     names = {"transform": "transforms[0]", "augment": "augment[0]"}
     return {
-        Key(dataset, names.get(stage, stage)): Spent(each, 0)
+        StageKey(dataset, names.get(stage, stage)): Spent(each, 0)
         if stage in ("wait", "starved")
         else Spent(each * rows / 1000, rows)
         for stage, each in milliseconds.items()
@@ -92,7 +92,7 @@ CASES = {
         STREAMED,
         {
             **spending(30_000, read=0.01, transform=8.1, deal=0.02, batch=0.001),
-            Key("train", "wait"): Spent(46.0, 10_000),
+            StageKey("train", "wait"): Spent(46.0, 10_000),
         },
         ("transforms[0]", "= 246 rows/s, training takes 610: set data.cpus to 5"),
     ),
@@ -249,7 +249,7 @@ def test_what_is_short_is_named_with_what_to_change(rows: Path, case: Case) -> N
 
     assert found
     stage, *said = case.want
-    assert found.stage == Key("train", stage)
+    assert found.stage == StageKey("train", stage)
     assert all(words in found.message for words in said), found.message
 
 
@@ -276,7 +276,7 @@ def test_with_loader_torch_processes_are_what_to_change(
     found = diagnose(plan, DECODE, make_means(), Loop(10_000 / 610, 24.1))
 
     assert found
-    assert found.stage == Key("train", "transforms[0]")
+    assert found.stage == StageKey("train", "transforms[0]")
     assert all(words in found.message for words in said), found.message
 
 
@@ -295,12 +295,15 @@ def test_no_more_processes_are_asked_for_than_there_are_cpus(
 def test_of_a_mix_the_part_is_named_whose_rows_were_counted(rows: Path) -> None:
     plain = make_plan(rows, cache="none")
     plan = make_mix({"web": (plain, 0.5), "books": (plain, 0.5)})
-    spent = {**spending(deal=0.1, batch=0.01, wait=1.0), Key("books", "count"): Spent(20.0, 100)}
+    spent = {
+        **spending(deal=0.1, batch=0.01, wait=1.0),
+        StageKey("books", "count"): Spent(20.0, 100),
+    }
 
     found = diagnose(plan, spent, make_means(), Loop(10_000 / 610, 24.1))
 
     assert found
-    assert found.stage == Key("books", "count")
+    assert found.stage == StageKey("books", "count")
     assert "rows of books were counted before the first step, as a mix needs" in found.message
 
 
@@ -316,7 +319,7 @@ def test_of_a_mix_the_slow_part_is_named(rows: Path) -> None:
     found = diagnose(plan, spent, make_means(), Loop(10_000 / 610, 24.1))
 
     assert found
-    assert found.stage == Key("books", "transforms[0]")
+    assert found.stage == StageKey("books", "transforms[0]")
     assert "transform my:decode of books needs 8 ms a row" in found.message
 
 
@@ -419,9 +422,9 @@ def test_of_two_datasets_in_a_loop_the_one_that_is_waited_for_is_told(rows: Path
     found = waits.verdict(seconds, {**quick, **slow})
 
     assert found
-    assert found.stage == Key("pairs", "transforms[0]")
+    assert found.stage == StageKey("pairs", "transforms[0]")
     assert found.message.startswith("dataset pairs: waiting for data takes 60 % of the time: ")
-    first = waits.verdict(seconds, {**quick, **slow, Key("pairs", "wait"): Spent(1.0, 0)})
+    first = waits.verdict(seconds, {**quick, **slow, StageKey("pairs", "wait"): Spent(1.0, 0)})
     assert first
     assert first.stage.dataset == "train"
 

@@ -11,12 +11,6 @@ from pydantic import JsonValue
 
 from trainshed.data.feed.blocks import OwnBlocks
 from trainshed.data.feed.learned import Known
-from trainshed.data.order.epoch import EpochOrder
-from trainshed.data.order.learning import begin_of, is_complete, order_of_fragments
-from trainshed.data.order.permutation import Indices, Piece
-from trainshed.data.order.plan import DatasetPlan, Loader, plan_dataset, plan_mix
-from trainshed.data.order.schedule import Kind, Pass, is_mixed, order_of, steps_for
-from trainshed.data.order.size import Measured, Room, WorkerNode
 from trainshed.data.read.apply import transform
 from trainshed.data.read.columns import Columns, cut_rows, join, num_rows, take_rows
 from trainshed.data.read.files import open_source
@@ -31,12 +25,18 @@ from trainshed.data.read.source import (
     read_whole,
     reading,
 )
+from trainshed.data.sampler.dataset_plan import DatasetPlan, Loader, plan_dataset, plan_mix
+from trainshed.data.sampler.epoch_order import EpochPermutation
+from trainshed.data.sampler.epoch_pass import EpochPass, Kind, is_mixed, order_of, steps_for
+from trainshed.data.sampler.first_pass import begin_of, is_complete, order_of_fragments
+from trainshed.data.sampler.permutation import Indices, RowRange
+from trainshed.data.sampler.sizes import CacheMemory, Measured, WorkerNode
 from trainshed.records.disk import Disk
 from trainshed.records.storage import Folder
 from trainshed_api.data import DatasetSpec
 
 FUNCTIONS = "tests.app.data.sample_functions"
-ROOM = Room(2**30, 2**30, nodes=(WorkerNode(2, 2**31, 2**30),))
+ROOM = CacheMemory(2**30, 2**30, nodes=(WorkerNode(2, 2**31, 2**30),))
 
 
 # Half of the rows, then some of each user's, then once more of these.
@@ -148,9 +148,9 @@ def make_pass(
     seed: int = 0,
     group: int = 0,
     epochs: int | None = None,
-) -> Pass:
+) -> EpochPass:
     """Return a pass over the dataset `train`."""
-    return Pass("train", kind, epoch, first_step, num_ranks, batch_size, seed, group, epochs)
+    return EpochPass("train", kind, epoch, first_step, num_ranks, batch_size, seed, group, epochs)
 
 
 def grouped_rows(plan: DatasetPlan) -> Columns:
@@ -163,7 +163,7 @@ def grouped_rows(plan: DatasetPlan) -> Columns:
 
 def counted(plan: DatasetPlan) -> Indices:
     """Return the rows of each fragment after the transforms, shape (fragments,)."""
-    if plan.is_told:
+    if plan.has_row_counts:
         return plan.counts
     assert plan.source
     how = reading(plan)
@@ -185,7 +185,7 @@ class UncountedMemory:
         self._table_rows = table_rows
         self.read: list[int] = []
 
-    def known(self, at: Pass) -> Known:
+    def known(self, at: EpochPass) -> Known:
         """Return what is known of the rows."""
         del at
         return Known(self.told.copy(), is_complete(self.told))
@@ -198,7 +198,7 @@ class UncountedMemory:
         """Take in the rows of all fragments."""
         self.told[:] = counts
 
-    def arrivals(self, at: Pass) -> Iterator[tuple[int, Columns]]:
+    def arrivals(self, at: EpochPass) -> Iterator[tuple[int, Columns]]:
         """Yield all rows of a pass."""
         plan, order = self._plan, order_of_fragments(self._plan, at)
         assert plan.source
@@ -224,25 +224,25 @@ class MemoryBlocks:
         """Return the rows of each fragment of each dataset."""
         return [counted(part) for part in self._plan.parts or (self._plan,)]
 
-    def read(self, pieces: list[Piece], place: int, choice: Choice) -> Iterator[Columns]:
+    def read(self, pieces: list[RowRange], place: int, choice: Choice) -> Iterator[Columns]:
         """Yield the pieces' chosen rows."""
         for columns, _ in read_parts(reading(self._plan), parts(self._plan, pieces, place), choice):
             yield columns
 
     def stream(
-        self, at: Pass, pieces: list[Piece], place: int, choice: Choice
+        self, at: EpochPass, pieces: list[RowRange], place: int, choice: Choice
     ) -> Iterator[Columns]:
         """Yield the rank's rows, augmented where the feeder would."""
         base = order_of(self._plan, at, *self.counts())
         if is_mixed(self._plan, at):
             yield from OwnBlocks(self._plan).stream(at, pieces, place, choice)
             return
-        assert isinstance(base, EpochOrder)
+        assert isinstance(base, EpochPermutation)
         if base.mixed is not None:
             steps = steps_for(self._plan, at, base.rows)
             ids = base.ids(steps.places(self._rank, at.first_step, steps.count))
             counts = enumerate(counted(self._plan))
-            whole = [Piece(number, 0, int(rows)) for number, rows in counts]
+            whole = [RowRange(number, 0, int(rows)) for number, rows in counts]
             places = base.positions(steps.places(self._rank, at.first_step, steps.count))
             columns = take_rows(join(list(self.read(whole, 0, everything))), places)
         else:

@@ -14,9 +14,9 @@ from tests.bundle.repository import ROOT
 from trainshed.data.feed.batches import Batch, Blocks, Feed
 from trainshed.data.feed.blocks import OwnBlocks
 from trainshed.data.feed.processes import Processes
-from trainshed.data.order.bad_records import Told
-from trainshed.data.order.plan import DatasetPlan, telling
-from trainshed.data.order.schedule import Kind
+from trainshed.data.sampler.bad_records import BadRecordList
+from trainshed.data.sampler.dataset_plan import DatasetPlan, telling
+from trainshed.data.sampler.epoch_pass import Kind
 from trainshed.plan.preflight import Place, prepare
 from trainshed.records.disk import Disk
 from trainshed_api.loading import load_file
@@ -45,7 +45,7 @@ class Sample:
     run: TrainingRun
     plans: Mapping[str, DatasetPlan]
     blocks: MakeBlocks
-    left_out: list[Told] = field(default_factory=list)
+    left_out: list[BadRecordList] = field(default_factory=list)
 
     def rows(self, dataset: str = "train") -> dict[str, list[object]]:
         """Return all rows of a dataset as its evaluation gets them: in file order, each once."""
@@ -71,7 +71,7 @@ def open_sample(home: Path, name: str, settings: Sequence[str] = ()) -> Sample:
         settings: of what is another in a test, "path=value" each.
     """
     run = load_file(SAMPLES / f"{name}.yaml", [f"spec.batchSize={BATCH}", *settings])
-    told: list[Told] = []
+    told: list[BadRecordList] = []
     plans = {
         dataset: telling(plan, told.append)
         for dataset, plan in prepare(run, Place(Disk(home))).plans.items()

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainshed.data.order.randomness import RowRandom
 from trainshed.data.read.columns import Array, Columns, as_objects
+from trainshed.data.sampler.randomness import RowRandom
 
 MISSING = -1
 

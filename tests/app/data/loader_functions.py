@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from trainshed.data.order.randomness import RowRandom
+from trainshed.data.sampler.randomness import RowRandom
 
 Batch = dict[str, NDArray[np.generic]]
 

@@ -20,9 +20,9 @@ from trainshed.data.feed.batches import Batch, Feed
 from trainshed.data.feed.blocks import FedBlocks, OwnBlocks
 from trainshed.data.feed.feeder import Feeder, Limits
 from trainshed.data.feed.on_disk import Shelf
-from trainshed.data.order.permutation import Indices
-from trainshed.data.order.plan import DatasetPlan, Kept, Loader
-from trainshed.data.order.schedule import Pass
+from trainshed.data.sampler.dataset_plan import DatasetPlan, Loader, OrderFingerprint
+from trainshed.data.sampler.epoch_pass import EpochPass
+from trainshed.data.sampler.permutation import Indices
 from trainshed.faults import WorldError, classify
 from trainshed.records.disk import Disk
 
@@ -112,7 +112,9 @@ class Rank:
         self._feeds: dict[tuple[str, int], Feed] = {}
         self._open: dict[str, Prefetched[Batch]] = {}
 
-    def begin(self, plan: DatasetPlan, at: Pass, feeder: ActorHandle[Feeder], rank: int) -> None:
+    def begin(
+        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[Feeder], rank: int
+    ) -> None:
         """Begin a pass, as a worker does that keeps what it knows of a dataset over epochs."""
         key = (plan.name, at.group)
         if key not in self._feeds:
@@ -344,7 +346,7 @@ class Run:
         for way, plan in self.plans.items():
             counts = saved[way].get(plan.name)
             kept = None if counts is None else tuple(np.asarray(counts).tolist())
-            self.plans[way] = replace(plan, kept=Kept(kept, under_way=True))
+            self.plans[way] = replace(plan, kept=OrderFingerprint(kept, under_way=True))
         self.start_feeder()
         self.group, self.num_ranks = 0, self.case.ranks[1]
 

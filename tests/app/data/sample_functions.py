@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from ray.data import Dataset
 
-from trainshed.data.order.randomness import RowRandom
+from trainshed.data.sampler.randomness import RowRandom
 
 # Whatever the columns hold, these functions treat it as numbers.
 Numbers = NDArray[np.float32]

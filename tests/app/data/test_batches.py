@@ -19,9 +19,9 @@ from tests.app.data.builders_plan import (
 )
 from trainshed.data.feed import lending
 from trainshed.data.feed.batches import Batch, Feed
-from trainshed.data.order.plan import DatasetPlan
-from trainshed.data.order.schedule import Pass
 from trainshed.data.read.errors import DataError
+from trainshed.data.sampler.dataset_plan import DatasetPlan
+from trainshed.data.sampler.epoch_pass import EpochPass
 
 # Two files and a third one, row groups of every size, none of them a multiple of a batch.
 GROUPS = ([5, 11], [1, 30, 8], [26])
@@ -48,7 +48,7 @@ def ways(mode: str) -> Iterator[tuple[str, str]]:
     return (way for way in WAYS if way[1] != "workers" or mode in ("none", "local"))
 
 
-def batches_of(plan: DatasetPlan, at: Pass, rank: int) -> list[Batch]:
+def batches_of(plan: DatasetPlan, at: EpochPass, rank: int) -> list[Batch]:
     return list(Feed(plan, MemoryBlocks(plan, rank), rank).batches(at))
 
 
@@ -240,10 +240,10 @@ def test_a_value_of_a_file_that_tells_no_rows_is_in_that_file(tmp_path: Path) ->
 
 def test_equal_passes_are_told_apart(folder: Path) -> None:
     plan = make_plan(folder, cache="none")
-    seen: list[Pass] = []
+    seen: list[EpochPass] = []
 
     class Recording(MemoryBlocks):
-        def stream(self, at: Pass, *rest):  # type: ignore[no-untyped-def]
+        def stream(self, at: EpochPass, *rest):  # type: ignore[no-untyped-def]
             seen.append(at)
             return super().stream(at, *rest)
 

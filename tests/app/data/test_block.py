@@ -20,8 +20,8 @@ from trainshed.data.feed.arrow_blocks import (
     tables_of,
     to_block,
 )
-from trainshed.data.order.plan import BLOCK_BYTES
 from trainshed.data.read.columns import Array, Columns, num_rows
+from trainshed.data.sampler.dataset_plan import BLOCK_BYTES
 
 
 @given(

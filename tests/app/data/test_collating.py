@@ -30,14 +30,14 @@ from trainshed.data.feed.batches import Batch, Feed
 from trainshed.data.feed.blocks import OwnBlocks
 from trainshed.data.feed.nests import take_apart
 from trainshed.data.feed.processes import Processes
-from trainshed.data.order.learning import UNKNOWN
-from trainshed.data.order.plan import DatasetPlan, Loader
-from trainshed.data.order.schedule import Pass
-from trainshed.data.order.spending import BATCH, COLLATE, Key
 from trainshed.data.read.collating import collate
 from trainshed.data.read.columns import Array, Columns, as_objects, join, nbytes
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.ledger import LEDGER
+from trainshed.data.sampler.dataset_plan import DatasetPlan, Loader
+from trainshed.data.sampler.epoch_pass import EpochPass
+from trainshed.data.sampler.first_pass import UNKNOWN
+from trainshed.data.sampler.stage_time import BATCH, COLLATE, StageKey
 from trainshed.worker.step import parts_of
 
 HERE = collate_functions.__name__
@@ -70,7 +70,7 @@ def ragged_plan(
     return make_plan(folder, loader=loader, row_bytes=2.0**20, **fields)  # type: ignore[arg-type]
 
 
-def batches_of(plan: DatasetPlan, at: Pass, rank: int = 0, parts: int = 1) -> list[Batch]:
+def batches_of(plan: DatasetPlan, at: EpochPass, rank: int = 0, parts: int = 1) -> list[Batch]:
     return list(Feed(plan, MemoryBlocks(plan, rank), rank).batches(at, most_parts=parts))
 
 
@@ -210,9 +210,9 @@ def test_what_the_function_takes_is_a_stage_of_its_own(
     rows = sum(batch.rows for batch in batches_of(ragged_plan(folder, "slow"), make_pass()))
 
     spent = LEDGER.take()
-    assert spent[Key("train", COLLATE)].seconds >= 10 * 0.02
-    assert spent[Key("train", COLLATE)].rows == spent[Key("train", BATCH)].rows == rows
-    assert Key("train", BATCH) in spent
+    assert spent[StageKey("train", COLLATE)].seconds >= 10 * 0.02
+    assert spent[StageKey("train", COLLATE)].rows == spent[StageKey("train", BATCH)].rows == rows
+    assert StageKey("train", BATCH) in spent
 
 
 # ------------------------------------------------------------------ randomness

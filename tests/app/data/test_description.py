@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.app.data.builders_plan import FUNCTIONS, make_mix, make_plan, write_rows
-from trainshed.data.order.description import MOST_FILES, Described, describe, keep_order
-from trainshed.data.order.plan import DatasetPlan
+from trainshed.data.sampler.dataset_plan import DatasetPlan
+from trainshed.data.sampler.description import MOST_FILES, Described, describe, keep_order
 from trainshed_api.errors import SpecError
 
 GROUPS = ([5, 11], [1, 30, 8], [26])

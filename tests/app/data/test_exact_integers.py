@@ -13,13 +13,13 @@ from pydantic import JsonValue
 
 from tests.app.data.builders_formats import dtypes_of, open_files, read_all
 from tests.app.data.builders_tables import write_delta, write_lance
-from trainshed.data.order.files import Source
 from trainshed.data.read.arrow import from_arrow
 from trainshed.data.read.batch_formats import from_format
 from trainshed.data.read.columns import join
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import open_source, read_fragment, read_sample
 from trainshed.data.read.selecting import columns_to_read, selected
+from trainshed.data.sampler.fragments import Source
 from trainshed.records.disk import Disk
 from trainshed_api.rows import ReadSpec
 

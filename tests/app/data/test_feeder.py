@@ -50,16 +50,25 @@ from trainshed.data.feed.feeder import Feeder, Limits, Slice
 from trainshed.data.feed.on_disk import Shelf
 from trainshed.data.feed.streams import StreamClosedError
 from trainshed.data.feed.telling import Telling
-from trainshed.data.order.bad_records import Told
-from trainshed.data.order.description import describe, keep_order
-from trainshed.data.order.function import Function
-from trainshed.data.order.plan import DatasetPlan, telling
-from trainshed.data.order.schedule import Pass
-from trainshed.data.order.spending import BATCH, COUNT, DEAL, FILL, READ, Key, Spending, Spent
 from trainshed.data.read.apply import transform
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.ledger import LEDGER
 from trainshed.data.read.source import everything
+from trainshed.data.sampler.bad_records import BadRecordList
+from trainshed.data.sampler.dataset_plan import DatasetPlan, telling
+from trainshed.data.sampler.description import describe, keep_order
+from trainshed.data.sampler.epoch_pass import EpochPass
+from trainshed.data.sampler.function import Function
+from trainshed.data.sampler.stage_time import (
+    BATCH,
+    COUNT,
+    DEAL,
+    FILL,
+    READ,
+    Spending,
+    Spent,
+    StageKey,
+)
 from trainshed.faults import WorldError
 from trainshed.ray_seams import execution, let_through, spilling
 from trainshed.ray_seams.courses import Course, on_course
@@ -135,20 +144,20 @@ class Reader:
     """
 
     def read(
-        self, plan: DatasetPlan, at: Pass, feeder: ActorHandle[Feeder], rank: int
+        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[Feeder], rank: int
     ) -> list[Row]:
         """Return what is in the batches of a rank."""
         return list(_rows(plan, at, FedBlocks(plan, feeder, rank), rank))
 
     def read_dealt(
-        self, plan: DatasetPlan, at: Pass, feeder: ActorHandle[Feeder], rank: int
+        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[Feeder], rank: int
     ) -> list[Row]:
         """Return the same where tasks beside the cached blocks deal them out."""
         blocks = FedBlocks(plan, feeder, rank, cuts_blocks=False)
         return list(_rows(plan, at, blocks, rank))
 
     def begin(
-        self, plan: DatasetPlan, at: Pass, feeder: ActorHandle[Feeder], rank: int, steps: int
+        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[Feeder], rank: int, steps: int
     ) -> list[Row]:
         """Return what is in a rank's first batches; it is in the middle of its pass then."""
         self._open = _rows(plan, at, FedBlocks(plan, feeder, rank), rank)
@@ -159,7 +168,7 @@ class Reader:
         self._open.close()
 
     def processes(
-        self, plan: DatasetPlan, at: Pass, feeder: ActorHandle[Feeder]
+        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[Feeder]
     ) -> list[tuple[float, float]]:
         """Return the process of each row, and how often a class was made there."""
         found: list[tuple[float, float]] = []
@@ -170,12 +179,14 @@ class Reader:
         return found
 
     def collated(
-        self, plan: DatasetPlan, at: Pass, feeder: ActorHandle[Feeder], rank: int
+        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[Feeder], rank: int
     ) -> list[Row]:
         """Return what a function made of a rank's ragged rows."""
         return list(_collated(plan, at, FedBlocks(plan, feeder, rank), rank))
 
-    def count(self, plan: DatasetPlan, at: Pass, feeder: ActorHandle[Feeder], rank: int) -> int:
+    def count(
+        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[Feeder], rank: int
+    ) -> int:
         """Return how many rows a rank gets, each of them whole."""
         rows = 0
         for batch in Feed(plan, FedBlocks(plan, feeder, rank), rank).batches(at):
@@ -228,7 +239,7 @@ def make_mixed(folder: Path, mode: str, cache: str) -> DatasetPlan:
 def read(
     readers: Sequence[ActorHandle[Reader]],
     plan: DatasetPlan,
-    at: Pass,
+    at: EpochPass,
     feeder: ActorHandle[Feeder],
 ) -> list[list[Row]]:
     seen = [reader.read.remote(plan, at, feeder, rank) for rank, reader in enumerate(readers)]
@@ -236,20 +247,22 @@ def read(
     return rows
 
 
-def _rows(plan: DatasetPlan, at: Pass, blocks: Blocks, rank: int) -> Generator[Row, None, None]:
+def _rows(
+    plan: DatasetPlan, at: EpochPass, blocks: Blocks, rank: int
+) -> Generator[Row, None, None]:
     uncounted = blocks if isinstance(blocks, FedBlocks) else None
     for batch in Feed(plan, blocks, rank, uncounted).batches(at):
         row = {name: tensor.tolist() for name, tensor in batch.tensors.items()}
         yield row["id"], row["x"], row.get("draw")
 
 
-def _collated(plan: DatasetPlan, at: Pass, blocks: Blocks, rank: int) -> Iterator[Row]:
+def _collated(plan: DatasetPlan, at: EpochPass, blocks: Blocks, rank: int) -> Iterator[Row]:
     for batch in Feed(plan, blocks, rank).batches(at):
         ids, boxes = cast("tuple[torch.Tensor, Boxes]", batch.given)
         yield ids.tolist(), [box.tolist() for box in boxes.by_row], boxes.about
 
 
-def expected(plan: DatasetPlan, at: Pass) -> list[list[Row]]:
+def expected(plan: DatasetPlan, at: EpochPass) -> list[list[Row]]:
     ranks = range(at.num_ranks)
     return [list(_rows(plan, at, MemoryBlocks(plan, rank), rank)) for rank in ranks]
 
@@ -396,7 +409,7 @@ class WatchedFeeder(Feeder):
         return len(self._streams), len(threads)
 
 
-def take_all(feeder: ActorHandle[WatchedFeeder], at: Pass, rank: int) -> int:
+def take_all(feeder: ActorHandle[WatchedFeeder], at: EpochPass, rank: int) -> int:
     """Return how many rows a rank is sent in a pass."""
     rows = 0
     while taken := ray.get(cast("Any", feeder).take.remote(at, rank), timeout=SECONDS):
@@ -629,14 +642,14 @@ class ScriptedFeeder(Feeder):
     """
 
     def __init__(
-        self, plan: DatasetPlan, script: Callable[[Pass, Course], Iterator[object]]
+        self, plan: DatasetPlan, script: Callable[[EpochPass, Course], Iterator[object]]
     ) -> None:
         super().__init__({plan.name: plan}, Limits(2), print)
         self._script = script
 
     def _slices(
         self,
-        at: Pass,
+        at: EpochPass,
         plan: DatasetPlan,  # noqa: ARG002 - a Feeder's
         course: Course,
     ) -> Generator[tuple[Sequence[int], Slice], None, None]:
@@ -654,7 +667,7 @@ def join_streams() -> None:
 def test_a_pass_that_is_begun_anew_may_end_before_its_first_time(folder: Path) -> None:
     gate, begun = threading.Event(), Counter[int]()
 
-    def script(at: Pass, _: Course) -> Iterator[object]:
+    def script(at: EpochPass, _: Course) -> Iterator[object]:
         begun[at.epoch] += 1
         if at.epoch == 0 and begun[0] == 1:
             gate.wait(SECONDS)
@@ -675,7 +688,7 @@ def test_a_pass_that_is_begun_anew_may_end_before_its_first_time(folder: Path) -
 def test_a_pass_that_fails_in_its_last_task_is_followed_by_none(folder: Path) -> None:
     next_has_begun = threading.Event()
 
-    def script(at: Pass, course: Course) -> Iterator[object]:
+    def script(at: EpochPass, course: Course) -> Iterator[object]:
         yield at
         if at.epoch:
             next_has_begun.set()
@@ -1014,7 +1027,7 @@ class Deals:
         self._make = make
         self._rows = rows
 
-    def take(self, at: Pass, rank: int) -> Slice:  # noqa: ARG002 - a Feeder's
+    def take(self, at: EpochPass, rank: int) -> Slice:  # noqa: ARG002 - a Feeder's
         return Slice(self._make(), 0, self._rows, self._rows)
 
     def nothing(self, *_: object) -> None:
@@ -1305,7 +1318,7 @@ class Counting:
     def __init__(self, plan: DatasetPlan) -> None:
         self._left_out = LeftOut((plan,))
 
-    def leave_out(self, told: Told) -> None:
+    def leave_out(self, told: BadRecordList) -> None:
         """Take it in."""
         self._left_out.take(told)
 
@@ -1365,7 +1378,7 @@ def spent_on(plan: DatasetPlan, batch_size: int = 8, shelf: Shelf | None = None)
     deadline = time.monotonic() + SECONDS
     while True:
         told: Spending = ray.get(cast("Any", feeder).told.remote())
-        if all(told.get(Key("train", each), Spent()).rows >= rows for each in (DEAL, BATCH)):
+        if all(told.get(StageKey("train", each), Spent()).rows >= rows for each in (DEAL, BATCH)):
             break
         assert time.monotonic() < deadline, told
         time.sleep(0.1)
@@ -1387,8 +1400,8 @@ def test_a_slow_transform_of_tasks_is_told_and_named(tmp_path: Path) -> None:
 
     spent = spent_on(plan)
 
-    assert 1.0 <= spent[Key("train", "transforms[1]")].seconds < 5.0
-    assert spent[Key("train", "transforms[0]")].rows == 160
+    assert 1.0 <= spent[StageKey("train", "transforms[1]")].seconds < 5.0
+    assert spent[StageKey("train", "transforms[0]")].rows == 160
     said = str(say_limit(plan, spent, MEANS))
     assert said.startswith(f"slowest: transform {name} needs ")
     assert "on 2 CPUs for data" in said
@@ -1403,9 +1416,9 @@ def test_filling_a_cache_on_disk_is_no_part_of_what_each_epoch_takes(tmp_path: P
 
     spent = spent_on(plan, shelf=Shelf(Disk(tmp_path / "kept")))
 
-    assert spent[Key("train", FILL)].rows == spent[Key("train", DEAL)].rows == 160
-    assert spent[Key("train", READ)].rows
-    assert Key("train", "transforms[0]") not in spent
+    assert spent[StageKey("train", FILL)].rows == spent[StageKey("train", DEAL)].rows == 160
+    assert spent[StageKey("train", READ)].rows
+    assert StageKey("train", "transforms[0]") not in spent
 
 
 def test_counting_rows_is_told_with_their_number(tmp_path: Path) -> None:
@@ -1419,7 +1432,7 @@ def test_counting_rows_is_told_with_their_number(tmp_path: Path) -> None:
 
     spent = spent_on(plan)
 
-    assert spent[Key("train", COUNT)].rows == spent[Key("train", DEAL)].rows == 80
+    assert spent[StageKey("train", COUNT)].rows == spent[StageKey("train", DEAL)].rows == 80
 
 
 def test_slow_reading_of_tasks_is_told_and_named(tmp_path: Path) -> None:

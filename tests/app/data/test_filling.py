@@ -16,9 +16,9 @@ from trainshed.data.feed.arrow_blocks import from_block
 from trainshed.data.feed.cache import Cache, CachedBlocks
 from trainshed.data.feed.filling import Filling
 from trainshed.data.feed.tally import Tally
-from trainshed.data.order.description import Described, describe, keep_order
-from trainshed.data.order.plan import DatasetPlan, Kept
 from trainshed.data.read.errors import DataError
+from trainshed.data.sampler.dataset_plan import DatasetPlan, OrderFingerprint
+from trainshed.data.sampler.description import Described, describe, keep_order
 from trainshed.ray_seams import execution
 
 if TYPE_CHECKING:
@@ -248,7 +248,9 @@ def test_rows_are_counted_again_where_no_epoch_hangs_on_them(
 ) -> None:
     odd = make_odd(tmp_path / "rows")
     said: list[str] = []
-    tally = Tally(replace(odd, kept=Kept((4, 3), under_way)), threading.Lock(), said.append)
+    tally = Tally(
+        replace(odd, kept=OrderFingerprint((4, 3), under_way)), threading.Lock(), said.append
+    )
 
     assert tally.get().tolist() == ([4, 3] if under_way else [2, 3])
     assert len(said) == (not under_way)
@@ -259,8 +261,12 @@ def test_rows_that_a_first_epoch_had_counted_in_part_are_held_to_in_its_middle(
 ) -> None:
     """A run that streamed them was suspended, and went on with `steps: known`."""
     odd = make_odd(tmp_path / "rows")
-    changed = Tally(replace(odd, kept=Kept((4, -1), under_way=True)), threading.Lock(), never)
-    same = Tally(replace(odd, kept=Kept((2, -1), under_way=True)), threading.Lock(), never)
+    changed = Tally(
+        replace(odd, kept=OrderFingerprint((4, -1), under_way=True)), threading.Lock(), never
+    )
+    same = Tally(
+        replace(odd, kept=OrderFingerprint((2, -1), under_way=True)), threading.Lock(), never
+    )
 
     for _ in range(2):
         with pytest.raises(DataError, match=r"got 5 rows in 2 blocks .* want 7 rows in 2 blocks"):

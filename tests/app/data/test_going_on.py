@@ -15,19 +15,19 @@ from hypothesis import strategies as st
 from tests.app.data.builders_plan import MemoryBlocks, make_pass, make_plan, shuffles, write_rows
 from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.tables import dealt
-from trainshed.data.order.description import Described, describe, keep_order
-from trainshed.data.order.epoch import EpochOrder
-from trainshed.data.order.plan import BLOCK_BYTES, DatasetPlan
-from trainshed.data.order.schedule import (
+from trainshed.data.read.source import Table, parts, read_parts, reading
+from trainshed.data.sampler.dataset_plan import BLOCK_BYTES, DatasetPlan
+from trainshed.data.sampler.description import Described, describe, keep_order
+from trainshed.data.sampler.epoch_order import EpochPermutation
+from trainshed.data.sampler.epoch_pass import (
     Delivery,
+    EpochPass,
     Kind,
-    Pass,
     delivery,
     first_read,
     order_of,
     steps_for,
 )
-from trainshed.data.read.source import Table, parts, read_parts, reading
 
 SHUFFLES = shuffles(5)
 KINDS: tuple[Kind, ...] = ("train", "exact", "whole", "even")
@@ -61,7 +61,7 @@ BEGUN = st.builds(
 )
 
 
-def make(begun: Begun, paths: pytest.TempPathFactory, loader: str) -> tuple[DatasetPlan, Pass]:
+def make(begun: Begun, paths: pytest.TempPathFactory, loader: str) -> tuple[DatasetPlan, EpochPass]:
     """Return the plan, and the pass from its first step on; there are more steps than are done."""
     plan = make_plan(
         write_rows(paths.mktemp("rows"), begun.groups, width=1),
@@ -86,7 +86,7 @@ def weighing(plan: DatasetPlan, block_rows: int) -> DatasetPlan:
     return weighed
 
 
-def steps_of(plan: DatasetPlan, at: Pass, rank: int) -> Steps:
+def steps_of(plan: DatasetPlan, at: EpochPass, rank: int) -> Steps:
     """Return a rank's rows, step by step."""
     batches = Feed(plan, MemoryBlocks(plan, rank), rank).batches(at)
     return [batch.tensors["id"].tolist() for batch in batches]
@@ -116,7 +116,7 @@ def test_what_streams_is_dealt_to_each_rank_as_it_would_read_it(
     plan, at = make(begun, tmp_path_factory, "ray-data")
     at = replace(at, kind=kind, first_step=begun.done if kind == "train" else 0)
     base = order_of(plan, at, plan.counts)
-    assert isinstance(base, EpochOrder)
+    assert isinstance(base, EpochPermutation)
     deal, ranks = stream_of(plan, at, cuts)
 
     first = first_read(plan, at, deal.steps)
@@ -136,7 +136,7 @@ def test_what_goes_through_the_object_store_in_one_piece_is_for_one_rank(
     base = order_of(plan, at, plan.counts)
     if deal.places is not None or deal.steps.has_one_reader:
         return
-    assert isinstance(base, EpochOrder)
+    assert isinstance(base, EpochPermutation)
     sizes = [len(table) for table in tables_of(plan, base, deal)]
 
     assert set(accumulate(rows for _, rows in deal.dealt)) <= set(accumulate(sizes))
@@ -169,11 +169,11 @@ def test_a_step_has_the_same_rows_on_any_number_of_workers_wherever_turns_are_cu
     assert seen == [seen[0]] * len(cuts)
 
 
-def stream_of(plan: DatasetPlan, at: Pass, cuts: Cuts) -> tuple[Delivery, Steps]:
+def stream_of(plan: DatasetPlan, at: EpochPass, cuts: Cuts) -> tuple[Delivery, Steps]:
     """Return what streams in a pass, and the rows that the tasks deal to each rank, without Ray."""
     turn_rows, task_rows, by_fragments = cuts
     base = order_of(plan, at, plan.counts)
-    assert isinstance(base, EpochOrder)
+    assert isinstance(base, EpochPermutation)
     by_fragments = by_fragments and base.mixed is None
     deal = delivery(plan, at, base, turn_rows, task_rows, by_fragments=by_fragments)
     if deal.places is not None:
@@ -190,7 +190,7 @@ def stream_of(plan: DatasetPlan, at: Pass, cuts: Cuts) -> tuple[Delivery, Steps]
     return deal, ranks
 
 
-def tables_of(plan: DatasetPlan, base: EpochOrder, deal: Delivery) -> Iterator[list[int]]:
+def tables_of(plan: DatasetPlan, base: EpochPermutation, deal: Delivery) -> Iterator[list[int]]:
     """Yield the rows of each table that tasks hand out."""
     for turns in deal.turns_by_task():
         tables = task_of(plan, base, turns)
@@ -201,7 +201,7 @@ def tables_of(plan: DatasetPlan, base: EpochOrder, deal: Delivery) -> Iterator[l
             yield columns["id"].tolist()
 
 
-def task_of(plan: DatasetPlan, base: EpochOrder, turns: list[int]) -> Iterator[Table]:
+def task_of(plan: DatasetPlan, base: EpochPermutation, turns: list[int]) -> Iterator[Table]:
     """Yield what a task reads, a few rows at a time."""
     how = replace(reading(plan), chunk_rows=5)
     return read_parts(how, parts(plan, base.pieces(turns[0], turns[-1])))
@@ -250,7 +250,7 @@ def test_a_rank_without_a_row_in_the_last_step_gets_one_that_counts_for_nothing(
         assert all(len(batch.tensors["id"]) == max(1, batch.rows) for batch in step)
 
 
-def counting(plan: DatasetPlan, at: Pass) -> Steps:
+def counting(plan: DatasetPlan, at: EpochPass) -> Steps:
     """Return the rows that count in each step, of all ranks one after the other."""
     ranks = [Feed(plan, MemoryBlocks(plan, rank), rank).batches(at) for rank in range(at.num_ranks)]
     return [

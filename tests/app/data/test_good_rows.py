@@ -13,11 +13,6 @@ from pydantic import JsonValue
 from tests.app.data.builders_formats import write_pictures
 from tests.app.data.builders_plan import FUNCTIONS, make_plan, write_rows
 from tests.app.data.sample_functions import Unmakeable
-from trainshed.data.order.bad_records import FIRST, MOST_SAID, BadRecord, Ledger, Told
-from trainshed.data.order.files import Fragment, Scan
-from trainshed.data.order.function import Function
-from trainshed.data.order.permutation import Piece
-from trainshed.data.order.plan import DatasetPlan, telling
 from trainshed.data.read.apply import transform_good
 from trainshed.data.read.columns import Columns
 from trainshed.data.read.errors import DataError, FunctionError
@@ -34,6 +29,17 @@ from trainshed.data.read.source import (
     read_whole,
     reading,
 )
+from trainshed.data.sampler.bad_records import (
+    FIRST,
+    MOST_SAID,
+    BadRecord,
+    BadRecordList,
+    BadRecordLog,
+)
+from trainshed.data.sampler.dataset_plan import DatasetPlan, telling
+from trainshed.data.sampler.fragments import Fragment, Scan
+from trainshed.data.sampler.function import Function
+from trainshed.data.sampler.permutation import RowRange
 from trainshed_api.data import DatasetSpec
 from trainshed_api.snapshot import MAX_REASON
 
@@ -64,8 +70,8 @@ def make_csv_plan(
     return make_plan(folder, read=read, onBadRecord="skip", transforms=transforms or [])
 
 
-def read_with(plan: DatasetPlan, chunk_rows: int = 1000) -> tuple[Reading, list[Told]]:
-    told: list[Told] = []
+def read_with(plan: DatasetPlan, chunk_rows: int = 1000) -> tuple[Reading, list[BadRecordList]]:
+    told: list[BadRecordList] = []
     return replace(reading(telling(plan, told.append)), chunk_rows=chunk_rows), told
 
 
@@ -201,7 +207,7 @@ def test_good_rows_come_once_and_in_order_wherever_bad_ones_are(
             for columns, _ in read_parts(how, [part], reader=reader):
                 found += columns["id"].tolist()
         assert found == want
-    ledger = Ledger(FIELD, 1000, ROWS)
+    ledger = BadRecordLog(FIELD, 1000, ROWS)
     for each in told:
         ledger.take(each)
     assert ledger.rows == num_bad
@@ -252,8 +258,8 @@ def test_whether_rows_are_held_out_hangs_on_no_bad_one(tmp_path: Path) -> None:
 def test_rows_of_a_dataset_that_leaves_bad_ones_out_are_not_told(tmp_path: Path) -> None:
     folder = write_rows(tmp_path / "rows", ([8],))
 
-    assert make_plan(folder).is_told
-    assert not make_plan(folder, onBadRecord="skip").is_told
+    assert make_plan(folder).has_row_counts
+    assert not make_plan(folder, onBadRecord="skip").has_row_counts
 
 
 def test_two_datasets_of_one_file_share_a_reader_and_no_rows(tmp_path: Path) -> None:
@@ -264,7 +270,9 @@ def test_two_datasets_of_one_file_share_a_reader_and_no_rows(tmp_path: Path) -> 
         transforms: JsonValue = [{"use": f"{FUNCTIONS}:{use}"}]
         plan = make_plan(folder, keeps_rows=False, transforms=transforms)
         how = replace(reading(replace(plan, name=name)), chunk_rows=2)
-        (part,) = parts(plan, [Piece(0, 0, 1)]) if name == "odd" else parts(plan, [Piece(0, 1, 8)])
+        (part,) = (
+            parts(plan, [RowRange(0, 0, 1)]) if name == "odd" else parts(plan, [RowRange(0, 1, 8)])
+        )
         tables = read_parts(how, [part], reader=reader)
         found[name] = [int(row) for columns, _ in tables for row in columns["id"]]
 
@@ -276,11 +284,14 @@ def record(number: int, rows: int = 1) -> BadRecord:
 
 
 def test_what_is_told_again_counts_once() -> None:
-    ledger = Ledger(FIELD, 10, 100)
-    first = Told(FIELD, ("a.csv", 0, 0)).after([record(0), record(1)])
-    other = Told(FIELD, ("a.csv", 50, 0)).after([record(50, rows=3)])
+    ledger = BadRecordLog(FIELD, 10, 100)
+    first = BadRecordList(FIELD, ("a.csv", 0, 0)).after([record(0), record(1)])
+    other = BadRecordList(FIELD, ("a.csv", 50, 0)).after([record(50, rows=3)])
 
-    grown = [ledger.take(each) for each in (first, other, first, other, Told(FIELD, ("a", 0, 0)))]
+    grown = [
+        ledger.take(each)
+        for each in (first, other, first, other, BadRecordList(FIELD, ("a", 0, 0)))
+    ]
 
     assert grown == [True, True, False, False, False]
     assert ledger.rows == 5
@@ -291,8 +302,8 @@ def test_what_is_told_again_counts_once() -> None:
 
 
 def test_one_row_more_than_may_be_is_said_with_the_first() -> None:
-    ledger = Ledger(FIELD, 4, 100)
-    told = Told(FIELD, ("a.csv", 0, 0)).after(record(number) for number in range(30))
+    ledger = BadRecordLog(FIELD, 4, 100)
+    told = BadRecordList(FIELD, ("a.csv", 0, 0)).after(record(number) for number in range(30))
 
     ledger.take(told)
 

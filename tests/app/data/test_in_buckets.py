@@ -19,11 +19,11 @@ from tests.app.data.row_numbers import numbers_of
 from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 from tests.s3_faults import SLOW_DOWN, Late, Rule
-from trainshed.data.order.files import Source
 from trainshed.data.read.files import open_source, read_fragment, read_sample
 from trainshed.data.read.formats import lines
 from trainshed.data.read.formats.whole_files import FILES_AT_ONCE
 from trainshed.data.read.opening import Access
+from trainshed.data.sampler.fragments import Source
 from trainshed.patience import Patience
 from trainshed.records import spans
 from trainshed.records.bucket import Bucket

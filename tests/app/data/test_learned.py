@@ -21,12 +21,12 @@ from tests.app.data.builders_plan import (
 )
 from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.learned import Learned
-from trainshed.data.order.learning import nothing_known
-from trainshed.data.order.permutation import Indices, Piece
-from trainshed.data.order.plan import DatasetPlan, Kept
-from trainshed.data.order.schedule import Kind, Pass
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.source import parts, read_parts, reading
+from trainshed.data.sampler.dataset_plan import DatasetPlan, OrderFingerprint
+from trainshed.data.sampler.epoch_pass import EpochPass, Kind
+from trainshed.data.sampler.first_pass import nothing_known
+from trainshed.data.sampler.permutation import Indices, RowRange
 
 # The five fragments have so many rows with an odd id: 8, 0, 19, 13, 1.
 GROUPS = ([16], [1], [30, 8], [25], [2])
@@ -55,7 +55,7 @@ def planned(folder: Path, mode: str = "none", last: str = "drop") -> DatasetPlan
     )
 
 
-def given(feed: Feed, at: Pass) -> Iterator[Step]:
+def given(feed: Feed, at: EpochPass) -> Iterator[Step]:
     for batch in feed.batches(at):
         tensors = batch.tensors
         yield (
@@ -66,7 +66,7 @@ def given(feed: Feed, at: Pass) -> Iterator[Step]:
         )
 
 
-def known_ahead(plan: DatasetPlan, at: Pass, rank: int) -> list[Step]:
+def known_ahead(plan: DatasetPlan, at: EpochPass, rank: int) -> list[Step]:
     """Return the steps of a rank where somebody counted the rows before."""
     ahead = replace(plan, may_learn=False)
     return list(given(Feed(ahead, MemoryBlocks(ahead, rank), rank), at))
@@ -105,7 +105,8 @@ def test_who_stops_in_the_first_epoch_goes_on_at_the_same_step(folder: Path, mod
         # What the checkpoint holds of it.
         kept = feed.counted.get("train")
         resumed = replace(
-            plan, kept=None if kept is None else Kept(tuple(kept.tolist()), under_way=True)
+            plan,
+            kept=None if kept is None else OrderFingerprint(tuple(kept.tolist()), under_way=True),
         )
 
         after, _ = learning(resumed, 0)
@@ -220,7 +221,7 @@ def test_rows_that_no_sample_showed_to_be_left_out_are_left_out_in_each_pass(fol
 def test_rows_that_transforms_leave_out_by_now_are_counted_again_after_an_epoch(
     folder: Path,
 ) -> None:
-    plan = replace(planned(folder), kept=Kept((8, 1, 19, 13, 1), under_way=False))
+    plan = replace(planned(folder), kept=OrderFingerprint((8, 1, 19, 13, 1), under_way=False))
     said: list[str] = []
     learned = Learned(plan, said.append)
 
@@ -260,7 +261,7 @@ def test_rows_that_values_choose_are_counted_again_after_an_epoch(
     assert first.source.digest == plan.source.digest
     assert before != now
     said: list[str] = []
-    learned = Learned(replace(plan, kept=Kept((before,), under_way=False)), said.append)
+    learned = Learned(replace(plan, kept=OrderFingerprint((before,), under_way=False)), said.append)
 
     assert learned.counts.tolist() == [-1]
     learned.take({0: now})
@@ -273,11 +274,11 @@ def test_rows_that_values_choose_by_now_are_refused_in_the_middle_of_an_epoch(
     tmp_path: Path, labels: str
 ) -> None:
     plan = choosing(tmp_path, labels, {"where": "label == 1"})
-    held = replace(plan, kept=Kept((2,), under_way=True))
+    held = replace(plan, kept=OrderFingerprint((2,), under_way=True))
     assert nothing_known(held).tolist() == [2]
 
     with pytest.raises(DataError, match=r"rows.csv has (1 rows where it had more|more rows than)"):
-        list(read_parts(reading(held), parts(held, [Piece(0, 0, 2, is_last=True)])))
+        list(read_parts(reading(held), parts(held, [RowRange(0, 0, 2, is_last=True)])))
 
 
 def test_each_worker_sees_all_rows_of_a_pass_that_counts_them(folder: Path) -> None:

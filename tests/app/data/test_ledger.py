@@ -15,7 +15,9 @@ from trainshed.data.feed.blocks import OwnBlocks
 from trainshed.data.feed.prefetch import Prefetched
 from trainshed.data.feed.processes import Processes
 from trainshed.data.feed.teller import Teller
-from trainshed.data.order.spending import (
+from trainshed.data.read.ledger import LEDGER, Ledger
+from trainshed.data.read.source import count_rows, reading
+from trainshed.data.sampler.stage_time import (
     BATCH,
     COUNT,
     DEAL,
@@ -23,18 +25,16 @@ from trainshed.data.order.spending import (
     READ,
     STARVED,
     TRANSFER,
-    Key,
     Spending,
     Spent,
+    StageKey,
     added,
     key_of,
     seconds_a_row,
     since,
 )
-from trainshed.data.read.ledger import LEDGER, Ledger
-from trainshed.data.read.source import count_rows, reading
 
-MADE, INNER = Key("train", BATCH), Key("train", READ)
+MADE, INNER = StageKey("train", BATCH), StageKey("train", READ)
 SECONDS = 60.0
 
 
@@ -115,7 +115,7 @@ def test_a_wait_for_another_thread_is_no_work(ledger: Ledger, clock: Clock) -> N
     with ledger.starving():  # who trains waits, whose time is metered elsewhere
         clock.pass_(2)
 
-    assert ledger.take() == {MADE: Spent(0, 0), Key("train", STARVED): Spent(1, 0)}
+    assert ledger.take() == {MADE: Spent(0, 0), StageKey("train", STARVED): Spent(1, 0)}
 
 
 @pytest.mark.usefixtures("empty_ledger")
@@ -124,7 +124,7 @@ def test_a_pass_that_counts_rows_is_one_stage(tmp_path: Path) -> None:
     assert plan.source
 
     assert count_rows(reading(plan), plan.source.fragments[0]) == 20
-    assert set(LEDGER.take()) == {Key("train", COUNT)}
+    assert set(LEDGER.take()) == {StageKey("train", COUNT)}
 
 
 @pytest.mark.usefixtures("empty_ledger")
@@ -142,10 +142,10 @@ def test_batches_of_a_worker_that_reads_itself_say_what_each_stage_took(tmp_path
 
     spent = LEDGER.take()
     stages = ("read", "transforms[0]", "augment[0]", "batch")
-    assert {stage: spent[Key("train", stage)].rows for stage in stages} == dict.fromkeys(
+    assert {stage: spent[StageKey("train", stage)].rows for stage in stages} == dict.fromkeys(
         stages, given
     )
-    assert all(spent[Key("train", stage)].seconds > 0 for stage in stages)
+    assert all(spent[StageKey("train", stage)].seconds > 0 for stage in stages)
 
 
 @pytest.mark.usefixtures("empty_ledger")
@@ -162,10 +162,14 @@ def test_processes_of_a_loader_tell_what_they_spent_with_their_rows(tmp_path: Pa
     given = sum(batch.rows for batch in Feed(plan, OwnBlocks(plan, Processes(1)), 0).batches(at))
 
     spent = LEDGER.take()
-    assert spent[Key("train", "transforms[0]")].seconds >= 0.2
-    assert spent[Key("train", "transforms[0]")].rows == spent[Key("train", READ)].rows == given
-    assert spent[Key("train", STARVED)].seconds >= 0.2
-    assert Key("train", TRANSFER) in spent
+    assert spent[StageKey("train", "transforms[0]")].seconds >= 0.2
+    assert (
+        spent[StageKey("train", "transforms[0]")].rows
+        == spent[StageKey("train", READ)].rows
+        == given
+    )
+    assert spent[StageKey("train", STARVED)].seconds >= 0.2
+    assert StageKey("train", TRANSFER) in spent
 
 
 @pytest.mark.usefixtures("empty_ledger")
@@ -180,7 +184,7 @@ def test_a_thread_that_fills_a_buffer_works_for_the_stage_that_asked() -> None:
 
     spent = LEDGER.take()
     assert spent[MADE].seconds >= 0.15
-    assert spent[Key("train", STARVED)].seconds >= 0.1
+    assert spent[StageKey("train", STARVED)].seconds >= 0.1
 
 
 @pytest.mark.usefixtures("empty_ledger")
@@ -193,7 +197,7 @@ def test_what_is_staged_is_a_stage(tmp_path: Path) -> None:
 
     list(Feed(plan, MemoryBlocks(plan, 0), 0).batches(make_pass(num_ranks=1), stage))
 
-    assert LEDGER.take()[Key("train", DEVICE)].seconds >= 0.02
+    assert LEDGER.take()[StageKey("train", DEVICE)].seconds >= 0.02
 
 
 def test_what_is_spent_is_told_soon_and_once(clock: Clock, ledger: Ledger) -> None:
@@ -221,19 +225,19 @@ def test_spending_adds_up() -> None:
 
 
 def test_fields_of_the_spec_are_stages() -> None:
-    assert key_of("spec.data.datasets.train", READ) == Key("train", "read")
+    assert key_of("spec.data.datasets.train", READ) == StageKey("train", "read")
     field = "spec.data.datasets.train.transforms[1].use"
-    assert key_of(field) == Key("train", "transforms[1]")
+    assert key_of(field) == StageKey("train", "transforms[1]")
 
 
 def test_a_row_took_what_all_stages_took_where_it_was_made() -> None:
     spent = {
-        Key("train", READ): Spent(2.0, 1000),
-        Key("train", "transforms[0]"): Spent(3.0, 1000),
-        Key("train", DEAL): Spent(0.5, 10),
-        Key("part", READ): Spent(0.5, 10),
-        Key("train", STARVED): Spent(50.0, 10),
-        Key("valid", READ): Spent(70.0, 10),
+        StageKey("train", READ): Spent(2.0, 1000),
+        StageKey("train", "transforms[0]"): Spent(3.0, 1000),
+        StageKey("train", DEAL): Spent(0.5, 10),
+        StageKey("part", READ): Spent(0.5, 10),
+        StageKey("train", STARVED): Spent(50.0, 10),
+        StageKey("valid", READ): Spent(70.0, 10),
     }
 
     assert seconds_a_row(spent, "train") == pytest.approx(0.55)

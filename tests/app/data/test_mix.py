@@ -19,10 +19,17 @@ from tests.app.data.builders_plan import (
 )
 from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.blocks import OwnBlocks
-from trainshed.data.order.mix import PERIOD, RUN, Chained, MixedOrder, Woven, gathered
-from trainshed.data.order.plan import DatasetPlan, main_dataset
-from trainshed.data.order.schedule import Pass, order_of
 from trainshed.data.read.errors import DataError
+from trainshed.data.sampler.dataset_plan import DatasetPlan, main_dataset
+from trainshed.data.sampler.epoch_pass import EpochPass, order_of
+from trainshed.data.sampler.mixing import (
+    PERIOD,
+    RUN,
+    Concatenated,
+    Interleave,
+    MixedOrder,
+    gathered,
+)
 
 # Rows of the first dataset have the ids 0 to 60, those of the second 1000 to 1022.
 FIRST, SECOND = 61, 23
@@ -48,7 +55,7 @@ def mixed(folders: tuple[Path, Path], mode: str = "blocks", **fields: JsonValue)
     return make_mix({"a": (first, 3), "b": (second, 1)}, loader="torch", feed=keep, **fields)
 
 
-def steps_of(plan: DatasetPlan, at: Pass) -> list[list[int]]:
+def steps_of(plan: DatasetPlan, at: EpochPass) -> list[list[int]]:
     """Return the ids of the rows that count in each step that is left, slice after slice."""
     ranks = [Feed(plan, OwnBlocks(plan), rank).batches(at) for rank in range(at.num_ranks)]
     return [
@@ -67,7 +74,7 @@ def rows_of(plan: DatasetPlan, epochs: int) -> list[int]:
 def test_each_stretch_of_rows_has_of_each_dataset_what_its_weight_says(
     weights: list[float], start: int, rows: int
 ) -> None:
-    found = Counter(Woven(tuple(weights)).sources(np.arange(start, start + rows)).tolist())
+    found = Counter(Interleave(tuple(weights)).sources(np.arange(start, start + rows)).tolist())
 
     for source, weight in enumerate(weights):
         share = rows * weight / sum(weights)
@@ -78,7 +85,7 @@ def test_each_stretch_of_rows_has_of_each_dataset_what_its_weight_says(
 def test_how_many_rows_come_before_a_place_is_what_counting_says(
     weights: list[float], places: list[int]
 ) -> None:
-    pattern = Woven(tuple(weights))
+    pattern = Interleave(tuple(weights))
     sources = pattern.sources(np.arange(max(places), dtype=np.int64))
 
     for source in range(len(weights)):
@@ -86,8 +93,12 @@ def test_how_many_rows_come_before_a_place_is_what_counting_says(
         assert pattern.before(source, np.asarray(places)).tolist() == counted
 
 
-@pytest.mark.parametrize("pattern", [Woven((0.7, 0.2, 0.1)), Chained((20, 50, 40))], ids=str)
-def test_rows_gathered_by_dataset_are_put_back_in_their_order(pattern: Woven | Chained) -> None:
+@pytest.mark.parametrize(
+    "pattern", [Interleave((0.7, 0.2, 0.1)), Concatenated((20, 50, 40))], ids=str
+)
+def test_rows_gathered_by_dataset_are_put_back_in_their_order(
+    pattern: Interleave | Concatenated,
+) -> None:
     sources = pattern.sources(np.arange(13, 77, dtype=np.int64))
     by_dataset = np.sort(sources)
 

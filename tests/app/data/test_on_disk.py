@@ -17,9 +17,9 @@ from trainshed.data.feed.arrow_blocks import from_block
 from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.feeder import Feeder, Limits, Slice
 from trainshed.data.feed.on_disk import Shelf
-from trainshed.data.order.plan import DatasetPlan, Kept
-from trainshed.data.order.schedule import Pass
 from trainshed.data.read.errors import DataError
+from trainshed.data.sampler.dataset_plan import DatasetPlan, OrderFingerprint
+from trainshed.data.sampler.epoch_pass import EpochPass
 from trainshed.faults import WorldError
 from trainshed.records.disk import Disk
 from trainshed.records.folder import ROWS_LIST
@@ -72,7 +72,7 @@ class Here:
         counts: list[int] = self.feeder.cached("train").counts.tolist()
         return counts
 
-    def rows(self, at: Pass) -> list[Row]:
+    def rows(self, at: EpochPass) -> list[Row]:
         """Return id and draw of all rows that the feeder sends in a pass, in their order."""
         found: list[Row] = []
         while isinstance(taken := self.feeder.take(at, 0), Slice):
@@ -92,7 +92,7 @@ def planned(folder: Path, mode: str = "none", **fields: JsonValue) -> DatasetPla
     return make_plan(folder, cache="disk", shuffle=shuffle, augment=augment, **fields)  # type: ignore[arg-type]  # fields of the spec
 
 
-def expected(plan: DatasetPlan, at: Pass) -> list[Row]:
+def expected(plan: DatasetPlan, at: EpochPass) -> list[Row]:
     streamed = replace(plan, cache="none", steps="known")
     rows: list[Row] = []
     for batch in Feed(streamed, MemoryBlocks(streamed, 0), 0).batches(at):
@@ -144,7 +144,7 @@ def test_rows_of_other_code_are_made_again_where_no_epoch_hangs_on_them(
 ) -> None:
     plan = planned(folder)
     counts = Here(plan, Shelf(Disk(tmp_path / "1"), code="old")).counts()
-    going_on = replace(plan, kept=Kept(tuple(counts), under_way))
+    going_on = replace(plan, kept=OrderFingerprint(tuple(counts), under_way))
     shelf = Shelf(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),), "new")
     said: list[str] = []
 
@@ -312,7 +312,7 @@ def test_rows_that_would_be_in_no_shard_are_refused(database: Path, tmp_path: Pa
 def test_rows_that_are_others_than_a_checkpoint_says_end_an_epoch(
     folder: Path, tmp_path: Path
 ) -> None:
-    plan = replace(planned(folder), kept=Kept((1, 2, 3), under_way=True))
+    plan = replace(planned(folder), kept=OrderFingerprint((1, 2, 3), under_way=True))
 
     with pytest.raises(DataError, match="rows in 3 blocks after the transforms"):
         Here(plan, Shelf(Disk(tmp_path))).counts()

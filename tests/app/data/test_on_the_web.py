@@ -15,13 +15,13 @@ from pydantic import JsonValue
 from tests.app.data.builders_buckets import assert_same, write_parquet
 from tests.app.data.builders_formats import read_all, write_csv, write_npy
 from tests.web import WebServer
-from trainshed.data.order.files import Source
 from trainshed.data.read import opening
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import open_source, read_fragment
 from trainshed.data.read.formats import npy
 from trainshed.data.read.kept import Kept
 from trainshed.data.read.opening import Access, reach_of
+from trainshed.data.sampler.fragments import Source
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import Patience
 from trainshed.plan.places import locate, locate_source

@@ -12,10 +12,10 @@ from pydantic import JsonValue
 
 from tests.app.data.builders_plan import MemoryBlocks, make_pass, make_plan, shuffles, write_rows
 from trainshed.data.feed.batches import Feed
-from trainshed.data.order.plan import DatasetPlan
-from trainshed.data.order.schedule import Pass, first_read, steps_for
-from trainshed.data.order.steps import Steps, even_steps, exact_steps, training_steps
-from trainshed.data.order.windows import Windows, same_place
+from trainshed.data.sampler.batch_layout import BatchLayout, even_steps, exact_steps, training_steps
+from trainshed.data.sampler.dataset_plan import DatasetPlan
+from trainshed.data.sampler.epoch_pass import EpochPass, first_read, steps_for
+from trainshed.data.sampler.shuffle_windows import ShuffleWindows, same_place
 
 # Row groups of every size, none of them a multiple of a step; 81 rows, a smaller step at the end.
 GROUPS = ([5, 11], [1, 30, 8], [26])
@@ -46,7 +46,7 @@ def planned(folder: Path, mode: str, way: tuple[str, str], last: str = "keep") -
     )
 
 
-def counting(plan: DatasetPlan, at: Pass) -> Iterator[list[int]]:
+def counting(plan: DatasetPlan, at: EpochPass) -> Iterator[list[int]]:
     """Yield the rows that count in each step that is left, slice after slice."""
     ranks = [Feed(plan, MemoryBlocks(plan, rank), rank).batches(at) for rank in range(at.num_ranks)]
     for step in zip(*ranks, strict=True):
@@ -117,7 +117,7 @@ def test_a_rank_keeps_its_rows_over_epochs_where_workers_may_cache_them(folder: 
 
 def test_a_window_mixes_rows_over_its_steps_and_no_further() -> None:
     steps = training_steps(1000, 10, 1, "drop", split=True)
-    windows = Windows(steps, 5, seed=0, epoch=0)
+    windows = ShuffleWindows(steps, 5, seed=0, epoch=0)
     order = np.concatenate(
         [number * 50 + windows.order(number, 0) for number in windows.numbers(0)]
     )
@@ -130,7 +130,7 @@ def test_a_window_mixes_rows_over_its_steps_and_no_further() -> None:
 
 def test_a_smaller_last_step_is_a_window_of_its_own() -> None:
     steps = training_steps(47, 10, 3, "keep", split=True)
-    windows = Windows(steps, 3, seed=0, epoch=0)
+    windows = ShuffleWindows(steps, 3, seed=0, epoch=0)
 
     assert [windows.rows(number, 0) for number in windows.numbers(0)] == [12, 4, 3]
     assert windows.order(2, 0).tolist() == [0, 1, 2]
@@ -148,7 +148,7 @@ def test_a_smaller_last_step_is_a_window_of_its_own() -> None:
     ],
     ids=str,
 )
-def test_which_rows_of_a_stretch_are_a_ranks_is_what_its_places_say(steps: Steps) -> None:
+def test_which_rows_of_a_stretch_are_a_ranks_is_what_its_places_say(steps: BatchLayout) -> None:
     for rank in range(steps.num_ranks):
         places = steps.places(rank, 0, steps.count)
         assert len(places) == steps.sizes(rank).sum() == steps.rows_in(rank, 0, steps.count)
@@ -171,7 +171,7 @@ def test_where_every_rank_gets_all_rows_of_a_buffer_none_is_left_out(
     shuffle: JsonValue = {"mode": "local", "bufferSize": 20}
     plan = make_plan(folder, shuffle=shuffle, split=False, cache="none", feed={"lastBatch": "keep"})
 
-    def rows(at: Pass) -> list[list[int]]:
+    def rows(at: EpochPass) -> list[list[int]]:
         batches = Feed(plan, MemoryBlocks(plan, 0), 0).batches(at)
         return [batch.tensors["id"].tolist() for batch in batches]
 

@@ -20,11 +20,11 @@ from trainshed.data.feed.batches import Batch, Feed
 from trainshed.data.feed.blocks import OwnBlocks
 from trainshed.data.feed.processes import Processes
 from trainshed.data.feed.requests import check_room, requests_for
-from trainshed.data.order.bad_records import Ledger, Told
-from trainshed.data.order.permutation import Piece
-from trainshed.data.order.plan import DatasetPlan, telling
 from trainshed.data.read.errors import DataError, FunctionError
 from trainshed.data.read.source import everything, parts, reading
+from trainshed.data.sampler.bad_records import BadRecordList, BadRecordLog
+from trainshed.data.sampler.dataset_plan import DatasetPlan, telling
+from trainshed.data.sampler.permutation import RowRange
 from trainshed.faults import WorldError
 from trainshed.worker.process import users_traceback
 
@@ -349,11 +349,11 @@ def test_what_processes_leave_out_the_worker_tells(
     transforms: JsonValue = [{"use": f"{SAMPLES}:picky", "options": {"bad": [50, 101]}}]
     plan = make_plan(tmp_path, loader="torch", read=read, onBadRecord="skip", transforms=transforms)
     for pool in pools.values():
-        told: list[Told] = []
+        told: list[BadRecordList] = []
         how = replace(reading(telling(plan, told.append)), chunk_rows=7)
-        ledger = Ledger(plan.field, 100, None)
+        ledger = BadRecordLog(plan.field, 100, None)
         for _ in range(2):
-            asked = requests_for(how, parts(plan, [Piece(0, 0, 178)]), everything, pool.number)
+            asked = requests_for(how, parts(plan, [RowRange(0, 0, 178)]), everything, pool.number)
             answers = list(pool.read(asked))
             found = [int(row) for tables in answers for table, _ in tables for row in table["id"]]
             assert found == [n for n in range(200) if n % 10 != 9 and n not in (50, 101)]

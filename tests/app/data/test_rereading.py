@@ -20,14 +20,14 @@ from tests.app.data.builders_plan import write_rows
 from tests.app.data.builders_tables import table_rows, write_iceberg
 from tests.app.data.numbered import read_of
 from tests.app.data.row_numbers import numbers_of
-from trainshed.data.order.files import Fragment, Source
-from trainshed.data.order.function import Function
 from trainshed.data.read import files
 from trainshed.data.read.apply import transform
 from trainshed.data.read.columns import Columns, join
 from trainshed.data.read.errors import DataError, FunctionError
 from trainshed.data.read.opening import Access
 from trainshed.data.read.parquet import open_source, read_fragment, read_sample
+from trainshed.data.sampler.fragments import Fragment, Source
+from trainshed.data.sampler.function import Function
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
 from trainshed.records.disk import Disk

@@ -55,10 +55,10 @@ def test_a_sample_gives_the_rows_that_were_written(
     if name in FORMATS:
         source = sample.plans["train"].source
         assert source
-        assert (source.rows is not None) is is_told(name)
+        assert (source.rows is not None) is has_row_counts(name)
 
 
-def is_told(form: str) -> bool:
+def has_row_counts(form: str) -> bool:
     """Return whether docs/data/sources.md says that the metadata of a format has row counts."""
     [rows] = re.findall(rf"^\| `{form}` \| .* \| (\w+)[^|]* \| (?:yes|`\w+`) \|$", PAGE, re.M)
     return {"known": True, "counted": False}[rows]

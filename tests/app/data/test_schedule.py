@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.app.builders_rows import write_rows
 from tests.app.data.builders_plan import make_pass, make_plan
 from tests.app.data.builders_plan import write_rows as write_groups
-from trainshed.data.order.epoch import EpochOrder
-from trainshed.data.order.schedule import delivery, order_of, steps_for
-from trainshed.data.order.steps import Steps, training_steps
+from trainshed.data.sampler.batch_layout import BatchLayout, training_steps
+from trainshed.data.sampler.epoch_order import EpochPermutation
+from trainshed.data.sampler.epoch_pass import delivery, order_of, steps_for
 
 ROWS, RANKS = 50, 3
 
@@ -42,7 +42,7 @@ def test_a_whole_pass_gives_every_rank_all_rows_in_file_order(
     at = make_pass("whole", num_ranks=RANKS)
 
     base, steps = order_of(plan, at, plan.counts), steps_for(plan, at, ROWS)
-    assert isinstance(base, EpochOrder)
+    assert isinstance(base, EpochPermutation)
     assert (
         sum(rows for _, rows in delivery(plan, at, base, (20, 20), 40, by_fragments=False).dealt)
         == ROWS
@@ -123,7 +123,7 @@ def test_tasks_that_read_no_files_end_where_turns_do(tmp_path: Path) -> None:
     places=st.tuples(st.integers(0, 60), st.integers(0, 60)),
 )
 def test_a_ranks_rows_between_two_places_are_counted_without_looking_at_them(
-    steps: Steps, places: tuple[int, int]
+    steps: BatchLayout, places: tuple[int, int]
 ) -> None:
     start, stop = sorted(min(place, steps.rows) for place in places)
     for rank in steps.owners(start // steps.size):

@@ -10,13 +10,13 @@ import pytest
 from pydantic import JsonValue
 
 from tests.app.data.builders_formats import FIELD, write_csv, write_pictures
-from trainshed.data.order.files import Source
-from trainshed.data.order.plan import plan_dataset
-from trainshed.data.order.size import Measured, Room
 from trainshed.data.read.columns import Columns, join
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import open_source
 from trainshed.data.read.source import read_whole, reading
+from trainshed.data.sampler.dataset_plan import plan_dataset
+from trainshed.data.sampler.fragments import Source
+from trainshed.data.sampler.sizes import CacheMemory, Measured
 from trainshed.records.disk import Disk
 from trainshed_api.data import DatasetSpec
 from trainshed_api.errors import SpecError
@@ -41,7 +41,7 @@ def opened(folder: Path, form: str = "parquet", **read: JsonValue) -> tuple[Sour
     """Return a source and all rows of it."""
     spec = DatasetSpec.model_validate({"read": {"format": form, "path": str(folder), **read}})
     source = open_source(Disk(folder), spec.read, FIELD)
-    room, sample = Room(2**30, 2**30), Measured(20.0, keeps_rows=True)
+    room, sample = CacheMemory(2**30, 2**30), Measured(20.0, keeps_rows=True)
     plan = plan_dataset("train", spec, "ray-data", source, sample, room, 1, processes=0)
     rows = [read_whole(reading(plan), fragment) for fragment in source.fragments]
     return source, join([table for table in rows if table])

@@ -14,7 +14,7 @@ from tests.app.data.builders_plan import (
     write_rows,
 )
 from trainshed.data.feed.batches import Feed
-from trainshed.data.order.plan import Loader
+from trainshed.data.sampler.dataset_plan import Loader
 
 ROWS = 41
 SHUFFLES = shuffles(6)

@@ -18,9 +18,6 @@ from hypothesis import strategies as st
 from tests.app.data.builders_formats import open_files, read_all, write_csv, write_pictures
 from tests.app.data.builders_plan import FUNCTIONS, counted, make_plan, write_rows
 from trainshed.data.feed.requests import requests_for
-from trainshed.data.order.epoch import EpochOrder
-from trainshed.data.order.permutation import Piece
-from trainshed.data.order.plan import Kept
 from trainshed.data.read.columns import join
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import read_sample
@@ -37,6 +34,9 @@ from trainshed.data.read.source import (
     read_whole,
     reading,
 )
+from trainshed.data.sampler.dataset_plan import OrderFingerprint
+from trainshed.data.sampler.epoch_order import EpochPermutation
+from trainshed.data.sampler.permutation import RowRange
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -48,7 +48,7 @@ SIZES = (16, 39, 26)
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Reading, list[Part]]:
     folder = write_rows(tmp_path_factory.mktemp("rows"), ([5, 11], [1, 30, 8], [26]))
     plan = make_plan(folder, loader="torch", row_bytes=2**21)
-    pieces = [Piece(number, 0, rows) for number, rows in enumerate(SIZES)]
+    pieces = [RowRange(number, 0, rows) for number, rows in enumerate(SIZES)]
     return reading(plan), parts(plan, pieces)
 
 
@@ -103,7 +103,7 @@ def test_who_is_asked_for_some_pictures_opens_their_chunks_alone(
     read: dict[str, JsonValue] = {"format": "images", "columns": ["image", "path"]}
     plan = make_plan(tmp_path, loader="torch", read=read)
     how = replace(reading(plan), chunk_rows=4)
-    (part,) = parts(plan, [Piece(0, start, stop)], 100)
+    (part,) = parts(plan, [RowRange(0, start, stop)], 100)
     files = sorted(tmp_path.rglob("*.*"))
     for file in files[: opened[0]] + files[opened[1] :]:
         file.unlink()
@@ -122,7 +122,7 @@ def test_who_is_asked_for_some_pictures_opens_their_chunks_alone(
 def test_one_process_reads_on_and_several_open_what_is_theirs(tmp_path: Path) -> None:
     write_pictures(tmp_path, {"cat": 20})
     plan = make_plan(tmp_path, loader="torch", read={"format": "images"})
-    how, wanted = replace(reading(plan), chunk_rows=2), parts(plan, [Piece(0, 0, 20)])
+    how, wanted = replace(reading(plan), chunk_rows=2), parts(plan, [RowRange(0, 0, 20)])
 
     for processes, files in ((1, [20, 20, 20]), (2, [8, 8, 4])):
         asked = requests_for(how, wanted, everything, processes)
@@ -198,8 +198,11 @@ def test_more_rows_than_were_counted_are_not_left_out(tmp_path: Path, row_bytes:
         keeps_rows=False,
         transforms=[{"use": f"{FUNCTIONS}:odd_rows"}],
     )
-    wanted = parts(plan, EpochOrder(np.asarray([0]), counted(plan)).pieces(0, 13))
-    how, earlier = reading(plan), reading(replace(plan, kept=Kept((13,), under_way=True)))
+    wanted = parts(plan, EpochPermutation(np.asarray([0]), counted(plan)).pieces(0, 13))
+    how, earlier = (
+        reading(plan),
+        reading(replace(plan, kept=OrderFingerprint((13,), under_way=True))),
+    )
 
     for each in (how, earlier):
         assert rows_of(each, cut_parts(wanted, 3), FragmentReader()) == list(range(13))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.data.order import strata
-from trainshed.data.order.randomness import RowRandom
-from trainshed.data.order.strata import NUMBER_BITS, Strata, Stratifying
+from trainshed.data.sampler import strata
+from trainshed.data.sampler.randomness import RowRandom
+from trainshed.data.sampler.strata import NUMBER_BITS, Strata, Stratifying
 
 SHARES = st.decimals("0.001", "0.999", places=3)
 VALUES = st.lists(st.integers(0, 9), min_size=1, max_size=200)

@@ -31,9 +31,6 @@ from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 from tests.s3_faults import Rule
 from trainshed.data.feed.batches import Feed
-from trainshed.data.order.bad_records import Told
-from trainshed.data.order.files import Source
-from trainshed.data.order.plan import DatasetPlan
 from trainshed.data.read import opening, stratifying
 from trainshed.data.read.columns import Columns, join
 from trainshed.data.read.errors import DataError
@@ -41,6 +38,9 @@ from trainshed.data.read.files import open_source, read_fragment
 from trainshed.data.read.formats import webdataset
 from trainshed.data.read.source import Reading, read_whole, reading
 from trainshed.data.read.stratifying import KnownStrata, kinds_of
+from trainshed.data.sampler.bad_records import BadRecordList
+from trainshed.data.sampler.dataset_plan import DatasetPlan
+from trainshed.data.sampler.fragments import Source
 from trainshed.plan.explanation import explain_lines
 from trainshed.plan.preflight import Place, prepare
 from trainshed.records.bucket import Bucket
@@ -432,9 +432,9 @@ def test_a_value_that_comes_after_the_plan_ends_the_run(tmp_path: Path) -> None:
         read_whole(reading(plan), as_if_not_seen)
 
 
-def told_by(plan: DatasetPlan) -> tuple[Reading, list[Told]]:
+def told_by(plan: DatasetPlan) -> tuple[Reading, list[BadRecordList]]:
     """Return how rows are read, and what is said of bad ones."""
-    told: list[Told] = []
+    told: list[BadRecordList] = []
     return replace(reading(plan), tell=told.append), told
 
 

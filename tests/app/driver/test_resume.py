@@ -17,8 +17,8 @@ from tests.builders_later import make_later_spec
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint import ray_snapshot
 from trainshed.checkpoint.manifest import DatasetPosition, Manifest
-from trainshed.data.order.description import describe
-from trainshed.data.order.plan import Kept
+from trainshed.data.sampler.dataset_plan import OrderFingerprint
+from trainshed.data.sampler.description import describe
 from trainshed.driver import resume
 from trainshed.driver.kept_rows import rows_before
 from trainshed.driver.provenance import run_record
@@ -409,7 +409,7 @@ def test_data_that_were_copied_go_on_in_the_order_that_they_had(tmp_path: Path) 
     going_on, notes = resume.keep_order(there, found)
 
     assert not notes
-    assert going_on.plans["train"].kept == Kept(None, True)
+    assert going_on.plans["train"].kept == OrderFingerprint(None, True)
 
 
 def test_a_pass_that_spans_epochs_is_held_to_its_rows_at_an_epochs_end(tmp_path: Path) -> None:

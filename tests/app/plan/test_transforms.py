@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from tests.app.data.builders_plan import FUNCTIONS, write_rows
 from tests.builders import make_data, make_run
-from trainshed.data.order.plan import ROW_BYTES
+from trainshed.data.sampler.dataset_plan import ROW_BYTES
 from trainshed.plan.explanation import explain_lines
 from trainshed.plan.preflight import Place, Prepared, prepare
 from trainshed.records.disk import Disk

@@ -8,7 +8,7 @@ import pytest
 from tests.app.data.builders_formats import write_csv
 from tests.app.rows.builders import select
 from tests.app.rows.functions import die, name_of
-from trainshed.data.order.files import Fragment
+from trainshed.data.sampler.fragments import Fragment
 from trainshed.faults import WorldError
 from trainshed.rows.reading import FEW_BYTES, first_rows, in_order, samples
 

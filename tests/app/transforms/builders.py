@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from trainshed.data.order.randomness import RowRandom
+from trainshed.data.sampler.randomness import RowRandom
 from trainshed.transforms import Batch
 
 

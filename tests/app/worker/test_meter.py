@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.app.clock import Clock
-from trainshed.data.order.spending import WAIT, Key, Spent
 from trainshed.data.read.ledger import LEDGER
+from trainshed.data.sampler.stage_time import WAIT, Spent, StageKey
 from trainshed.worker.meter import (
     CHECKPOINTING,
     EVALUATING,
@@ -70,7 +70,7 @@ def test_waiting_is_until_an_item_is_there_and_not_what_is_done_with_it() -> Non
         items.append(item)
 
     assert items == [Given(10), Given(20)]
-    assert LEDGER.take() == {Key("train", WAIT): Spent(2.0, 30)}
+    assert LEDGER.take() == {StageKey("train", WAIT): Spent(2.0, 30)}
     assert meter.seconds() == {TRAINING: 16, WAITING: 7, EVALUATING: 0, CHECKPOINTING: 0}
 
 

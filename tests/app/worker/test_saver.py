@@ -16,7 +16,7 @@ from trainshed.checkpoint import ray_snapshot
 from trainshed.checkpoint.manifest import Position
 from trainshed.checkpoint.state import random_state
 from trainshed.checkpoint.tracked import Tracked
-from trainshed.data.order.description import describe
+from trainshed.data.sampler.description import describe
 from trainshed.driver.launch import make_job
 from trainshed.driver.outset import Launch
 from trainshed.plan.preflight import Place, prepare

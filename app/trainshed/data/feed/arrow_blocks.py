@@ -13,9 +13,9 @@ import pyarrow as pa
 import ray
 from ray.data.block import BlockAccessor
 
-from trainshed.data.order.plan import BLOCK_BYTES
 from trainshed.data.read.columns import as_objects, cut_rows, join, nbytes, num_rows
 from trainshed.data.read.errors import DataError
+from trainshed.data.sampler.dataset_plan import BLOCK_BYTES
 from trainshed.ray_seams.execution import READY_BYTES_A_CPU
 
 if TYPE_CHECKING:

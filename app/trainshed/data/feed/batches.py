@@ -17,21 +17,21 @@ from trainshed.data.feed.prefetch import Prefetched
 from trainshed.data.feed.rows import Rows
 from trainshed.data.feed.tables import recut, shuffled
 from trainshed.data.feed.uncounted import Given, Lesson, steps_as_they_come, too_few
-from trainshed.data.order.epoch import EpochOrder
-from trainshed.data.order.schedule import (
-    Pass,
+from trainshed.data.read.columns import Columns, num_rows
+from trainshed.data.read.errors import DataError
+from trainshed.data.read.feed_types import check_dtype
+from trainshed.data.read.ledger import LEDGER
+from trainshed.data.read.source import Choice, Table, augmented, everything, reading
+from trainshed.data.sampler.epoch_order import EpochPermutation
+from trainshed.data.sampler.epoch_pass import (
+    EpochPass,
     first_read,
     order_of,
     shuffle_mode,
     steps_for,
     windows_of,
 )
-from trainshed.data.order.spending import BATCH, DEVICE, Key, Spent
-from trainshed.data.read.columns import Columns, num_rows
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.feed_types import check_dtype
-from trainshed.data.read.ledger import LEDGER
-from trainshed.data.read.source import Choice, Table, augmented, everything, reading
+from trainshed.data.sampler.stage_time import BATCH, DEVICE, Spent, StageKey
 from trainshed_api.data import dtype_for
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
     from trainshed.data.feed.learned import Known
     from trainshed.data.feed.nests import Nest
-    from trainshed.data.order.permutation import Indices, Piece
-    from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.order.steps import Steps
+    from trainshed.data.sampler.batch_layout import BatchLayout
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.permutation import Indices, RowRange
 
 # Rows that a window gives out at once where batches are smaller.
 LEAST_CHUNK_ROWS = 256
@@ -57,7 +57,7 @@ class Blocks(Protocol):
         """
         ...
 
-    def read(self, pieces: list[Piece], place: int, choice: Choice) -> Iterator[Columns]:
+    def read(self, pieces: list[RowRange], place: int, choice: Choice) -> Iterator[Columns]:
         """Yield the pieces' chosen rows as the transforms left them, in tables of any size.
 
         The first one's rows begin at `place` for the choice.
@@ -65,7 +65,7 @@ class Blocks(Protocol):
         ...
 
     def stream(
-        self, at: Pass, pieces: list[Piece], place: int, choice: Choice
+        self, at: EpochPass, pieces: list[RowRange], place: int, choice: Choice
     ) -> Iterator[Columns]:
         """Yield the rank's rows of a pass, augmented already unless the plan says in the worker.
 
@@ -77,7 +77,7 @@ class Blocks(Protocol):
 class UncountedBlocks(Protocol):
     """Where the rows come from that nobody has counted: the first pass over them does."""
 
-    def known(self, at: Pass) -> Known:
+    def known(self, at: EpochPass) -> Known:
         """Return what was known of the rows when a pass began, the same to all ranks."""
         ...
 
@@ -89,7 +89,7 @@ class UncountedBlocks(Protocol):
         """Tell how many rows all fragments have, shape (fragments,), before it returns."""
         ...
 
-    def arrivals(self, at: Pass) -> Iterator[tuple[int, Columns]]:
+    def arrivals(self, at: EpochPass) -> Iterator[tuple[int, Columns]]:
         """Yield (fragment, columns) of all rows of a pass, of all ranks, augmented."""
         ...
 
@@ -146,8 +146,8 @@ class Feed:
         self._counts: Sequence[Indices] = ()
         # What a pass under way has counted, shape (fragments,).
         self._learning = np.empty(0, dtype=np.int64)
-        self._made: Counter[Pass] = Counter()
-        self._batch = Key(plan.name, BATCH)
+        self._made: Counter[EpochPass] = Counter()
+        self._batch = StageKey(plan.name, BATCH)
 
     def counts(self) -> Sequence[Indices]:
         """Return the rows of each fragment after transforms; a cached dataset is waited for.
@@ -170,7 +170,7 @@ class Feed:
         """Return all rows after transforms; a cached dataset is waited for."""
         return sum(int(each.sum()) for each in self.counts())
 
-    def planned_steps(self, at: Pass) -> Steps | None:
+    def planned_steps(self, at: EpochPass) -> BatchLayout | None:
         """Return the steps of a pass; None where only the pass itself will tell.
 
         Raises:
@@ -178,7 +178,7 @@ class Feed:
         """
         return self.steps(at) if self._is_counted(at) else None
 
-    def steps(self, at: Pass) -> Steps:
+    def steps(self, at: EpochPass) -> BatchLayout:
         """Return the steps of a pass over rows that are counted, or waited for.
 
         Raises:
@@ -191,7 +191,7 @@ class Feed:
             raise DataError(too_few(self.plan, at, rows))
         return steps
 
-    def _is_counted(self, at: Pass) -> bool:
+    def _is_counted(self, at: EpochPass) -> bool:
         """Say whether the rows are known ahead; all ranks hear the same of a pass."""
         if self._uncounted is None or self._counts:
             return True
@@ -210,7 +210,7 @@ class Feed:
 
     def batches(
         self,
-        at: Pass,
+        at: EpochPass,
         stage: Callable[[Batch], Batch] = lambda batch: batch,
         most_parts: int = 1,
     ) -> Prefetched[Batch]:
@@ -228,7 +228,7 @@ class Feed:
         items = LEDGER.each(self._batch, made, lambda each: each.rows)
         return Prefetched(items, depth, finish=partial(self._staged, stage))
 
-    def columns(self, at: Pass, table_rows: int = 1) -> Iterator[Columns]:
+    def columns(self, at: EpochPass, table_rows: int = 1) -> Iterator[Columns]:
         """Yield the columns of the steps from `at.first_step` to the end of the pass.
 
         table_rows: in tables of the next few steps that have so many rows.
@@ -236,7 +236,7 @@ class Feed:
         made = lent_for(self._columns(at, table_rows))
         yield from LEDGER.each(self._batch, made, num_rows)
 
-    def _columns(self, at: Pass, table_rows: int) -> Iterator[Columns]:
+    def _columns(self, at: EpochPass, table_rows: int) -> Iterator[Columns]:
         numbered = self._numbered(at)
         if not self._is_counted(numbered):
             yield from (given.table[0] for given in self._as_they_come(numbered))
@@ -252,15 +252,15 @@ class Feed:
         staged = stage(batch)
         if staged is not batch:
             spent = Spent(time.perf_counter() - begun, batch.rows)
-            LEDGER.add({Key(self.plan.name, DEVICE): spent})
+            LEDGER.add({StageKey(self.plan.name, DEVICE): spent})
         return staged
 
-    def _numbered(self, at: Pass) -> Pass:
+    def _numbered(self, at: EpochPass) -> EpochPass:
         # All ranks make the same passes in the same order, so they count alike.
         self._made[at] += 1
         return replace(at, again=self._made[at] - 1)
 
-    def _as_they_come(self, at: Pass) -> Iterator[Given]:
+    def _as_they_come(self, at: EpochPass) -> Iterator[Given]:
         """Yield this rank's steps of a pass that counts the rows."""
         assert self._uncounted
         # What comes from Ray's object store is for reading alone.
@@ -270,7 +270,7 @@ class Feed:
         tables = lesson.tables(self._uncounted.arrivals(at))
         return steps_as_they_come(self.plan, at, self._rank, lesson.begin, tables)
 
-    def _batches(self, at: Pass, most_parts: int) -> Iterator[Batch]:
+    def _batches(self, at: EpochPass, most_parts: int) -> Iterator[Batch]:
         plan, dtypes = self.plan, torch_types(self.plan.feed.dtypes)
         for given in self._steps(at):
             if plan.collate is None:
@@ -280,7 +280,7 @@ class Feed:
                 tensors, nests = collated(plan, at, given, most_parts)
                 yield Batch(tensors, given.rows, given.total, nests)
 
-    def _steps(self, at: Pass) -> Iterator[Given]:
+    def _steps(self, at: EpochPass) -> Iterator[Given]:
         """Yield this rank's part of each step that is left of a pass."""
         if not self._is_counted(at):
             yield from self._as_they_come(at)
@@ -291,7 +291,7 @@ class Feed:
         for step, table in enumerate(tables, start=at.first_step):
             yield Given(table, counting[step], steps.total(step))
 
-    def _tables(self, at: Pass, sizes: Indices) -> Iterator[Table]:
+    def _tables(self, at: EpochPass, sizes: Indices) -> Iterator[Table]:
         """Yield what is left of a pass in tables of these sizes."""
         tables = (
             self._from_memory(at, sizes) if self._in_memory(at) else recut(self._stream(at), sizes)
@@ -299,21 +299,21 @@ class Feed:
         for columns, ids in tables:
             yield self._augmented(at, columns, ids), ids
 
-    def _augmented(self, at: Pass, columns: Columns, ids: Indices) -> Columns:
+    def _augmented(self, at: EpochPass, columns: Columns, ids: Indices) -> Columns:
         if not self.plan.augments_in_worker or at.in_file_order:
             return columns
         return augmented(reading(self.plan, at.seed, at.epoch), columns, ids)
 
-    def _in_memory(self, at: Pass) -> bool:
+    def _in_memory(self, at: EpochPass) -> bool:
         if self.plan.cache == "workers":
             return True
         return shuffle_mode(self.plan, at) == "global" and self.plan.is_found_in_memory
 
-    def _from_memory(self, at: Pass, sizes: Indices) -> Iterator[Table]:
+    def _from_memory(self, at: EpochPass, sizes: Indices) -> Iterator[Table]:
         steps = self.steps(at)
         if shuffle_mode(self.plan, at) == "global":
             rows, base = self._all_rows(), order_of(self.plan, at, *self.counts())
-            assert isinstance(base, EpochOrder)
+            assert isinstance(base, EpochPermutation)
             order = base.positions(steps.places(self._rank, at.first_step, steps.count))
         else:
             rows, order = self._own_rows(at, steps), self._own_order(at, steps)
@@ -322,7 +322,7 @@ class Feed:
             wanted = order[start:stop]
             yield rows.take(wanted), rows.ids[wanted]
 
-    def _own_order(self, at: Pass, steps: Steps) -> Indices:
+    def _own_order(self, at: EpochPass, steps: BatchLayout) -> Indices:
         """Return what is left of this rank's order in its own rows, shape (rows left,)."""
         windows = windows_of(self.plan, at, steps)
         done, rows = (steps.rows_in(self._rank, 0, stop) for stop in (at.first_step, steps.count))
@@ -336,7 +336,7 @@ class Feed:
         order = np.concatenate([*parts, np.empty(0, dtype=np.int64)])
         return order[len(order) - (rows - done) :]
 
-    def _own_rows(self, at: Pass, steps: Steps) -> Rows:
+    def _own_rows(self, at: EpochPass, steps: BatchLayout) -> Rows:
         key = (at.kind, at.batch_size)
         if key not in self._kept:
             base, chosen = self._in_file_order(), partial(steps.within, self._rank)
@@ -354,12 +354,12 @@ class Feed:
             self._kept[key] = Rows(list(tables), base.ids(np.arange(self.rows, dtype=np.int64)))
         return self._kept[key]
 
-    def _in_file_order(self) -> EpochOrder:
+    def _in_file_order(self) -> EpochPermutation:
         (counts,) = self.counts()
         numbers = np.arange(len(counts), dtype=np.int64)
-        return EpochOrder(numbers, counts, first_ids=self.plan.given_ids)
+        return EpochPermutation(numbers, counts, first_ids=self.plan.given_ids)
 
-    def _stream(self, at: Pass) -> Iterator[Table]:
+    def _stream(self, at: EpochPass) -> Iterator[Table]:
         """Yield the tables of a stream, shuffled in windows where the plan says so."""
         steps = self.steps(at)
         tables, windows = self._as_it_comes(at, steps), windows_of(self.plan, at, steps)
@@ -375,20 +375,20 @@ class Feed:
 
         return shuffled(tables, sizes, order, skip, chunk)
 
-    def _as_it_comes(self, at: Pass, steps: Steps) -> Iterator[Table]:
+    def _as_it_comes(self, at: EpochPass, steps: BatchLayout) -> Iterator[Table]:
         base = order_of(self.plan, at, *self.counts())
         first = first_read(self.plan, at, steps)
         places = steps.places(self._rank, first, steps.count)
         start = steps.start(first)
-        pieces: list[Piece] = []
-        if isinstance(base, EpochOrder) and base.mixed is None:
+        pieces: list[RowRange] = []
+        if isinstance(base, EpochPermutation) and base.mixed is None:
             pieces = base.pieces(start, steps.rows)
         done = 0
         for columns in self._blocks.stream(at, pieces, start, partial(steps.within, self._rank)):
             rows = num_rows(columns)
             here = places[done : done + rows]
             # Of a mix rows are augmented where they are read: nobody asks here which they are.
-            yield columns, base.ids(here) if isinstance(base, EpochOrder) else here
+            yield columns, base.ids(here) if isinstance(base, EpochPermutation) else here
             done += rows
 
 

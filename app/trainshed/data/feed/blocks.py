@@ -17,13 +17,13 @@ from trainshed.data.feed.datasets import FRAGMENT
 from trainshed.data.feed.requests import as_it_is, requests_for
 from trainshed.data.feed.streams import Left, StreamClosedError
 from trainshed.data.feed.tables import woven
-from trainshed.data.order.schedule import is_mixed
-from trainshed.data.order.spending import TRANSFER, Key
 from trainshed.data.read.columns import Columns, cut_rows, take_rows
 from trainshed.data.read.errors import DataError, raise_again
 from trainshed.data.read.ledger import LEDGER
 from trainshed.data.read.mixed import stretches
 from trainshed.data.read.source import Choice, Part, Reading, parts, read_parts, reading
+from trainshed.data.sampler.epoch_pass import is_mixed
+from trainshed.data.sampler.stage_time import TRANSFER, StageKey
 from trainshed.faults import WorldError
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from trainshed.data.feed.learned import Known
     from trainshed.data.feed.processes import Processes
     from trainshed.data.feed.requests import Request
-    from trainshed.data.order.permutation import Indices, Piece
-    from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.order.schedule import Pass
     from trainshed.data.read.mixed import Stretch
     from trainshed.data.read.source import Table
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.epoch_pass import EpochPass
+    from trainshed.data.sampler.permutation import Indices, RowRange
 
 Actor = TypeVar("Actor")
 Answer = TypeVar("Answer")
@@ -76,18 +76,18 @@ class FedBlocks:
         self._rank = rank
         self._cuts_blocks = cuts_blocks and plan.cache in ("objects", "workers")
         self._remote_cached: Callable[[str, int], ray.ObjectRef[CachedBlocks]]
-        self._remote_take: Callable[[Pass, int], ray.ObjectRef[Slice | Left | None]]
+        self._remote_take: Callable[[EpochPass, int], ray.ObjectRef[Slice | Left | None]]
         self._remote_counts: Callable[[str], ray.ObjectRef[Indices]]
         self._remote_cached = coordinator.cached.remote
         self._remote_take = coordinator.take.remote
         self._remote_counts = coordinator.counts.remote
-        self._remote_known: Callable[[Pass], ray.ObjectRef[Known]] = coordinator.known.remote
+        self._remote_known: Callable[[EpochPass], ray.ObjectRef[Known]] = coordinator.known.remote
         self._remote_learn: Callable[[str, int, int], ray.ObjectRef[None]]
         self._remote_learn = coordinator.learn.remote
         self._remote_learn_all: Callable[[str, Indices], ray.ObjectRef[None]]
         self._remote_learn_all = coordinator.learn_all.remote
         self._cached: dict[str, CachedBlocks] = {}
-        self._transfer = Key(plan.name, TRANSFER)
+        self._transfer = StageKey(plan.name, TRANSFER)
 
     def counts(self) -> Sequence[Indices]:
         """Return the rows of each fragment, of each dataset that is mixed."""
@@ -96,9 +96,9 @@ class FedBlocks:
     def _counts(self, part: DatasetPlan) -> Indices:
         if part.cache != "none":
             return self._cache(part.name).counts
-        return part.counts if part.is_told else _answer(self._remote_counts(part.name))
+        return part.counts if part.has_row_counts else _answer(self._remote_counts(part.name))
 
-    def known(self, at: Pass) -> Known:
+    def known(self, at: EpochPass) -> Known:
         """Return what was known of the rows when a pass began, the same to all ranks."""
         return _answer(self._remote_known(at))
 
@@ -111,13 +111,13 @@ class FedBlocks:
         """Tell the rows of all fragments, and wait until that is known."""
         _answer(self._remote_learn_all(self._plan.name, counts))
 
-    def arrivals(self, at: Pass) -> Iterator[tuple[int, Columns]]:
+    def arrivals(self, at: EpochPass) -> Iterator[tuple[int, Columns]]:
         """Yield (fragment, columns) of all rows of a pass that nobody has counted."""
         for columns in self._taken(at):
             numbers = columns.pop(FRAGMENT)
             yield int(numbers[0]), columns
 
-    def read(self, pieces: list[Piece], place: int, choice: Choice) -> Iterator[Columns]:
+    def read(self, pieces: list[RowRange], place: int, choice: Choice) -> Iterator[Columns]:
         """Yield the pieces' chosen rows from the cache."""
         for piece in pieces:
             rows = cut_rows(self._block(piece.fragment), piece.start, piece.stop)
@@ -125,7 +125,7 @@ class FedBlocks:
             place += piece.rows
 
     def stream(
-        self, at: Pass, pieces: list[Piece], place: int, choice: Choice
+        self, at: EpochPass, pieces: list[RowRange], place: int, choice: Choice
     ) -> Iterator[Columns]:
         """Yield the rank's rows of a pass, augmented."""
         as_kept = not self._plan.augments or at.in_file_order
@@ -134,7 +134,7 @@ class FedBlocks:
             return
         yield from self._taken(at)
 
-    def _taken(self, at: Pass) -> Iterator[Columns]:
+    def _taken(self, at: EpochPass) -> Iterator[Columns]:
         """Yield what the feeder has for the rank in a pass.
 
         Raises:
@@ -235,17 +235,17 @@ class OwnBlocks:
         return [self._counts(part) for part in self._plan.parts or (self._plan,)]
 
     def _counts(self, part: DatasetPlan) -> Indices:
-        if part.is_told:
+        if part.has_row_counts:
             return part.counts
         assert self._counted
         return _answer(self._counted(part.name))
 
-    def read(self, pieces: list[Piece], place: int, choice: Choice) -> Iterator[Columns]:
+    def read(self, pieces: list[RowRange], place: int, choice: Choice) -> Iterator[Columns]:
         """Yield the pieces' chosen rows after the transforms."""
         yield from self._read(reading(self._plan), pieces, place, choice)
 
     def stream(
-        self, at: Pass, pieces: list[Piece], place: int, choice: Choice
+        self, at: EpochPass, pieces: list[RowRange], place: int, choice: Choice
     ) -> Iterator[Columns]:
         """Yield the rank's rows of a pass; augmented by processes, and where datasets are mixed."""
         if is_mixed(self._plan, at):
@@ -256,7 +256,7 @@ class OwnBlocks:
         yield from self._read(how, pieces, place, choice)
 
     def _read(
-        self, how: Reading, pieces: list[Piece], place: int, choice: Choice
+        self, how: Reading, pieces: list[RowRange], place: int, choice: Choice
     ) -> Iterator[Columns]:
         wanted = parts(self._plan, pieces, place)
         if self._processes:
@@ -274,7 +274,7 @@ class OwnBlocks:
             generator=torch.Generator(),
         )
 
-    def _mixed(self, at: Pass, choice: Choice) -> Iterator[Columns]:
+    def _mixed(self, at: EpochPass, choice: Choice) -> Iterator[Columns]:
         mixed, read = tee(stretches(self._plan, at, self.counts(), choice))
         for stretch, tables in zip(mixed, self._read_mixed(read), strict=True):
             sizes = np.asarray([len(stretch.order)], dtype=np.int64)

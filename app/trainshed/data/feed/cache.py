@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import ray
     from ray.data.block import Block
 
-    from trainshed.data.order.files import Fragment
-    from trainshed.data.order.permutation import Indices
+    from trainshed.data.sampler.fragments import Fragment
+    from trainshed.data.sampler.permutation import Indices
     from trainshed.faults import WorldError
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainshed.data.feed.nests import Nest, Tensors, take_apart
-from trainshed.data.order.spending import COLLATE, Key
-from trainshed.data.order.steps import part_spans
 from trainshed.data.read.collating import collate
 from trainshed.data.read.columns import cut_rows
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.ledger import LEDGER
+from trainshed.data.sampler.batch_layout import part_spans
+from trainshed.data.sampler.stage_time import COLLATE, StageKey
 
 if TYPE_CHECKING:
     from trainshed.data.feed.uncounted import Given
-    from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.order.schedule import Pass
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.epoch_pass import EpochPass
 
 
 def collated(
-    plan: DatasetPlan, at: Pass, given: Given, most_parts: int
+    plan: DatasetPlan, at: EpochPass, given: Given, most_parts: int
 ) -> tuple[Tensors, tuple[Nest, ...]]:
     """Return the tensors of all parts of a step, and what each part makes of them.
 
@@ -40,7 +40,7 @@ def collated(
     if not len(ids):
         return tensors, ()
     for start, stop in part_spans(given.rows, given.total, most_parts, at.num_ranks):
-        with LEDGER.inside(Key(plan.name, COLLATE), stop - start):
+        with LEDGER.inside(StageKey(plan.name, COLLATE), stop - start):
             rows = cut_rows(columns, start, stop)
             made = collate(plan, rows, ids[start:stop], at.seed, at.epoch)
             nest, of_part = take_apart(made, f"{len(nests)}.")

@@ -26,12 +26,6 @@ from trainshed.data.feed.rows import Rows
 from trainshed.data.feed.rows_file import RowsFile
 from trainshed.data.feed.tables import by_rank, dealt, woven
 from trainshed.data.feed.teller import TELLER
-from trainshed.data.order.epoch import EpochOrder
-from trainshed.data.order.mix import MixedOrder, gathered
-from trainshed.data.order.permutation import Indices, Piece, first_rows
-from trainshed.data.order.plan import BLOCK_BYTES
-from trainshed.data.order.schedule import delivery, first_read, part_of, segments_of, steps_for
-from trainshed.data.order.spending import COUNT, DEAL, FILL, Key, Spent
 from trainshed.data.read.apply import transform
 from trainshed.data.read.columns import cut_rows, join, take_rows
 from trainshed.data.read.errors import DataError
@@ -51,6 +45,12 @@ from trainshed.data.read.source import (
     reading,
 )
 from trainshed.data.read.unbroken import UNBROKEN
+from trainshed.data.sampler.dataset_plan import BLOCK_BYTES
+from trainshed.data.sampler.epoch_order import EpochPermutation
+from trainshed.data.sampler.epoch_pass import delivery, first_read, part_of, segments_of, steps_for
+from trainshed.data.sampler.mixing import MixedOrder, gathered
+from trainshed.data.sampler.permutation import Indices, RowRange, first_rows
+from trainshed.data.sampler.stage_time import COUNT, DEAL, FILL, Spent, StageKey
 from trainshed.functions import find
 from trainshed.ray_seams.execution import (
     Needs,
@@ -71,14 +71,14 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
     from ray.data.block import Block
 
-    from trainshed.data.order.files import Fragment
-    from trainshed.data.order.function import Function
-    from trainshed.data.order.mix import Segment
-    from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.order.schedule import Delivery, Pass
-    from trainshed.data.order.spending import Spending
-    from trainshed.data.order.steps import Steps
     from trainshed.data.read.columns import Columns
+    from trainshed.data.sampler.batch_layout import BatchLayout
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.epoch_pass import Delivery, EpochPass
+    from trainshed.data.sampler.fragments import Fragment
+    from trainshed.data.sampler.function import Function
+    from trainshed.data.sampler.mixing import Segment
+    from trainshed.data.sampler.stage_time import Spending
     from trainshed.records.storage import Folder
 
 # Column with the number of the fragment that a row is of.
@@ -180,7 +180,7 @@ class Origin:
         given = self.plan.given_ids
         return first_rows(self.counts) if given is None else given
 
-    def tables(self, at: Pass, segment: Segment) -> Callable[[], Iterator[Table]]:
+    def tables(self, at: EpochPass, segment: Segment) -> Callable[[], Iterator[Table]]:
         """Return what yields the rows of a segment, augmented; it is called in a task."""
         how = self.reading(at, segment.epoch)
         if self.blocks is None:
@@ -191,12 +191,12 @@ class Origin:
         ]
         return functools.partial(_cached_tables, how, wanted)
 
-    def reading(self, at: Pass, epoch: int) -> Reading:
+    def reading(self, at: EpochPass, epoch: int) -> Reading:
         """Return how rows are read in an epoch of the dataset."""
         how = reading(self.plan, at.seed, None if at.in_file_order else epoch)
         return as_kept(how) if self.kept else how
 
-    def parts(self, pieces: Sequence[Piece]) -> list[Part]:
+    def parts(self, pieces: Sequence[RowRange]) -> list[Part]:
         """Return the pieces with all that is needed to read them from files."""
         if not self.kept:
             return parts(self.plan, pieces)
@@ -204,7 +204,7 @@ class Origin:
 
 
 def uncounted_dataset(
-    plan: DatasetPlan, at: Pass, fragments: Sequence[int], sizes: Sizes
+    plan: DatasetPlan, at: EpochPass, fragments: Sequence[int], sizes: Sizes
 ) -> Dataset:
     """Return a Ray dataset of tasks that each put out a fragment, with its number in each row.
 
@@ -227,8 +227,8 @@ def uncounted_dataset(
 def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
     plan: DatasetPlan,
     origins: Sequence[Origin],
-    at: Pass,
-    base: EpochOrder | MixedOrder,
+    at: EpochPass,
+    base: EpochPermutation | MixedOrder,
     deal: Delivery,
     sizes: Sizes,
 ) -> Dataset:
@@ -266,8 +266,8 @@ def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
 def delivery_of(
     plan: DatasetPlan,
     origins: Sequence[Origin],
-    at: Pass,
-    base: EpochOrder | MixedOrder,
+    at: EpochPass,
+    base: EpochPermutation | MixedOrder,
     sizes: Sizes,
 ) -> Delivery:
     """Return what streams in a pass, in turns and tasks of a good size.
@@ -280,7 +280,7 @@ def delivery_of(
         sizes: of tasks and blocks.
     """
     is_woven = isinstance(base, MixedOrder) and base.is_woven
-    is_sorted = isinstance(base, EpochOrder) and base.mixed is not None
+    is_sorted = isinstance(base, EpochPermutation) and base.mixed is not None
     steps = steps_for(plan, at, base.rows)
     left = steps.rows - steps.start(first_read(plan, at, steps))
     # Enough work for a task of more than one turn, and for all CPUs.
@@ -326,7 +326,9 @@ def sorted_dataset(origin: Origin, how: Reading, deal: Delivery) -> Dataset:
     """
     assert deal.places is not None
     plan, shared = origin.plan, [ray.put(deal.places)]
-    whole = [Piece(number, 0, int(rows), is_last=True) for number, rows in enumerate(origin.counts)]
+    whole = [
+        RowRange(number, 0, int(rows), is_last=True) for number, rows in enumerate(origin.counts)
+    ]
     tasks = [
         Task(functools.partial(_placed_block, how, part, shared), part.stop)
         for part in origin.parts(whole)
@@ -350,11 +352,11 @@ def recut_dataset(
         wanted: rows that each is to have; as many in all.
     """
     ends = np.cumsum(wanted)
-    base = EpochOrder(np.arange(len(counts), dtype=np.int64), counts)
+    base = EpochPermutation(np.arange(len(counts), dtype=np.int64), counts)
     tasks = []
     for start, stop in zip((ends - wanted).tolist(), ends.tolist(), strict=True):
         # A block without rows has the columns of the others.
-        pieces = base.pieces(start, stop) or [Piece(0, 0, 0)]
+        pieces = base.pieces(start, stop) or [RowRange(0, 0, 0)]
         cuts = [([blocks[piece.fragment]], piece) for piece in pieces]
         tasks.append(Task(functools.partial(_joined_block, cuts), stop - start))
     return tasks_dataset(plan, tasks, FILL)
@@ -446,7 +448,7 @@ def tasks_dataset(
     """
     name = "->".join([plan.name, *(function.name for function in plan.transforms)])
     told = this_actor()
-    key = Key(plan.name, stage)
+    key = StageKey(plan.name, stage)
     if stage == FILL and plan.cache == "disk":
         # What is kept there is read again in each epoch: that is another reading.
         tasks = [replace(each, make=functools.partial(_as_one, key, each.make)) for each in tasks]
@@ -537,7 +539,7 @@ def _streamed_blocks(
 
 def _dealt_blocks(
     reads: Sequence[Callable[[], Iterator[Table]]],
-    steps: Steps,
+    steps: BatchLayout,
     turns: Sequence[int],
     most_rows: int,
 ) -> Iterator[Block]:
@@ -550,7 +552,7 @@ def _woven_blocks(  # noqa: PLR0913, PLR0917 - what a task of a mix is made of
     field: str,
     reads: Sequence[Callable[[], Iterator[Table]]],
     order: Callable[[], Indices],
-    steps: Steps,
+    steps: BatchLayout,
     turns: Sequence[int],
     sent: Callable[[Iterable[Columns]], Iterator[Block]],
 ) -> Iterator[Block]:
@@ -574,7 +576,7 @@ def _woven_blocks(  # noqa: PLR0913, PLR0917 - what a task of a mix is made of
 
 
 def _cached_tables(
-    how: Reading, wanted: Sequence[tuple[Sequence[ray.ObjectRef[Block]], Piece, int]]
+    how: Reading, wanted: Sequence[tuple[Sequence[ray.ObjectRef[Block]], RowRange, int]]
 ) -> Iterator[Table]:
     # References travel inside lists: Ray would replace a bare one by its value.
     for block, piece, first in wanted:
@@ -584,7 +586,7 @@ def _cached_tables(
 
 
 def _joined_block(
-    wanted: Sequence[tuple[Sequence[ray.ObjectRef[Block]], Piece]],
+    wanted: Sequence[tuple[Sequence[ray.ObjectRef[Block]], RowRange]],
 ) -> Iterator[Block]:
     tables = [
         cut_rows(from_block(block_of(block[0])), piece.start, piece.stop) for block, piece in wanted
@@ -602,7 +604,7 @@ def _placed_block(
         yield to_block(take_rows(columns, kept) | {POSITION: place[kept]})
 
 
-def _as_one(key: Key, make: Callable[[], Iterable[Block]]) -> Iterator[Block]:
+def _as_one(key: StageKey, make: Callable[[], Iterable[Block]]) -> Iterator[Block]:
     """Yield the blocks of a task that puts out few; whatever they take counts to one stage."""
     with LEDGER.whole(key):
         made = list(make())
@@ -610,7 +612,7 @@ def _as_one(key: Key, make: Callable[[], Iterable[Block]]) -> Iterator[Block]:
 
 
 def _metered(
-    key: Key,
+    key: StageKey,
     make: Callable[[], Iterable[Block]],
     rows: Callable[[Block], int],
     told: bytes | None,

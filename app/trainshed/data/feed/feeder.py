@@ -20,10 +20,10 @@ from trainshed.data.feed.filling import Filling
 from trainshed.data.feed.learned import Known, Learned
 from trainshed.data.feed.streams import Left, Stream
 from trainshed.data.feed.tally import Tally, is_tallied
-from trainshed.data.order.learning import begin_of, order_of_fragments
-from trainshed.data.order.schedule import Pass, order_of
-from trainshed.data.order.spending import added, seconds_a_row
 from trainshed.data.read.errors import DataError, as_fault
+from trainshed.data.sampler.epoch_pass import EpochPass, order_of
+from trainshed.data.sampler.first_pass import begin_of, order_of_fragments
+from trainshed.data.sampler.stage_time import added, seconds_a_row
 from trainshed.faults import WorldError, causes
 from trainshed.ray_seams import execution
 from trainshed.ray_seams.courses import Course, on_course
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from ray.data.block import Block
 
     from trainshed.data.feed.on_disk import Shelf
-    from trainshed.data.order.permutation import Indices
-    from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.order.spending import Spending
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.permutation import Indices
+    from trainshed.data.sampler.stage_time import Spending
 
 # Slices a rank may be behind the stream; a slice has at most the rows of one block.
 QUEUE_SLICES = 4
@@ -94,9 +94,9 @@ class Feeder:
             plan.name: Learned(plan, warn) for plan in plans.values() if plan.is_learned
         }
         # A pass stays here until two later ones are read: a late word of it must not begin it anew.
-        self._streams: dict[Pass, Stream[Slice]] = {}
+        self._streams: dict[EpochPass, Stream[Slice]] = {}
         # Of the passes that still come.
-        self._courses: dict[Pass, Course] = {}
+        self._courses: dict[EpochPass, Course] = {}
         # The newest worker group: of those before it nobody may ever read a pass.
         self._group = 0
         self._lock = threading.Lock()
@@ -129,7 +129,7 @@ class Feeder:
         """
         return self._tallies[name].get()
 
-    def known(self, at: Pass) -> Known:
+    def known(self, at: EpochPass) -> Known:
         """Return what was known of the rows of a pass that counts them when it began."""
         return self._learned[at.dataset].known(at)
 
@@ -155,7 +155,7 @@ class Feeder:
         """Return what all tasks and ranks have spent on rows."""
         return self._spent
 
-    def take(self, at: Pass, rank: int) -> Slice | Left | None:
+    def take(self, at: EpochPass, rank: int) -> Slice | Left | None:
         """Return the next slice of a rank in a pass, None at its end; waits for it.
 
         Raises:
@@ -179,15 +179,15 @@ class Feeder:
             if at.group < self._group:
                 stream.close()
 
-    def open(self, at: Pass) -> None:
+    def open(self, at: EpochPass) -> None:
         """Begin a pass before its first slice is asked for."""
         self._open(at)
 
-    def _open(self, at: Pass) -> None:
+    def _open(self, at: EpochPass) -> None:
         with self._lock:
             self._opened(at)
 
-    def _opened(self, at: Pass) -> Stream[Slice]:
+    def _opened(self, at: EpochPass) -> Stream[Slice]:
         if at not in self._streams:
             self._leave_before(at.group)
             stream = self._streams[at] = Stream(at.num_ranks, QUEUE_SLICES)
@@ -203,14 +203,14 @@ class Feeder:
                 ).start()
         return self._streams[at]
 
-    def _course(self, at: Pass) -> Course:
+    def _course(self, at: EpochPass) -> Course:
         """Return the course of a pass: after the one before it, or an older one of its own."""
         before = self._courses.get(at) or next(
             (course for other, course in self._courses.items() if other.following == at), None
         )
         return Course(self._limits.cpus, self._plans[at.dataset].task_cpus, before)
 
-    def _leave_earlier(self, at: Pass, rank: int) -> None:
+    def _leave_earlier(self, at: EpochPass, rank: int) -> None:
         """Take the rank out of earlier passes of this dataset, which it may not have read up."""
         earlier = sorted(
             (other for other in self._streams if other.is_before(at)), key=lambda each: each.when
@@ -229,7 +229,7 @@ class Feeder:
             for tally in self._tallies.values():
                 tally.get()
 
-    def _run(self, at: Pass, stream: Stream[Slice], course: Course) -> None:
+    def _run(self, at: EpochPass, stream: Stream[Slice], course: Course) -> None:
         plan = self._plans[at.dataset]
         if at.following:
             threading.Thread(
@@ -255,7 +255,7 @@ class Feeder:
                     del self._courses[at]
         stream.end()
 
-    def _open_next(self, at: Pass, stream: Stream[Slice], course: Course) -> None:
+    def _open_next(self, at: EpochPass, stream: Stream[Slice], course: Course) -> None:
         """Begin a pass while the last tasks of the stream before it go on."""
         course.wait()
         # One pass ahead and no more: small ones fit into their queues, each behind the other.
@@ -268,7 +268,7 @@ class Feeder:
                 if not stream.has_failed:
                     self._opened(ready)
 
-    def _give_up_next(self, at: Pass) -> None:
+    def _give_up_next(self, at: EpochPass) -> None:
         """Give up the pass after one that failed, which was begun ahead and nobody reads."""
         if (following := at.following) is None:
             return
@@ -279,7 +279,7 @@ class Feeder:
                 ahead.close()
 
     def _slices(
-        self, at: Pass, plan: DatasetPlan, course: Course
+        self, at: EpochPass, plan: DatasetPlan, course: Course
     ) -> Generator[tuple[Sequence[int], Slice], None, None]:
         sizes = self._sizes(plan)
         if plan.is_learned and not self.known(at).are_all:
@@ -305,7 +305,7 @@ class Feeder:
             raise
 
     def _uncounted(
-        self, at: Pass, plan: DatasetPlan, sizes: datasets.Sizes, course: Course
+        self, at: EpochPass, plan: DatasetPlan, sizes: datasets.Sizes, course: Course
     ) -> Iterator[tuple[Sequence[int], Slice]]:
         """Yield every block to every rank, which takes its rows of it."""
         order = order_of_fragments(plan, at)

@@ -11,16 +11,16 @@ import numpy as np
 from trainshed.data.feed import datasets
 from trainshed.data.feed.grouped import made_whole
 from trainshed.data.feed.on_disk import kept_on
-from trainshed.data.order.description import kept_counts, other_blocks
-from trainshed.data.order.learning import UNKNOWN
 from trainshed.data.read.errors import DataError
+from trainshed.data.sampler.description import kept_counts, other_blocks
+from trainshed.data.sampler.first_pass import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trainshed.data.feed.cache import CachedBlocks
     from trainshed.data.feed.on_disk import Shelf
-    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
 
 logger = logging.getLogger(__name__)
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from trainshed.data.order.description import other_counts
-from trainshed.data.order.learning import UNKNOWN, is_complete, nothing_known
 from trainshed.data.read.errors import DataError
+from trainshed.data.sampler.description import other_counts
+from trainshed.data.sampler.first_pass import UNKNOWN, is_complete, nothing_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from trainshed.data.order.permutation import Indices
-    from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.order.schedule import Pass
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.epoch_pass import EpochPass
+    from trainshed.data.sampler.permutation import Indices
 
 
 class Known(NamedTuple):
@@ -42,8 +42,8 @@ class Learned:
         self._plan = plan
         self._warn = warn
         self._counts = nothing_known(plan)
-        self._began: dict[Pass, Known] = {}
-        self._next: Pass | None = None
+        self._began: dict[EpochPass, Known] = {}
+        self._next: EpochPass | None = None
         self._lock = threading.Lock()
 
     @property
@@ -52,7 +52,7 @@ class Learned:
         with self._lock:
             return self._counts.copy()
 
-    def known(self, at: Pass) -> Known:
+    def known(self, at: EpochPass) -> Known:
         """Return what was known when somebody first asked for a pass: the same to all its ranks."""
         with self._lock:
             if at not in self._began:
@@ -65,7 +65,7 @@ class Learned:
                 self._began[at] = Known(self._counts if are_all else self._counts.copy(), are_all)
             return self._began[at]
 
-    def take(self, counts: Mapping[int, int]) -> Pass | None:
+    def take(self, counts: Mapping[int, int]) -> EpochPass | None:
         """Take in the rows of fragments; return the pass that has waited for the last of them.
 
         Raises:
@@ -82,13 +82,13 @@ class Learned:
                 self._warn(difference.note)
             return self._taken()
 
-    def wait(self, at: Pass) -> Pass | None:
+    def wait(self, at: EpochPass) -> EpochPass | None:
         """Have a pass wait until all rows are known; return it where they are."""
         with self._lock:
             self._next = at
             return self._taken()
 
-    def _taken(self) -> Pass | None:
+    def _taken(self) -> EpochPass | None:
         if self._next is None or not is_complete(self._counts):
             return None
         waited, self._next = self._next, None

@@ -20,14 +20,14 @@ from pydantic import ValidationError
 from trainshed.data.feed import datasets
 from trainshed.data.feed.cache import CachedBlocks
 from trainshed.data.feed.grouped import made_whole
-from trainshed.data.order.files import Fragment
+from trainshed.data.sampler.fragments import Fragment
 from trainshed.records.folder import ROWS_LIST
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.records.storage import Folder
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from trainshed.data.read.ledger import LEDGER
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trainshed.data.order.spending import Key
+    from trainshed.data.sampler.stage_time import StageKey
 
 Item = TypeVar("Item")
 
@@ -122,12 +122,12 @@ class _Ahead(Generic[Item]):
             self._ready.clear()
             self._changed.notify_all()
 
-    def _begin(self, stage: Key | None) -> None:
+    def _begin(self, stage: StageKey | None) -> None:
         if not (self._begun or self._closed):
             self._begun = True
             threading.Thread(target=self._fill, args=(stage,), name="prefetch", daemon=True).start()
 
-    def _fill(self, stage: Key | None) -> None:
+    def _fill(self, stage: StageKey | None) -> None:
         # What is made for somebody's stage is of that stage.
         source = LEDGER.each(stage, self._source) if stage else self._source
         try:

@@ -22,9 +22,9 @@ from trainshed.data.feed.requests import (
     unpack,
     untold,
 )
-from trainshed.data.order.spending import STARVED, TRANSFER, key_of
 from trainshed.data.read.errors import DataError, raise_again
 from trainshed.data.read.ledger import LEDGER
+from trainshed.data.sampler.stage_time import STARVED, TRANSFER, key_of
 from trainshed.faults import Kind, WorldError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from trainshed.functions import find
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from trainshed.data.order.function import Function
+    from trainshed.data.sampler.function import Function
 
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 MODULE = "ray.data"

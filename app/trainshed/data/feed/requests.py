@@ -19,18 +19,18 @@ import torch
 import torch.utils.data
 
 from trainshed.allocator import keep_freed_memory
-from trainshed.data.order.size import megabytes
 from trainshed.data.read.errors import DataError, as_fault
 from trainshed.data.read.ledger import LEDGER
 from trainshed.data.read.source import FragmentReader, alone, cut_parts, read_parts, stands_alone
+from trainshed.data.sampler.sizes import megabytes
 from trainshed.faults import WorldError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from trainshed.data.order.bad_records import Told
-    from trainshed.data.order.spending import Spending
     from trainshed.data.read.source import Choice, Part, Reading, Table
+    from trainshed.data.sampler.bad_records import BadRecordList
+    from trainshed.data.sampler.stage_time import Spending
 
 Item = TypeVar("Item")
 
@@ -71,7 +71,7 @@ class Packed:
 
     memory: torch.Tensor
     sizes: tuple[int, ...]
-    told: tuple[Told, ...] = ()
+    told: tuple[BadRecordList, ...] = ()
     spent: Spending = field(default_factory=dict)
 
 
@@ -101,7 +101,7 @@ class Requests(torch.utils.data.Dataset[Packed | DataError | WorldError]):
 
     def __init__(self) -> None:
         self._reader = FragmentReader()
-        self._told: list[Told] = []
+        self._told: list[BadRecordList] = []
 
     def __getitem__(self, request: Request) -> Packed | DataError | WorldError:
         how, part, choice = request.how, request.part, request.choice

@@ -12,7 +12,7 @@ from trainshed.data.read.columns import Array, Columns, join, num_rows, of_one_s
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trainshed.data.order.permutation import Indices
+    from trainshed.data.sampler.permutation import Indices
 
 # From here on a row is copied for longer than Python takes to say so.
 LARGE_ROW_BYTES = 2**14

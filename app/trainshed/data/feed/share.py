@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from ray.data.block import Block
 
     from trainshed.data.feed.batches import Feed
-    from trainshed.data.order.schedule import Pass
+    from trainshed.data.sampler.epoch_pass import EpochPass
 
 
 def share_of(
-    feed: Feed, num_ranks: int, begin: Callable[[], Pass], end: Callable[[float], None]
+    feed: Feed, num_ranks: int, begin: Callable[[], EpochPass], end: Callable[[float], None]
 ) -> PlannedShard:
     """Return Ray Data's iterator over what the plan gives a rank.
 
@@ -33,6 +33,6 @@ def share_of(
     return PlannedShard(facts, num_ranks, lambda: _blocks(feed, begin()), end)
 
 
-def _blocks(feed: Feed, at: Pass) -> Iterator[Block]:
+def _blocks(feed: Feed, at: EpochPass) -> Iterator[Block]:
     for columns in feed.columns(at, feed.plan.block_rows):
         yield to_block(columns)

@@ -13,17 +13,17 @@ import numpy as np
 from trainshed.data.feed.lending import LENDER
 from trainshed.data.feed.prefetch import Prefetched
 from trainshed.data.feed.rows import Rows
-from trainshed.data.order.steps import share
 from trainshed.data.read.columns import cut_rows, join, of_one_shape, say_columns, writable
 from trainshed.data.read.errors import DataError
+from trainshed.data.sampler.batch_layout import share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from trainshed.data.order.permutation import Indices
-    from trainshed.data.order.steps import Steps
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.source import Table
+    from trainshed.data.sampler.batch_layout import BatchLayout
+    from trainshed.data.sampler.permutation import Indices
 
 NOTHING: Table = ({}, np.empty(0, dtype=np.int64))
 
@@ -34,7 +34,7 @@ def recut(tables: Iterator[Table], sizes: Indices) -> Iterator[Table]:
 
 
 def dealt(
-    tables: Iterator[Table], steps: Steps, turns: Sequence[int], most_rows: int
+    tables: Iterator[Table], steps: BatchLayout, turns: Sequence[int], most_rows: int
 ) -> Iterator[Columns]:
     """Yield the rows of each turn rank by rank, in tables of one rank each; one turn is held.
 
@@ -54,7 +54,7 @@ def dealt(
         yield from by_rank(_rows(held), steps, begin, end)
 
 
-def _sizes(steps: Steps, turns: Sequence[int], most_rows: int) -> Indices:
+def _sizes(steps: BatchLayout, turns: Sequence[int], most_rows: int) -> Indices:
     """Return the rows of tables of one rank each, of turns that are a step or a part of one."""
     sizes = []
     for begin, end in pairwise(turns):
@@ -65,7 +65,7 @@ def _sizes(steps: Steps, turns: Sequence[int], most_rows: int) -> Indices:
     return np.asarray(sizes, dtype=np.int64)
 
 
-def by_rank(rows: Rows, steps: Steps, begin: int, end: int) -> Iterator[Columns]:
+def by_rank(rows: Rows, steps: BatchLayout, begin: int, end: int) -> Iterator[Columns]:
     """Yield the rows [begin, end) of the epoch's order in a table for each of several ranks."""
     here = np.arange(end - begin, dtype=np.int64)
     for rank in steps.owners(begin // steps.size):

@@ -10,22 +10,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainshed.data.feed import datasets
-from trainshed.data.order.description import kept_counts, other_counts
-from trainshed.data.order.learning import is_complete
 from trainshed.data.read.errors import DataError, as_fault
+from trainshed.data.sampler.description import kept_counts, other_counts
+from trainshed.data.sampler.first_pass import is_complete
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trainshed.data.order.permutation import Indices
-    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.permutation import Indices
 
 logger = logging.getLogger(__name__)
 
 
 def is_tallied(plan: DatasetPlan) -> bool:
     """Say whether somebody has to read a dataset to know its rows."""
-    return plan.source is not None and not (plan.is_told or plan.is_filled or plan.is_learned)
+    return plan.source is not None and not (
+        plan.has_row_counts or plan.is_filled or plan.is_learned
+    )
 
 
 class Tally:

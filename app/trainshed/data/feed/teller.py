@@ -10,8 +10,8 @@ from trainshed.data.read.ledger import LEDGER
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trainshed.data.order.spending import Spending
     from trainshed.data.read.ledger import Ledger
+    from trainshed.data.sampler.stage_time import Spending
 
 # A call costs who is told a third of a millisecond: not one for each batch.
 SECONDS_BETWEEN = 1.0

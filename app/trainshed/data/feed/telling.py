@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ray.actor import ActorHandle
 
-    from trainshed.data.order.bad_records import Told
+    from trainshed.data.sampler.bad_records import BadRecordList
 
 
 Actor = TypeVar("Actor")
@@ -31,13 +31,13 @@ class Telling(Generic[Actor]):
 
     coordinator: ActorHandle[Actor]
 
-    def __call__(self, told: Told) -> None:
+    def __call__(self, told: BadRecordList) -> None:
         """Tell it.
 
         Raises:
             DataError: when more is left out than may be.
         """
-        remote: Callable[[Told], ray.ObjectRef[None]] = self.coordinator.leave_out.remote
+        remote: Callable[[BadRecordList], ray.ObjectRef[None]] = self.coordinator.leave_out.remote
         try:
             ray.get(remote(told))
         except RayTaskError as error:

@@ -14,27 +14,27 @@ import numpy as np
 from trainshed.data.feed.learned import check_rows
 from trainshed.data.feed.prefetch import Prefetched
 from trainshed.data.feed.rows import Rows
-from trainshed.data.order.learning import (
+from trainshed.data.read.columns import cut_rows, num_rows
+from trainshed.data.read.errors import DataError
+from trainshed.data.sampler.epoch_pass import first_read, steps_for, windows_of
+from trainshed.data.sampler.first_pass import (
     UNKNOWN,
     begin_of,
     endless_steps,
     is_complete,
     order_of_fragments,
 )
-from trainshed.data.order.schedule import first_read, steps_for, windows_of
-from trainshed.data.read.columns import cut_rows, num_rows
-from trainshed.data.read.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from trainshed.data.order.permutation import Indices
-    from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.order.schedule import Pass
-    from trainshed.data.order.steps import Steps
-    from trainshed.data.order.windows import Windows
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.source import Table
+    from trainshed.data.sampler.batch_layout import BatchLayout
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.epoch_pass import EpochPass
+    from trainshed.data.sampler.permutation import Indices
+    from trainshed.data.sampler.shuffle_windows import ShuffleWindows
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Lesson:
     def __init__(
         self,
         plan: DatasetPlan,
-        at: Pass,
+        at: EpochPass,
         counts: Indices,
         tell: Callable[[int, int], None],
         tell_all: Callable[[Indices], None],
@@ -114,7 +114,7 @@ class Lesson:
 
 
 def steps_as_they_come(
-    plan: DatasetPlan, at: Pass, rank: int, begin: int, tables: Iterator[Table]
+    plan: DatasetPlan, at: EpochPass, rank: int, begin: int, tables: Iterator[Table]
 ) -> Iterator[Given]:
     """Yield a rank's part of each step from `at.first_step` on.
 
@@ -151,7 +151,7 @@ class _Uncounted:
         begin: place of the first row that comes.
     """
 
-    def __init__(self, plan: DatasetPlan, at: Pass, rank: int, begin: int) -> None:
+    def __init__(self, plan: DatasetPlan, at: EpochPass, rank: int, begin: int) -> None:
         self._plan = plan
         self._at = at
         self._rank = rank
@@ -164,7 +164,7 @@ class _Uncounted:
         self._rest: list[Table] = []
 
     @property
-    def _true_steps(self) -> Steps:
+    def _true_steps(self) -> BatchLayout:
         """Return the steps of the pass, once all rows came."""
         return steps_for(self._plan, self._at, self._place)
 
@@ -194,7 +194,7 @@ class _Uncounted:
                 have, step = have - size, step + count
 
     def mixed(
-        self, mine: Iterator[tuple[Table, int]], windows: Windows
+        self, mine: Iterator[tuple[Table, int]], windows: ShuffleWindows
     ) -> Iterator[tuple[Table, int]]:
         """Yield the same steps window by window, each mixed; while one is used the next comes."""
         span = windows.span
@@ -237,7 +237,7 @@ class _Uncounted:
         return Given(table, int(steps.counting(self._rank)[-1]), steps.total(steps.full))
 
 
-def too_few(plan: DatasetPlan, at: Pass, rows: int) -> str:
+def too_few(plan: DatasetPlan, at: EpochPass, rows: int) -> str:
     """Return what is wrong with an epoch of so many rows."""
     return (
         f"{plan.field}: {rows} rows of an epoch after the transforms are too few for "

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.order.spending import key_of
 from trainshed.data.read.calling import (
     as_mask,
     as_table,
@@ -36,13 +35,14 @@ from trainshed.data.read.columns import (
 from trainshed.data.read.errors import DataError, FunctionError
 from trainshed.data.read.grouping import groups
 from trainshed.data.read.ledger import LEDGER
+from trainshed.data.sampler.stage_time import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
-    from trainshed.data.order.function import Function
+    from trainshed.data.sampler.function import Function
 
 
 # A row that is no single value.

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.order.randomness import RowRandom
 from trainshed.data.read import unbroken
 from trainshed.data.read.batch_formats import from_format, to_format
 from trainshed.data.read.columns import Array, Columns, join, num_rows, say_columns
 from trainshed.data.read.errors import DataError, FunctionError, LoadError, UsersError
 from trainshed.data.read.unbroken import UNBROKEN
+from trainshed.data.sampler.randomness import RowRandom
 from trainshed.faults import RULES, WorldError, classify
 from trainshed.functions import find
 from trainshed_api.errors import SpecError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trainshed.data.order.function import Function
+    from trainshed.data.sampler.function import Function
 
 
 # Of a traceback they have the first frames.

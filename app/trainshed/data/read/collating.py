@@ -21,9 +21,9 @@ from trainshed_api.data import dtype_for
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trainshed.data.order.permutation import Indices
-    from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.read.columns import Array, Columns
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.permutation import Indices
 
 _NUMBERS, _TEXTS = "biuf", "US"
 

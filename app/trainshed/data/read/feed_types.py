@@ -17,10 +17,10 @@ from trainshed_api.data import ALL_COLUMNS, dtype_for
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trainshed.data.order.files import Fragment, Source
-    from trainshed.data.order.permutation import Indices
-    from trainshed.data.order.plan import DatasetPlan
     from trainshed.data.read.columns import Array
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.fragments import Fragment, Source
+    from trainshed.data.sampler.permutation import Indices
 
 
 def row_place(plan: DatasetPlan, number: int) -> str:
@@ -45,7 +45,7 @@ def place_in(plan: DatasetPlan, source: Source, fragment: Fragment, row: int) ->
         row: counted from 0 among those that are fed of the fragment.
     """
     # Transforms that kept the first rows may leave others out, which only counts of files rule out.
-    may_differ = plan.changes_rows or (plan.transforms and not plan.is_told)
+    may_differ = plan.changes_rows or (plan.transforms and not plan.has_row_counts)
     if not (may_differ or source.scan.selection):
         path, place = place_of(source.scan, fragment, row)
         return f"{place} in {path}"

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from trainshed.data.order.bad_records import BadRecord
-from trainshed.data.order.files import File, Holdout, Scan, Selection, Source
 from trainshed.data.read import parquet
 from trainshed.data.read.columns import as_floats, cut_rows, exactly, join, num_rows
 from trainshed.data.read.errors import DataError
@@ -35,6 +33,8 @@ from trainshed.data.read.listing import ending_of, files_of
 from trainshed.data.read.opening import ACCESS, cache_bytes_of, reach_of, stamp_of
 from trainshed.data.read.selecting import columns_to_read, row_numbers, selected
 from trainshed.data.read.stratifying import Column, KnownStrata, strata_of
+from trainshed.data.sampler.bad_records import BadRecord
+from trainshed.data.sampler.fragments import File, Holdout, Scan, Selection, Source
 from trainshed.faults import WorldError, is_passing
 from trainshed.records.addresses import is_web, shown
 from trainshed.records.scratch import NoRoomError
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from trainshed.data.order.files import Fragment
-    from trainshed.data.order.permutation import Indices
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.formats.format import Format, Reader, Table
     from trainshed.data.read.listing import Found
     from trainshed.data.read.opening import Access, Opener
+    from trainshed.data.sampler.fragments import Fragment
+    from trainshed.data.sampler.permutation import Indices
     from trainshed.records.storage import Folder
     from trainshed_api.formats import FormatName
     from trainshed_api.rows import ReadSpec

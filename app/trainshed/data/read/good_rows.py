@@ -5,27 +5,27 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.read.apply import transform_good
 from trainshed.data.read.columns import num_rows
+from trainshed.data.sampler.bad_records import BadRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from trainshed.data.order.bad_records import Tell, Told
-    from trainshed.data.order.function import Function
-    from trainshed.data.order.permutation import Indices
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.selecting import Numbered
+    from trainshed.data.sampler.bad_records import BadRecordList, Tell
+    from trainshed.data.sampler.function import Function
+    from trainshed.data.sampler.permutation import Indices
 
-# Told at once: where all is bad, the limit should be met soon, and not by a call for each.
+# BadRecordList at once: where all is bad, the limit should be met soon, and not by a call for each.
 _AT_ONCE = 100
 
 
 class _LeftOut:
     """The bad records of a fragment, told whenever enough of them are known."""
 
-    def __init__(self, told: Told, tell: Tell) -> None:
+    def __init__(self, told: BadRecordList, tell: Tell) -> None:
         self._told = told
         self._tell = tell
         self._untold: list[BadRecord] = []
@@ -45,7 +45,7 @@ def good_rows(
     found: Iterable[Numbered | BadRecord],
     functions: Sequence[Function],
     place: Callable[[int], tuple[str, str]],
-    told: Told,
+    told: BadRecordList,
     tell: Tell,
 ) -> Iterator[Columns]:
     """Yield the good rows of a fragment after the transforms, once its bad ones were told.

@@ -13,16 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trainshed.data.order.randomness import digest, mix
 from trainshed.data.read.columns import num_rows
 from trainshed.data.read.errors import DataError
+from trainshed.data.sampler.randomness import digest, mix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from trainshed.data.order.function import Function
-    from trainshed.data.order.permutation import Indices
     from trainshed.data.read.columns import Columns
+    from trainshed.data.sampler.function import Function
+    from trainshed.data.sampler.permutation import Indices
 
 _HASH, _PLACE = "hash", "place"
 # Of a missing value: a block in which all are missing has no type.

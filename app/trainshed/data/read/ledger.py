@@ -10,12 +10,12 @@ import threading
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from trainshed.data.order.spending import STARVED, Key, Spent
+from trainshed.data.sampler.stage_time import STARVED, Spent, StageKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from trainshed.data.order.spending import Spending
+    from trainshed.data.sampler.stage_time import Spending
 
 Item = TypeVar("Item")
 
@@ -30,13 +30,13 @@ class Ledger:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._spent: dict[Key, tuple[float, int]] = {}
+        self._spent: dict[StageKey, tuple[float, int]] = {}
         # What each thread is in, and since when.
-        self._running: dict[int, tuple[Key, float]] = {}
+        self._running: dict[int, tuple[StageKey, float]] = {}
         self._whole: set[int] = set()
 
     @contextlib.contextmanager
-    def inside(self, key: Key, rows: int = 0) -> Iterator[None]:
+    def inside(self, key: StageKey, rows: int = 0) -> Iterator[None]:
         """Count this thread's time inside the block, and so many rows, to a stage."""
         before = self._switch(key)
         try:
@@ -45,7 +45,7 @@ class Ledger:
             self._switch(before, rows)
 
     @contextlib.contextmanager
-    def whole(self, key: Key) -> Iterator[None]:
+    def whole(self, key: StageKey) -> Iterator[None]:
         """Count this thread's time inside the block to a stage, whatever is metered there."""
         thread = threading.get_ident()
         with self.inside(key):
@@ -61,11 +61,11 @@ class Ledger:
         if (key := self.stage()) is None:
             yield
             return
-        with self.inside(Key(key.dataset, STARVED)):
+        with self.inside(StageKey(key.dataset, STARVED)):
             yield
 
     def each(
-        self, key: Key, items: Iterable[Item], rows: Callable[[Item], int] = lambda _: 0
+        self, key: StageKey, items: Iterable[Item], rows: Callable[[Item], int] = lambda _: 0
     ) -> Iterator[Item]:
         """Yield the items; what each takes to come counts to a stage.
 
@@ -90,12 +90,12 @@ class Ledger:
             for key, spent in spending.items():
                 self._add(key, *spent)
 
-    def stage(self) -> Key | None:
+    def stage(self) -> StageKey | None:
         """Return what this thread is in."""
         running = self._running.get(threading.get_ident())
         return running[0] if running else None
 
-    def take(self) -> dict[Key, Spent]:
+    def take(self) -> dict[StageKey, Spent]:
         """Return what was spent since the last call, also in stages that go on."""
         with self._lock:
             now = self._clock()
@@ -105,7 +105,7 @@ class Ledger:
             taken, self._spent = self._spent, {}
         return {key: Spent(*spent) for key, spent in taken.items()}
 
-    def _switch(self, key: Key | None, rows: int = 0) -> Key | None:
+    def _switch(self, key: StageKey | None, rows: int = 0) -> StageKey | None:
         """Have this thread be in another stage; return the one before, whose rows are counted."""
         thread = threading.get_ident()
         if thread in self._whole:
@@ -120,7 +120,7 @@ class Ledger:
                 self._running[thread] = (key, now)
         return before
 
-    def _add(self, key: Key, seconds: float, rows: int) -> None:
+    def _add(self, key: StageKey, seconds: float, rows: int) -> None:
         had = self._spent.get(key, (0.0, 0))
         self._spent[key] = (had[0] + seconds, had[1] + rows)
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.order.mix import MixedOrder
-from trainshed.data.order.schedule import first_read, order_of, part_of, steps_for, turns_of
 from trainshed.data.read.source import Choice, Part, Reading, parts, reading
+from trainshed.data.sampler.epoch_pass import first_read, order_of, part_of, steps_for, turns_of
+from trainshed.data.sampler.mixing import MixedOrder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from trainshed.data.order.permutation import Indices
-    from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.order.schedule import Pass
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.epoch_pass import EpochPass
+    from trainshed.data.sampler.permutation import Indices
 
 # Read at once, and held: of each dataset as much as its share.
 HELD_BYTES = 64 * 2**20
@@ -40,7 +40,7 @@ class Stretch:
 
 
 def stretches(
-    plan: DatasetPlan, at: Pass, counts: Sequence[Indices], choice: Choice
+    plan: DatasetPlan, at: EpochPass, counts: Sequence[Indices], choice: Choice
 ) -> Iterator[Stretch]:
     """Yield what a rank reads in a pass.
 

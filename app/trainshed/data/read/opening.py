@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from trainshed.data.order.files import Stamp
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.kept import kept_here
+from trainshed.data.sampler.fragments import FileVersion
 from trainshed.patience import READS, Patience
 from trainshed.records.addresses import is_remote, is_web, stored_file
 from trainshed.records.reach import AS_USUAL, Reach
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from pyarrow import NativeFile
 
-    from trainshed.data.order.files import Fragment, Scan
+    from trainshed.data.sampler.fragments import Fragment, Scan
     from trainshed.records.bucket import Bucket
     from trainshed.records.spans import Span
     from trainshed_api.rows import ReadSpec
@@ -79,7 +79,7 @@ class Files:
 
     reach: Reach = AS_USUAL
     cache_bytes: int = 0
-    stamps: Mapping[str, Stamp] = field(default_factory=dict, compare=False)
+    stamps: Mapping[str, FileVersion] = field(default_factory=dict, compare=False)
     nonce: str = ""
     is_brief: bool = False
 
@@ -160,7 +160,7 @@ class Files:
             )
         return pa.BufferReader(b"".join(_streamed(file, stored)))
 
-    def _key(self, where: str, stamp: Stamp) -> str:
+    def _key(self, where: str, stamp: FileVersion) -> str:
         version = str(stamp.version) if stamp.version else self.nonce
         text = f"{self.reach.endpoint} {where} {self.reach.query} {version}"
         return hashlib.sha256(text.encode()).hexdigest()
@@ -248,7 +248,7 @@ def cache_bytes_of(read: ReadSpec) -> int:
     return parse_bytes(read.local_cache) if read.local_cache else 0
 
 
-def stamp_of(num_bytes: int, version: str, modified: float = 0) -> Stamp:
+def stamp_of(num_bytes: int, version: str, modified: float = 0) -> FileVersion:
     """Return what tells a content of a file from one that is written there later.
 
     Args:
@@ -257,10 +257,10 @@ def stamp_of(num_bytes: int, version: str, modified: float = 0) -> Stamp:
         modified: seconds since 1970, of a store, where several tags may be one content's.
     """
     digest = hashlib.blake2b(version.encode(), digest_size=7).digest() if version else b""
-    return Stamp(num_bytes, int.from_bytes(digest), int(modified))
+    return FileVersion(num_bytes, int.from_bytes(digest), int(modified))
 
 
-def check_same(where: str, stamp: Stamp, found: Stored) -> None:
+def check_same(where: str, stamp: FileVersion, found: Stored) -> None:
     """Refuse a content that is not the one that was listed.
 
     Raises:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trainshed.data.order.files import File, Fragment, Scan, Source
 from trainshed.data.read.arrow import becomes_floats, from_arrow
 from trainshed.data.read.columns import MOST_EXACT
 from trainshed.data.read.errors import DataError
@@ -21,6 +20,7 @@ from trainshed.data.read.listing import files_of
 from trainshed.data.read.opening import open_file, stamp_of
 from trainshed.data.read.rereading import Trouble, spans_of
 from trainshed.data.read.selecting import may_meet
+from trainshed.data.sampler.fragments import File, Fragment, Scan, Source
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS, Patience
 from trainshed.records.addresses import is_remote

@@ -14,8 +14,8 @@ from trainshed.faults import WorldError, is_passing
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from trainshed.data.order.files import Fragment
     from trainshed.data.read.opening import Opener
+    from trainshed.data.sampler.fragments import Fragment
     from trainshed.patience import Patience
 
 

@@ -13,10 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from trainshed.data.order.bad_records import BadRecord
-from trainshed.data.order.permutation import Indices
-from trainshed.data.order.randomness import RowRandom, digest, mix
-from trainshed.data.order.strata import NUMBER_BITS
 from trainshed.data.read.arrow import from_arrow
 from trainshed.data.read.columns import (
     MOST_EXACT,
@@ -28,6 +24,10 @@ from trainshed.data.read.columns import (
 )
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.stratifying import kinds_of
+from trainshed.data.sampler.bad_records import BadRecord
+from trainshed.data.sampler.permutation import Indices
+from trainshed.data.sampler.randomness import RowRandom, digest, mix
+from trainshed.data.sampler.strata import NUMBER_BITS
 from trainshed_api.where import Among, Both, Compared, Missing, columns_of, simple_parts_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     import pyarrow.parquet as pq
 
-    from trainshed.data.order.files import Fragment, Holdout, Scan
+    from trainshed.data.sampler.fragments import Fragment, Holdout, Scan
     from trainshed_api.where import Condition, Value
 
 # As a file's own row groups have it, a number has a type; what is compared with it need not.

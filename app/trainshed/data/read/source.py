@@ -11,10 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from trainshed.data.order.bad_records import BadRecord, Tell, Told
-from trainshed.data.order.files import Scan
-from trainshed.data.order.permutation import Indices, Piece
-from trainshed.data.order.spending import COUNT, READ, key_of
 from trainshed.data.read.apply import augment, transform
 from trainshed.data.read.columns import Columns, cut_rows, join, num_rows, take_rows
 from trainshed.data.read.errors import DataError
@@ -22,13 +18,17 @@ from trainshed.data.read.files import place_of, read_fragment, read_records
 from trainshed.data.read.good_rows import good_rows
 from trainshed.data.read.ledger import LEDGER
 from trainshed.data.read.selecting import columns_to_read, numbered, selected
+from trainshed.data.sampler.bad_records import BadRecord, BadRecordList, Tell
+from trainshed.data.sampler.fragments import Scan
+from trainshed.data.sampler.permutation import Indices, RowRange
+from trainshed.data.sampler.stage_time import COUNT, READ, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from trainshed.data.order.files import Fragment
-    from trainshed.data.order.function import Function
-    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.fragments import Fragment
+    from trainshed.data.sampler.function import Function
 
 
 @dataclass(frozen=True)
@@ -108,14 +108,14 @@ def reading(plan: DatasetPlan, seed: int = 0, epoch: int | None = None) -> Readi
     )
 
 
-def parts(plan: DatasetPlan, pieces: Iterable[Piece], place: int = 0) -> list[Part]:
+def parts(plan: DatasetPlan, pieces: Iterable[RowRange], place: int = 0) -> list[Part]:
     """Return the pieces with all that is needed to read them, the first one's rows at a place."""
     assert plan.source
     return parts_of(plan.source.fragments, plan.first_ids, pieces, place)
 
 
 def parts_of(
-    fragments: Sequence[Fragment], first_ids: Indices, pieces: Iterable[Piece], place: int = 0
+    fragments: Sequence[Fragment], first_ids: Indices, pieces: Iterable[RowRange], place: int = 0
 ) -> list[Part]:
     """Return the same of any fragments, with the ids that their first rows have."""
     found = []
@@ -333,7 +333,7 @@ def _good_chunks(
         lambda each: 0 if isinstance(each, BadRecord) else num_rows(each[0]),
     )
     begin = fragment.span[0] if fragment.span else (*fragment.row_groups, 0)[0]
-    told = Told(how.field, (fragment.path, begin, fragment.skip))
+    told = BadRecordList(how.field, (fragment.path, begin, fragment.skip))
     yield from good_rows(
         found, how.transforms, partial(place_of, how.scan, fragment), told, how.tell
     )

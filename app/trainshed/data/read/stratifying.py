@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trainshed.data.order.bad_records import BadRecord
-from trainshed.data.order.strata import Stratifying
 from trainshed.data.read.columns import MOST_EXACT
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.grouping import value_hashes
+from trainshed.data.sampler.bad_records import BadRecord
+from trainshed.data.sampler.strata import Stratifying
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trainshed.data.order.files import Fragment
-    from trainshed.data.order.permutation import Indices
-    from trainshed.data.order.strata import Kinds, Strata
     from trainshed.data.read.columns import Array, Columns
+    from trainshed.data.sampler.fragments import Fragment
+    from trainshed.data.sampler.permutation import Indices
+    from trainshed.data.sampler.strata import Kinds, Strata
 
     # Yields what is read of a fragment: rows of the column, and bad records between them.
     Read = Callable[[Fragment], Iterator[Columns | BadRecord]]

@@ -12,8 +12,8 @@ import pytest
 from pydantic import JsonValue
 
 from tests.app.data.builders_formats import as_if_listed_so, open_files, read_all, read_good
-from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.read.errors import DataError
+from trainshed.data.sampler.bad_records import BadRecord
 from trainshed_api.errors import SpecError
 
 

@@ -26,9 +26,9 @@ from tests.app.data.builders_tables import (
     write_iceberg_into,
 )
 from tests.s3 import S3Server
-from trainshed.data.order.files import Source
 from trainshed.data.read.files import open_source
 from trainshed.data.read.opening import Access
+from trainshed.data.sampler.fragments import Source
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
 from trainshed.records.bucket import Bucket

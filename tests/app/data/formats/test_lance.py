@@ -14,13 +14,13 @@ from tests.app.data.builders_formats import FIELD, dtypes_of, open_files, read_a
 from tests.app.data.builders_plan import FUNCTIONS, make_plan
 from tests.app.data.builders_tables import read_from_its_own_store, table_rows, write_lance
 from tests.s3 import S3Server
-from trainshed.data.order.bad_records import Ledger, Told
-from trainshed.data.order.plan import telling
 from trainshed.data.read.columns import join
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.files import open_source, read_fragment
 from trainshed.data.read.opening import Access
 from trainshed.data.read.source import read_whole, reading
+from trainshed.data.sampler.bad_records import BadRecordList, BadRecordLog
+from trainshed.data.sampler.dataset_plan import telling
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
 from trainshed.records.bucket import Bucket
@@ -94,7 +94,7 @@ def test_bad_rows_of_pieces_of_a_fragment_are_counted_together(
     )
     assert plan.source
     assert len({fragment.path for fragment in plan.source.fragments}) == 1
-    left_out, told = Ledger(plan.field, 100, None), list[Told]()
+    left_out, told = BadRecordLog(plan.field, 100, None), list[BadRecordList]()
     how = reading(telling(plan, told.append))
 
     tables = [read_whole(how, fragment) for fragment in plan.source.fragments]

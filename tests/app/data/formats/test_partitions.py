@@ -22,12 +22,12 @@ from tests.app.data.builders_tables import (
     write_delta,
     write_iceberg,
 )
-from trainshed.data.order.plan import DatasetPlan, plan_dataset
-from trainshed.data.order.size import Measured, Room
 from trainshed.data.read.columns import join
 from trainshed.data.read.files import open_source
 from trainshed.data.read.formats.iceberg_files import where_of
 from trainshed.data.read.source import read_rows, reading
+from trainshed.data.sampler.dataset_plan import DatasetPlan, plan_dataset
+from trainshed.data.sampler.sizes import CacheMemory, Measured
 from trainshed.records.disk import Disk
 from trainshed_api.data import DatasetSpec
 from trainshed_api.where import Among, Both, Condition, Missing, Not, parse_where
@@ -83,7 +83,7 @@ def read(
 def make_plan(read: dict[str, JsonValue], **chosen: JsonValue) -> DatasetPlan:
     spec = DatasetSpec.model_validate({"read": {**read, **chosen}})
     source = open_source(Disk(Path(str(read["path"]))), spec.read, FIELD)
-    room, sample = Room(2**30, 2**30), Measured(20.0, keeps_rows=True)
+    room, sample = CacheMemory(2**30, 2**30), Measured(20.0, keeps_rows=True)
     return plan_dataset("train", spec, "ray-data", source, sample, room, 1, processes=0)
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 from typing_extensions import override
 
-from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.read.columns import as_objects
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.format import Format
@@ -23,6 +22,7 @@ from trainshed.data.read.formats.whole_files import (
     read_files,
     unread,
 )
+from trainshed.data.sampler.bad_records import BadRecord
 from trainshed.records.spans import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import AudioOptions
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trainshed.data.order.files import Fragment, Scan
     from trainshed.data.read.columns import Array, Columns
     from trainshed.data.read.listing import Found
     from trainshed.data.read.opening import Opener
+    from trainshed.data.sampler.fragments import Fragment, Scan
 
 # Of files that are read by one task: decoded they are some ten times as large.
 TASK_BYTES = 2 * 2**20

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 from typing_extensions import override
 
-from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.read.arrow import in_tables
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.format import Format
@@ -27,6 +26,7 @@ from trainshed.data.read.formats.lines import (
 )
 from trainshed.data.read.formats.salvage import Block, parsed
 from trainshed.data.read.formats.types import parsed_as, refuse_missing, shared_schema, told_types
+from trainshed.data.sampler.bad_records import BadRecord
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import CsvOptions
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trainshed.data.order.files import Fragment, Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
     from trainshed.data.read.opening import Opener
+    from trainshed.data.sampler.fragments import Fragment, Scan
 
 
 # Of a file, in which its header ends.

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from deltalake import DeltaTable
 
-    from trainshed.data.order.files import File, Fragment, Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.opening import Access, Opener
+    from trainshed.data.sampler.fragments import File, Fragment, Scan
     from trainshed.records.storage import Folder
     from trainshed_api.rows import ReadSpec
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from trainshed.data.order.bad_records import BadRecord
-    from trainshed.data.order.files import File, Fragment, Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
     from trainshed.data.read.opening import Access, Opener
+    from trainshed.data.sampler.bad_records import BadRecord
+    from trainshed.data.sampler.fragments import File, Fragment, Scan
     from trainshed.records.storage import Folder
     from trainshed_api.rows import ReadSpec
 

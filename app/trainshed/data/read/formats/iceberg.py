@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 from typing_extensions import override
 
-from trainshed.data.order.files import File, Fragment
 from trainshed.data.read.arrow import becomes_floats, in_tables
 from trainshed.data.read.formats.format import Contents, Table
 from trainshed.data.read.formats.row_groups import read_row_groups
 from trainshed.data.read.listing import Found
 from trainshed.data.read.parquet import beyond_floats, cut, describe, read_footers, with_missing
+from trainshed.data.sampler.fragments import File, Fragment
 from trainshed.faults import is_passing
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import IcebergOptions
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.typedef import Properties
 
-    from trainshed.data.order.files import Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.opening import Access, Opener
+    from trainshed.data.sampler.fragments import Scan
     from trainshed.records.storage import Folder
     from trainshed_api.rows import ReadSpec
 
@@ -222,8 +222,8 @@ def _with_missing(file: DataFile, snapshot: _Snapshot) -> Iterator[str]:
     """Yield the columns of which a file lacks values, or may: not all are counted in."""
     constants, counts = _values_of(file, snapshot), file.null_value_counts or {}
     for column in snapshot.schema.fields:
-        is_told = column.required or constants.get(column.field_id) is not None
-        if counts.get(column.field_id, 0 if is_told else 1):
+        has_row_counts = column.required or constants.get(column.field_id) is not None
+        if counts.get(column.field_id, 0 if has_row_counts else 1):
             yield column.name
 
 

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.json as pajson
 from typing_extensions import override
 
-from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.read.arrow import in_tables
 from trainshed.data.read.formats.format import Format
 from trainshed.data.read.formats.lines import (
@@ -39,6 +38,7 @@ from trainshed.data.read.formats.types import (
     shared_schema,
     told_types,
 )
+from trainshed.data.sampler.bad_records import BadRecord
 from trainshed.records.spans import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import JsonOptions
@@ -46,10 +46,10 @@ from trainshed_api.formats import JsonOptions
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from trainshed.data.order.files import Fragment, Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
     from trainshed.data.read.opening import Opener
+    from trainshed.data.sampler.fragments import Fragment, Scan
     from trainshed_api.formats import ColumnType
 
 

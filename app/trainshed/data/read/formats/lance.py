@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from typing_extensions import override
 
-from trainshed.data.order.files import File, Fragment
 from trainshed.data.read.arrow import becomes_floats, from_arrow
 from trainshed.data.read.columns import MOST_EXACT
 from trainshed.data.read.formats.format import Contents, Table
+from trainshed.data.sampler.fragments import File, Fragment
 from trainshed.records.addresses import is_address
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import LanceOptions
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from lance import LanceDataset
     from lance.fragment import LanceFragment
 
-    from trainshed.data.order.files import Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.opening import Access, Opener
+    from trainshed.data.sampler.fragments import Scan
     from trainshed.records.reach import Reach
     from trainshed.records.storage import Folder
     from trainshed_api.rows import ReadSpec

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from trainshed.data.order.files import Fragment
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.listing import ending_of
+from trainshed.data.sampler.fragments import Fragment
 from trainshed.records.spans import WHOLE
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 from typing_extensions import override
 
-from trainshed.data.order.bad_records import BadRecord
-from trainshed.data.order.files import Fragment
 from trainshed.data.read.formats.format import Format
+from trainshed.data.sampler.bad_records import BadRecord
+from trainshed.data.sampler.fragments import Fragment
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trainshed.data.order.files import Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
     from trainshed.data.read.opening import Opener
+    from trainshed.data.sampler.fragments import Scan
 
 COLUMN = "data"
 FRAGMENT_BYTES = 16 * 2**20

@@ -12,9 +12,9 @@ from trainshed.data.read.parquet import arrow_tables
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from trainshed.data.order.files import Fragment, Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.opening import Opener
+    from trainshed.data.sampler.fragments import Fragment, Scan
 
 
 def read_row_groups(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.read.formats.types import told_types
+from trainshed.data.sampler.bad_records import BadRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

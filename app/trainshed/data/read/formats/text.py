@@ -10,19 +10,19 @@ import numpy as np
 import pyarrow as pa
 from typing_extensions import override
 
-from trainshed.data.order.bad_records import BadRecord
 from trainshed.data.read.formats.format import Format
 from trainshed.data.read.formats.lines import cut_files, head_of, line_blocks, with_packed
 from trainshed.data.read.formats.salvage import cut_lines
+from trainshed.data.sampler.bad_records import BadRecord
 from trainshed_api.formats import TextOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from trainshed.data.order.files import Fragment, Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
     from trainshed.data.read.opening import Opener
+    from trainshed.data.sampler.fragments import Fragment, Scan
 
 COLUMN = "text"
 Lines = np.ndarray[tuple[int], np.dtype[np.object_]]

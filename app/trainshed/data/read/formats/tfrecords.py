@@ -11,8 +11,6 @@ import numpy as np
 import pyarrow as pa
 from typing_extensions import override
 
-from trainshed.data.order.bad_records import BadRecord
-from trainshed.data.order.files import Fragment
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.example import Feature, read_example
 from trainshed.data.read.formats.format import Format
@@ -24,6 +22,8 @@ from trainshed.data.read.formats.lines import (
     with_packed,
 )
 from trainshed.data.read.formats.types import some_files
+from trainshed.data.sampler.bad_records import BadRecord
+from trainshed.data.sampler.fragments import Fragment
 from trainshed.records.spans import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import TfrecordsOptions
@@ -31,11 +31,11 @@ from trainshed_api.formats import TfrecordsOptions
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from trainshed.data.order.files import Scan
     from trainshed.data.read.columns import Array, Columns
     from trainshed.data.read.formats.example import Kind
     from trainshed.data.read.listing import Found
     from trainshed.data.read.opening import Opener
+    from trainshed.data.sampler.fragments import Scan
 
 # By which the columns of a file are told.
 HEAD_RECORDS = 32

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 from typing_extensions import override
 
-from trainshed.data.order.files import Fragment
 from trainshed.data.read.columns import as_objects
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.format import Format
 from trainshed.data.read.formats.types import some_files
+from trainshed.data.sampler.fragments import Fragment
 from trainshed.records.spans import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import VideoOptions
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from av.container import InputContainer
     from numpy.typing import NDArray
 
-    from trainshed.data.order.files import Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
     from trainshed.data.read.opening import Opener
+    from trainshed.data.sampler.fragments import Scan
 
 # As FFmpeg names them. Others that it knows are lists of addresses, which it would ask.
 _CONTAINERS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,mpegvideo,m4v,h264,hevc"

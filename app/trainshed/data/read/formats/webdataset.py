@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 from typing_extensions import override
 
-from trainshed.data.order.files import Fragment
 from trainshed.data.read.columns import as_objects
 from trainshed.data.read.errors import DataError
 from trainshed.data.read.formats.format import Format
@@ -20,6 +19,7 @@ from trainshed.data.read.formats.lines import HEAD_BYTES, stored_share, unpacked
 from trainshed.data.read.formats.npy import array_of
 from trainshed.data.read.formats.tar import Tape, members
 from trainshed.data.read.formats.types import some_files
+from trainshed.data.sampler.fragments import Fragment
 from trainshed.records.addresses import is_remote
 from trainshed.records.spans import WHOLE
 from trainshed_api.errors import Problem, SpecError
@@ -28,11 +28,11 @@ from trainshed_api.formats import WebdatasetOptions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from trainshed.data.order.files import Scan
     from trainshed.data.read.columns import Array, Columns
     from trainshed.data.read.formats.tar import Member
     from trainshed.data.read.listing import Found
     from trainshed.data.read.opening import Opener
+    from trainshed.data.sampler.fragments import Scan
 
 KEY = "__key__"
 # By which the columns of a file are told.

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 from typing_extensions import override
 
-from trainshed.data.order.files import Fragment
 from trainshed.data.read.columns import as_objects
 from trainshed.data.read.formats.format import Format
+from trainshed.data.sampler.fragments import Fragment
 from trainshed.records.addresses import is_remote
 from trainshed.records.spans import WHOLE
 from trainshed_api.errors import Problem, SpecError
@@ -22,10 +22,10 @@ from trainshed_api.formats import ImagesOptions
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from trainshed.data.order.files import Scan
     from trainshed.data.read.columns import Columns
     from trainshed.data.read.listing import Found
     from trainshed.data.read.opening import Opener
+    from trainshed.data.sampler.fragments import Scan
 
 # Read by one task: a task costs some 10 ms, and each file of a bucket an answer to wait for.
 TASK_BYTES = 16 * 2**20

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.order.files import File
-from trainshed.data.order.learning import UNKNOWN
-from trainshed.data.order.plan import Kept
+from trainshed.data.sampler.dataset_plan import OrderFingerprint
+from trainshed.data.sampler.first_pass import UNKNOWN
+from trainshed.data.sampler.fragments import File
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trainshed.data.order.permutation import Indices
-    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.permutation import Indices
 
 # Of more files a checkpoint holds the digest alone: it is written every few minutes.
 MOST_FILES = 1000
@@ -86,7 +86,7 @@ def describe(plan: DatasetPlan, counts: Indices | None) -> Described | None:
         counts = _known_counts(plan)
         if counts is None:
             return None
-    told = plan.is_told and np.array_equal(counts, plan.counts)
+    told = plan.has_row_counts and np.array_equal(counts, plan.counts)
     return Described(
         rows=int(counts[counts != UNKNOWN].sum()),
         num_files=len(files),
@@ -101,7 +101,7 @@ def _known_counts(plan: DatasetPlan) -> Indices | None:
     """Return the rows of each block without counting them: a checkpoint or the files tell them."""
     if plan.kept and plan.kept.counts is not None and plan.counts_hold:
         return kept_counts(plan)
-    if not plan.is_told or (plan.is_filled and plan.transforms and plan.kept is None):
+    if not plan.has_row_counts or (plan.is_filled and plan.transforms and plan.kept is None):
         return None  # transforms may leave rows out
     return plan.counts
 
@@ -129,7 +129,7 @@ def keep_order(
         if is_mid_pass:
             under_way |= names
         # Where a pass is a number of rows its end may lie in the middle of those of a dataset.
-        if is_mid_pass or plans[name].goes_on:
+        if is_mid_pass or plans[name].spans_epochs:
             held |= names
     going_on, notes = dict(plans), []
     for name, plan in plans.items():
@@ -138,7 +138,7 @@ def keep_order(
             continue
         difference = _other_files(plan, old) or _other_rows(plan, old)
         if difference is None:
-            going_on[name] = replace(plan, kept=Kept(old.counts, name in held))
+            going_on[name] = replace(plan, kept=OrderFingerprint(old.counts, name in held))
         elif name in under_way:
             raise SpecError([difference.problem])
         else:
@@ -209,9 +209,9 @@ def _other_rows(plan: DatasetPlan, old: Described) -> Difference | None:
         now, before = len(plan.source.fragments), len(old.counts)
         if now != before:  # another release may cut them so
             return Difference(f"{plan.field}.read", f"{now} fragments", f"{before} fragments")
-    if plan.is_filled or was_told == plan.is_told:
+    if plan.is_filled or was_told == plan.has_row_counts:
         return None
-    got = f"{plan.rows} rows after them" if plan.is_told else "rows that only reading tells"
+    got = f"{plan.rows} rows after them" if plan.has_row_counts else "rows that only reading tells"
     return Difference(f"{plan.field}.transforms", got, f"{old.rows} rows after them")
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.order.permutation import Piece, first_rows
+from trainshed.data.sampler.permutation import RowRange, first_rows
 
 if TYPE_CHECKING:
-    from trainshed.data.order.permutation import Indices
+    from trainshed.data.sampler.permutation import Indices
 
 
 @dataclass(frozen=True)
-class EpochOrder:
+class EpochPermutation:
     """The order of an epoch.
 
     Args:
@@ -51,7 +51,7 @@ class EpochOrder:
         numbers = np.searchsorted(self._lasts, positions, side="right")
         return positions + (self.first_ids - self._firsts)[numbers]
 
-    def pieces(self, start: int, stop: int) -> list[Piece]:
+    def pieces(self, start: int, stop: int) -> list[RowRange]:
         """Return the pieces with the rows at places [start, stop), where fragments stay whole."""
         assert self.mixed is None
         found = []
@@ -61,7 +61,7 @@ class EpochOrder:
             begin = end - int(self.counts[fragment])
             if end > start:
                 to = min(stop, end)
-                found.append(Piece(fragment, start - begin, to - begin, is_last=to == end))
+                found.append(RowRange(fragment, start - begin, to - begin, is_last=to == end))
                 start = to
             number += 1
         return found

@@ -11,22 +11,28 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from trainshed.data.order.epoch import EpochOrder
-from trainshed.data.order.mix import Chained, MixedOrder, Segment, Woven
-from trainshed.data.order.permutation import Indices, fragment_order, global_order
-from trainshed.data.order.steps import Steps, even_steps, exact_steps, training_steps, whole_steps
-from trainshed.data.order.windows import Windows, span_of
+from trainshed.data.sampler.batch_layout import (
+    BatchLayout,
+    even_steps,
+    exact_steps,
+    training_steps,
+    whole_steps,
+)
+from trainshed.data.sampler.epoch_order import EpochPermutation
+from trainshed.data.sampler.mixing import Concatenated, Interleave, MixedOrder, Segment
+from trainshed.data.sampler.permutation import Indices, fragment_order, global_order
+from trainshed.data.sampler.shuffle_windows import ShuffleWindows, span_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from trainshed.data.order.plan import DatasetPlan
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
 
 Kind = Literal["train", "exact", "whole", "even"]
 
 
 @dataclass(frozen=True)
-class Pass:
+class EpochPass:
     """One pass over a dataset; equal passes on all ranks make one stream.
 
     Args:
@@ -57,7 +63,7 @@ class Pass:
     is_kept: bool = False
 
     @property
-    def following(self) -> Pass | None:
+    def following(self) -> EpochPass | None:
         """Return the same pass in the next epoch of training, if there is one."""
         if self.kind != "train" or self.epochs is None or self.epoch + 1 >= self.epochs:
             return None
@@ -68,7 +74,7 @@ class Pass:
         """Say whether nothing is shuffled or augmented."""
         return self.is_kept or self.kind in ("exact", "whole")
 
-    def is_before(self, other: Pass) -> bool:
+    def is_before(self, other: EpochPass) -> bool:
         """Say whether whoever reads the other pass has done with this one."""
         same = (self.dataset, self.kind, self.group) == (other.dataset, other.kind, other.group)
         return same and self.when < other.when
@@ -92,7 +98,7 @@ class Delivery:
         dealt: (ranks that get them, rows) in the order of the stream.
     """
 
-    steps: Steps
+    steps: BatchLayout
     turns: list[int]
     tasks: list[int]
     places: Indices | None
@@ -104,7 +110,7 @@ class Delivery:
             yield self.turns[bisect_left(self.turns, begin) : bisect_left(self.turns, end) + 1]
 
 
-def steps_for(plan: DatasetPlan, at: Pass, rows: int) -> Steps:
+def steps_for(plan: DatasetPlan, at: EpochPass, rows: int) -> BatchLayout:
     """Return the steps of a pass over a dataset of `rows` rows."""
     if at.kind == "exact":
         return exact_steps(rows, at.batch_size, at.num_ranks)
@@ -116,12 +122,12 @@ def steps_for(plan: DatasetPlan, at: Pass, rows: int) -> Steps:
     return training_steps(rows, at.batch_size, at.num_ranks, plan.feed.last_batch, plan.split)
 
 
-def shuffle_mode(plan: DatasetPlan, at: Pass) -> str:
+def shuffle_mode(plan: DatasetPlan, at: EpochPass) -> str:
     """Return the shuffle that holds for a pass."""
     return "none" if at.in_file_order else plan.shuffle.mode
 
 
-def order_of(plan: DatasetPlan, at: Pass, *counts: Indices) -> EpochOrder | MixedOrder:
+def order_of(plan: DatasetPlan, at: EpochPass, *counts: Indices) -> EpochPermutation | MixedOrder:
     """Return the order of a pass.
 
     Args:
@@ -138,27 +144,27 @@ def order_of(plan: DatasetPlan, at: Pass, *counts: Indices) -> EpochOrder | Mixe
     ]
     sizes = tuple(int(each.sum()) for each in counts)
     if at.in_file_order:
-        return MixedOrder(Chained(sizes), bases, sizes, sum(sizes), begin=0)
+        return MixedOrder(Concatenated(sizes), bases, sizes, sum(sizes), begin=0)
     rows = plan.rows_per_epoch or sum(sizes)
     # What no step takes is left for the next epoch; of how many ranks there are it knows nothing.
     taken = rows if plan.feed.last_batch == "keep" else rows - rows % at.batch_size
-    pattern = Woven(plan.weights or (1.0,))
+    pattern = Interleave(plan.weights or (1.0,))
     return MixedOrder(pattern, bases, sizes, rows, at.epoch * taken)
 
 
-def part_of(plan: DatasetPlan, part: DatasetPlan, at: Pass) -> Pass:
+def part_of(plan: DatasetPlan, part: DatasetPlan, at: EpochPass) -> EpochPass:
     """Return a pass with the seed of a dataset that is mixed: each draws numbers of its own."""
     if part is plan:
         return at
     return replace(at, seed=(at.seed << 32) + zlib.crc32(part.name.encode()))
 
 
-def is_mixed(plan: DatasetPlan, at: Pass) -> bool:
+def is_mixed(plan: DatasetPlan, at: EpochPass) -> bool:
     """Say whether a pass has rows of several datasets, or not just all of one."""
     return bool(plan.parts) or (plan.rows_per_epoch is not None and not at.in_file_order)
 
 
-def _own_order(plan: DatasetPlan, at: Pass, epoch: int, counts: Indices) -> EpochOrder:
+def _own_order(plan: DatasetPlan, at: EpochPass, epoch: int, counts: Indices) -> EpochPermutation:
     """Return the order of all rows of a dataset in an epoch."""
     mode = shuffle_mode(plan, at)
     if plan.source and not plan.is_made_whole:
@@ -167,11 +173,11 @@ def _own_order(plan: DatasetPlan, at: Pass, epoch: int, counts: Indices) -> Epoc
         files = list(range(len(counts)))
     mixed = global_order(int(counts.sum()), at.seed, epoch) if mode == "global" else None
     order = fragment_order(files, mode, at.seed, epoch)
-    return EpochOrder(order, counts, mixed, plan.given_ids)
+    return EpochPermutation(order, counts, mixed, plan.given_ids)
 
 
 def segments_of(
-    base: EpochOrder | MixedOrder, at: Pass, start: int, stop: int
+    base: EpochPermutation | MixedOrder, at: EpochPass, start: int, stop: int
 ) -> Iterable[Segment]:
     """Return the rows at places [start, stop) of an order, dataset by dataset."""
     if isinstance(base, MixedOrder):
@@ -179,15 +185,15 @@ def segments_of(
     return [Segment(0, at.epoch, base.pieces(start, stop))]
 
 
-def windows_of(plan: DatasetPlan, at: Pass, steps: Steps) -> Windows | None:
+def windows_of(plan: DatasetPlan, at: EpochPass, steps: BatchLayout) -> ShuffleWindows | None:
     """Return the windows that a pass is mixed in, if it is."""
     rows = plan.mixed_rows
     if at.in_file_order or not rows:
         return None
-    return Windows(steps, span_of(rows, steps.size), at.seed, at.epoch)
+    return ShuffleWindows(steps, span_of(rows, steps.size), at.seed, at.epoch)
 
 
-def first_read(plan: DatasetPlan, at: Pass, steps: Steps) -> int:
+def first_read(plan: DatasetPlan, at: EpochPass, steps: BatchLayout) -> int:
     """Return the step that a pass is read from: that of its first step's window."""
     windows = windows_of(plan, at, steps)
     return windows.first(at.first_step) if windows else at.first_step
@@ -195,8 +201,8 @@ def first_read(plan: DatasetPlan, at: Pass, steps: Steps) -> int:
 
 def delivery(  # noqa: PLR0913 - what a pass is made of, and how large its parts are
     plan: DatasetPlan,
-    at: Pass,
-    base: EpochOrder | MixedOrder,
+    at: EpochPass,
+    base: EpochPermutation | MixedOrder,
     turn_rows: tuple[float, float],
     task_rows: float,
     *,
@@ -243,7 +249,7 @@ def delivery(  # noqa: PLR0913 - what a pass is made of, and how large its parts
     return Delivery(steps, turns, tasks, places, dealt)
 
 
-def turns_of(steps: Steps, start: int, stop: int, span: int) -> list[int]:
+def turns_of(steps: BatchLayout, start: int, stop: int, span: int) -> list[int]:
     """Return where turns begin of the rows [start, stop) of an order, and where the last one ends.
 
     They are about as long, so many steps at most; the smaller step at the end has one of its own.
@@ -254,7 +260,7 @@ def turns_of(steps: Steps, start: int, stop: int, span: int) -> list[int]:
     return sorted({start, *cuts, max(start, min(stop, steps.start(steps.full))), stop})
 
 
-def growing_turns(steps: Steps, start: int, stop: int, first: int, span: int) -> list[int]:
+def growing_turns(steps: BatchLayout, start: int, stop: int, first: int, span: int) -> list[int]:
     """Return where turns begin, the first of which somebody waits for: each is as all before it.
 
     Args:
@@ -271,13 +277,15 @@ def growing_turns(steps: Steps, start: int, stop: int, first: int, span: int) ->
     return sorted({*turns, *turns_of(steps, turns[-1], stop, span)})
 
 
-def fragment_ends(base: EpochOrder | MixedOrder, at: Pass, start: int, stop: int) -> Sequence[int]:
+def fragment_ends(
+    base: EpochPermutation | MixedOrder, at: EpochPass, start: int, stop: int
+) -> Sequence[int]:
     """Return where fragments with the rows [start, stop) of an order end in it, up to `stop`."""
     pieces = [piece for each in segments_of(base, at, start, stop) for piece in each.pieces]
     return [start + end for end in accumulate(piece.rows for piece in pieces)]
 
 
-def may_cut(steps: Steps, place: int) -> bool:
+def may_cut(steps: BatchLayout, place: int) -> bool:
     """Say whether a turn may end there: one in which rows are lent is dealt in one go."""
     return not steps.borrowers or not steps.start(steps.full) < place < steps.rows
 
@@ -294,7 +302,7 @@ def grouped(cuts: Sequence[int], most_rows: float) -> list[int]:
     return sorted({*bounds, cuts[-1]})
 
 
-def _dealt(steps: Steps, start: int, stop: int) -> list[tuple[Sequence[int], int]]:
+def _dealt(steps: BatchLayout, start: int, stop: int) -> list[tuple[Sequence[int], int]]:
     """Return who gets how many rows of a turn, one after the other."""
     everybody = range(steps.num_ranks)
     if not steps.split:

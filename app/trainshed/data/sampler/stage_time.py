@@ -24,7 +24,7 @@ WAIT = "wait"  # who trains waits for a batch that is not the first of a pass; r
 _MADE = (READ, TRANSFORMS, AUGMENT, DEAL)
 
 
-class Key(NamedTuple):
+class StageKey(NamedTuple):
     """A stage of a dataset, such as `transforms[0]` of `train`."""
 
     dataset: str
@@ -38,17 +38,17 @@ class Spent(NamedTuple):
     rows: int = 0
 
 
-Spending = Mapping[Key, Spent]
+Spending = Mapping[StageKey, Spent]
 NOTHING = Spent()
 
 
-def key_of(field: str, stage: str = "") -> Key:
+def key_of(field: str, stage: str = "") -> StageKey:
     """Return the key of a field of the spec: of a dataset and a stage of it, or of a function."""
     name, _, rest = field.removeprefix(f"{DATASETS}.").partition(".")
-    return Key(name, stage or rest.removesuffix(".use"))
+    return StageKey(name, stage or rest.removesuffix(".use"))
 
 
-def added(first: Spending, second: Spending) -> dict[Key, Spent]:
+def added(first: Spending, second: Spending) -> dict[StageKey, Spent]:
     """Return what both took."""
     total = dict(first)
     for key, spent in second.items():
@@ -65,7 +65,7 @@ def seconds_a_row(spent: Spending, dataset: str, parts: Collection[str] = ()) ->
         dataset: of the row.
         parts: that it mixes.
     """
-    rows = spent.get(Key(dataset, DEAL), NOTHING).rows
+    rows = spent.get(StageKey(dataset, DEAL), NOTHING).rows
     seconds = sum(
         each.seconds
         for key, each in spent.items()
@@ -74,7 +74,7 @@ def seconds_a_row(spent: Spending, dataset: str, parts: Collection[str] = ()) ->
     return seconds / rows if rows else None
 
 
-def since(now: Spending, before: Spending) -> dict[Key, Spent]:
+def since(now: Spending, before: Spending) -> dict[StageKey, Spent]:
     """Return what was added to what was spent before."""
     return {
         key: Spent(spent.seconds - had.seconds, spent.rows - had.rows)

@@ -14,7 +14,7 @@ from trainshed_api.where import columns_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from trainshed.data.order.strata import Strata
+    from trainshed.data.sampler.strata import Strata
     from trainshed_api.formats import FormatName
     from trainshed_api.schema import SpecModel
     from trainshed_api.where import Condition
@@ -38,7 +38,7 @@ class File:
         return type(self), (self.path, self.bytes, self.rows, self.groups)
 
 
-class Stamp(NamedTuple):
+class FileVersion(NamedTuple):
     """What tells a content of a file from one that is written there later.
 
     Args:
@@ -78,7 +78,7 @@ class Fragment:
     more: tuple[str, ...] = ()
     skip: int = 0
     constants: tuple[tuple[str, object], ...] = ()
-    stamps: tuple[Stamp, ...] = ()
+    stamps: tuple[FileVersion, ...] = ()
 
     @property
     def paths(self) -> tuple[str, ...]:

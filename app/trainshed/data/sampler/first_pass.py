@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.order.permutation import fragment_order
-from trainshed.data.order.schedule import first_read, shuffle_mode, steps_for
+from trainshed.data.sampler.epoch_pass import first_read, shuffle_mode, steps_for
+from trainshed.data.sampler.permutation import fragment_order
 
 if TYPE_CHECKING:
-    from trainshed.data.order.permutation import Indices
-    from trainshed.data.order.plan import DatasetPlan
-    from trainshed.data.order.schedule import Pass
-    from trainshed.data.order.steps import Steps
+    from trainshed.data.sampler.batch_layout import BatchLayout
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sampler.epoch_pass import EpochPass
+    from trainshed.data.sampler.permutation import Indices
 
 UNKNOWN = -1
 # Of a dataset, where its end is not in sight: more than one ever has, and still an int64.
@@ -36,19 +36,19 @@ def is_complete(counts: Indices) -> bool:
     return bool((counts != UNKNOWN).all())
 
 
-def endless_steps(plan: DatasetPlan, at: Pass) -> Steps:
+def endless_steps(plan: DatasetPlan, at: EpochPass) -> BatchLayout:
     """Return the steps of a pass whose end is not in sight: the full ones are as they will be."""
     return steps_for(plan, at, NO_END)
 
 
-def order_of_fragments(plan: DatasetPlan, at: Pass) -> Indices:
+def order_of_fragments(plan: DatasetPlan, at: EpochPass) -> Indices:
     """Return the fragments of a pass in their order, shape (fragments,)."""
     assert plan.source
     files = [fragment.file for fragment in plan.source.fragments]
     return fragment_order(files, shuffle_mode(plan, at), at.seed, at.epoch)
 
 
-def begin_of(plan: DatasetPlan, at: Pass, order: Indices, counts: Indices) -> tuple[int, int]:
+def begin_of(plan: DatasetPlan, at: EpochPass, order: Indices, counts: Indices) -> tuple[int, int]:
     """Return the place among the fragments at which a pass begins, and that of its first row.
 
     All fragments before it are known, and their rows are behind the pass already.

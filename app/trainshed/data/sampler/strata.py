@@ -15,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from trainshed.data.order.permutation import Indices
+    from trainshed.data.sampler.permutation import Indices
 
     Kinds = NDArray[np.uint64]
 

@@ -46,7 +46,7 @@ def part_spans(rows: int, total: int, most: int, num_ranks: int) -> Iterator[tup
 
 
 @dataclass(frozen=True)
-class Steps:
+class BatchLayout:
     """The steps of one epoch, and which slots of each are a rank's.
 
     Args:
@@ -177,28 +177,30 @@ class Steps:
         return sizes
 
 
-def training_steps(rows: int, batch_size: int, num_ranks: int, last: str, split: bool) -> Steps:
+def training_steps(
+    rows: int, batch_size: int, num_ranks: int, last: str, split: bool
+) -> BatchLayout:
     """Return the steps for training, every rank with at least one row in each.
 
     `last="keep"` keeps a last step that is smaller.
     """
     size = batch_size if split else share(batch_size, num_ranks, 0)
     full, rest = divmod(rows, size)
-    return Steps(size, full, 0 if last == "drop" else rest, num_ranks, split, lends=True)
+    return BatchLayout(size, full, 0 if last == "drop" else rest, num_ranks, split, lends=True)
 
 
-def exact_steps(rows: int, batch_size: int, num_ranks: int) -> Steps:
+def exact_steps(rows: int, batch_size: int, num_ranks: int) -> BatchLayout:
     """Return the steps for evaluation: every row once, even where a rank then has none."""
-    return Steps(batch_size, *divmod(rows, batch_size), num_ranks)
+    return BatchLayout(batch_size, *divmod(rows, batch_size), num_ranks)
 
 
-def whole_steps(rows: int, batch_size: int, num_ranks: int) -> Steps:
+def whole_steps(rows: int, batch_size: int, num_ranks: int) -> BatchLayout:
     """Return steps in which every rank gets all rows."""
     size = share(batch_size, num_ranks, 0)
-    return Steps(size, *divmod(rows, size), num_ranks, split=False)
+    return BatchLayout(size, *divmod(rows, size), num_ranks, split=False)
 
 
-def even_steps(rows: int, batch_size: int, num_ranks: int, split: bool) -> Steps:
+def even_steps(rows: int, batch_size: int, num_ranks: int, split: bool) -> BatchLayout:
     """Return steps with equally many rows a rank, as Ray's own split gives.
 
     Fewer than num_ranks rows are left out; a step has the most rows up to `batch_size` that all
@@ -207,4 +209,4 @@ def even_steps(rows: int, batch_size: int, num_ranks: int, split: bool) -> Steps
     takers = num_ranks if split else 1
     each = max(1, batch_size // num_ranks)
     full, rest = divmod(rows // takers, each)
-    return Steps(takers * each, full, takers * rest, num_ranks, split)
+    return BatchLayout(takers * each, full, takers * rest, num_ranks, split)

@@ -21,7 +21,7 @@ FILES, BLOCKS, GLOBAL, LOCAL = 1, 2, 3, 4
 
 
 @dataclass(frozen=True)
-class Piece:
+class RowRange:
     """Rows [start, stop) of one fragment; is_last: whether it has no more, by its count."""
 
     fragment: int

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.order.permutation import LOCAL
-from trainshed.data.order.steps import share
+from trainshed.data.sampler.batch_layout import share
+from trainshed.data.sampler.permutation import LOCAL
 
 if TYPE_CHECKING:
-    from trainshed.data.order.permutation import Indices
-    from trainshed.data.order.steps import Steps
+    from trainshed.data.sampler.batch_layout import BatchLayout
+    from trainshed.data.sampler.permutation import Indices
 
 # One step alone would mix nothing.
 LEAST_STEPS = 2
 
 
 @dataclass(frozen=True)
-class Windows:
+class ShuffleWindows:
     """The windows of one epoch.
 
     Args:
@@ -33,7 +33,7 @@ class Windows:
         epoch: 0-based.
     """
 
-    steps: Steps
+    steps: BatchLayout
     span: int
     seed: int
     epoch: int

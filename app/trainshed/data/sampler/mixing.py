@@ -11,8 +11,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from trainshed.data.order.epoch import EpochOrder
-    from trainshed.data.order.permutation import Indices, Piece
+    from trainshed.data.sampler.epoch_order import EpochPermutation
+    from trainshed.data.sampler.permutation import Indices, RowRange
 
 # Rows after which a pattern begins anew: a share is exact to 1 / PERIOD.
 PERIOD = 1 << 16
@@ -33,7 +33,7 @@ class Segment:
 
     source: int
     epoch: int
-    pieces: list[Piece]
+    pieces: list[RowRange]
 
 
 class Pattern(Protocol):
@@ -49,7 +49,7 @@ class Pattern(Protocol):
 
 
 @dataclass(frozen=True)
-class Woven:
+class Interleave:
     """Datasets in turn, each as often as its weight says, and evenly.
 
     weights: of each; only what share of their sum they are matters.
@@ -69,7 +69,7 @@ class Woven:
 
 
 @dataclass(frozen=True)
-class Chained:
+class Concatenated:
     """All rows of one dataset, then all of the next one; rows: of each."""
 
     rows: tuple[int, ...]
@@ -107,7 +107,7 @@ class MixedOrder:
     """
 
     pattern: Pattern
-    bases: Sequence[Callable[[int], EpochOrder]]
+    bases: Sequence[Callable[[int], EpochPermutation]]
     sizes: tuple[int, ...]
     rows: int
     begin: int
@@ -115,7 +115,7 @@ class MixedOrder:
     @property
     def is_woven(self) -> bool:
         """Say whether rows of several datasets lie between each other."""
-        return len(self.sizes) > 1 and isinstance(self.pattern, Woven)
+        return len(self.sizes) > 1 and isinstance(self.pattern, Interleave)
 
     def segments(self, start: int, stop: int) -> Iterator[Segment]:
         """Yield the rows at places [start, stop), dataset by dataset."""

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from trainshed.data.order.function import Function, are_grouped, most_asked, with_types
-from trainshed.data.order.permutation import first_rows
-from trainshed.data.order.size import Size, megabytes
+from trainshed.data.sampler.function import Function, are_grouped, most_asked, with_types
+from trainshed.data.sampler.permutation import first_rows
+from trainshed.data.sampler.sizes import Size, megabytes
 from trainshed_api.data import LOCAL_BUFFER
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.quantity import parse_bytes
@@ -22,10 +22,10 @@ from trainshed_api.quantity import parse_bytes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from trainshed.data.order.bad_records import Tell
-    from trainshed.data.order.files import Source
-    from trainshed.data.order.permutation import Indices
-    from trainshed.data.order.size import Measured, Room
+    from trainshed.data.sampler.bad_records import Tell
+    from trainshed.data.sampler.fragments import Source
+    from trainshed.data.sampler.permutation import Indices
+    from trainshed.data.sampler.sizes import CacheMemory, Measured
     from trainshed_api.transforms import FunctionSpec
     from trainshed_api.v1alpha1 import DatasetSpec, FeedSpec, ShuffleSpec
 
@@ -46,7 +46,7 @@ FRAGMENT_BITS = 32
 
 
 @dataclass(frozen=True)
-class Kept:
+class OrderFingerprint:
     """What the order of a dataset's rows hung on when a checkpoint was written, and hangs on still.
 
     Args:
@@ -113,7 +113,7 @@ class DatasetPlan:
     size: Size | None
     processes: int
     read_bytes: float = 0.0
-    kept: Kept | None = None
+    kept: OrderFingerprint | None = None
     parts: tuple[DatasetPlan, ...] = ()
     weights: tuple[float, ...] = ()
     rows_per_epoch: int | None = None
@@ -157,12 +157,12 @@ class DatasetPlan:
         return self.rows_per_epoch or self.rows
 
     @property
-    def goes_on(self) -> bool:
+    def spans_epochs(self) -> bool:
         """Say whether an epoch begins where the one before stopped, and not at a first row."""
         return bool(self.parts) or self.rows_per_epoch is not None
 
     @property
-    def is_told(self) -> bool:
+    def has_row_counts(self) -> bool:
         """Say whether the files tell the rows of each fragment, which no transform changes."""
         return self.source is not None and self.source.rows is not None and not self.changes_rows
 
@@ -173,7 +173,7 @@ class DatasetPlan:
         A few rows were looked at: that all of these stayed says nothing of the others. Where rows
         are counted anyway it is for nothing, but for workers that read each what all have.
         """
-        counts = self.loader == "ray-data" and not self.is_told
+        counts = self.loader == "ray-data" and not self.has_row_counts
         return self.changes_rows or (counts and bool(self.transforms))
 
     @property
@@ -209,7 +209,7 @@ class DatasetPlan:
         streams = self.loader == "ray-data" and self.cache == "none"
         in_turn = self.shuffle.mode != "global" and self.rows_per_epoch is None
         asked = self.steps == "learned" and self.may_learn
-        return self.source is not None and not self.is_told and streams and in_turn and asked
+        return self.source is not None and not self.has_row_counts and streams and in_turn and asked
 
     @cached_property
     def counts(self) -> Indices:
@@ -224,14 +224,14 @@ class DatasetPlan:
         Its position in the dataset; where only reading tells that, one that hangs on no count.
         """
         assert self.source
-        if self.is_told:
+        if self.has_row_counts:
             return first_rows(self.counts)
         return np.arange(len(self.source.fragments), dtype=np.int64) << FRAGMENT_BITS
 
     @property
     def given_ids(self) -> Indices | None:
         """Return the id of each fragment's first row where that is not its position."""
-        if self.source is None or self.is_told or self.is_made_whole:
+        if self.source is None or self.has_row_counts or self.is_made_whole:
             return None
         return self.first_ids
 
@@ -289,7 +289,7 @@ class DatasetPlan:
     @property
     def augments_in_worker(self) -> bool:
         """Say whether augmentation runs in the training worker rather than where rows are read."""
-        if self.goes_on:  # the epoch of a row is not that of the run: who reads it knows
+        if self.spans_epochs:  # the epoch of a row is not that of the run: who reads it knows
             return False
         return self.is_found_in_memory or (self.loader == "torch" and not self.processes)
 
@@ -312,7 +312,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     loader: Loader,
     source: Source | None,
     measured: Measured | None,
-    room: Room,
+    room: CacheMemory,
     num_workers: int,
     *,
     processes: int,
@@ -505,7 +505,7 @@ def _function_of(named: FunctionSpec, field: str) -> Function:
 
 
 def _whole_cache(
-    spec: DatasetSpec, loader: Loader, size: Size | None, room: Room, field: str
+    spec: DatasetSpec, loader: Loader, size: Size | None, room: CacheMemory, field: str
 ) -> tuple[Cache, str]:
     """Return where rows stay that are all made in one go: they cannot be read anew."""
     want = "a cache and loader ray-data: a function's dataset is run once and kept"
@@ -529,7 +529,7 @@ def _best_cache(  # noqa: PLR0913 - what decides it
     spec: DatasetSpec,
     loader: Loader,
     size: Size,
-    room: Room,
+    room: CacheMemory,
     num_workers: int,
     *,
     is_mixed: bool,
@@ -555,7 +555,7 @@ def _best_cache(  # noqa: PLR0913 - what decides it
     return "objects", f"{size.say()} fit in the object store"
 
 
-def _why_not_stored(spec: DatasetSpec, size: Size, room: Room) -> str:
+def _why_not_stored(spec: DatasetSpec, size: Size, room: CacheMemory) -> str:
     """Return why the object stores do not hold all rows; empty where they do."""
     if size.most > OBJECT_STORE_SHARE * room.object_store:
         return f"{size.say()} do not fit in the object store of the data's nodes"

@@ -61,7 +61,7 @@ def _shown(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Told:
+class BadRecordList:
     """What somebody who reads a fragment knows of its bad records: the beginning of their list.
 
     Args:
@@ -76,17 +76,17 @@ class Told:
     rows: int = 0
     first: tuple[BadRecord, ...] = ()
 
-    def after(self, more: Iterable[BadRecord]) -> Told:
+    def after(self, more: Iterable[BadRecord]) -> BadRecordList:
         """Return the same with what comes next."""
         found = tuple(more)
         rows = self.rows + sum(record.rows for record in found)
         return replace(self, rows=rows, first=(*self.first, *found)[:FIRST])
 
 
-Tell = Callable[[Told], None]
+Tell = Callable[[BadRecordList], None]
 
 
-class Ledger:
+class BadRecordLog:
     """The bad records of one dataset, as all who read it tell of them.
 
     Args:
@@ -113,7 +113,7 @@ class Ledger:
         """Return the records that were told of first, no more than FIRST."""
         return tuple(self._first.values())
 
-    def take(self, told: Told) -> bool:
+    def take(self, told: BadRecordList) -> bool:
         """Take in what is known of a fragment; say whether it is more than was known."""
         new = told.rows - self._rows.get(told.fragment, 0)
         if new <= 0:

@@ -18,7 +18,7 @@ class WorkerNode:
 
 
 @dataclass(frozen=True)
-class Room:
+class CacheMemory:
     """Memory that caches may count on, in bytes.
 
     Args:
