@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
 from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
-from trainshed.data.read.files import open_source, read_fragment
+from trainshed.data.sources.dataset_files import open_source, read_fragment
 from trainshed.records.bucket import Bucket
 from trainshed.records.client import client_of
 from trainshed.records.disk import Disk

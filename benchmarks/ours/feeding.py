@@ -22,10 +22,10 @@ from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.blocks import FedBlocks, OwnBlocks
 from trainshed.data.feed.feeder import Limits
 from trainshed.data.feed.processes import Processes
-from trainshed.data.read.parquet import open_source
 from trainshed.data.sampler.dataset_plan import plan_dataset
 from trainshed.data.sampler.epoch_pass import EpochPass, steps_for
 from trainshed.data.sampler.sizes import CacheMemory, Measured, WorkerNode
+from trainshed.data.sources.parquet import open_source
 from trainshed.records.disk import Disk
 from trainshed_api.data import DatasetSpec
 from trainshed_api.v1alpha1 import TrainingRunSpec

@@ -20,9 +20,9 @@ from ray._private.internal_api import node_stats
 
 from benchmarks.flat import STORE_BYTES
 from benchmarks.ours import feeding, many_rows
-from trainshed.data.read.files import open_source
 from trainshed.data.sampler.dataset_plan import plan_dataset
 from trainshed.data.sampler.sizes import Measured
+from trainshed.data.sources.dataset_files import open_source
 from trainshed.records.disk import Disk
 from trainshed_api.data import DatasetSpec
 

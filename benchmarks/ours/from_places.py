@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.ours import feeding
 from benchmarks.ours.loading import STORE_BYTES, WAYS, epochs_of, prepared, start_for
 from benchmarks.plain.case import read_cases
-from trainshed.data.read.kept import folder_here
+from trainshed.data.sources.local_cache import folder_here
 
 WAY = WAYS["streamed, 2 CPUs"]
 

@@ -21,7 +21,7 @@ from ray.train.v2.api.exceptions import ControllerError, WorkerGroupError
 from torch import distributed
 from xgboost.core import XGBoostError
 
-from trainshed.data.read.errors import DataError, FunctionError
+from trainshed.data.sources.errors import DataError, FunctionError
 from trainshed.faults import RULES, Kind, WorldError, classify, is_passing, most_telling, told
 from trainshed.worker.process import summary
 from trainshed.worker.user_failure import UserFailureError

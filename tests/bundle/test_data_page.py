@@ -7,7 +7,7 @@ import yaml
 from pydantic import JsonValue
 
 from tests.bundle.repository import ROOT
-from trainshed.data.read.files import FILES
+from trainshed.data.sources.dataset_files import FILES
 from trainshed_api.formats import FORMATS
 
 SAMPLES = ROOT / "manifests" / "samples" / "data"

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from trainshed.data.read.casting import find_misfit
-from trainshed.data.read.columns import cut_rows, is_text, join
+from trainshed.data.sources.casts import find_misfit
+from trainshed.data.sources.column_arrays import cut_rows, is_text, join
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from trainshed.data.read.columns import Array, Columns
+    from trainshed.data.sources.column_arrays import Array, Columns
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trainshed.data.read.columns import Columns
+    from trainshed.data.sources.column_arrays import Columns
     from trainshed.worker.agreement import Control
 
 

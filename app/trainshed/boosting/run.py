@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from trainshed.boosting.rounds import Metric, Objective, Scores
     from trainshed.coordinator.client import Client
-    from trainshed.data.read.columns import Columns
+    from trainshed.data.sources.column_arrays import Columns
     from trainshed.worker.job import Job
 
 __all__ = ["BoostingRun", "EarlyStopping", "Matrix", "MatrixColumns"]

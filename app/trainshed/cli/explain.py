@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trainshed.cli.files import WITHOUT_GPUS, check, file_options
-from trainshed.data.read.errors import DataError
+from trainshed.data.sources.errors import DataError
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.loading import load_file
 from trainshed_api.names import EXIT_APPLICATION, EXIT_SUCCEEDED

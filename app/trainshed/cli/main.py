@@ -17,7 +17,7 @@ from trainshed.cli.run import run
 from trainshed.cli.storage import storage
 from trainshed.cli.submit import submit
 from trainshed.cli.validate import validate
-from trainshed.data.read.errors import DataError, UsersError
+from trainshed.data.sources.errors import DataError, UsersError
 from trainshed.display.wording import say_lines_plainly
 from trainshed.faults import WorldError
 from trainshed.jobs.errors import ClusterError

@@ -15,8 +15,8 @@ from trainshed.coordinator.doctor import say_limit
 from trainshed.coordinator.lanes import Means, lanes_of, words_of
 from trainshed.data.feed.on_disk import Shelf
 from trainshed.data.feed.teller import SECONDS_BETWEEN, TELLER
-from trainshed.data.read.errors import DataError, raise_again
 from trainshed.data.sampler.dataset_plan import main_dataset
+from trainshed.data.sources.errors import DataError, raise_again
 from trainshed.driver.launch import begin_to_feed, job_of, means_of
 from trainshed.faults import WorldError
 from trainshed.on_ray import ray_cluster

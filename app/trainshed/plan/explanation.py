@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from trainshed.data.feed.readers import is_read_by_one_task
-from trainshed.data.read.arrow import say_stored
 from trainshed.data.sampler.batch_layout import training_steps
 from trainshed.data.sampler.sizes import megabytes
+from trainshed.data.sources.arrow_columns import say_stored
 from trainshed.display.wording import say_plainly
 from trainshed.plan.memory import kept_of
 from trainshed_api.quantity import parse_cores

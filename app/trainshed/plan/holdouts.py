@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
-from trainshed.data.read.files import moving_options
+from trainshed.data.sources.dataset_files import moving_options
 from trainshed_api.errors import Problem, SpecError, show_value
 from trainshed_api.formats import options_of
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainshed.data.read.opening import is_rays_anonymous, without_anonymous
+from trainshed.data.sources.opener import is_rays_anonymous, without_anonymous
 from trainshed.faults import WorldError
 from trainshed.patience import READS
 from trainshed.records.addresses import (

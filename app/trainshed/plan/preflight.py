@@ -12,24 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from trainshed.data.feed import readers
-from trainshed.data.read.apply import augment, settled, transform
-from trainshed.data.read.casting import common_type
-from trainshed.data.read.collating import collate
-from trainshed.data.read.columns import (
-    Columns,
-    is_nothing,
-    is_text,
-    nbytes,
-    num_rows,
-    of_one_shape,
-    say_columns,
-)
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.feed_types import check_dtype, place_in
-from trainshed.data.read.files import open_source, read_sample
-from trainshed.data.read.opening import is_rays_anonymous, reach_of, without_anonymous
-from trainshed.data.read.source import first_rows, reading
-from trainshed.data.read.stratifying import KnownStrata
 from trainshed.data.sampler.dataset_plan import (
     ROW_BYTES,
     DatasetPlan,
@@ -38,6 +20,24 @@ from trainshed.data.sampler.dataset_plan import (
 )
 from trainshed.data.sampler.function import with_types
 from trainshed.data.sampler.sizes import CacheMemory, Measured
+from trainshed.data.sources.apply_functions import augment, settled, transform
+from trainshed.data.sources.casts import common_type
+from trainshed.data.sources.collate import collate
+from trainshed.data.sources.column_arrays import (
+    Columns,
+    is_nothing,
+    is_text,
+    nbytes,
+    num_rows,
+    of_one_shape,
+    say_columns,
+)
+from trainshed.data.sources.dataset_files import open_source, read_sample
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.feed_types import check_dtype, place_in
+from trainshed.data.sources.fragment_reader import first_rows, reading
+from trainshed.data.sources.opener import is_rays_anonymous, reach_of, without_anonymous
+from trainshed.data.sources.stratifying import KnownStrata
 from trainshed.faults import WorldError
 from trainshed.functions import (
     check_config,

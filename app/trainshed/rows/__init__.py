@@ -2,5 +2,5 @@
 
 Lives here: what SOURCE of a command means, values as text, counting, shuffling, writing. Never
 here: Ray, which would take longer to start than most of this, but in `made`, whose rows are made by
-nothing else; how files are read is `data/read`'s.
+nothing else; how files are read is `data/sources`'s.
 """

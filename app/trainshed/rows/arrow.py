@@ -1,5 +1,5 @@
 """Columns of numpy arrays as Arrow tables that read back as the same arrays; the other way is
-`data/read/arrow`'s."""
+`data/sources/arrow`'s."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from trainshed.data.read.arrow import (
+from trainshed.data.sources.arrow_columns import (
     EXTENSION_METADATA,
     EXTENSION_NAME,
     RAY_RAGGED_TENSORS,
     becomes_floats,
 )
-from trainshed.data.read.columns import MOST_EXACT, num_rows
-from trainshed.data.read.errors import DataError
+from trainshed.data.sources.column_arrays import MOST_EXACT, num_rows
+from trainshed.data.sources.errors import DataError
 from trainshed.rows.intricate import as_told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from trainshed.data.read.columns import Array, Columns
+    from trainshed.data.sources.column_arrays import Array, Columns
 
 # Parquet has no coarser times: what was in these comes back in milliseconds.
 _COARSE = ("datetime64[s]", "datetime64[m]", "datetime64[h]")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from trainshed.data.read.columns import num_rows
-from trainshed.data.read.errors import DataError
+from trainshed.data.sources.column_arrays import num_rows
+from trainshed.data.sources.errors import DataError
 from trainshed.rows.made import Made
 from trainshed.rows.reading import (
     AHEAD,
@@ -28,10 +28,10 @@ from trainshed_api.errors import Problem, SpecError, show_value
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from trainshed.data.read.columns import Array, Columns
-    from trainshed.data.read.source import Reading
     from trainshed.data.sampler.bad_records import Tell
     from trainshed.data.sampler.fragments import Fragment
+    from trainshed.data.sources.column_arrays import Array, Columns
+    from trainshed.data.sources.fragment_reader import Reading
     from trainshed.rows.inputs import Input
 
     # Called with each fragment whose rows are known.

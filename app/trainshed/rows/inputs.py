@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from trainshed.data.read.files import formats_of, open_source
-from trainshed.data.read.listing import names_of
-from trainshed.data.read.opening import reach_of
-from trainshed.data.read.source import Reading
 from trainshed.data.sampler.dataset_plan import ROW_BYTES, plan_dataset, transforms_of
 from trainshed.data.sampler.function import are_grouped
 from trainshed.data.sampler.sizes import CacheMemory, Measured
+from trainshed.data.sources.dataset_files import formats_of, open_source
+from trainshed.data.sources.fragment_reader import Reading
+from trainshed.data.sources.listing import names_of
+from trainshed.data.sources.opener import reach_of
 from trainshed.functions import find, find_for_rows
 from trainshed.patience import READS
 from trainshed.plan.code import enter

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import types
 
 if TYPE_CHECKING:
-    from trainshed.data.read.columns import Array
+    from trainshed.data.sources.column_arrays import Array
 
 
 def as_told(array: Array, kind: pa.DataType) -> pa.Array | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainshed.data.read.errors import DataError
 from trainshed.data.sampler.bad_records import BadRecordLog
+from trainshed.data.sources.errors import DataError
 
 if TYPE_CHECKING:
     from trainshed.data.sampler.bad_records import BadRecordList

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from trainshed.data.read.columns import num_rows
-from trainshed.data.read.errors import as_fault, raise_again
 from trainshed.data.sampler.dataset_plan import telling
+from trainshed.data.sources.column_arrays import num_rows
+from trainshed.data.sources.errors import as_fault, raise_again
 from trainshed_api.errors import SpecError
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
     from ray.data.block import Block
 
-    from trainshed.data.read.columns import Columns
     from trainshed.data.sampler.bad_records import BadRecordList
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.fragments import Fragment
     from trainshed.data.sampler.function import Function
+    from trainshed.data.sources.column_arrays import Columns
     from trainshed.rows.left_out import LeftOut
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from trainshed.data.read.columns import Array
+    from trainshed.data.sources.column_arrays import Array
 
 # Made into floats at once: of pictures those are eight times as large.
 PIECE = 2**18

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from trainshed.data.read.apply import transform
-from trainshed.data.read.columns import cut_rows, nbytes, num_rows
-from trainshed.data.read.files import read_fragment
-from trainshed.data.read.selecting import columns_to_read, selected
-from trainshed.data.read.source import read_rows
 from trainshed.data.sampler.bad_records import BadRecordList
 from trainshed.data.sampler.function import most_asked
+from trainshed.data.sources.apply_functions import transform
+from trainshed.data.sources.column_arrays import cut_rows, nbytes, num_rows
+from trainshed.data.sources.dataset_files import read_fragment
+from trainshed.data.sources.filters import columns_to_read, selected
+from trainshed.data.sources.fragment_reader import read_rows
 from trainshed.faults import WorldError
 from trainshed.rows.made import Made
 from trainshed_api.errors import Problem, SpecError, show_value
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
-    from trainshed.data.read.columns import Columns
-    from trainshed.data.read.source import Reading
     from trainshed.data.sampler.bad_records import Tell
     from trainshed.data.sampler.fragments import Fragment
+    from trainshed.data.sources.column_arrays import Columns
+    from trainshed.data.sources.fragment_reader import Reading
     from trainshed.rows.inputs import Input
     from trainshed.rows.left_out import LeftOut
 

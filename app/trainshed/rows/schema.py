@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from trainshed.data.read.arrow import say_stored
+from trainshed.data.sources.arrow_columns import say_stored
 from trainshed.rows.made import Made
 from trainshed.rows.reading import SHOWN_BYTES, samples
 from trainshed.rows.values import say_type
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from trainshed.data.read.columns import Columns
     from trainshed.data.sampler.fragments import Source
+    from trainshed.data.sources.column_arrays import Columns
     from trainshed.rows.inputs import Input
 
 

@@ -20,8 +20,8 @@ from trainshed_api.progress import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from trainshed.data.read.columns import Array, Columns
     from trainshed.data.sampler.fragments import Fragment
+    from trainshed.data.sources.column_arrays import Array, Columns
     from trainshed.rows.inputs import Input
     from trainshed.rows.made import Made
 

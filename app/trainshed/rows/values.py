@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.read.columns import is_text
+from trainshed.data.sources.column_arrays import is_text
 from trainshed.display.wording import MISSING, say_bytes, say_plainly
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from trainshed.data.read.columns import Array
+    from trainshed.data.sources.column_arrays import Array
 
 # Of a text in a table, and of an array's values.
 MOST_CHARACTERS = 60

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trainshed.data.read.columns import nbytes, num_rows
-from trainshed.data.read.errors import DataError
 from trainshed.data.sampler.function import most_asked
+from trainshed.data.sources.column_arrays import nbytes, num_rows
+from trainshed.data.sources.errors import DataError
 from trainshed.records.filling import fill, is_free
 from trainshed.rows.arrow import schema_of, to_arrow, told_of
 from trainshed.rows.made import Made
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from trainshed.data.read.columns import Columns
-    from trainshed.data.read.source import Reading
     from trainshed.data.sampler.bad_records import Tell
     from trainshed.data.sampler.fragments import Fragment
+    from trainshed.data.sources.column_arrays import Columns
+    from trainshed.data.sources.fragment_reader import Reading
     from trainshed.records.filling import Filling
     from trainshed.records.storage import Folder
     from trainshed.rows.inputs import Input

@@ -10,11 +10,11 @@ from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.blocks import FedBlocks, OwnBlocks
 from trainshed.data.feed.processes import Processes
 from trainshed.data.feed.telling import Telling
-from trainshed.data.read.columns import num_rows
 from trainshed.data.sampler.dataset_plan import telling
 from trainshed.data.sampler.description import describe
 from trainshed.data.sampler.epoch_pass import EpochPass, Kind, steps_for
 from trainshed.data.sampler.shuffle_windows import same_place
+from trainshed.data.sources.column_arrays import num_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from trainshed.coordinator.client import Client
     from trainshed.data.feed.batches import Batch
     from trainshed.data.feed.prefetch import Prefetched
-    from trainshed.data.read.columns import Columns
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.description import Described
+    from trainshed.data.sources.column_arrays import Columns
     from trainshed.worker.job import Job
 
 # Rows that travel together where no batch says: with a hundred columns some 25 MB.

@@ -6,8 +6,8 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from trainshed.data.read.ledger import LEDGER
 from trainshed.data.sampler.stage_time import WAIT, Spent, StageKey
+from trainshed.data.sources.stage_timer import LEDGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

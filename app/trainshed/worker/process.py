@@ -15,7 +15,7 @@ import trainshed
 from trainshed.allocator import keep_freed_memory
 from trainshed.checkpoint.state import seed_everything
 from trainshed.coordinator.hub import Failure
-from trainshed.data.read.errors import RemoteTracebackError
+from trainshed.data.sources.errors import RemoteTracebackError
 from trainshed.faults import RULES, WorldError, classify, told
 from trainshed.functions import find_training_function, takes_config
 from trainshed.ray_seams.quiet import quiet

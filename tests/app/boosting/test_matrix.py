@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from trainshed.boosting.columns import Groups, Input, MatrixColumns, features, merge
 from trainshed.boosting.matrix import Matrix, Share, build
-from trainshed.data.read.columns import Columns, cut_rows, num_rows
+from trainshed.data.sources.column_arrays import Columns, cut_rows, num_rows
 from trainshed.worker.agreement import Control
 
 LABEL = MatrixColumns("y")

@@ -6,8 +6,8 @@ import pytest
 
 from tests.app.data.builders_plan import make_plan, write_rows
 from trainshed.coordinator.bad_records import LeftOut
-from trainshed.data.read.errors import DataError
 from trainshed.data.sampler.bad_records import BadRecord, BadRecordList
+from trainshed.data.sources.errors import DataError
 from trainshed_api.progress import BadRecords, WarningEvent
 
 

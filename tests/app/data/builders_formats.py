@@ -16,10 +16,10 @@ import numpy as np
 from PIL import Image
 from pydantic import JsonValue
 
-from trainshed.data.read.columns import Columns, join
-from trainshed.data.read.files import open_source, read_fragment, read_records
 from trainshed.data.sampler.bad_records import BadRecord
 from trainshed.data.sampler.fragments import Source
+from trainshed.data.sources.column_arrays import Columns, join
+from trainshed.data.sources.dataset_files import open_source, read_fragment, read_records
 from trainshed.records.disk import Disk
 from trainshed_api.rows import ReadSpec
 

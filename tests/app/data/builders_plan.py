@@ -11,10 +11,16 @@ from pydantic import JsonValue
 
 from trainshed.data.feed.blocks import OwnBlocks
 from trainshed.data.feed.learned import Known
-from trainshed.data.read.apply import transform
-from trainshed.data.read.columns import Columns, cut_rows, join, num_rows, take_rows
-from trainshed.data.read.files import open_source
-from trainshed.data.read.source import (
+from trainshed.data.sampler.dataset_plan import DatasetPlan, Loader, plan_dataset, plan_mix
+from trainshed.data.sampler.epoch_order import EpochPermutation
+from trainshed.data.sampler.epoch_pass import EpochPass, Kind, is_mixed, order_of, steps_for
+from trainshed.data.sampler.first_pass import begin_of, is_complete, order_of_fragments
+from trainshed.data.sampler.permutation import Indices, RowRange
+from trainshed.data.sampler.sizes import CacheMemory, Measured, WorkerNode
+from trainshed.data.sources.apply_functions import transform
+from trainshed.data.sources.column_arrays import Columns, cut_rows, join, num_rows, take_rows
+from trainshed.data.sources.dataset_files import open_source
+from trainshed.data.sources.fragment_reader import (
     Choice,
     augmented,
     count_rows,
@@ -25,12 +31,6 @@ from trainshed.data.read.source import (
     read_whole,
     reading,
 )
-from trainshed.data.sampler.dataset_plan import DatasetPlan, Loader, plan_dataset, plan_mix
-from trainshed.data.sampler.epoch_order import EpochPermutation
-from trainshed.data.sampler.epoch_pass import EpochPass, Kind, is_mixed, order_of, steps_for
-from trainshed.data.sampler.first_pass import begin_of, is_complete, order_of_fragments
-from trainshed.data.sampler.permutation import Indices, RowRange
-from trainshed.data.sampler.sizes import CacheMemory, Measured, WorkerNode
 from trainshed.records.disk import Disk
 from trainshed.records.storage import Folder
 from trainshed_api.data import DatasetSpec

@@ -30,9 +30,9 @@ from typing_extensions import override
 
 from tests.app.data.builders_formats import FIELD, read_all
 from tests.s3 import S3Server
-from trainshed.data.read.columns import Columns
-from trainshed.data.read.files import open_source
-from trainshed.data.read.opening import reach_of
+from trainshed.data.sources.column_arrays import Columns
+from trainshed.data.sources.dataset_files import open_source
+from trainshed.data.sources.opener import reach_of
 from trainshed.records.addresses import reached
 from trainshed.records.bucket import Bucket
 from trainshed_api.rows import ReadSpec

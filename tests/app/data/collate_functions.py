@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainshed.data.read.columns import Array, Columns, as_objects
 from trainshed.data.sampler.randomness import RowRandom
+from trainshed.data.sources.column_arrays import Array, Columns, as_objects
 
 MISSING = -1
 

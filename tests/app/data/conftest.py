@@ -6,7 +6,7 @@ import pytest
 
 from tests.app.conftest import set_environment
 from tests.faulty_s3 import FaultyS3
-from trainshed.data.read.kept import kept_here
+from trainshed.data.sources.local_cache import kept_here
 from trainshed.records.bucket import Bucket
 from trainshed.records.client import client_of
 

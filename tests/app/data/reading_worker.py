@@ -5,10 +5,10 @@ from pathlib import Path
 
 from trainshed.data.feed.processes import Processes
 from trainshed.data.feed.requests import requests_for
-from trainshed.data.read.parquet import open_source
-from trainshed.data.read.source import Part, Reading, everything
 from trainshed.data.sampler.fragments import Scan
 from trainshed.data.sampler.function import Function
+from trainshed.data.sources.fragment_reader import Part, Reading, everything
+from trainshed.data.sources.parquet import open_source
 from trainshed.records.disk import Disk
 
 

@@ -19,9 +19,9 @@ from tests.app.data.builders_plan import (
 )
 from trainshed.data.feed import lending
 from trainshed.data.feed.batches import Batch, Feed
-from trainshed.data.read.errors import DataError
 from trainshed.data.sampler.dataset_plan import DatasetPlan
 from trainshed.data.sampler.epoch_pass import EpochPass
+from trainshed.data.sources.errors import DataError
 
 # Two files and a third one, row groups of every size, none of them a multiple of a batch.
 GROUPS = ([5, 11], [1, 30, 8], [26])

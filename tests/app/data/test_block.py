@@ -20,8 +20,8 @@ from trainshed.data.feed.arrow_blocks import (
     tables_of,
     to_block,
 )
-from trainshed.data.read.columns import Array, Columns, num_rows
 from trainshed.data.sampler.dataset_plan import BLOCK_BYTES
+from trainshed.data.sources.column_arrays import Array, Columns, num_rows
 
 
 @given(

@@ -10,7 +10,7 @@ import pytest
 from ray.exceptions import ObjectLostError
 
 from trainshed.data.feed.cache import Cache, CachedBlocks
-from trainshed.data.read.errors import DataError
+from trainshed.data.sources.errors import DataError
 from trainshed.faults import WorldError
 
 FIELD = "spec.data.datasets.train"

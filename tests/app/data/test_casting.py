@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from trainshed.data.read.casting import find_misfit
+from trainshed.data.sources.casts import find_misfit
 
 FLOATS = ("float16", "float32", "float64")
 WHOLE = ("bool", "uint8", "int8", "int16", "int32", "int64")

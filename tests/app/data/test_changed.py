@@ -15,9 +15,9 @@ from tests.app.data.builders_formats import (
     write_pictures,
     write_text,
 )
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.files import read_fragment
 from trainshed.data.sampler.fragments import Source
+from trainshed.data.sources.dataset_files import read_fragment
+from trainshed.data.sources.errors import DataError
 from trainshed_api.errors import SpecError
 
 CHANGED = r"{}.*: it was written anew since the run was planned"

@@ -30,14 +30,14 @@ from trainshed.data.feed.batches import Batch, Feed
 from trainshed.data.feed.blocks import OwnBlocks
 from trainshed.data.feed.nests import take_apart
 from trainshed.data.feed.processes import Processes
-from trainshed.data.read.collating import collate
-from trainshed.data.read.columns import Array, Columns, as_objects, join, nbytes
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.ledger import LEDGER
 from trainshed.data.sampler.dataset_plan import DatasetPlan, Loader
 from trainshed.data.sampler.epoch_pass import EpochPass
 from trainshed.data.sampler.first_pass import UNKNOWN
 from trainshed.data.sampler.stage_time import BATCH, COLLATE, StageKey
+from trainshed.data.sources.collate import collate
+from trainshed.data.sources.column_arrays import Array, Columns, as_objects, join, nbytes
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.stage_timer import LEDGER
 from trainshed.worker.step import parts_of
 
 HERE = collate_functions.__name__

@@ -4,7 +4,7 @@ import pytest
 from ray.data._internal.util import iterate_with_retry
 from ray.exceptions import RayTaskError
 
-from trainshed.data.read.errors import DataError, as_fault
+from trainshed.data.sources.errors import DataError, as_fault
 from trainshed.faults import WorldError
 
 FIELD = "spec.data.datasets.train"

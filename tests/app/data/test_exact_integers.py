@@ -13,13 +13,13 @@ from pydantic import JsonValue
 
 from tests.app.data.builders_formats import dtypes_of, open_files, read_all
 from tests.app.data.builders_tables import write_delta, write_lance
-from trainshed.data.read.arrow import from_arrow
-from trainshed.data.read.batch_formats import from_format
-from trainshed.data.read.columns import join
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.files import open_source, read_fragment, read_sample
-from trainshed.data.read.selecting import columns_to_read, selected
 from trainshed.data.sampler.fragments import Source
+from trainshed.data.sources.arrow_columns import from_arrow
+from trainshed.data.sources.batch_formats import from_format
+from trainshed.data.sources.column_arrays import join
+from trainshed.data.sources.dataset_files import open_source, read_fragment, read_sample
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.filters import columns_to_read, selected
 from trainshed.records.disk import Disk
 from trainshed_api.rows import ReadSpec
 
@@ -148,7 +148,7 @@ LACKING = {
 def test_a_fraction_behind_integers_of_which_some_are_missing_is_a_float(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:
-    monkeypatch.setattr("trainshed.data.read.formats.lines.HEAD_BYTES", 40)
+    monkeypatch.setattr("trainshed.data.sources.formats.line_files.HEAD_BYTES", 40)
     rows, form = LACKING[ending], "csv" if ending == "csv" else "json"
     (tmp_path / f"a.{ending}").write_text(rows[0] + rows[1] % "2.5")
     source = open_files(tmp_path, form)

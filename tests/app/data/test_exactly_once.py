@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("rows")
     for form in FORMATS:
         write_files(folder / form, form, ROWS, FILES)
-    formats = "trainshed.data.read.formats"
+    formats = "trainshed.data.sources.formats"
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(f"{formats}.lines.SPAN_BYTES", 2500)
         patched.setattr(f"{formats}.whole_files.TASK_FILES", 100)

@@ -50,10 +50,6 @@ from trainshed.data.feed.feeder import Feeder, Limits, Slice
 from trainshed.data.feed.on_disk import Shelf
 from trainshed.data.feed.streams import StreamClosedError
 from trainshed.data.feed.telling import Telling
-from trainshed.data.read.apply import transform
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.ledger import LEDGER
-from trainshed.data.read.source import everything
 from trainshed.data.sampler.bad_records import BadRecordList
 from trainshed.data.sampler.dataset_plan import DatasetPlan, telling
 from trainshed.data.sampler.description import describe, keep_order
@@ -69,6 +65,10 @@ from trainshed.data.sampler.stage_time import (
     Spent,
     StageKey,
 )
+from trainshed.data.sources.apply_functions import transform
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.fragment_reader import everything
+from trainshed.data.sources.stage_timer import LEDGER
 from trainshed.faults import WorldError
 from trainshed.ray_seams import execution, let_through, spilling
 from trainshed.ray_seams.courses import Course, on_course
@@ -95,7 +95,7 @@ if TYPE_CHECKING:
     from ray.data.block import Block
 
     from tests.app.data.collate_functions import Boxes
-    from trainshed.data.read.columns import Columns
+    from trainshed.data.sources.column_arrays import Columns
 
 pytestmark = [
     pytest.mark.ray,

@@ -57,7 +57,7 @@ def upload(folder: Path, to: Bucket) -> Bucket:
 def test_nothing_is_lost_and_nothing_comes_twice(
     faulty: FaultyS3, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
-    monkeypatch.setattr("trainshed.data.read.formats.whole_files.TASK_FILES", 60)
+    monkeypatch.setattr("trainshed.data.sources.formats.whole_files.TASK_FILES", 60)
     rows = 100 if form == "images" else ROWS  # a request each
     at = upload(write_files(tmp_path, form, rows, FILES), bucket / form)
     plan = make_plan(

@@ -16,9 +16,9 @@ from trainshed.data.feed.arrow_blocks import from_block
 from trainshed.data.feed.cache import Cache, CachedBlocks
 from trainshed.data.feed.filling import Filling
 from trainshed.data.feed.tally import Tally
-from trainshed.data.read.errors import DataError
 from trainshed.data.sampler.dataset_plan import DatasetPlan, OrderFingerprint
 from trainshed.data.sampler.description import Described, describe, keep_order
+from trainshed.data.sources.errors import DataError
 from trainshed.ray_seams import execution
 
 if TYPE_CHECKING:

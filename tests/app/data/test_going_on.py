@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from tests.app.data.builders_plan import MemoryBlocks, make_pass, make_plan, shuffles, write_rows
 from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.tables import dealt
-from trainshed.data.read.source import Table, parts, read_parts, reading
 from trainshed.data.sampler.dataset_plan import BLOCK_BYTES, DatasetPlan
 from trainshed.data.sampler.description import Described, describe, keep_order
 from trainshed.data.sampler.epoch_order import EpochPermutation
@@ -28,6 +27,7 @@ from trainshed.data.sampler.epoch_pass import (
     order_of,
     steps_for,
 )
+from trainshed.data.sources.fragment_reader import Table, parts, read_parts, reading
 
 SHUFFLES = shuffles(5)
 KINDS: tuple[Kind, ...] = ("train", "exact", "whole", "even")

@@ -13,22 +13,6 @@ from pydantic import JsonValue
 from tests.app.data.builders_formats import write_pictures
 from tests.app.data.builders_plan import FUNCTIONS, make_plan, write_rows
 from tests.app.data.sample_functions import Unmakeable
-from trainshed.data.read.apply import transform_good
-from trainshed.data.read.columns import Columns
-from trainshed.data.read.errors import DataError, FunctionError
-from trainshed.data.read.files import place_of
-from trainshed.data.read.source import (
-    FragmentReader,
-    Part,
-    Reading,
-    count_rows,
-    cut_parts,
-    parts,
-    read_parts,
-    read_rows,
-    read_whole,
-    reading,
-)
 from trainshed.data.sampler.bad_records import (
     FIRST,
     MOST_SAID,
@@ -40,6 +24,22 @@ from trainshed.data.sampler.dataset_plan import DatasetPlan, telling
 from trainshed.data.sampler.fragments import Fragment, Scan
 from trainshed.data.sampler.function import Function
 from trainshed.data.sampler.permutation import RowRange
+from trainshed.data.sources.apply_functions import transform_good
+from trainshed.data.sources.column_arrays import Columns
+from trainshed.data.sources.dataset_files import place_of
+from trainshed.data.sources.errors import DataError, FunctionError
+from trainshed.data.sources.fragment_reader import (
+    FragmentReader,
+    Part,
+    Reading,
+    count_rows,
+    cut_parts,
+    parts,
+    read_parts,
+    read_rows,
+    read_whole,
+    reading,
+)
 from trainshed_api.data import DatasetSpec
 from trainshed_api.snapshot import MAX_REASON
 

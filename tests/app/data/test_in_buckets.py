@@ -19,11 +19,11 @@ from tests.app.data.row_numbers import numbers_of
 from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 from tests.s3_faults import SLOW_DOWN, Late, Rule
-from trainshed.data.read.files import open_source, read_fragment, read_sample
-from trainshed.data.read.formats import lines
-from trainshed.data.read.formats.whole_files import FILES_AT_ONCE
-from trainshed.data.read.opening import Access
 from trainshed.data.sampler.fragments import Source
+from trainshed.data.sources.dataset_files import open_source, read_fragment, read_sample
+from trainshed.data.sources.formats import line_files
+from trainshed.data.sources.formats.whole_files import FILES_AT_ONCE
+from trainshed.data.sources.opener import FileAccess
 from trainshed.patience import Patience
 from trainshed.records import spans
 from trainshed.records.bucket import Bucket
@@ -35,7 +35,7 @@ from trainshed_api.rows import ReadSpec
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut files into many fragments, in the middle of lines, and these into many requests."""
-    monkeypatch.setattr(lines, "SPAN_BYTES", 20_011)
+    monkeypatch.setattr(line_files, "SPAN_BYTES", 20_011)
     monkeypatch.setattr(spans, "PART_BYTES", 24_989)
 
 
@@ -49,7 +49,7 @@ def counted(
 
 
 # The client of Delta's log does not ask again where an answer is cut: all of it is looked at again.
-OFTEN = Access(Patience(pauses=(0.01,) * 8))
+OFTEN = FileAccess(Patience(pauses=(0.01,) * 8))
 FAULTS: dict[str, Rule] = {
     "nothing": Rule(Late(0.0), "GET"),
     "each third answer is 503": Rule(SLOW_DOWN, every=3),

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainshed.data.read.kept import ChangedError, Kept
+from trainshed.data.sources.local_cache import ChangedError, LocalFileCache
 
 PIECE = 1000
 
@@ -45,7 +45,7 @@ class Store:
 
         return pieces
 
-    def read(self, kept: Kept, name: str, size: int) -> bytes | None:
+    def read(self, kept: LocalFileCache, name: str, size: int) -> bytes | None:
         """Return what the node has of an address; None where it keeps nothing of it."""
         file = kept.open(name, size, self.fetch(name, size))
         if file is None:
@@ -71,25 +71,25 @@ def test_what_was_fetched_is_kept_for_every_process(folder: Path) -> None:
     store = Store()
 
     for _ in range(3):  # as each process has its own
-        assert store.read(Kept(folder, 10**6), "a", 2500) == content_of("a", 2500)
+        assert store.read(LocalFileCache(folder, 10**6), "a", 2500) == content_of("a", 2500)
 
     assert store.fetched == ["a"]
 
 
 def test_what_was_torn_off_is_fetched_anew(folder: Path) -> None:
     store = Store()
-    store.read(Kept(folder, 10**6), "a", 2500)
+    store.read(LocalFileCache(folder, 10**6), "a", 2500)
     with (folder / "a-2500").open("r+b") as file:
         file.truncate(1000)
 
     for _ in range(2):
-        assert store.read(Kept(folder, 10**6), "a", 2500) == content_of("a", 2500)
+        assert store.read(LocalFileCache(folder, 10**6), "a", 2500) == content_of("a", 2500)
 
     assert store.fetched == ["a", "a"]
 
 
 def test_the_least_recently_used_goes_first(folder: Path) -> None:
-    store, kept = Store(), Kept(folder, 10_000)
+    store, kept = Store(), LocalFileCache(folder, 10_000)
     for name in ("a", "b", "c"):
         store.read(kept, name, 3000)
     store.read(kept, "a", 3000)
@@ -100,7 +100,7 @@ def test_the_least_recently_used_goes_first(folder: Path) -> None:
 
 
 def test_a_file_that_is_larger_than_all_may_be_is_not_kept(folder: Path) -> None:
-    store, kept = Store(), Kept(folder, 10_000)
+    store, kept = Store(), LocalFileCache(folder, 10_000)
     store.read(kept, "a", 3000)
 
     assert store.read(kept, "b", 10_001) is None
@@ -114,7 +114,7 @@ def test_it_never_has_more_than_it_may_and_never_what_was_not_asked_for(
     tmp_path_factory: pytest.TempPathFactory, asked: list[tuple[int, int]]
 ) -> None:
     folder, store = tmp_path_factory.mktemp("node") / "kept", Store()
-    kept = Kept(folder, 5000)
+    kept = LocalFileCache(folder, 5000)
     for number, size in asked:
         name = f"file{number}"
         assert store.read(kept, name, size) == content_of(name, size)
@@ -126,16 +126,16 @@ def test_what_else_lies_there_counts_and_goes_too(folder: Path) -> None:
     folder.mkdir()
     (folder / "notes.txt").write_bytes(bytes(4000))
 
-    assert Store().read(Kept(folder, 5000), "a", 3000) == content_of("a", 3000)
+    assert Store().read(LocalFileCache(folder, 5000), "a", 3000) == content_of("a", 3000)
     assert names(folder) == ["a-3000"]
 
 
 def test_two_bounds_of_one_folder_both_hold(folder: Path) -> None:
     store = Store()
     for number in range(8):
-        store.read(Kept(folder, 8000), f"large{number}", 1000)
+        store.read(LocalFileCache(folder, 8000), f"large{number}", 1000)
 
-    store.read(Kept(folder, 3000), "small", 1000)
+    store.read(LocalFileCache(folder, 3000), "small", 1000)
 
     assert num_bytes(folder) <= 3000
 
@@ -144,7 +144,7 @@ def test_two_bounds_of_one_folder_both_hold(folder: Path) -> None:
 
 
 def test_half_of_a_file_never_counts(folder: Path) -> None:
-    store, kept = Store(), Kept(folder, 10_000)
+    store, kept = Store(), LocalFileCache(folder, 10_000)
 
     def fails() -> Iterator[bytes]:
         yield bytes(PIECE)
@@ -159,7 +159,7 @@ def test_half_of_a_file_never_counts(folder: Path) -> None:
 
 
 def test_another_content_is_not_kept_as_this_one(folder: Path) -> None:
-    kept = Kept(folder, 10_000)
+    kept = LocalFileCache(folder, 10_000)
 
     def changed() -> Iterator[bytes]:
         yield bytes(2000)
@@ -173,14 +173,14 @@ def test_another_content_is_not_kept_as_this_one(folder: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from trainshed.data.read.kept import Kept
+from trainshed.data.sources.local_cache import LocalFileCache
 
 def pieces():
     yield bytes(1000)
     print("under way", flush=True)
     signal.pause()
 
-Kept(Path(sys.argv[1]), 5000).open("a", 4000, pieces)
+LocalFileCache(Path(sys.argv[1]), 5000).open("a", 4000, pieces)
 """
 
 
@@ -189,7 +189,7 @@ def test_what_a_killed_process_left_takes_no_room(folder: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdout.readline() == "under way\n"
-        store, kept = Store(), Kept(folder, 5000)
+        store, kept = Store(), LocalFileCache(folder, 5000)
         assert store.read(kept, "b", 2000) is None  # there is room for what is under way alone
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -203,7 +203,7 @@ def test_a_disk_without_room_is_said_once_and_read_past(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = [0.0]
-    store, kept = Store(), Kept(folder, 10**6, lambda: now[0])
+    store, kept = Store(), LocalFileCache(folder, 10**6, lambda: now[0])
     assert store.read(kept, "small", 100) == content_of("small", 100)
 
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -227,7 +227,7 @@ def test_a_folder_of_somebody_else_is_not_used(folder: Path, tmp_path: Path) -> 
     (tmp_path / "theirs" / "a-100").write_bytes(bytes(100))
     folder.symlink_to(tmp_path / "theirs")
 
-    assert Store().read(Kept(folder, 10**6), "a", 100) is None
+    assert Store().read(LocalFileCache(folder, 10**6), "a", 100) is None
     assert [path.name for path in (tmp_path / "theirs").iterdir()] == ["a-100"]
 
 
@@ -236,7 +236,7 @@ def test_a_folder_of_somebody_else_is_not_used(folder: Path, tmp_path: Path) -> 
 
 def race(folder: Path, most_bytes: int, seed: int) -> int:
     """Read files in an order of this process's own; return how many it fetched."""
-    store, kept = Store(pause=0.001), Kept(folder, most_bytes)
+    store, kept = Store(pause=0.001), LocalFileCache(folder, most_bytes)
     order = np.random.default_rng(seed).permutation(np.repeat(np.arange(12), 4))
     for number in order:
         size = 500 + 700 * int(number)

@@ -21,12 +21,12 @@ from tests.app.data.builders_plan import (
 )
 from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.learned import Learned
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.source import parts, read_parts, reading
 from trainshed.data.sampler.dataset_plan import DatasetPlan, OrderFingerprint
 from trainshed.data.sampler.epoch_pass import EpochPass, Kind
 from trainshed.data.sampler.first_pass import nothing_known
 from trainshed.data.sampler.permutation import Indices, RowRange
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.fragment_reader import parts, read_parts, reading
 
 # The five fragments have so many rows with an odd id: 8, 0, 19, 13, 1.
 GROUPS = ([16], [1], [30, 8], [25], [2])

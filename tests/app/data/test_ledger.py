@@ -15,8 +15,6 @@ from trainshed.data.feed.blocks import OwnBlocks
 from trainshed.data.feed.prefetch import Prefetched
 from trainshed.data.feed.processes import Processes
 from trainshed.data.feed.teller import Teller
-from trainshed.data.read.ledger import LEDGER, Ledger
-from trainshed.data.read.source import count_rows, reading
 from trainshed.data.sampler.stage_time import (
     BATCH,
     COUNT,
@@ -33,6 +31,8 @@ from trainshed.data.sampler.stage_time import (
     seconds_a_row,
     since,
 )
+from trainshed.data.sources.fragment_reader import count_rows, reading
+from trainshed.data.sources.stage_timer import LEDGER, StageTimer
 
 MADE, INNER = StageKey("train", BATCH), StageKey("train", READ)
 SECONDS = 60.0
@@ -44,11 +44,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def ledger(clock: Clock) -> Ledger:
-    return Ledger(clock)
+def ledger(clock: Clock) -> StageTimer:
+    return StageTimer(clock)
 
 
-def test_a_stage_inside_another_one_is_not_the_others_time(ledger: Ledger, clock: Clock) -> None:
+def test_a_stage_inside_another_one_is_not_the_others_time(
+    ledger: StageTimer, clock: Clock
+) -> None:
     with ledger.inside(MADE, rows=10):
         clock.pass_(1)
         with ledger.inside(INNER, rows=7):
@@ -60,7 +62,7 @@ def test_a_stage_inside_another_one_is_not_the_others_time(ledger: Ledger, clock
 
 
 def test_items_count_until_they_are_there_and_not_while_they_are_used(
-    ledger: Ledger, clock: Clock
+    ledger: StageTimer, clock: Clock
 ) -> None:
     def make() -> Iterator[int]:
         for rows in (1, 2):
@@ -73,7 +75,7 @@ def test_items_count_until_they_are_there_and_not_while_they_are_used(
     assert ledger.take() == {MADE: Spent(3, 3)}
 
 
-def test_what_goes_on_is_told_as_far_as_it_came(ledger: Ledger, clock: Clock) -> None:
+def test_what_goes_on_is_told_as_far_as_it_came(ledger: StageTimer, clock: Clock) -> None:
     with ledger.inside(MADE, rows=10):
         clock.pass_(1)
         assert ledger.take() == {MADE: Spent(1, 0)}
@@ -83,7 +85,7 @@ def test_what_goes_on_is_told_as_far_as_it_came(ledger: Ledger, clock: Clock) ->
     assert ledger.take() == {}
 
 
-def test_an_error_ends_a_stage(ledger: Ledger, clock: Clock) -> None:
+def test_an_error_ends_a_stage(ledger: StageTimer, clock: Clock) -> None:
     def fail(item: int) -> int:
         clock.pass_(1)
         raise ValueError(item)
@@ -95,7 +97,7 @@ def test_an_error_ends_a_stage(ledger: Ledger, clock: Clock) -> None:
     assert ledger.take() == {MADE: Spent(1, 0)}
 
 
-def test_each_thread_is_in_a_stage_of_its_own(ledger: Ledger, clock: Clock) -> None:
+def test_each_thread_is_in_a_stage_of_its_own(ledger: StageTimer, clock: Clock) -> None:
     def read() -> None:
         with ledger.inside(INNER):
             clock.pass_(1)
@@ -109,7 +111,7 @@ def test_each_thread_is_in_a_stage_of_its_own(ledger: Ledger, clock: Clock) -> N
     assert ledger.take() == {MADE: Spent(1, 0), INNER: Spent(1, 0)}
 
 
-def test_a_wait_for_another_thread_is_no_work(ledger: Ledger, clock: Clock) -> None:
+def test_a_wait_for_another_thread_is_no_work(ledger: StageTimer, clock: Clock) -> None:
     with ledger.inside(MADE), ledger.starving():
         clock.pass_(1)
     with ledger.starving():  # who trains waits, whose time is metered elsewhere
@@ -200,7 +202,7 @@ def test_what_is_staged_is_a_stage(tmp_path: Path) -> None:
     assert LEDGER.take()[StageKey("train", DEVICE)].seconds >= 0.02
 
 
-def test_what_is_spent_is_told_soon_and_once(clock: Clock, ledger: Ledger) -> None:
+def test_what_is_spent_is_told_soon_and_once(clock: Clock, ledger: StageTimer) -> None:
     told: list[Spending] = []
     heard = threading.Event()
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from trainshed.data.feed import lending
 from trainshed.data.feed.lending import LEAST_BYTES, MOST_TIMES, Lender, lent_for
-from trainshed.data.read.columns import Array
+from trainshed.data.sources.column_arrays import Array
 
 ROWS = (LEAST_BYTES // 4, 8)
 

@@ -19,7 +19,6 @@ from tests.app.data.builders_plan import (
 )
 from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.blocks import OwnBlocks
-from trainshed.data.read.errors import DataError
 from trainshed.data.sampler.dataset_plan import DatasetPlan, main_dataset
 from trainshed.data.sampler.epoch_pass import EpochPass, order_of
 from trainshed.data.sampler.mixing import (
@@ -30,6 +29,7 @@ from trainshed.data.sampler.mixing import (
     MixedOrder,
     gathered,
 )
+from trainshed.data.sources.errors import DataError
 
 # Rows of the first dataset have the ids 0 to 60, those of the second 1000 to 1022.
 FIRST, SECOND = 61, 23

@@ -17,9 +17,9 @@ from trainshed.data.feed.arrow_blocks import from_block
 from trainshed.data.feed.batches import Feed
 from trainshed.data.feed.feeder import Feeder, Limits, Slice
 from trainshed.data.feed.on_disk import Shelf
-from trainshed.data.read.errors import DataError
 from trainshed.data.sampler.dataset_plan import DatasetPlan, OrderFingerprint
 from trainshed.data.sampler.epoch_pass import EpochPass
+from trainshed.data.sources.errors import DataError
 from trainshed.faults import WorldError
 from trainshed.records.disk import Disk
 from trainshed.records.folder import ROWS_LIST

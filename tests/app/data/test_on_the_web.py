@@ -15,13 +15,13 @@ from pydantic import JsonValue
 from tests.app.data.builders_buckets import assert_same, write_parquet
 from tests.app.data.builders_formats import read_all, write_csv, write_npy
 from tests.web import WebServer
-from trainshed.data.read import opening
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.files import open_source, read_fragment
-from trainshed.data.read.formats import npy
-from trainshed.data.read.kept import Kept
-from trainshed.data.read.opening import Access, reach_of
 from trainshed.data.sampler.fragments import Source
+from trainshed.data.sources import opener
+from trainshed.data.sources.dataset_files import open_source, read_fragment
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.formats import npy
+from trainshed.data.sources.local_cache import LocalFileCache
+from trainshed.data.sources.opener import FileAccess, reach_of
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import Patience
 from trainshed.plan.places import locate, locate_source
@@ -234,8 +234,10 @@ def test_a_large_file_that_a_node_cannot_keep_is_not_held_in_memory(
     web: WebServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "no-folder").touch()
-    monkeypatch.setattr(opening, "kept_here", lambda most: Kept(tmp_path / "no-folder", most))
-    monkeypatch.setattr(opening, "HELD_BYTES", 1024)
+    monkeypatch.setattr(
+        opener, "kept_here", lambda most: LocalFileCache(tmp_path / "no-folder", most)
+    )
+    monkeypatch.setattr(opener, "HELD_BYTES", 1024)
     web.gives_ranges = False
     web.files["/rows.txt"] = b"a\n" * 512
     assert len(read_all(open_at(f"{web.url}/rows.txt", "text"))["text"]) == 512
@@ -317,7 +319,7 @@ def test_no_message_has_what_follows_a_question_mark(web: WebServer, case: str, 
         if case in AFTER:
             AFTER[case](web)
         for fragment in source.fragments:
-            list(read_fragment(source.scan, fragment, [], 100, Access(Patience(()))))
+            list(read_fragment(source.scan, fragment, [], 100, FileAccess(Patience(()))))
 
     with pytest.raises((SpecError, DataError, WorldError)) as failed:
         read()

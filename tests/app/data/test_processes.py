@@ -20,11 +20,11 @@ from trainshed.data.feed.batches import Batch, Feed
 from trainshed.data.feed.blocks import OwnBlocks
 from trainshed.data.feed.processes import Processes
 from trainshed.data.feed.requests import check_room, requests_for
-from trainshed.data.read.errors import DataError, FunctionError
-from trainshed.data.read.source import everything, parts, reading
 from trainshed.data.sampler.bad_records import BadRecordList, BadRecordLog
 from trainshed.data.sampler.dataset_plan import DatasetPlan, telling
 from trainshed.data.sampler.permutation import RowRange
+from trainshed.data.sources.errors import DataError, FunctionError
+from trainshed.data.sources.fragment_reader import everything, parts, reading
 from trainshed.faults import WorldError
 from trainshed.worker.process import users_traceback
 

@@ -24,11 +24,11 @@ from tests.app.data.builders_formats import FIELD, read_all, write_csv, write_np
 from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 from tests.web import WebServer
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.files import open_source, read_fragment
-from trainshed.data.read.formats import npy
-from trainshed.data.read.opening import reach_of
 from trainshed.data.sampler.fragments import Source
+from trainshed.data.sources.dataset_files import open_source, read_fragment
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.formats import npy
+from trainshed.data.sources.opener import reach_of
 from trainshed.plan.places import locate_source
 from trainshed.records.bucket import Bucket
 from trainshed.records.disk import Disk

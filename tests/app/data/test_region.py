@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from hack.cluster.ports import LOOPBACK, pick_ports
 from tests.app.conftest import set_environment
 from tests.web import WebServer
-from trainshed.data.read.opening import reach_of
+from trainshed.data.sources.opener import reach_of
 from trainshed.records import region
 from trainshed.records.region import region_of
 from trainshed_api.rows import ReadSpec

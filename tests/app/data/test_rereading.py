@@ -20,14 +20,14 @@ from tests.app.data.builders_plan import write_rows
 from tests.app.data.builders_tables import table_rows, write_iceberg
 from tests.app.data.numbered import read_of
 from tests.app.data.row_numbers import numbers_of
-from trainshed.data.read import files
-from trainshed.data.read.apply import transform
-from trainshed.data.read.columns import Columns, join
-from trainshed.data.read.errors import DataError, FunctionError
-from trainshed.data.read.opening import Access
-from trainshed.data.read.parquet import open_source, read_fragment, read_sample
 from trainshed.data.sampler.fragments import Fragment, Source
 from trainshed.data.sampler.function import Function
+from trainshed.data.sources import dataset_files
+from trainshed.data.sources.apply_functions import transform
+from trainshed.data.sources.column_arrays import Columns, join
+from trainshed.data.sources.errors import DataError, FunctionError
+from trainshed.data.sources.opener import FileAccess
+from trainshed.data.sources.parquet import open_source, read_fragment, read_sample
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
 from trainshed.records.disk import Disk
@@ -159,16 +159,18 @@ def written(folder: Path, form: str) -> tuple[Source, int]:
     if form == "iceberg":
         write_iceberg(folder, table_rows(0, 60))
         read = ReadSpec.model_validate(read_of(form, folder))
-        return files.open_source(Disk(folder), read, FIELD), 60
+        return dataset_files.open_source(Disk(folder), read, FIELD), 60
     made = {**FORMATS, **TABLES}[form]
     made.write(folder)
-    return files.open_source(Disk(folder), made.spec(), FIELD), made.rows
+    return dataset_files.open_source(Disk(folder), made.spec(), FIELD), made.rows
 
 
 def read_through(storage: Storage, source: Source) -> Columns:
     """Return all rows as they come through a storage."""
-    access = Access(storage.patience, storage.open)
-    read = partial(files.read_fragment, source.scan, columns=(), chunk_rows=17, access=access)
+    access = FileAccess(storage.patience, storage.open)
+    read = partial(
+        dataset_files.read_fragment, source.scan, columns=(), chunk_rows=17, access=access
+    )
     return join(list(chain.from_iterable(map(read, source.fragments))))
 
 

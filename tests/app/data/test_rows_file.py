@@ -8,9 +8,9 @@ import pytest
 
 from trainshed.data.feed.arrow_blocks import to_block
 from trainshed.data.feed.rows_file import RowsFile
-from trainshed.data.read.arrow import from_arrow
-from trainshed.data.read.columns import Array, Columns, num_rows
-from trainshed.data.read.errors import DataError
+from trainshed.data.sources.arrow_columns import from_arrow
+from trainshed.data.sources.column_arrays import Array, Columns, num_rows
+from trainshed.data.sources.errors import DataError
 
 FIELD = "spec.data.datasets.train"
 

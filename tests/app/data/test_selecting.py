@@ -10,13 +10,13 @@ import pytest
 from pydantic import JsonValue
 
 from tests.app.data.builders_formats import FIELD, write_csv, write_pictures
-from trainshed.data.read.columns import Columns, join
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.files import open_source
-from trainshed.data.read.source import read_whole, reading
 from trainshed.data.sampler.dataset_plan import plan_dataset
 from trainshed.data.sampler.fragments import Source
 from trainshed.data.sampler.sizes import CacheMemory, Measured
+from trainshed.data.sources.column_arrays import Columns, join
+from trainshed.data.sources.dataset_files import open_source
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.fragment_reader import read_whole, reading
 from trainshed.records.disk import Disk
 from trainshed_api.data import DatasetSpec
 from trainshed_api.errors import SpecError

@@ -17,11 +17,11 @@ from pydantic import JsonValue
 from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, grouped_rows, make_pass
 from tests.builders import make_data, make_run
 from trainshed.data.feed.batches import Feed
-from trainshed.data.read.apply import augment, transform
-from trainshed.data.read.columns import as_objects
-from trainshed.data.read.errors import DataError
 from trainshed.data.sampler.dataset_plan import DatasetPlan
 from trainshed.data.sampler.function import Function, with_types
+from trainshed.data.sources.apply_functions import augment, transform
+from trainshed.data.sources.column_arrays import as_objects
+from trainshed.data.sources.errors import DataError
 from trainshed.plan.explanation import explain_lines
 from trainshed.plan.preflight import Place, Prepared, prepare
 from trainshed.records.disk import Disk

@@ -18,10 +18,13 @@ from hypothesis import strategies as st
 from tests.app.data.builders_formats import open_files, read_all, write_csv, write_pictures
 from tests.app.data.builders_plan import FUNCTIONS, counted, make_plan, write_rows
 from trainshed.data.feed.requests import requests_for
-from trainshed.data.read.columns import join
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.files import read_sample
-from trainshed.data.read.source import (
+from trainshed.data.sampler.dataset_plan import OrderFingerprint
+from trainshed.data.sampler.epoch_order import EpochPermutation
+from trainshed.data.sampler.permutation import RowRange
+from trainshed.data.sources.column_arrays import join
+from trainshed.data.sources.dataset_files import read_sample
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.fragment_reader import (
     FragmentReader,
     Part,
     Reading,
@@ -34,9 +37,6 @@ from trainshed.data.read.source import (
     read_whole,
     reading,
 )
-from trainshed.data.sampler.dataset_plan import OrderFingerprint
-from trainshed.data.sampler.epoch_order import EpochPermutation
-from trainshed.data.sampler.permutation import RowRange
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

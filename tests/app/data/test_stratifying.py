@@ -31,16 +31,16 @@ from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 from tests.s3_faults import Rule
 from trainshed.data.feed.batches import Feed
-from trainshed.data.read import opening, stratifying
-from trainshed.data.read.columns import Columns, join
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.files import open_source, read_fragment
-from trainshed.data.read.formats import webdataset
-from trainshed.data.read.source import Reading, read_whole, reading
-from trainshed.data.read.stratifying import KnownStrata, kinds_of
 from trainshed.data.sampler.bad_records import BadRecordList
 from trainshed.data.sampler.dataset_plan import DatasetPlan
 from trainshed.data.sampler.fragments import Source
+from trainshed.data.sources import opener, stratifying
+from trainshed.data.sources.column_arrays import Columns, join
+from trainshed.data.sources.dataset_files import open_source, read_fragment
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.formats import webdataset
+from trainshed.data.sources.fragment_reader import Reading, read_whole, reading
+from trainshed.data.sources.stratifying import KnownStrata, kinds_of
 from trainshed.plan.explanation import explain_lines
 from trainshed.plan.preflight import Place, prepare
 from trainshed.records.bucket import Bucket
@@ -400,7 +400,7 @@ def test_planning_keeps_no_files_of_a_bucket(
     def never(*_: object) -> object:
         raise AssertionError("a file is fetched")
 
-    monkeypatch.setattr(opening, "kept_here", never)
+    monkeypatch.setattr(opener, "kept_here", never)
     read = {"format": "parquet", "path": str(through_proxy), "localCache": "1Gi"}
     spec = ReadSpec.model_validate({**read, "holdout": holdout("held")})
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from trainshed.data.feed.rows import LARGE_ROW_BYTES, Rows
 from trainshed.data.feed.tables import recut
-from trainshed.data.read.arrow import in_tables
-from trainshed.data.read.columns import Columns, as_column, join
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.source import Table
+from trainshed.data.sources.arrow_columns import in_tables
+from trainshed.data.sources.column_arrays import Columns, as_column, join
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.fragment_reader import Table
 
 LISTS = st.lists(st.lists(st.integers(0, 9), max_size=2), min_size=1, max_size=12)
 

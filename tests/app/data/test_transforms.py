@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from tests.app.data.builders_plan import FUNCTIONS, counted, make_plan, write_rows
 from trainshed.data.feed.arrow_blocks import from_block, to_block
-from trainshed.data.read.apply import augment, transform
-from trainshed.data.read.batch_formats import from_format, to_format
-from trainshed.data.read.columns import (
+from trainshed.data.sampler.function import Function
+from trainshed.data.sources.apply_functions import augment, transform
+from trainshed.data.sources.batch_formats import from_format, to_format
+from trainshed.data.sources.column_arrays import (
     Array,
     Columns,
     as_objects,
@@ -25,10 +26,9 @@ from trainshed.data.read.columns import (
     num_rows,
     take_rows,
 )
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.grouping import hashes
-from trainshed.data.read.source import read_whole, reading
-from trainshed.data.sampler.function import Function
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.fragment_reader import read_whole, reading
+from trainshed.data.sources.grouping import hashes
 from trainshed_api.transforms import BatchFormat
 
 FIELD = "spec.data.datasets.train.transforms[0].use"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.data.read.unbroken import Unbroken
+from trainshed.data.sources.defer_interrupts import DeferInterrupts
 
 
-def make_task_process() -> Unbroken:
+def make_task_process() -> DeferInterrupts:
     """Return what holds interrupts back in a process that runs tasks."""
-    unbroken = Unbroken()
+    unbroken = DeferInterrupts()
     unbroken.begin()
     return unbroken
 
@@ -58,7 +58,7 @@ def test_who_runs_no_tasks_hears_ctrl_c_at_once() -> None:
     made = Interrupted()
 
     with pytest.raises(KeyboardInterrupt):
-        Unbroken().first("rows", made)
+        DeferInterrupts().first("rows", made)
 
     assert not made.is_whole
 

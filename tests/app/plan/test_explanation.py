@@ -14,7 +14,7 @@ from tests.app.builders_rows import write_rows
 from tests.app.data.builders_plan import write_rows as write_numbered_rows
 from tests.app.failing_runs import make_spec, write_numbers
 from tests.builders import make_data, make_run
-from trainshed.data.read.columns import Columns
+from trainshed.data.sources.column_arrays import Columns
 from trainshed.plan.explanation import MOST_COLUMNS, explain_lines
 from trainshed.plan.preflight import Place, Prepared, prepare
 from trainshed.records.disk import Disk

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from tests.app.data.builders_formats import open_files as open_source
 from tests.app.data.builders_formats import read_all
-from trainshed.data.read.columns import Columns
 from trainshed.data.sampler.fragments import Fragment
 from trainshed.data.sampler.function import Function
+from trainshed.data.sources.column_arrays import Columns
 from trainshed.records.disk import Disk
 from trainshed.rows.inputs import Input
 from trainshed.rows.writing import Wish, Written, write

@@ -5,8 +5,8 @@ import signal
 
 import numpy as np
 
-from trainshed.data.read.columns import Columns
 from trainshed.data.sampler.fragments import Fragment
+from trainshed.data.sources.column_arrays import Columns
 
 
 def keep_even(batch: Columns) -> Columns:

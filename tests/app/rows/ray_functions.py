@@ -7,7 +7,7 @@ import pyarrow as pa
 import ray.data
 from ray.data import Dataset
 
-from trainshed.data.read.columns import Columns
+from trainshed.data.sources.column_arrays import Columns
 
 
 def numbers(rows: int, blocks: int, folder: str) -> Dataset:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.data.read.arrow import from_arrow
-from trainshed.data.read.columns import Array, Columns
-from trainshed.data.read.errors import DataError
+from trainshed.data.sources.arrow_columns import from_arrow
+from trainshed.data.sources.column_arrays import Array, Columns
+from trainshed.data.sources.errors import DataError
 from trainshed.rows.arrow import schema_of, to_arrow
 
 DTYPES = (

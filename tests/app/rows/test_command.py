@@ -21,7 +21,7 @@ from tests.app.data.builders_tables import catalog_in, table_rows, write_iceberg
 from tests.app.ray_run import PROGRAM, import_path, write_run
 from tests.app.rows.builders import read_back
 from trainshed.cli.main import cli
-from trainshed.data.read.errors import DataError
+from trainshed.data.sources.errors import DataError
 from trainshed.records.storage import Folder
 from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.app.data.builders_formats import write_csv, write_pictures
 from tests.app.rows.builders import ignore, select
-from trainshed.data.read.columns import Array
+from trainshed.data.sources.column_arrays import Array
 from trainshed.rows import moments, summarizing
 from trainshed.rows.summarizing import Frequent, Summary, Tally, summarize
 from trainshed_api.errors import SpecError

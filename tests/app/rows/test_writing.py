@@ -20,8 +20,8 @@ from tests.app.rows.builders import (
     select,
     write_to,
 )
-from trainshed.data.read.columns import Columns, num_rows, say_columns
-from trainshed.data.read.errors import DataError, FunctionError
+from trainshed.data.sources.column_arrays import Columns, num_rows, say_columns
+from trainshed.data.sources.errors import DataError, FunctionError
 from trainshed.records.storage import UNDERWAY, Folder
 from trainshed.rows.reading import samples
 from trainshed.rows.writing import Wish, likely_rows, write

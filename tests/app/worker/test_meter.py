@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.app.clock import Clock
-from trainshed.data.read.ledger import LEDGER
 from trainshed.data.sampler.stage_time import WAIT, Spent, StageKey
+from trainshed.data.sources.stage_timer import LEDGER
 from trainshed.worker.meter import (
     CHECKPOINTING,
     EVALUATING,

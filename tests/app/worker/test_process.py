@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from trainshed.data.read.errors import DataError, RemoteTracebackError
+from trainshed.data.sources.errors import DataError, RemoteTracebackError
 from trainshed.programs.vision import build_model
 from trainshed.worker.process import summary, users_traceback
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 import ray
 from ray.data.block import BlockAccessor
 
-from trainshed.data.read.columns import as_objects, cut_rows, join, nbytes, num_rows
-from trainshed.data.read.errors import DataError
 from trainshed.data.sampler.dataset_plan import BLOCK_BYTES
+from trainshed.data.sources.column_arrays import as_objects, cut_rows, join, nbytes, num_rows
+from trainshed.data.sources.errors import DataError
 from trainshed.ray_seams.execution import READY_BYTES_A_CPU
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ray.data.block import Block
 
-    from trainshed.data.read.columns import Array, Columns
+    from trainshed.data.sources.column_arrays import Array, Columns
 
 # Column that carries a row's place through a global shuffle.
 POSITION = "__trainshed_position__"

@@ -17,11 +17,6 @@ from trainshed.data.feed.prefetch import Prefetched
 from trainshed.data.feed.rows import Rows
 from trainshed.data.feed.tables import recut, shuffled
 from trainshed.data.feed.uncounted import Given, Lesson, steps_as_they_come, too_few
-from trainshed.data.read.columns import Columns, num_rows
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.feed_types import check_dtype
-from trainshed.data.read.ledger import LEDGER
-from trainshed.data.read.source import Choice, Table, augmented, everything, reading
 from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.epoch_pass import (
     EpochPass,
@@ -32,6 +27,11 @@ from trainshed.data.sampler.epoch_pass import (
     windows_of,
 )
 from trainshed.data.sampler.stage_time import BATCH, DEVICE, Spent, StageKey
+from trainshed.data.sources.column_arrays import Columns, num_rows
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.feed_types import check_dtype
+from trainshed.data.sources.fragment_reader import Choice, Table, augmented, everything, reading
+from trainshed.data.sources.stage_timer import LEDGER
 from trainshed_api.data import dtype_for
 
 if TYPE_CHECKING:

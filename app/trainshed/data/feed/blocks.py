@@ -17,13 +17,13 @@ from trainshed.data.feed.datasets import FRAGMENT
 from trainshed.data.feed.requests import as_it_is, requests_for
 from trainshed.data.feed.streams import Left, StreamClosedError
 from trainshed.data.feed.tables import woven
-from trainshed.data.read.columns import Columns, cut_rows, take_rows
-from trainshed.data.read.errors import DataError, raise_again
-from trainshed.data.read.ledger import LEDGER
-from trainshed.data.read.mixed import stretches
-from trainshed.data.read.source import Choice, Part, Reading, parts, read_parts, reading
 from trainshed.data.sampler.epoch_pass import is_mixed
 from trainshed.data.sampler.stage_time import TRANSFER, StageKey
+from trainshed.data.sources.column_arrays import Columns, cut_rows, take_rows
+from trainshed.data.sources.errors import DataError, raise_again
+from trainshed.data.sources.fragment_reader import Choice, Part, Reading, parts, read_parts, reading
+from trainshed.data.sources.mixed import stretches
+from trainshed.data.sources.stage_timer import LEDGER
 from trainshed.faults import WorldError
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from trainshed.data.feed.learned import Known
     from trainshed.data.feed.processes import Processes
     from trainshed.data.feed.requests import Request
-    from trainshed.data.read.mixed import Stretch
-    from trainshed.data.read.source import Table
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.epoch_pass import EpochPass
     from trainshed.data.sampler.permutation import Indices, RowRange
+    from trainshed.data.sources.fragment_reader import Table
+    from trainshed.data.sources.mixed import StepRange
 
 Actor = TypeVar("Actor")
 Answer = TypeVar("Answer")
@@ -281,7 +281,7 @@ class OwnBlocks:
             for columns, _ in woven(tables, stretch.order, sizes, self._plan.field):
                 yield columns
 
-    def _read_mixed(self, mixed: Iterator[Stretch]) -> Iterator[Iterator[Table]]:
+    def _read_mixed(self, mixed: Iterator[StepRange]) -> Iterator[Iterator[Table]]:
         """Yield the tables of each stretch, all of which are taken before the next one's."""
         if self._processes is None:
             for stretch in mixed:
@@ -296,7 +296,7 @@ class OwnBlocks:
             yield chain.from_iterable(islice(answers, len(requests_of(stretch))))
 
 
-def _requests_of(processes: int, stretch: Stretch) -> list[Request]:
+def _requests_of(processes: int, stretch: StepRange) -> list[Request]:
     """Return what is asked of so many processes for a stretch of datasets that are mixed."""
     return [
         request

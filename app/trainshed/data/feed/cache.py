@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trainshed.data.read.errors import DataError, as_fault
+from trainshed.data.sources.errors import DataError, as_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable

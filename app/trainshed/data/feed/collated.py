@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainshed.data.feed.nests import Nest, Tensors, take_apart
-from trainshed.data.read.collating import collate
-from trainshed.data.read.columns import cut_rows
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.ledger import LEDGER
 from trainshed.data.sampler.batch_layout import part_spans
 from trainshed.data.sampler.stage_time import COLLATE, StageKey
+from trainshed.data.sources.collate import collate
+from trainshed.data.sources.column_arrays import cut_rows
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.stage_timer import LEDGER
 
 if TYPE_CHECKING:
     from trainshed.data.feed.uncounted import Given

@@ -26,11 +26,17 @@ from trainshed.data.feed.rows import Rows
 from trainshed.data.feed.rows_file import RowsFile
 from trainshed.data.feed.tables import by_rank, dealt, woven
 from trainshed.data.feed.teller import TELLER
-from trainshed.data.read.apply import transform
-from trainshed.data.read.columns import cut_rows, join, take_rows
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.ledger import LEDGER
-from trainshed.data.read.source import (
+from trainshed.data.sampler.dataset_plan import BLOCK_BYTES
+from trainshed.data.sampler.epoch_order import EpochPermutation
+from trainshed.data.sampler.epoch_pass import delivery, first_read, part_of, segments_of, steps_for
+from trainshed.data.sampler.mixing import MixedOrder, gathered
+from trainshed.data.sampler.permutation import Indices, RowRange, first_rows
+from trainshed.data.sampler.stage_time import COUNT, DEAL, FILL, Spent, StageKey
+from trainshed.data.sources.apply_functions import transform
+from trainshed.data.sources.column_arrays import cut_rows, join, take_rows
+from trainshed.data.sources.defer_interrupts import UNBROKEN
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.fragment_reader import (
     Part,
     Reading,
     Table,
@@ -44,13 +50,7 @@ from trainshed.data.read.source import (
     read_whole,
     reading,
 )
-from trainshed.data.read.unbroken import UNBROKEN
-from trainshed.data.sampler.dataset_plan import BLOCK_BYTES
-from trainshed.data.sampler.epoch_order import EpochPermutation
-from trainshed.data.sampler.epoch_pass import delivery, first_read, part_of, segments_of, steps_for
-from trainshed.data.sampler.mixing import MixedOrder, gathered
-from trainshed.data.sampler.permutation import Indices, RowRange, first_rows
-from trainshed.data.sampler.stage_time import COUNT, DEAL, FILL, Spent, StageKey
+from trainshed.data.sources.stage_timer import LEDGER
 from trainshed.functions import find
 from trainshed.ray_seams.execution import (
     Needs,
@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
     from ray.data.block import Block
 
-    from trainshed.data.read.columns import Columns
     from trainshed.data.sampler.batch_layout import BatchLayout
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.epoch_pass import Delivery, EpochPass
@@ -79,6 +78,7 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.function import Function
     from trainshed.data.sampler.mixing import Segment
     from trainshed.data.sampler.stage_time import Spending
+    from trainshed.data.sources.column_arrays import Columns
     from trainshed.records.storage import Folder
 
 # Column with the number of the fragment that a row is of.

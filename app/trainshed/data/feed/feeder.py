@@ -20,10 +20,10 @@ from trainshed.data.feed.filling import Filling
 from trainshed.data.feed.learned import Known, Learned
 from trainshed.data.feed.streams import Left, Stream
 from trainshed.data.feed.tally import Tally, is_tallied
-from trainshed.data.read.errors import DataError, as_fault
 from trainshed.data.sampler.epoch_pass import EpochPass, order_of
 from trainshed.data.sampler.first_pass import begin_of, order_of_fragments
 from trainshed.data.sampler.stage_time import added, seconds_a_row
+from trainshed.data.sources.errors import DataError, as_fault
 from trainshed.faults import WorldError, causes
 from trainshed.ray_seams import execution
 from trainshed.ray_seams.courses import Course, on_course

@@ -11,9 +11,9 @@ import numpy as np
 from trainshed.data.feed import datasets
 from trainshed.data.feed.grouped import made_whole
 from trainshed.data.feed.on_disk import kept_on
-from trainshed.data.read.errors import DataError
 from trainshed.data.sampler.description import kept_counts, other_blocks
 from trainshed.data.sampler.first_pass import UNKNOWN
+from trainshed.data.sources.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

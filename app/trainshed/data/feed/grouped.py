@@ -22,12 +22,12 @@ from trainshed.data.feed.datasets import (
     rows_of,
     tasks_dataset,
 )
-from trainshed.data.read.apply import transform
-from trainshed.data.read.columns import num_rows, take_rows
-from trainshed.data.read.grouping import hashes
-from trainshed.data.read.source import read_whole, reading
 from trainshed.data.sampler.permutation import first_rows
 from trainshed.data.sampler.stage_time import FILL
+from trainshed.data.sources.apply_functions import transform
+from trainshed.data.sources.column_arrays import num_rows, take_rows
+from trainshed.data.sources.fragment_reader import read_whole, reading
+from trainshed.data.sources.grouping import hashes
 from trainshed.ray_seams.execution import Task, sorted_by
 from trainshed.ray_seams.lost_blocks import block_of
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from ray.data import Dataset
     from ray.data.block import Block
 
-    from trainshed.data.read.columns import Columns
-    from trainshed.data.read.source import Reading
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.fragments import Fragment
     from trainshed.data.sampler.function import Function
+    from trainshed.data.sources.column_arrays import Columns
+    from trainshed.data.sources.fragment_reader import Reading
 
 # Columns that carry where a row goes, and where it comes from, through the sort.
 PART = "__trainshed_part__"

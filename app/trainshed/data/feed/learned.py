@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from trainshed.data.read.errors import DataError
 from trainshed.data.sampler.description import other_counts
 from trainshed.data.sampler.first_pass import UNKNOWN, is_complete, nothing_known
+from trainshed.data.sources.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from trainshed.data.read.columns import Array
+    from trainshed.data.sources.column_arrays import Array
 
     Memory = NDArray[np.uint8]
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from trainshed.data.read.ledger import LEDGER
+from trainshed.data.sources.stage_timer import LEDGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,9 +22,9 @@ from trainshed.data.feed.requests import (
     unpack,
     untold,
 )
-from trainshed.data.read.errors import DataError, raise_again
-from trainshed.data.read.ledger import LEDGER
 from trainshed.data.sampler.stage_time import STARVED, TRANSFER, key_of
+from trainshed.data.sources.errors import DataError, raise_again
+from trainshed.data.sources.stage_timer import LEDGER
 from trainshed.faults import Kind, WorldError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
     from trainshed.data.feed.requests import Packed
-    from trainshed.data.read.source import Table
+    from trainshed.data.sources.fragment_reader import Table
 
 # Requests of each process that are under way or wait.
 AHEAD = 2

@@ -9,8 +9,13 @@ from contextlib import closing
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Protocol, Union, cast, get_args, get_origin
 
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.formats.packages import OF_FORMATS, Package, missing_of, want_installed
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.formats.optional_packages import (
+    OF_FORMATS,
+    OptionalPackage,
+    missing_of,
+    want_installed,
+)
 from trainshed.functions import find
 from trainshed_api.errors import Problem, SpecError
 
@@ -20,29 +25,35 @@ if TYPE_CHECKING:
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 MODULE = "ray.data"
 # What a reader imports once it reads, or its tasks do: Ray 2.60 looks for some of it only then.
-PACKAGES: Mapping[str, Sequence[Package]] = {
+PACKAGES: Mapping[str, Sequence[OptionalPackage]] = {
     "read_audio": [OF_FORMATS["audio"]],
-    "read_avro": [Package("fastavro", "fastavro")],
+    "read_avro": [OptionalPackage("fastavro", "fastavro")],
     "read_bigquery": [
-        Package("google.cloud.bigquery", "google-cloud-bigquery"),
-        Package("google.cloud.bigquery_storage", "google-cloud-bigquery-storage"),
+        OptionalPackage("google.cloud.bigquery", "google-cloud-bigquery"),
+        OptionalPackage("google.cloud.bigquery_storage", "google-cloud-bigquery-storage"),
     ],
-    "read_clickhouse": [Package("clickhouse_connect", "clickhouse-connect")],
+    "read_clickhouse": [OptionalPackage("clickhouse_connect", "clickhouse-connect")],
     "read_delta": [OF_FORMATS["delta"]],
-    "read_delta_sharing_tables": [Package("delta_sharing", "delta-sharing")],
-    "read_hudi": [Package("hudi", "hudi")],
+    "read_delta_sharing_tables": [OptionalPackage("delta_sharing", "delta-sharing")],
+    "read_hudi": [OptionalPackage("hudi", "hudi")],
     "read_iceberg": [OF_FORMATS["iceberg"]],
-    "read_images": [Package("PIL", "pillow")],
-    "read_kafka": [Package("confluent_kafka", "confluent-kafka")],
+    "read_images": [OptionalPackage("PIL", "pillow")],
+    "read_kafka": [OptionalPackage("confluent_kafka", "confluent-kafka")],
     "read_lance": [OF_FORMATS["lance"]],
-    "read_lerobot": [Package("lerobot", "lerobot[dataset]"), Package("fsspec", "fsspec")],
-    "read_mcap": [Package("mcap", "mcap")],
-    "read_mongo": [Package("pymongo", "pymongo"), Package("pymongoarrow", "pymongoarrow")],
-    "read_snowflake": [Package("snowflake.connector", "snowflake-connector-python")],
-    "read_tfrecords": [Package("tensorflow", "tensorflow")],
-    "read_unity_catalog": [Package("databricks.sdk", "databricks-sdk")],
-    "read_videos": [Package("decord", "decord")],
-    "read_zarr": [Package("zarr", "zarr"), Package("fsspec", "fsspec")],
+    "read_lerobot": [
+        OptionalPackage("lerobot", "lerobot[dataset]"),
+        OptionalPackage("fsspec", "fsspec"),
+    ],
+    "read_mcap": [OptionalPackage("mcap", "mcap")],
+    "read_mongo": [
+        OptionalPackage("pymongo", "pymongo"),
+        OptionalPackage("pymongoarrow", "pymongoarrow"),
+    ],
+    "read_snowflake": [OptionalPackage("snowflake.connector", "snowflake-connector-python")],
+    "read_tfrecords": [OptionalPackage("tensorflow", "tensorflow")],
+    "read_unity_catalog": [OptionalPackage("databricks.sdk", "databricks-sdk")],
+    "read_videos": [OptionalPackage("decord", "decord")],
+    "read_zarr": [OptionalPackage("zarr", "zarr"), OptionalPackage("fsspec", "fsspec")],
 }
 # Values of these a file has; a function is named in it.
 _PLAIN = (str, int, float, bool, list, dict, Any, inspect.Parameter.empty)

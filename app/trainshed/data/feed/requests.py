@@ -19,18 +19,24 @@ import torch
 import torch.utils.data
 
 from trainshed.allocator import keep_freed_memory
-from trainshed.data.read.errors import DataError, as_fault
-from trainshed.data.read.ledger import LEDGER
-from trainshed.data.read.source import FragmentReader, alone, cut_parts, read_parts, stands_alone
 from trainshed.data.sampler.sizes import megabytes
+from trainshed.data.sources.errors import DataError, as_fault
+from trainshed.data.sources.fragment_reader import (
+    FragmentReader,
+    alone,
+    cut_parts,
+    read_parts,
+    stands_alone,
+)
+from trainshed.data.sources.stage_timer import LEDGER
 from trainshed.faults import WorldError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from trainshed.data.read.source import Choice, Part, Reading, Table
     from trainshed.data.sampler.bad_records import BadRecordList
     from trainshed.data.sampler.stage_time import Spending
+    from trainshed.data.sources.fragment_reader import Choice, Part, Reading, Table
 
 Item = TypeVar("Item")
 

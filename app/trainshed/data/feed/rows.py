@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainshed.data.feed.lending import LENDER
-from trainshed.data.read.columns import Array, Columns, join, num_rows, of_one_shape, of_one_type
+from trainshed.data.sources.column_arrays import (
+    Array,
+    Columns,
+    join,
+    num_rows,
+    of_one_shape,
+    of_one_type,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

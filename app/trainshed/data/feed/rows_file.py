@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trainshed.data.read.errors import DataError
+from trainshed.data.sources.errors import DataError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,17 +13,17 @@ import numpy as np
 from trainshed.data.feed.lending import LENDER
 from trainshed.data.feed.prefetch import Prefetched
 from trainshed.data.feed.rows import Rows
-from trainshed.data.read.columns import cut_rows, join, of_one_shape, say_columns, writable
-from trainshed.data.read.errors import DataError
 from trainshed.data.sampler.batch_layout import share
+from trainshed.data.sources.column_arrays import cut_rows, join, of_one_shape, say_columns, writable
+from trainshed.data.sources.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from trainshed.data.read.columns import Columns
-    from trainshed.data.read.source import Table
     from trainshed.data.sampler.batch_layout import BatchLayout
     from trainshed.data.sampler.permutation import Indices
+    from trainshed.data.sources.column_arrays import Columns
+    from trainshed.data.sources.fragment_reader import Table
 
 NOTHING: Table = ({}, np.empty(0, dtype=np.int64))
 

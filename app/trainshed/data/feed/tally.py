@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainshed.data.feed import datasets
-from trainshed.data.read.errors import DataError, as_fault
 from trainshed.data.sampler.description import kept_counts, other_counts
 from trainshed.data.sampler.first_pass import is_complete
+from trainshed.data.sources.errors import DataError, as_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable

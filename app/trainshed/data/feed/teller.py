@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from trainshed.data.read.ledger import LEDGER
+from trainshed.data.sources.stage_timer import LEDGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trainshed.data.read.ledger import Ledger
     from trainshed.data.sampler.stage_time import Spending
+    from trainshed.data.sources.stage_timer import StageTimer
 
 # A call costs who is told a third of a millisecond: not one for each batch.
 SECONDS_BETWEEN = 1.0
@@ -25,7 +25,7 @@ class Teller:
         seconds_between: two calls.
     """
 
-    def __init__(self, ledger: Ledger, seconds_between: float = SECONDS_BETWEEN) -> None:
+    def __init__(self, ledger: StageTimer, seconds_between: float = SECONDS_BETWEEN) -> None:
         self._ledger = ledger
         self._seconds_between = seconds_between
         self._lock = threading.Lock()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import ray
 from ray.exceptions import RayTaskError
 
-from trainshed.data.read.errors import DataError, raise_again
+from trainshed.data.sources.errors import DataError, raise_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,6 @@ import numpy as np
 from trainshed.data.feed.learned import check_rows
 from trainshed.data.feed.prefetch import Prefetched
 from trainshed.data.feed.rows import Rows
-from trainshed.data.read.columns import cut_rows, num_rows
-from trainshed.data.read.errors import DataError
 from trainshed.data.sampler.epoch_pass import first_read, steps_for, windows_of
 from trainshed.data.sampler.first_pass import (
     UNKNOWN,
@@ -24,17 +22,19 @@ from trainshed.data.sampler.first_pass import (
     is_complete,
     order_of_fragments,
 )
+from trainshed.data.sources.column_arrays import cut_rows, num_rows
+from trainshed.data.sources.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from trainshed.data.read.columns import Columns
-    from trainshed.data.read.source import Table
     from trainshed.data.sampler.batch_layout import BatchLayout
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.epoch_pass import EpochPass
     from trainshed.data.sampler.permutation import Indices
     from trainshed.data.sampler.shuffle_windows import ShuffleWindows
+    from trainshed.data.sources.column_arrays import Columns
+    from trainshed.data.sources.fragment_reader import Table
 
 
 @dataclass(frozen=True)

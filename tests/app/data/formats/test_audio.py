@@ -11,8 +11,8 @@ from pydantic import JsonValue
 
 from tests.app.data.builders_formats import open_files, read_all, read_good
 from tests.app.data.builders_media import write_sound
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.formats import audio
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.formats import audio
 from trainshed_api.errors import SpecError
 
 

@@ -12,8 +12,8 @@ import pytest
 from pydantic import JsonValue
 
 from tests.app.data.builders_formats import as_if_listed_so, open_files, read_all, read_good
-from trainshed.data.read.errors import DataError
 from trainshed.data.sampler.bad_records import BadRecord
+from trainshed.data.sources.errors import DataError
 from trainshed_api.errors import SpecError
 
 
@@ -166,7 +166,7 @@ def test_good_rows_come_whole_and_bad_ones_are_named(
 def test_a_line_inside_of_a_json_object_is_no_row_in_the_next_block_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainshed.data.read.formats.lines.BLOCK_BYTES", 8)
+    monkeypatch.setattr("trainshed.data.sources.formats.line_files.BLOCK_BYTES", 8)
     broken = FILES["json: an object with others on lines of their own"]
     (tmp_path / broken.name).write_bytes(broken.content)
 
@@ -271,10 +271,10 @@ def test_wherever_bad_records_are_good_rows_come_once_and_in_order(
 ) -> None:
     chance = random.Random(seed)
     monkeypatch.setattr(
-        "trainshed.data.read.formats.lines.BLOCK_BYTES", chance.choice([7, 64, 4096])
+        "trainshed.data.sources.formats.line_files.BLOCK_BYTES", chance.choice([7, 64, 4096])
     )
     monkeypatch.setattr(
-        "trainshed.data.read.formats.lines.SPAN_BYTES", chance.choice([50, 333, 10**6])
+        "trainshed.data.sources.formats.line_files.SPAN_BYTES", chance.choice([50, 333, 10**6])
     )
     rows, share = chance.randrange(1, 80), chance.choice([0.02, 0.3, 0.9])
     content, want_places = lines.header + lines.good(-1), []

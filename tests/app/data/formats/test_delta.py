@@ -20,8 +20,8 @@ from tests.app.data.builders_tables import (
     write_delta,
 )
 from tests.s3 import S3Server
-from trainshed.data.read.files import open_source
-from trainshed.data.read.opening import Access
+from trainshed.data.sources.dataset_files import open_source
+from trainshed.data.sources.opener import FileAccess
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
 from trainshed.records.bucket import Bucket
@@ -228,4 +228,4 @@ def test_a_bucket_that_does_not_answer_is_no_mistake(
     read = ReadSpec.model_validate({"format": "delta", "path": str(in_bucket)})
 
     with pytest.raises(WorldError, match=r"read\.path: .*Connection refused"):
-        open_source(in_bucket, read, FIELD, Access(Patience(pauses=())))
+        open_source(in_bucket, read, FIELD, FileAccess(Patience(pauses=())))

@@ -26,8 +26,8 @@ from tests.app.data.builders_formats import (
     write_text,
 )
 from tests.app.data.builders_media import write_sound
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.files import read_sample
+from trainshed.data.sources.dataset_files import read_sample
+from trainshed.data.sources.errors import DataError
 from trainshed_api.errors import SpecError
 
 ROWS = 40
@@ -126,7 +126,7 @@ def test_arrays_know_their_rows(tmp_path: Path) -> None:
 
 
 def test_a_large_array_is_cut_at_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainshed.data.read.formats.npy.FRAGMENT_BYTES", 30)
+    monkeypatch.setattr("trainshed.data.sources.formats.npy.FRAGMENT_BYTES", 30)
     write_npy(tmp_path / "a.npy", 0, 8)
     source = open_files(tmp_path, "numpy")
 
@@ -188,7 +188,7 @@ def test_files_are_rows_as_they_are(tmp_path: Path) -> None:
 def test_small_files_are_read_some_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainshed.data.read.formats.whole_files.TASK_FILES", 4)
+    monkeypatch.setattr("trainshed.data.sources.formats.whole_files.TASK_FILES", 4)
     write_pictures(tmp_path, {"a": 10})
 
     fragments = open_files(tmp_path, "images").fragments
@@ -353,7 +353,7 @@ def test_what_is_beside_the_rows_changes_none(
 def test_columns_in_another_order_are_found_in_the_middle_of_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainshed.data.read.formats.lines.SPAN_BYTES", 6)
+    monkeypatch.setattr("trainshed.data.sources.formats.line_files.SPAN_BYTES", 6)
     other = "b,a\n" + "4,3\n" * 20
     source = open_files(written(tmp_path, {"a.csv": "a,b\n3,4\n", "b.csv": other}), "csv")
 
@@ -427,7 +427,7 @@ def test_a_number_that_is_missing_further_on_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, kind: str
 ) -> None:
     """It made floats of the integers in its table, and a batch's type hung on its rows."""
-    monkeypatch.setattr("trainshed.data.read.formats.lines.HEAD_BYTES", 40)
+    monkeypatch.setattr("trainshed.data.sources.formats.line_files.HEAD_BYTES", 40)
     one = "1" if kind == "int64" else "true"
     text = {"csv": "a,b\n" + f"{one},2\n" * 20 + ",4\n"}.get(form)
     text = text or f'{{"a": {one}, "b": 2}}\n' * 20 + '{"b": 4}\n'
@@ -464,7 +464,7 @@ def test_a_mark_of_the_order_of_bytes_is_no_text(tmp_path: Path) -> None:
 def test_a_first_line_may_be_longer_than_what_is_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainshed.data.read.formats.lines.HEAD_BYTES", 8)
+    monkeypatch.setattr("trainshed.data.sources.formats.line_files.HEAD_BYTES", 8)
 
     found = read_all(open_files(written(tmp_path, {"a.jsonl": '{"a": 123456789}\n'}), "json"))
 

@@ -20,7 +20,7 @@ from tests.app.data.builders_formats import open_files, read_all, read_good
 from tests.app.data.builders_media import write_sound
 from tests.app.data.builders_records import write_records
 from tests.app.data.builders_tar import npy_head_of, npy_of, write_tar
-from trainshed.data.read.errors import DataError
+from trainshed.data.sources.errors import DataError
 from trainshed_api.errors import SpecError
 
 

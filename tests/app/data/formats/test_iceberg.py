@@ -26,9 +26,9 @@ from tests.app.data.builders_tables import (
     write_iceberg_into,
 )
 from tests.s3 import S3Server
-from trainshed.data.read.files import open_source
-from trainshed.data.read.opening import Access
 from trainshed.data.sampler.fragments import Source
+from trainshed.data.sources.dataset_files import open_source
+from trainshed.data.sources.opener import FileAccess
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
 from trainshed.records.bucket import Bucket
@@ -36,14 +36,14 @@ from trainshed.records.disk import Disk
 from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
 
-IMPATIENT = Access(Patience(pauses=()))
+IMPATIENT = FileAccess(Patience(pauses=()))
 
 
 def open_table(
     catalog: Mapping[str, str],
     name: str = TABLE,
     snapshot: int | None = None,
-    access: Access = IMPATIENT,
+    access: FileAccess = IMPATIENT,
 ) -> Source:
     told = {"catalog": dict(catalog), "snapshot": snapshot}
     read = ReadSpec.model_validate({"format": "iceberg", "path": name, "options": told})
@@ -241,7 +241,7 @@ def test_a_catalog_that_somebody_writes_is_asked_again(tmp_path: Path) -> None:
             open_table(at_once)
 
         patience = Patience(pauses=(1.0,), rest=lambda _: other.rollback())
-        source = open_table(at_once, access=Access(patience))
+        source = open_table(at_once, access=FileAccess(patience))
 
     assert sorted(read_all(source)["id"].tolist()) == list(range(4))
 

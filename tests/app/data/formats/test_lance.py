@@ -14,20 +14,20 @@ from tests.app.data.builders_formats import FIELD, dtypes_of, open_files, read_a
 from tests.app.data.builders_plan import FUNCTIONS, make_plan
 from tests.app.data.builders_tables import read_from_its_own_store, table_rows, write_lance
 from tests.s3 import S3Server
-from trainshed.data.read.columns import join
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.files import open_source, read_fragment
-from trainshed.data.read.opening import Access
-from trainshed.data.read.source import read_whole, reading
 from trainshed.data.sampler.bad_records import BadRecordList, BadRecordLog
 from trainshed.data.sampler.dataset_plan import telling
+from trainshed.data.sources.column_arrays import join
+from trainshed.data.sources.dataset_files import open_source, read_fragment
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.fragment_reader import read_whole, reading
+from trainshed.data.sources.opener import FileAccess
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
 from trainshed.records.bucket import Bucket
 from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
 
-IMPATIENT = Access(Patience(pauses=()))
+IMPATIENT = FileAccess(Patience(pauses=()))
 
 
 def test_rows_come_back_and_are_told(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_numbers_of_which_one_is_missing_have_one_type_in_all_tables(tmp_path: P
 
 
 def test_a_large_fragment_is_cut_at_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainshed.data.read.formats.lance.FRAGMENT_BYTES", 1000)
+    monkeypatch.setattr("trainshed.data.sources.formats.lance.FRAGMENT_BYTES", 1000)
     write_lance(tmp_path / "rows", table_rows(0, 250))
     lance.dataset(tmp_path / "rows").delete("id % 10 = 3")
 
@@ -84,7 +84,7 @@ def test_a_large_fragment_is_cut_at_rows(tmp_path: Path, monkeypatch: pytest.Mon
 def test_bad_rows_of_pieces_of_a_fragment_are_counted_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainshed.data.read.formats.lance.FRAGMENT_BYTES", 1000)
+    monkeypatch.setattr("trainshed.data.sources.formats.lance.FRAGMENT_BYTES", 1000)
     write_lance(tmp_path / "rows", table_rows(0, 100))
     plan = make_plan(
         tmp_path / "rows",
@@ -171,7 +171,7 @@ def test_a_run_that_reads_it_starts_programs_without_a_word(tmp_path: Path) -> N
     read = f"{{'format': 'lance', 'path': {str(tmp_path / 'rows')!r}}}"
     program = f"""
 import subprocess
-from trainshed.data.read.files import open_source
+from trainshed.data.sources.dataset_files import open_source
 from trainshed.records.disk import Disk
 from trainshed_api.rows import ReadSpec
 read = ReadSpec.model_validate({read})

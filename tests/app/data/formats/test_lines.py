@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.app.data.builders_formats import open_files, read_all
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.formats import lines
-from trainshed.data.read.listing import Found
-from trainshed.data.read.opening import open_file
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.formats import line_files
+from trainshed.data.sources.listing import Found
+from trainshed.data.sources.opener import open_file
 from trainshed_api.errors import SpecError
 
 LINES = st.lists(st.binary(max_size=12).map(lambda text: text.replace(b"\n", b"-")), max_size=30)
@@ -29,11 +29,11 @@ def test_each_line_is_read_once_and_in_order(
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         path = Path(folder, "a.txt")
         path.write_bytes(content)
-        patched.setattr(lines, "SPAN_BYTES", span)
-        patched.setattr(lines, "BLOCK_BYTES", block)
-        fragments = lines.cut_files([Found(str(path), "a.txt", len(content))])
+        patched.setattr(line_files, "SPAN_BYTES", span)
+        patched.setattr(line_files, "BLOCK_BYTES", block)
+        fragments = line_files.cut_files([Found(str(path), "a.txt", len(content))])
 
-        blocks = [each for part in fragments for each in lines.line_blocks(part, open_file)]
+        blocks = [each for part in fragments for each in line_files.line_blocks(part, open_file)]
 
     assert b"".join(text for _, text in blocks) == content
     assert all(content[place:].startswith(text) for place, text in blocks)
@@ -41,10 +41,10 @@ def test_each_line_is_read_once_and_in_order(
 
 
 def test_a_packed_file_of_several_is_cut_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "SPAN_BYTES", 10)
+    monkeypatch.setattr(line_files, "SPAN_BYTES", 10)
     name = "a.txt.gz-00000-of-00010"
 
-    [fragment] = lines.cut_files([Found(name, name, 100)])
+    [fragment] = line_files.cut_files([Found(name, name, 100)])
 
     assert fragment.span is None
 
@@ -53,7 +53,7 @@ def test_a_packed_file_of_several_is_cut_nowhere(monkeypatch: pytest.MonkeyPatch
 def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
-    monkeypatch.setattr(lines, "MOST_LINE_BYTES", 2**21)
+    monkeypatch.setattr(line_files, "MOST_LINE_BYTES", 2**21)
     (tmp_path / f"a.{form}.gz").write_bytes(gzip.compress(bytes(2**22)))
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(bytes(2**22)))
 
@@ -64,7 +64,7 @@ def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(
 def test_a_line_without_an_end_in_the_middle_is_refused_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "MOST_LINE_BYTES", 2**23)
+    monkeypatch.setattr(line_files, "MOST_LINE_BYTES", 2**23)
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"a\n" * 2**20 + bytes(2**24)))
 
     with pytest.raises(DataError, match=r"a\.txt\.gz: the line from byte \d+ on is longer than 8"):
@@ -73,13 +73,13 @@ def test_a_line_without_an_end_in_the_middle_is_refused_too(
 
 @pytest.mark.parametrize("rest", [-1, 0, 1])
 def test_what_is_read_in_pieces_is_held_once(monkeypatch: pytest.MonkeyPatch, rest: int) -> None:
-    monkeypatch.setattr(lines, "PIECE_BYTES", 2**20)
+    monkeypatch.setattr(line_files, "PIECE_BYTES", 2**20)
     content = bytes(2**23)
     stream = pa.BufferReader(content)
 
     tracemalloc.start()
     try:
-        found = lines.read_up_to(stream, len(content) + rest)
+        found = line_files.read_up_to(stream, len(content) + rest)
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

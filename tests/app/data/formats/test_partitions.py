@@ -22,12 +22,12 @@ from tests.app.data.builders_tables import (
     write_delta,
     write_iceberg,
 )
-from trainshed.data.read.columns import join
-from trainshed.data.read.files import open_source
-from trainshed.data.read.formats.iceberg_files import where_of
-from trainshed.data.read.source import read_rows, reading
 from trainshed.data.sampler.dataset_plan import DatasetPlan, plan_dataset
 from trainshed.data.sampler.sizes import CacheMemory, Measured
+from trainshed.data.sources.column_arrays import join
+from trainshed.data.sources.dataset_files import open_source
+from trainshed.data.sources.formats.iceberg_files import where_of
+from trainshed.data.sources.fragment_reader import read_rows, reading
 from trainshed.records.disk import Disk
 from trainshed_api.data import DatasetSpec
 from trainshed_api.where import Among, Both, Condition, Missing, Not, parse_where

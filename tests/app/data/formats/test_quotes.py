@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from tests.app.data.builders_formats import open_files, read_all, read_good
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.formats import lines
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.formats import line_files
 from trainshed_api.errors import SpecError
 
 TEXTS: dict[str, JsonValue] = {"a": "string", "b": "string"}
@@ -34,8 +34,8 @@ def rows_that_come(
     """Return the rows of a file whose bad records are skipped; None where it is refused."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         Path(folder, "a.csv").write_bytes(text.encode())
-        patched.setattr(lines, "SPAN_BYTES", span)
-        patched.setattr(lines, "BLOCK_BYTES", block)
+        patched.setattr(line_files, "SPAN_BYTES", span)
+        patched.setattr(line_files, "BLOCK_BYTES", block)
         options: dict[str, JsonValue] = {
             "types": TEXTS,
             "header": False,
@@ -135,7 +135,7 @@ def test_a_skipped_value_with_line_ends_counts_its_lines(tmp_path: Path) -> None
 def test_a_quote_that_is_open_where_the_next_task_reads_on_ends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skips_bad: bool
 ) -> None:
-    monkeypatch.setattr(lines, "SPAN_BYTES", 12)
+    monkeypatch.setattr(line_files, "SPAN_BYTES", 12)
     (tmp_path / "a.csv").write_bytes(b'id,t\n1,"x\n2,7\n3,8\n4,9\ny"\n5,z\n')
     source = open_files(tmp_path, "csv", {"types": {"id": "int64"}}, skips_bad=skips_bad)
 

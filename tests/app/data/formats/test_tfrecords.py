@@ -15,7 +15,7 @@ from tests.app.data.builders_records import (
     frame_records,
     write_records,
 )
-from trainshed.data.read.errors import DataError
+from trainshed.data.sources.errors import DataError
 from trainshed_api.errors import SpecError
 
 ROWS: list[dict[str, Value]] = [

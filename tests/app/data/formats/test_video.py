@@ -10,9 +10,9 @@ import pytest
 
 from tests.app.data.builders_formats import as_if_listed_so, open_files, read_all
 from tests.app.data.builders_media import write_film
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.files import read_fragment, read_sample
-from trainshed.data.read.opening import Access, open_file
+from trainshed.data.sources.dataset_files import read_fragment, read_sample
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.opener import FileAccess, open_file
 from trainshed.patience import Patience
 from trainshed_api.errors import SpecError
 
@@ -86,7 +86,7 @@ def test_films_of_several_sizes_are_scaled_or_refused(tmp_path: Path) -> None:
 def test_a_film_of_another_size_is_named_when_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainshed.data.read.formats.types.LOOKED_AT", 2)
+    monkeypatch.setattr("trainshed.data.sources.formats.shared_types.LOOKED_AT", 2)
     for name in ("a", "c"):
         write_film(tmp_path / f"{name}.mp4", 3)
     write_film(tmp_path / "b.mp4", 3, height=32)
@@ -126,7 +126,7 @@ def test_a_read_that_fails_is_made_again(tmp_path: Path) -> None:
         tries += 1
         return Fails(open_file(where)) if tries == 1 else open_file(where)
 
-    access = Access(Patience(pauses=(0,), rest=lambda _: None), opened)
+    access = FileAccess(Patience(pauses=(0,), rest=lambda _: None), opened)
 
     tables = list(read_fragment(source.scan, source.fragments[0], ["number"], 100, access))
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from tests.app.data.builders_formats import as_if_listed_so, open_files, read_all
 from tests.app.data.builders_tar import npy_head_of, npy_of, samples_of, write_tar
-from trainshed.data.read.errors import DataError
-from trainshed.data.read.formats import tar as tar_files
-from trainshed.data.read.formats.tar import BUFFER_BYTES, Member, Tape, members
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.formats import tar as tar_files
+from trainshed.data.sources.formats.tar import BUFFER_BYTES, Member, Tape, members
 from trainshed_api.errors import SpecError
 
 

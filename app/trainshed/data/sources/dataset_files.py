@@ -1,0 +1,435 @@
+"""A dataset's files, whatever their format: found, cut into what tasks read, and read."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import uuid
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from trainshed.data.sampler.bad_records import BadRecord
+from trainshed.data.sampler.fragments import File, Holdout, Scan, Selection, Source
+from trainshed.data.sources import parquet
+from trainshed.data.sources.column_arrays import as_floats, cut_rows, exactly, join, num_rows
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.filters import columns_to_read, row_numbers, selected
+from trainshed.data.sources.formats.audio import Audio
+from trainshed.data.sources.formats.csv import Csv
+from trainshed.data.sources.formats.delta import Delta
+from trainshed.data.sources.formats.format import Contents
+from trainshed.data.sources.formats.iceberg import Iceberg
+from trainshed.data.sources.formats.json import Json
+from trainshed.data.sources.formats.lance import Lance
+from trainshed.data.sources.formats.npy import Npy
+from trainshed.data.sources.formats.optional_packages import check_package
+from trainshed.data.sources.formats.text import Text
+from trainshed.data.sources.formats.tfrecords import Tfrecords
+from trainshed.data.sources.formats.video import Video
+from trainshed.data.sources.formats.webdataset import Webdataset
+from trainshed.data.sources.formats.whole_files import Binary, Images
+from trainshed.data.sources.listing import ending_of, files_of
+from trainshed.data.sources.opener import ACCESS, cache_bytes_of, reach_of, stamp_of
+from trainshed.data.sources.stratifying import KnownStrata, StrataColumn, strata_of
+from trainshed.faults import WorldError, is_passing
+from trainshed.records.addresses import is_web, shown
+from trainshed.records.scratch import NoRoomError
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.formats import options_of
+from trainshed_api.where import columns_of, parse_where
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pydantic import JsonValue
+
+    from trainshed.data.sampler.fragments import Fragment
+    from trainshed.data.sampler.permutation import Indices
+    from trainshed.data.sources.column_arrays import Columns
+    from trainshed.data.sources.formats.format import Format, Reader, Table
+    from trainshed.data.sources.listing import Found
+    from trainshed.data.sources.opener import FileAccess, Opener
+    from trainshed.records.storage import Folder
+    from trainshed_api.formats import FormatName
+    from trainshed_api.rows import ReadSpec
+
+FILES: Mapping[FormatName, Format] = {
+    "csv": Csv(),
+    "json": Json(),
+    "text": Text(),
+    "images": Images(),
+    "binary": Binary(),
+    "numpy": Npy(),
+    "tfrecords": Tfrecords(),
+    "webdataset": Webdataset(),
+    "audio": Audio(),
+    "video": Video(),
+}
+TABLES: Mapping[FormatName, Table] = {
+    "delta": Delta(),
+    "iceberg": Iceberg(),
+    "lance": Lance(),
+}
+_SUFFIXES: Mapping[FormatName, tuple[str, ...]] = {
+    "parquet": (parquet.SUFFIX,),
+    **{name: form.suffixes for name, form in FILES.items() if form.suffixes},
+}
+# By which the rows of all files are guessed where nothing tells them.
+DENSITIES = 4
+# Of one column that are looked at together.
+STRATUM_ROWS = 2**16
+# Of a fragment, for a sample of rows that are chosen: so many times as many rows are looked at.
+MOST_LOOKS = 64
+
+
+def formats_of(names: Iterable[str]) -> list[FormatName]:
+    """Return the formats that the endings of files tell, each once."""
+    ends = [ending_of(name) for name in names]
+    return [
+        form
+        for form, suffixes in _SUFFIXES.items()
+        if any(name.endswith(suffixes) for name in ends)
+    ]
+
+
+def open_source(  # noqa: PLR0913 - files, and how they are got at
+    at: Folder,
+    read: ReadSpec,
+    field: str,
+    access: FileAccess = ACCESS,
+    *,
+    skips_bad: bool = False,
+    known: KnownStrata | None = None,
+) -> Source:
+    """Look at a file, all files of a folder or those of a table, and cut them into what tasks read.
+
+    Args:
+        at: a file or a folder; of no meaning for a table that a catalog knows.
+        read: the spec's `read`, with a format.
+        field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
+        access: to the storage.
+        skips_bad: whether records that cannot be used are left out; else the first ends the run.
+        known: of columns of files that other datasets share; it grows.
+
+    Raises:
+        WorldError: when the storage does not give what has to be looked at.
+        SpecError: when the path, a file, a column or the format's package is missing, a file is not
+            of the format, or the files do not fit together.
+    """
+    assert read.format
+    check_package(read.format, field)
+    with _refused(f"{field}.path", str(at)):
+        source = _opened(at, read, field, access, skips_bad=skips_bad)
+        return _stratified(source, f"{field}.holdout", access, known or KnownStrata())
+
+
+@contextlib.contextmanager
+def _refused(field: str, at: str) -> Iterator[None]:
+    """Refuse data that cannot be read where only looking at files tells so."""
+    try:
+        yield
+    except OSError as error:
+        if is_passing(error):
+            raise WorldError(f"{field}: {error}", "storage") from error
+        if isinstance(error, NoRoomError):
+            raise WorldError(f"{field}: {error.strerror}", "scratch") from error
+        raise SpecError([Problem(field, at, str(error))]) from error
+    except DataError as error:
+        where, _, said = str(error).partition(": ")
+        raise SpecError([Problem(field, where, f"files that can be read ({said})")]) from error
+
+
+def _opened(
+    at: Folder, read: ReadSpec, field: str, access: FileAccess, *, skips_bad: bool
+) -> Source:
+    assert read.format
+    selection, reach, kept = selection_of(read), reach_of(read), cache_bytes_of(read)
+    nonce = uuid.uuid4().hex if is_web(str(at)) else ""
+    access = access.of(Scan(reach=reach, nonce=nonce, cache_bytes=kept))
+    if read.format == "parquet":
+        # How many rows a value has must not hang on the condition: the other side may have another.
+        where = None if read.holdout and read.holdout.stratify else selection.where
+        patience, opened = access.patience, access.opened
+        found = parquet.open_source(at, read.columns, field, patience, opened, where=where)
+        scan = replace(found.scan, skips_bad=skips_bad, reach=reach, cache_bytes=kept, nonce=nonce)
+        found = replace(found, scan=scan)
+        return _selected(found, selection, field)
+    options = options_of(read.format, read.options)
+    begun = Scan(
+        read.format,
+        options,
+        root=str(at),
+        skips_bad=skips_bad,
+        reach=reach,
+        cache_bytes=kept,
+        nonce=nonce,
+    )
+    contents = access.patience.read(lambda: _open(at, read, begun, field, access))
+    density = access.patience.read(lambda: _density(contents, access.opened))
+    scan, files, fragments = contents
+    _check_columns(scan.schema, read.columns, f"{field}.columns")
+    if not fragments:
+        at_least = "files with at least one row"
+        raise SpecError([Problem(f"{field}.path", shown(read.path or ""), at_least)])
+    lines = (f"{file.path} {file.bytes} {file.rows} {file.groups}\n" for file in files)
+    digest = hashlib.sha256("".join(lines).encode()).hexdigest()
+    likely = max(1, int(density * sum(fragment.num_bytes for fragment in fragments)))
+    found = Source(tuple(fragments), tuple(files), scan.schema, digest, scan, likely)
+    return _selected(found, selection, field)
+
+
+def _open(at: Folder, read: ReadSpec, scan: Scan, field: str, access: FileAccess) -> Contents:
+    """Return how the files of a folder or a table are read, before a row of them is read."""
+    if table := TABLES.get(scan.format):
+        return table.open(at, read, scan, field, access)
+    form = FILES[scan.format]
+    files = files_of(at, str(scan.format), form.suffixes, field)
+    scan, fragments = form.open(files, scan, field, access.opened)
+    described = [File(path=file.name, bytes=file.bytes) for file in files]
+    return Contents(scan, described, _stamped(fragments, files))
+
+
+def _stamped(fragments: Sequence[Fragment], files: Sequence[Found]) -> list[Fragment]:
+    """Return fragments that say which content of their files is meant."""
+    stamps = [stamp_of(file.bytes, file.version, file.modified) for file in files]
+    return [
+        replace(each, stamps=tuple(stamps[each.file : each.file + len(each.paths)]))
+        for each in fragments
+    ]
+
+
+def _reader(scan: Scan) -> Reader:
+    return TABLES.get(scan.format) or FILES[scan.format]
+
+
+def selection_of(read: ReadSpec) -> Selection:
+    """Return which rows a spec's `read` means."""
+    where = parse_where(read.where) if read.where else None
+    held = read.holdout
+    if held is None:
+        return Selection(where)
+    is_held = held.keep == "held"
+    return Selection(where, Holdout(held.share, is_held, held.seed, held.stratify))
+
+
+def moving_options(scan: Scan) -> dict[str, JsonValue]:
+    """Return the options, as a spec has them, that the places of rows in their files may hang on.
+
+    Args:
+        scan: how the file is read.
+    """
+    if scan.format == "parquet":  # which has none
+        return {}
+    return scan.options.model_dump(by_alias=True, exclude=set(_reader(scan).unmoving))
+
+
+def _check_columns(schema: pa.Schema | None, columns: Iterable[str], field: str) -> None:
+    if schema is None:  # only reading a row tells
+        return
+    want = f"one of {', '.join(schema.names)}"
+    problems = [Problem(field, name, want) for name in columns if name not in schema.names]
+    if problems:
+        raise SpecError(problems)
+
+
+def _selected(source: Source, selection: Selection, field: str) -> Source:
+    """Return a source of which rows may be left out."""
+    if not selection:
+        return source
+    if selection.where:
+        _check_columns(source.schema, columns_of(selection.where), f"{field}.where")
+    scan = replace(source.scan, selection=selection)
+    likely = max(1, round(source.about_rows * selection.share))
+    return replace(source, scan=scan, likely_rows=likely)
+
+
+def _stratified(source: Source, field: str, access: FileAccess, known: KnownStrata) -> Source:
+    """Return a source of which it is known up to where the rows of each value are held out.
+
+    Nothing but the column is read, whatever else the dataset reads: what is bad there, or left out
+    by transforms, must not move the rows of a dataset that shares the files.
+    """
+    holdout = source.scan.selection.holdout
+    if holdout is None or holdout.stratify is None:
+        return source
+    column = holdout.stratify
+    _check_columns(source.schema, [column], f"{field}.stratify")
+    # A node that plans keeps no files: of most formats it fetches the column alone.
+    bare = replace(source.scan, selection=Selection(), cache_bytes=0)
+    if bare.format not in FILES:  # else who reads the column alone would read it another way
+        bare = replace(bare, floats=(), integers=())
+
+    def read(fragment: Fragment) -> Iterator[Columns | BadRecord]:
+        reading = read_records if bare.skips_bad else read_fragment
+        return iter(reading(bare, fragment, (column,), STRATUM_ROWS, access))
+
+    def number(fragment: Fragment, place: int, rows: int) -> Indices:
+        return row_numbers(bare, fragment, place, rows, holdout.seed)
+
+    looked = StrataColumn(column, f"{field}.stratify", read, number)
+    files = [file.path for file in source.files]
+    shared, way = (bare.root, files, column, holdout.share, holdout.seed), (bare, source.fragments)
+    strata = known.get(shared, way, lambda: strata_of(looked, source.fragments, holdout.share))
+    if not known.agrees(shared):
+        want = "the values that another dataset finds in these files: read both with one options"
+        raise looked.refusal(want)
+    if not strata.rows:
+        raise looked.refusal("a column that can be read: no record's can")
+    kept = strata.held if holdout.held else strata.rows - strata.held
+    if not kept:
+        want = "a larger share" if holdout.held else "a smaller share"
+        why = f"no value of {column} has enough rows to leave one here"
+        raise SpecError([Problem(f"{field}.share", f"{holdout.share:g}", f"{want}: {why}")])
+    selection = replace(source.scan.selection, holdout=replace(holdout, strata=strata))
+    scan = replace(source.scan, selection=selection)
+    return replace(source, scan=scan, likely_rows=kept)
+
+
+def _density(source: Contents, opened: Opener) -> float:
+    """Return about how many rows a stored byte has; 0 where each fragment knows its rows."""
+    uncounted = [fragment for fragment in source.fragments if fragment.rows is None]
+    if not uncounted:
+        return 0.0
+    reader = _reader(source.scan)
+    places = sorted({round(place) for place in np.linspace(0, len(uncounted) - 1, DENSITIES)})
+    seen = [reader.density(uncounted[place], source.scan, opened) for place in places]
+    return sum(seen) / len(seen)
+
+
+def read_fragment(
+    scan: Scan,
+    fragment: Fragment,
+    columns: Sequence[str],
+    chunk_rows: int,
+    access: FileAccess = ACCESS,
+) -> Iterator[Columns]:
+    """Yield the rows of a fragment in tables of at most `chunk_rows` rows.
+
+    Args:
+        scan: how its files are read.
+        fragment: to read.
+        columns: to read; empty for all.
+        chunk_rows: most rows of a table.
+        access: to the storage.
+
+    Raises:
+        DataError: naming the file, and where in it, for the first record that cannot be decoded.
+        WorldError: naming it when the storage does not give it.
+    """
+    for found in read_records(scan, fragment, columns, chunk_rows, access):
+        if isinstance(found, BadRecord):
+            raise DataError(f"{found.say()}; onBadRecord: skip leaves such records out")
+        yield found
+
+
+def read_records(
+    scan: Scan,
+    fragment: Fragment,
+    columns: Sequence[str],
+    chunk_rows: int,
+    access: FileAccess = ACCESS,
+) -> Iterator[Columns | BadRecord]:
+    """Yield the same, and between the rows before and after it a record that cannot be decoded.
+
+    Args:
+        scan: how its files are read.
+        fragment: to read.
+        columns: to read; empty for all.
+        chunk_rows: most rows of a table.
+        access: to the storage.
+
+    Raises:
+        DataError: naming the file, and where in it, when nothing after that can be read either.
+        WorldError: naming it when the storage does not give it.
+    """
+    access = access.of(scan, fragment)
+    if scan.format == "parquet":
+        try:
+            for table in parquet.read_fragment(
+                fragment, columns, chunk_rows, access.patience, access.opened
+            ):
+                yield _given(table, scan, fragment)
+        except DataError:
+            access.check_again(fragment)
+            raise
+        access.check_again(fragment)
+        return
+    reader, done, pauses = _reader(scan), 0, iter(access.patience.pauses)
+    while True:
+        try:
+            tables = reader.tables(fragment, scan, columns, chunk_rows, access.opened)
+            for found in islice(tables, done, None):
+                yield found if isinstance(found, BadRecord) else _given(found, scan, fragment)
+                done += 1
+        except (OSError, pa.ArrowException) as error:
+            access.check_again(fragment)
+            # It was there when the run was planned.
+            gone = isinstance(error, (FileNotFoundError, PermissionError))
+            if not (is_passing(error) or gone):
+                if getattr(error, "errno", None) is not None or isinstance(error, MemoryError):
+                    raise
+                raise DataError(f"{fragment.path}: {' '.join(str(error).split())}") from error
+            pause = next(pauses, None)
+            if pause is None:
+                said = " ".join(str(error).split())
+                raise WorldError(f"{fragment.path}: cannot be read: {said}", "storage") from error
+            access.patience.rest(pause)
+        else:
+            access.check_again(fragment)
+            return
+
+
+def _given(table: Columns, scan: Scan, fragment: Fragment) -> Columns:
+    """Return columns of one type in all tables; a condition first sees each integer as it is."""
+    table = as_floats(table, scan.floats)
+    if scan.selection or scan.masks:
+        return table
+    return exactly(table, fragment.path, scan.floats, scan.integers)
+
+
+def place_of(scan: Scan, fragment: Fragment, row: int) -> tuple[str, str]:
+    """Return the file of a row, and where in it.
+
+    Args:
+        scan: how its files are read.
+        fragment: that holds it.
+        row: counted from 0 at the fragment's beginning, with the bad records before it.
+    """
+    if scan.format == "parquet":
+        return fragment.path, f"row {row} of {fragment.say_row_groups()}"
+    return _reader(scan).place(fragment, row)
+
+
+def read_sample(
+    scan: Scan,
+    fragment: Fragment,
+    columns: Sequence[str],
+    rows: int,
+    access: FileAccess = ACCESS,
+) -> Columns:
+    """Return at most so many of the first rows of a fragment; no column where there is none.
+
+    Of those that are chosen, where some are: after a while of rows that are not nobody looks on.
+
+    Raises:
+        DataError: naming the file when they cannot be decoded.
+        WorldError: naming it when the storage does not give them.
+    """
+    access = access.briefly()
+    if scan.selection:
+        read = read_fragment(scan, fragment, columns_to_read(scan, columns), rows, access)
+        chosen = selected(islice(read, MOST_LOOKS), scan, fragment, columns)
+        found: list[Columns] = []
+        while sum(map(num_rows, found)) < rows and (table := next(chosen, None)) is not None:
+            found += [table] if num_rows(table) else []
+        return cut_rows(join(found), 0, rows) if found else {}
+    if scan.format == "parquet":
+        access = access.of(scan)
+        sample = parquet.read_sample(fragment, columns, rows, access.patience, access.opened)
+        return _given(sample, scan, fragment)
+    first = next(read_fragment(scan, fragment, columns, rows, access), {})
+    return cut_rows(first, 0, rows)

@@ -1,0 +1,344 @@
+"""Leaves out rows of files: those that do not meet a condition, or are not of a part."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import zlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from trainshed.data.sampler.bad_records import BadRecord
+from trainshed.data.sampler.permutation import Indices
+from trainshed.data.sampler.randomness import RowRandom, digest, mix
+from trainshed.data.sampler.strata import NUMBER_BITS
+from trainshed.data.sources.arrow_columns import from_arrow
+from trainshed.data.sources.column_arrays import (
+    MOST_EXACT,
+    Columns,
+    as_floats,
+    exactly,
+    num_rows,
+    take_rows,
+)
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.stratifying import kinds_of
+from trainshed_api.where import Among, Both, Compared, Missing, columns_of, simple_parts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow.parquet as pq
+
+    from trainshed.data.sampler.fragments import Fragment, Holdout, Scan
+    from trainshed_api.where import Condition, Value
+
+# As a file's own row groups have it, a number has a type; what is compared with it need not.
+_NUMBERS = (bool, int, float)
+_PLACE = "__place__"
+# Of a float in [0, 1), all that it has; what they leave of a number tells alike ones apart.
+_DRAWN_BITS = 53
+_TIE_BITS = NUMBER_BITS - _DRAWN_BITS
+_UNKNOWN = pa.scalar(None, pa.bool_())
+# A table, and the numbers of its rows in their fragment, shape (rows,).
+Numbered = tuple[Columns, Indices]
+
+
+def columns_to_read(scan: Scan, columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that are read to choose rows and give `columns` of them; empty for all."""
+    columns = _wanted(scan, columns)
+    if not columns:
+        return columns
+    return (*columns, *(name for name in scan.selection.asked if name not in columns))
+
+
+def selected(
+    tables: Iterable[Columns], scan: Scan, fragment: Fragment, columns: Sequence[str]
+) -> Iterator[Columns]:
+    """Yield what is left of the tables of a fragment, which begin at its first row.
+
+    Args:
+        tables: its rows.
+        scan: with the selection.
+        fragment: that is read.
+        columns: that are wanted; empty for all.
+
+    Raises:
+        DataError: when a condition cannot be asked of a column.
+    """
+    for found in numbered(tables, scan, fragment, columns):
+        assert not isinstance(found, BadRecord)
+        yield found[0]
+
+
+def numbered(
+    found: Iterable[Columns | BadRecord], scan: Scan, fragment: Fragment, columns: Sequence[str]
+) -> Iterator[Numbered | BadRecord]:
+    """Yield the same with the numbers of the rows, and bad records of the part between them.
+
+    A fragment none of whose rows can meet the condition, by what all of them have, is not begun to
+    be read. It stays among the others: the order and the ids of rows hang on their number.
+
+    Rows are numbered as they lie in the files, bad ones too: whether one is held out must not hang
+    on what others there are. Where it hangs on a value a bad record has none, and comes with both
+    sides: else nobody would tell of it.
+
+    Args:
+        found: its rows, and its bad records between them.
+        scan: with the selection.
+        fragment: that is read.
+        columns: that are wanted; empty for all.
+
+    Raises:
+        DataError: when a condition cannot be asked of a column.
+    """
+    where, holdout = scan.selection.where, scan.selection.holdout
+    columns, place = _wanted(scan, columns), 0
+    if where is not None and fragment.constants and not _may_meet_constants(where, scan, fragment):
+        return
+    for each in found:
+        rows = each.rows if isinstance(each, BadRecord) else num_rows(each)
+        numbers = np.arange(place, place + rows, dtype=np.int64)
+        kept = np.ones(rows, dtype=np.bool_)
+        if holdout is not None and not holdout.stratify:
+            kept &= _of_part(holdout, _numbers(scan, fragment, place, rows))
+        elif holdout is not None and not isinstance(each, BadRecord):  # which has no value
+            kept &= _of_stratum(holdout, each, scan, fragment, place)
+        place += rows
+        if isinstance(each, BadRecord):  # whether it meets a condition nobody knows
+            if kept.any():
+                yield replace(each, rows=int(kept.sum()))
+            continue
+        if where is not None:
+            kept &= _meeting(each, where, fragment)
+        wanted = {name: each[name] for name in columns} if columns else each
+        if not kept.all():
+            wanted, numbers = take_rows(wanted, np.flatnonzero(kept)), numbers[kept]
+        if not scan.masks:
+            wanted = exactly(wanted, fragment.path, scan.floats, scan.integers)
+        yield wanted, numbers
+
+
+def may_meet(condition: Condition, group: pq.RowGroupMetaData, names: Sequence[str]) -> bool:
+    """Say whether a row group may have a row that meets a condition, by the ends of its columns."""
+    if isinstance(condition, Both):
+        each = (may_meet(part, group, names) for part in condition.parts)
+        return all(each) if condition.all else any(each)
+    if isinstance(condition, Compared | Among):
+        ends = _ends(condition.column, group, names)
+        values = (condition.value,) if isinstance(condition, Compared) else condition.values
+        if ends and group.column(names.index(condition.column)).physical_type == "FLOAT":
+            values = tuple(map(_as_float32, values))
+        sign = condition.sign if isinstance(condition, Compared) else "=="
+        return ends is None or any(_may_be(ends, sign, value) for value in values)
+    return True
+
+
+def _may_meet_constants(where: Condition, scan: Scan, fragment: Fragment) -> bool:
+    assert scan.schema
+    alike = {
+        name: pa.array([value], scan.schema.field(name).type) for name, value in fragment.constants
+    }
+    row = as_floats(from_arrow(pa.table(alike)), scan.floats)
+    return _may_meet_row(where, row, fragment)
+
+
+def _may_meet_row(where: Condition, row: Columns, fragment: Fragment) -> bool:
+    """Say whether a row may meet a condition of which some columns are known, as it is asked."""
+    if row.keys() >= set(columns_of(where)):
+        try:
+            return bool(_meeting(row, where, fragment).all())
+        except DataError:  # which is for who reads the rows
+            return True
+    if isinstance(where, Both):
+        each = (_may_meet_row(part, row, fragment) for part in where.parts)
+        return all(each) if where.all else any(each)
+    return True
+
+
+def _wanted(scan: Scan, columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that are wanted; none for all that are given without being asked for."""
+    if columns or not scan.schema or scan.unasked.isdisjoint(scan.selection.asked):
+        return tuple(columns)
+    return tuple(name for name in scan.schema.names if name not in scan.unasked)
+
+
+def _numbers(
+    scan: Scan, fragment: Fragment, place: int, rows: int
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return the numbers by which a part is drawn, of rows from a place of a fragment on.
+
+    They hang on no other file: which files are read together does, where each of them is a row.
+    """
+    keys = [zlib.crc32(name) << 31 for name in _names(scan, fragment, place, rows)]
+    if fragment.is_a_row_a_file:
+        return np.asarray(keys, dtype=np.int64)
+    first = keys[0] + fragment.skip + place
+    return np.arange(first, first + rows, dtype=np.int64)
+
+
+def row_numbers(scan: Scan, fragment: Fragment, place: int, rows: int, seed: int) -> Indices:
+    """Return numbers of 63 bits by which exactly so many rows are drawn, shape (rows,).
+
+    They rise with those by which a part is drawn otherwise. CRC-32 of a hundred thousand files has
+    some alike: ten bits of another hash tell them apart.
+
+    Args:
+        scan: how files are read.
+        fragment: that has the rows.
+        place: of the first of them, from the fragment's first row on, bad ones counted.
+        rows: how many.
+        seed: of the numbers.
+    """
+    drawn = RowRandom(seed, 0, _numbers(scan, fragment, place, rows)).random()
+    names = _names(scan, fragment, place, rows)
+    others = np.asarray([digest(name) for name in names], dtype=np.uint64)
+    if not fragment.is_a_row_a_file:
+        others = others ^ (np.arange(place, place + rows, dtype=np.uint64) + fragment.skip)
+    last = (mix(others) & np.uint64(2**_TIE_BITS - 1)).astype(np.int64)
+    return ((drawn * 2.0**_DRAWN_BITS).astype(np.int64) << _TIE_BITS) | last
+
+
+def _names(scan: Scan, fragment: Fragment, place: int, rows: int) -> list[bytes]:
+    """Return what tells files and parts of files apart: of the rows' files, or of them all one."""
+    begin = fragment.span[0] if fragment.span else (*fragment.row_groups, 0)[0]
+    is_each = fragment.is_a_row_a_file
+    paths = fragment.paths[place : place + rows] if is_each else (fragment.path,)
+    return [f"{scan.name_of(path)} {begin}".encode() for path in paths]
+
+
+def _of_part(
+    holdout: Holdout, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    held = RowRandom(holdout.seed, 0, numbers).random() < holdout.share
+    return held if holdout.held else ~held
+
+
+def _of_stratum(
+    holdout: Holdout, table: Columns, scan: Scan, fragment: Fragment, place: int
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    assert holdout.strata
+    assert holdout.stratify
+    numbers = row_numbers(scan, fragment, place, num_rows(table), holdout.seed)
+    cuts = holdout.strata.cuts_of(kinds_of(table[holdout.stratify]))
+    if cuts is None:
+        raise DataError(
+            f"{fragment.path}: column {holdout.stratify} has a value that it had not when the run "
+            "was planned: files must stay as they are while a run reads them"
+        )
+    held = numbers <= cuts
+    return held if holdout.held else ~held
+
+
+def _meeting(
+    table: Columns, where: Condition, fragment: Fragment
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    rows = num_rows(table)
+    kept = np.zeros(rows, dtype=np.bool_)
+    asked = {name: table[name] for name in columns_of(where)}
+    try:
+        arrays = {name: pa.array(array, from_pandas=True) for name, array in asked.items()}
+        for name in _with_long_integers(where):
+            if pa.types.is_floating(arrays[name].type):  # which no such integer is compared with
+                arrays[name] = arrays[name].cast(pa.int64())
+        kinds = {name: array.type for name, array in arrays.items()}
+        found = pa.table({**arrays, _PLACE: np.arange(rows)}).filter(_expression(where, kinds))
+    except pa.ArrowException as error:
+        said = " ".join(str(error).split())
+        raise DataError(f"read.where: {fragment.path}: it cannot be asked: {said}") from error
+    kept[found[_PLACE].to_numpy()] = True
+    return kept
+
+
+def _with_long_integers(condition: Condition) -> Iterator[str]:
+    """Yield the columns that are compared with integers beyond 2**53."""
+    for part in simple_parts_of(condition):
+        if isinstance(part, Missing):
+            continue
+        values = (part.value,) if isinstance(part, Compared) else part.values
+        if any(isinstance(value, int) and abs(value) > MOST_EXACT for value in values):
+            yield part.column
+
+
+def _expression(condition: Condition, kinds: Mapping[str, pa.DataType]) -> ds.Expression:
+    """Return a condition as Arrow asks it; a column without any value has the type null."""
+    if isinstance(condition, Both):
+        join = operator.and_ if condition.all else operator.or_
+        return functools.reduce(join, (_expression(part, kinds) for part in condition.parts))
+    if isinstance(condition, Compared):
+        signs = {
+            "==": operator.eq,
+            "!=": operator.ne,
+            "<": operator.lt,
+            "<=": operator.le,
+            ">": operator.gt,
+            ">=": operator.ge,
+        }
+        [value] = _values([condition.value], kinds[condition.column])
+        return signs[condition.sign](pc.field(condition.column), value)
+    if isinstance(condition, Among):
+        if pa.types.is_null(kinds[condition.column]):  # Arrow would hold it against the values'
+            return pc.scalar(_UNKNOWN)
+        values = _values(condition.values, kinds[condition.column])
+        found = pc.field(condition.column).isin(values)
+        # Arrow says False where there is no value, and `not` would make it True.
+        return pc.if_else(pc.field(condition.column).is_valid(), found, _UNKNOWN)
+    if isinstance(condition, Missing):
+        return pc.field(condition.column).is_null()
+    return ~_expression(condition.part, kinds)
+
+
+def _values(values: Sequence[Value], kind: pa.DataType) -> pa.Array:
+    """Return what a column is compared with, as numbers that it may have."""
+    if pa.types.is_floating(kind):  # which booleans are where some are missing
+        values = [float(value) if isinstance(value, bool) else value for value in values]
+    if pa.types.is_float32(kind):
+        return pa.array([_as_float32(value) for value in values])
+    return pa.array(values)
+
+
+def _as_float32(value: Value) -> Value:
+    """Return the number that a column of such has for one that is written: 0.1 is none of them."""
+    if isinstance(value, (str, bool)):
+        return value
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
+
+
+def _ends(
+    column: str, group: pq.RowGroupMetaData, names: Sequence[str]
+) -> tuple[Value, Value] | None:
+    """Return the smallest and the largest value of a column; None where the file does not tell."""
+    if column not in names:
+        return None
+    told = group.column(names.index(column)).statistics
+    if told is None or not told.has_min_max:
+        return None
+    return told.min, told.max
+
+
+def _may_be(ends: tuple[Value, Value], sign: str, value: Value) -> bool:
+    low, high = ends
+    alike = isinstance(low, str) == isinstance(value, str) and isinstance(low, (str, *_NUMBERS))
+    if not alike:
+        return True
+    assert not isinstance(low, str) or isinstance(high, str)
+    return {
+        "==": _at_most(low, value) and _at_most(value, high),
+        "!=": not (low == high == value),
+        "<": _at_most(low, value) and low != value,
+        "<=": _at_most(low, value),
+        ">": _at_most(value, high) and high != value,
+        ">=": _at_most(value, high),
+    }[sign]
+
+
+def _at_most(one: Value, other: Value) -> bool:
+    if isinstance(one, str) or isinstance(other, str):
+        return str(one) <= str(other)
+    return one <= other

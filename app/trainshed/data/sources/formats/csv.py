@@ -1,0 +1,368 @@
+"""Comma-separated values."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache, partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+from typing_extensions import override
+
+from trainshed.data.sampler.bad_records import BadRecord
+from trainshed.data.sources.arrow_columns import in_tables
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.formats.format import Format
+from trainshed.data.sources.formats.line_files import (
+    cut_files,
+    ends_file,
+    first_bytes,
+    head_of,
+    line_blocks,
+    with_packed,
+)
+from trainshed.data.sources.formats.salvage import RecordBlock, parsed
+from trainshed.data.sources.formats.shared_types import (
+    parsed_as,
+    refuse_missing,
+    shared_schema,
+    told_types,
+)
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.formats import CsvOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from trainshed.data.sampler.fragments import Fragment, Scan
+    from trainshed.data.sources.column_arrays import Columns
+    from trainshed.data.sources.listing import Found
+    from trainshed.data.sources.opener import Opener
+
+
+# Of a file, in which its header ends.
+HEADER_BYTES = 2**16
+LINE_ENDS = b"\r\n"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# More than that is no record: a quote was not closed.
+MOST_RECORD_BYTES = 16 * 2**20
+_QUOTE, _LINE_FEED, _CARRIAGE_RETURN = b'"\n\r'
+# Why a record is bad, and what reads it.
+_MULTILINE = "options.multiline: true reads values with line ends"
+_SPREAD = f"a value in quotes has line ends; {_MULTILINE}"
+_OPEN = "a quote is not closed"
+
+
+class Csv(Format):
+    """Lines of values, whose types all files share."""
+
+    suffixes = with_packed(".csv", ".tsv")
+    unmoving = ("names", "types")
+
+    @override
+    def open(
+        self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
+    ) -> tuple[Scan, list[Fragment]]:
+        options = _options(scan)
+
+        def told(path: str) -> pa.Schema | None:
+            try:
+                return _head(path, scan, opened)
+            except pa.ArrowException as error:
+                got, want = f"{path}", f"comma-separated values ({error})"
+                raise SpecError([Problem(f"{field}.path", got, want)]) from error
+
+        schema, floats = shared_schema(files, told, options.types, field)
+        scan = replace(scan, schema=schema, floats=floats)
+        return scan, cut_files(files, whole=options.multiline)
+
+    @override
+    def tables(
+        self,
+        fragment: Fragment,
+        scan: Scan,
+        columns: Sequence[str],
+        chunk_rows: int,
+        opened: Opener,
+    ) -> Iterator[Columns | BadRecord]:
+        for found in _parsed(fragment, scan, columns, opened):
+            if isinstance(found, BadRecord):
+                yield found
+                continue
+            yield from in_tables(found, chunk_rows)
+
+    @override
+    def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
+        options = _options(scan)
+        head = head_of(fragment.path, opened)
+        return max(0, head.lines.count(b"\n") - options.header) / head.stored
+
+
+def _options(scan: Scan) -> CsvOptions:
+    assert isinstance(scan.options, CsvOptions)
+    return scan.options
+
+
+def _parsing(options: CsvOptions) -> pacsv.ParseOptions:
+    return pacsv.ParseOptions(delimiter=options.delimiter, newlines_in_values=options.multiline)
+
+
+def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
+    """Return the columns of a file's first rows; bad ones are passed over where they may be.
+
+    None where no line has anything on it.
+    """
+    options, head = _options(scan), head_of(path, opened).lines.lstrip(LINE_ENDS)
+    if not head:
+        return None
+    if b"\n" not in head and b"\r" in head.rstrip(LINE_ENDS):
+        raise pa.ArrowInvalid("lines end by a carriage return alone")
+    names, head = list(options.names), head if head.endswith(b"\n") else head + b"\n"
+    reading = pacsv.ReadOptions(
+        use_threads=False,
+        block_size=max(1, len(head)),
+        column_names=names or None,
+        skip_rows=int(bool(names) and options.header),
+        autogenerate_column_names=not names and not options.header,
+    )
+    parsing = _parsing(options)
+    if scan.skips_bad:
+        parsing.invalid_row_handler = _pass_over
+    schema = told_types(pacsv.read_csv(pa.BufferReader(head), reading, parsing))
+    # What is no UTF-8 is bad, and does not make bytes of all texts.
+    return pa.schema(
+        [each.with_type(pa.string()) if pa.types.is_binary(each.type) else each for each in schema]
+    )
+
+
+def _pass_over(_: pacsv.InvalidRow) -> str:
+    return "skip"
+
+
+def _parsed(
+    fragment: Fragment, scan: Scan, columns: Sequence[str], opened: Opener
+) -> Iterator[pa.Table | BadRecord]:
+    assert scan.schema
+    options, columns = _options(scan), columns or scan.schema.names
+    scan = _as_in_file(fragment.path, scan, opened)
+    blocks = line_blocks(fragment, opened)
+    if options.multiline:
+        blocks = _record_blocks(fragment.path, blocks, options.delimiter)
+
+    def cut(text: bytes) -> list[bytes]:
+        # A value in quotes may go on in the next block, whose first lines are no rows then.
+        while len(_quotes(text, options.delimiter)) % 2 and len(text) <= MOST_RECORD_BYTES:
+            if (following := next(blocks, None)) is None:
+                break
+            text += following[1]
+        return cut_records(text, options.delimiter)
+
+    parse = partial(_parse, scan=scan, columns=columns)
+    skips = options.header and not (fragment.span and fragment.span[0])
+    for place, block in blocks:
+        begin = _header_end(block, options) if skips else 0
+        skips = False
+        records = RecordBlock(fragment.path, place + begin, block[begin:])
+        for found in parsed(records, parse, cut, skips_bad=scan.skips_bad):
+            if not isinstance(found, BadRecord):
+                yield found
+                continue
+            if found.reason == _OPEN and (next(blocks, None) or not ends_file(fragment, opened)):
+                # Whoever reads the next part of the file takes lines of the value for rows.
+                raise DataError(
+                    f"{found.say()}, and which of the lines after it are rows is not known. Close "
+                    f"the quote; {_MULTILINE}"
+                )
+            yield _told(found, scan)
+
+
+def _told(bad: BadRecord, scan: Scan) -> BadRecord:
+    """Return a bad record with what to do about it.
+
+    Raises:
+        DataError: for a value with line ends, unless bad records are skipped: it is to be read.
+    """
+    options = _options(scan)
+    if bad.reason == _SPREAD and not scan.skips_bad:
+        raise DataError(bad.say())
+    if options.multiline and bad.reason != _OPEN:
+        bad = replace(bad, rows=1)
+    if "conversion error" not in bad.reason:
+        return bad
+    hint = "options.types may name a type that holds all values of a column"
+    if "invalid UTF8" in bad.reason:
+        hint = "texts of all files have to be UTF-8"
+    return replace(bad, reason=f"{bad.reason}; {hint}")
+
+
+def _as_in_file(path: str, scan: Scan, opened: Opener) -> Scan:
+    """Return a scan with the columns in the order of a file's own header.
+
+    Raises:
+        DataError: when that has other columns.
+    """
+    options, schema = _options(scan), scan.schema
+    assert schema
+    if options.names or not options.header:
+        return scan
+    head = first_bytes(path, opened, HEADER_BYTES)
+    header = head[: _header_end(head, options)].strip(LINE_ENDS)
+    if not header:
+        return scan
+    found = pacsv.read_csv(pa.BufferReader(header + b"\n"), None, _parsing(options)).schema.names
+    if sorted(found) != sorted(schema.names):
+        want = f"want those of the other files: {', '.join(schema.names)}"
+        raise DataError(f"{path}: its header names {', '.join(found)}, {want}")
+    return replace(scan, schema=pa.schema([schema.field(name) for name in found]))
+
+
+def _header_end(block: bytes, options: CsvOptions) -> int:
+    """Return where the header ends, before which there may be lines with nothing on them."""
+    begin = len(block) - len(block.lstrip(LINE_ENDS))
+    if options.multiline and block[begin:]:
+        return begin + len(cut_records(block[begin:], options.delimiter)[0])
+    return block.find(b"\n", begin) + 1 or len(block)
+
+
+def _parse(block: bytes, *, scan: Scan, columns: Sequence[str]) -> pa.Table:
+    """Return the rows of whole lines.
+
+    Raises:
+        pyarrow.ArrowException: for values that are too few, or not of their type.
+        ValueError: for a quote that is not closed: all up to the next one were one value.
+    """
+    options, schema = _options(scan), scan.schema
+    assert schema
+    if not block.strip():
+        return schema.empty_table().select(list(columns))
+    names = schema.names
+    reading = pacsv.ReadOptions(use_threads=False, block_size=len(block), column_names=names)
+
+    def parse(kinds: pa.Schema) -> pa.Table:
+        converting = pacsv.ConvertOptions(
+            column_types={each.name: each.type for each in kinds},
+            include_columns=list(columns),
+        )
+        return pacsv.read_csv(pa.BufferReader(block), reading, _parsing(options), converting)
+
+    try:
+        table = parsed_as(schema, scan.floats, parse)
+    except pa.ArrowInvalid as error:
+        if why := _misquoted(block, options):
+            raise ValueError(why) from error
+        raise
+    # Where each line is a row only the last one can have an open quote. To look at the quotes of
+    # all takes up to half of what parsing takes.
+    is_row_each = not options.multiline and table.num_rows == _num_lines(block)
+    doubtful = block[block.rfind(b"\n", 0, -1) + 1 :] if is_row_each else block
+    if why := _misquoted(doubtful, options):
+        raise ValueError(why)
+    refuse_missing(table, scan.floats)
+    return table
+
+
+def _num_lines(block: bytes) -> int | None:
+    """Return how many lines a block has; None where carriage returns inside of them end rows."""
+    if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
+        return None
+    return block.count(b"\n") + (not block.endswith(b"\n"))
+
+
+def _misquoted(text: bytes, options: CsvOptions) -> str | None:
+    """Return what is wrong with the quotes of a text that begins with a record."""
+    quotes = _quotes(text, options.delimiter)
+    if len(quotes) % 2:
+        return _OPEN
+    if options.multiline or len(_record_ends(text, quotes)) == text.count(b"\n"):
+        return None
+    return _SPREAD
+
+
+def _record_blocks(
+    path: str, blocks: Iterable[tuple[int, bytes]], delimiter: str
+) -> Iterator[tuple[int, bytes]]:
+    """Yield blocks that end where a record does.
+
+    Raises:
+        DataError: for a record that is longer than any may be, behind which none is found.
+    """
+    begin, held = 0, b""
+    for place, block in blocks:
+        begin, held = begin if held else place, held + block
+        quotes = _quotes(held, delimiter)
+        end = len(held)
+        if len(quotes) % 2:
+            end = (0, *_record_ends(held, quotes)[-1:].tolist())[-1]
+        if end:
+            yield begin, held[:end]
+            begin, held = begin + end, held[end:]
+        if len(held) > MOST_RECORD_BYTES:
+            raise DataError(
+                f"{path}: byte {begin}: {_OPEN} within {MOST_RECORD_BYTES} bytes, the most that a "
+                "record may have. Close it."
+            )
+    if held:
+        yield begin, held
+
+
+def cut_records(text: bytes, delimiter: str) -> list[bytes]:
+    """Return the records of a text: lines, up to where no quote is open."""
+    ends = [0, *_record_ends(text, _quotes(text, delimiter)).tolist()]
+    if ends[-1] < len(text):
+        ends.append(len(text))
+    return [text[begin:end] for begin, end in pairwise(ends)]
+
+
+def _record_ends(text: bytes, quotes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the places behind the line ends that no value in quotes has, shape (records,).
+
+    Args:
+        text: that begins with a record.
+        quotes: as `_quotes` returns them.
+    """
+    ends = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == _LINE_FEED) + 1
+    found: NDArray[np.int64] = ends[np.searchsorted(quotes, ends) % 2 == 0]
+    return found
+
+
+def _quotes(text: bytes, delimiter: str) -> NDArray[np.int64]:
+    """Return the places of the quotes that begin or end a value, shape (quotes,).
+
+    With an odd number the last value is open. As Arrow and Python's csv module have it only the
+    first character of a value can be a quote that opens it: any later one is itself, unless the
+    value is in quotes. Two of them inside of such a value end and begin it again here.
+
+    Args:
+        text: that begins with a record.
+        delimiter: between two values.
+    """
+    if b'"' not in text:
+        return np.empty(0, dtype=np.int64)
+    codes = np.frombuffer(text, dtype=np.uint8)
+    quotes = np.flatnonzero(codes == _QUOTE)
+    # Every second one has to open a value, or one that the quote right before it has ended.
+    before = codes[quotes[::2] - 1]
+    opens = (before == ord(delimiter)) | (before == _LINE_FEED) | (before == _CARRIAGE_RETURN)
+    opens |= before == _QUOTE
+    opens[0] |= text[: quotes[0]] in {b"", _BYTE_ORDER_MARK}
+    if opens.all():
+        return quotes
+    found = _quoted(delimiter).finditer(text)
+    places = [place for each in found for place in (each.start(), each.start("end"))]
+    is_open = bool(places) and places[-1] == len(text)
+    return np.asarray(places[:-1] if is_open else places, dtype=np.int64)
+
+
+@cache
+def _quoted(delimiter: str) -> re.Pattern[bytes]:
+    """Return what finds values in quotes: slowly, so it is used only where quotes are in others."""
+    return re.compile(
+        rb'"(?:(?<![^%b\n\r]")|(?<=\A%b"))[^"]*(?:""[^"]*)*(?P<end>"?)'
+        % (re.escape(delimiter.encode()), _BYTE_ORDER_MARK)
+    )

@@ -1,0 +1,159 @@
+"""Delta tables: deltalake reads the log of a version, and its files are read as parquet."""
+
+from __future__ import annotations
+
+import errno
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import pyarrow as pa
+from typing_extensions import override
+
+from trainshed.data.sources.arrow_columns import becomes_floats
+from trainshed.data.sources.formats.format import Contents, Table
+from trainshed.data.sources.formats.table_files import read_row_groups
+from trainshed.data.sources.listing import Found
+from trainshed.data.sources.parquet import beyond_floats, cut, describe, read_footers, with_missing
+from trainshed.records.addresses import is_address
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.formats import DeltaOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from deltalake import DeltaTable
+
+    from trainshed.data.sampler.fragments import File, Fragment, Scan
+    from trainshed.data.sources.column_arrays import Columns
+    from trainshed.data.sources.opener import FileAccess, Opener
+    from trainshed.records.storage import Folder
+    from trainshed_api.rows import ReadSpec
+
+_COLOURS = re.compile(r"\x1b\[\d+m")
+
+
+class Delta(Table):
+    """The files that a version of a table has, with its partitions as columns."""
+
+    @override
+    def open(
+        self, at: Folder, read: ReadSpec, scan: Scan, field: str, access: FileAccess
+    ) -> Contents:
+        table = _table(scan, field)
+        _check_readable(table, scan, field)
+        options = _options(scan).model_copy(update={"version": table.version()})
+        schema = pa.schema(table.schema().to_arrow())
+        # By their names, as all files: the log has them in any order.
+        added = sorted(pa.table(table.get_add_actions()).to_pylist(), key=lambda each: each["path"])
+        files = [_found(scan.root, each["path"], each["size_bytes"]) for each in added]
+        partitions: list[dict[str, object]] = [each.get("partition") or {} for each in added]
+        fragments: list[Fragment] = []
+        described: list[File] = []
+        footers = read_footers(files, field, access.patience, access.opened)
+        with_footers = list(zip(files, footers, strict=True))
+        for number, (file, footer) in enumerate(with_footers):
+            described.append(describe(file, footer))
+            constants = tuple(sorted(partitions[number].items()))
+            fragments += [
+                replace(fragment, constants=constants)
+                for fragment in cut(file.where, number, footer)
+            ]
+        asked = set(read.columns or schema.names)
+        stored = asked.difference(*partitions)
+        floats = with_missing(
+            with_footers,
+            pa.schema([each for each in schema if each.name in stored]),
+            patience=access.patience,
+            opened=access.opened,
+        )
+        floats |= {
+            name
+            for each in partitions
+            for name, value in each.items()
+            if value is None and name in asked and becomes_floats(schema.field(name).type)
+        }
+        integers = tuple(sorted(beyond_floats(with_footers, schema, floats)))
+        floats = floats.difference(integers)
+        scan = replace(scan, options=options, schema=schema, floats=tuple(sorted(floats)))
+        scan = replace(scan, integers=integers)
+        return Contents(scan, described, fragments)
+
+    @override
+    def tables(
+        self,
+        fragment: Fragment,
+        scan: Scan,
+        columns: Sequence[str],
+        chunk_rows: int,
+        opened: Opener,
+    ) -> Iterator[Columns]:
+        return read_row_groups(fragment, scan, columns, chunk_rows, opened)
+
+
+def _options(scan: Scan) -> DeltaOptions:
+    assert isinstance(scan.options, DeltaOptions)
+    return scan.options
+
+
+def _table(scan: Scan, field: str) -> DeltaTable:
+    """Return the log of the version that is asked for, else of the newest.
+
+    Raises:
+        SpecError: when there is none.
+        OSError: when the storage does not give it.
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    version, told = _options(scan).version, None
+    if is_address(scan.root):
+        from trainshed.records.client import options_of
+
+        told = options_of(scan.root, scan.reach)
+    try:
+        return DeltaTable(scan.root, version=version, storage_options=told)
+    except TableNotFoundError as error:
+        want = "a folder with the log of a Delta table, _delta_log"
+        raise SpecError([Problem(f"{field}.path", scan.root, want)]) from error
+    except DeltaError as error:
+        said = " ".join(str(error).split())
+        if version is None:
+            raise SpecError(
+                [Problem(f"{field}.path", scan.root, f"a Delta table ({said})")]
+            ) from error
+        want = f"a version that {scan.root} still has ({said})"
+        raise SpecError([Problem(f"{field}.options.version", str(version), want)]) from error
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        # Without a number it is a bucket's, in colours and on several lines.
+        said = " ".join(_COLOURS.sub("", str(error)).split())
+        raise OSError(errno.EREMOTEIO, said, scan.root) from error
+
+
+def _check_readable(table: DeltaTable, scan: Scan, field: str) -> None:
+    """Refuse what its files alone do not tell.
+
+    Raises:
+        SpecError: for files of which rows were deleted, and for columns with other names there.
+    """
+    mapping = table.metadata().configuration.get("delta.columnMapping.mode", "none")
+    features = table.protocol().reader_features or []
+    if mapping != "none":
+        want = "a Delta table without column mapping: copy it into one"
+        raise SpecError([Problem(f"{field}.path", f"{scan.root} with mode {mapping}", want)])
+    if "deletionVectors" in features:
+        vectors = pa.RecordBatchReader.from_stream(table.deletion_vectors())
+        marked = sum(batch.num_rows for batch in vectors)
+        if marked:
+            got = f"{scan.root} with {marked} files that have deletion vectors"
+            want = "none: write those files anew by REORG TABLE ... APPLY (PURGE)"
+            raise SpecError([Problem(f"{field}.path", got, want)])
+
+
+def _found(root: str, path: str, size: int) -> Found:
+    """Return a file of the log, whose paths are written as those of addresses are."""
+    name = unquote(path)
+    return Found(name if "://" in path else f"{root}/{name}", name, size)

@@ -1,0 +1,293 @@
+"""Iceberg tables: pyiceberg reads the metadata of a snapshot, and its files are read as parquet.
+
+Files that do not have the table's columns as they are, and those of which rows were deleted, are
+read by pyiceberg itself, each by one task.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import zlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+from typing_extensions import override
+
+from trainshed.data.sampler.fragments import File, Fragment
+from trainshed.data.sources.arrow_columns import becomes_floats, in_tables
+from trainshed.data.sources.formats.format import Contents, Table
+from trainshed.data.sources.formats.table_files import read_row_groups
+from trainshed.data.sources.listing import Found
+from trainshed.data.sources.parquet import beyond_floats, cut, describe, read_footers, with_missing
+from trainshed.faults import is_passing
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.formats import IcebergOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow.parquet as pq
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import FileScanTask
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.typedef import Properties
+
+    from trainshed.data.sampler.fragments import Scan
+    from trainshed.data.sources.column_arrays import Columns
+    from trainshed.data.sources.opener import FileAccess, Opener
+    from trainshed.records.storage import Folder
+    from trainshed_api.rows import ReadSpec
+
+_FILES = "trainshed.data.sources.formats.iceberg_files.IcebergFileIO"
+_FIELD_ID = b"PARQUET:field_id"
+
+
+class _Snapshot(NamedTuple):
+    """What a snapshot has: its columns, and its files by their paths or addresses."""
+
+    metadata: TableMetadata
+    schema: Schema
+    tasks: Mapping[str, FileScanTask]
+
+
+class Iceberg(Table):
+    """The files that a snapshot of a table has, found by its catalog."""
+
+    unmoving = ("catalog",)
+
+    @override
+    def open(
+        self, at: Folder, read: ReadSpec, scan: Scan, field: str, access: FileAccess
+    ) -> Contents:
+        from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+        assert read.path
+        root, newest = _find(read.path, _options(scan), field)
+        wanted = _options(scan).snapshot
+        number = newest if wanted is None else wanted
+        if number is None:
+            raise SpecError([Problem(f"{field}.path", read.path, "a table with at least one row")])
+        try:
+            snapshot = _snapshot(root, number, access.opened)
+        except KeyError as error:
+            want = f"a snapshot that {read.path} still has"
+            raise SpecError([Problem(f"{field}.options.snapshot", str(number), want)]) from error
+        except ValueError as error:  # deletes that pyiceberg does not know
+            raise SpecError([Problem(f"{field}.path", read.path, f"a table ({error})")]) from error
+        schema = schema_to_pyarrow(snapshot.schema, include_field_ids=False)
+        options = _options(scan).model_copy(update={"snapshot": number})
+        scan = replace(scan, options=options, schema=schema, root=root)
+        return _cut(scan, snapshot, read.columns, field, access)
+
+    @override
+    def tables(
+        self,
+        fragment: Fragment,
+        scan: Scan,
+        columns: Sequence[str],
+        chunk_rows: int,
+        opened: Opener,
+    ) -> Iterator[Columns]:
+        if fragment.row_groups:
+            return read_row_groups(fragment, scan, columns, chunk_rows, opened)
+        return _by_pyiceberg(fragment, scan, columns, chunk_rows, opened)
+
+    @override
+    def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
+        task = _of(scan, opened).tasks[fragment.path]
+        return task.file.record_count / max(1, fragment.num_bytes)
+
+
+def _options(scan: Scan) -> IcebergOptions:
+    assert isinstance(scan.options, IcebergOptions)
+    return scan.options
+
+
+def _find(name: str, options: IcebergOptions, field: str) -> tuple[str, int | None]:
+    """Return where a table's metadata lies, and its newest snapshot.
+
+    Raises:
+        SpecError: when the catalog cannot be asked, or does not know the table.
+        OSError: when it does not answer.
+    """
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ServerError
+
+    properties = {"py-io-impl": _FILES, **options.catalog}
+    try:
+        with load_catalog(**properties) as catalog:
+            # A table's own properties, or a server's, would name another one: any function at all.
+            catalog._load_file_io = _files  # type: ignore[method-assign]
+            table = catalog.load_table(name)
+    except (NoSuchNamespaceError, NoSuchTableError) as error:
+        want = "a table of the catalog, namespace.table"
+        raise SpecError([Problem(f"{field}.path", name, want)]) from error
+    except Exception as error:  # each kind of catalog has a library of its own
+        said = " ".join(str(error).split())
+        if isinstance(error, (OSError, ServerError)) or is_passing(error):
+            raise OSError(errno.EREMOTEIO, said, name) from error
+        want = f"a catalog that knows {name} ({said})"
+        raise SpecError([Problem(f"{field}.options.catalog", None, want)]) from error
+    newest = table.metadata.current_snapshot_id
+    return table.metadata_location, newest
+
+
+def _files(properties: Properties | None = None, location: str | None = None) -> FileIO:  # noqa: ARG001
+    """Return what opens files, whatever properties a catalog has for it."""
+    from trainshed.data.sources.formats.iceberg_files import IcebergFileIO
+
+    return IcebergFileIO()
+
+
+def _of(scan: Scan, opened: Opener) -> _Snapshot:
+    number = _options(scan).snapshot
+    assert number is not None
+    return _snapshot(scan.root, number, opened)
+
+
+@functools.lru_cache(maxsize=4)
+def _snapshot(root: str, number: int, opened: Opener) -> _Snapshot:
+    """Return what a snapshot has: once in a process, however many of its files are read.
+
+    Raises:
+        KeyError: when the metadata have no such snapshot.
+        ValueError: when it has deletes that pyiceberg does not know.
+    """
+    from pyiceberg.catalog.noop import NoopCatalog
+    from pyiceberg.serializers import FromInputFile
+    from pyiceberg.table import Table as IcebergTable
+
+    from trainshed.data.sources.formats.iceberg_files import IcebergFileIO, where_of
+
+    files = IcebergFileIO(opened=opened)
+    metadata = FromInputFile.table_metadata(files.new_input(root))
+    if metadata.snapshot_by_id(number) is None:
+        raise KeyError(number)
+    table = IcebergTable(("trainshed",), metadata, root, files, NoopCatalog("trainshed"))
+    found = table.scan(snapshot_id=number)
+    # Columns may have been renamed since the newest one was written.
+    is_newest = number == metadata.current_snapshot_id
+    schema = metadata.schema() if is_newest else found.projection()
+    tasks = {where_of(task.file.file_path): task for task in found.plan_files()}
+    return _Snapshot(metadata, schema, tasks)
+
+
+def _cut(
+    scan: Scan, snapshot: _Snapshot, columns: Sequence[str], field: str, access: FileAccess
+) -> Contents:
+    """Return the files by their names, those that are plain parquet in row groups."""
+    at = snapshot.metadata.location.rstrip("/")
+    plain = {
+        where: Found(where, task.file.file_path, task.file.file_size_in_bytes)
+        for where, task in snapshot.tasks.items()
+        if not task.delete_files and task.file.file_format == "PARQUET"
+    }
+    footers = read_footers(list(plain.values()), field, access.patience, access.opened)
+    by_path = dict(zip(plain, footers, strict=True))
+    files: list[File] = []
+    fragments: list[Fragment] = []
+    as_stored: list[tuple[Found, pq.FileMetaData]] = []
+    lacking: set[str] = set()
+    for number, (where, task) in enumerate(sorted(snapshot.tasks.items())):
+        file, footer = task.file, by_path.get(where)
+        name = file.file_path.removeprefix(f"{at}/")
+        constants = _constants(task, scan, snapshot)
+        if footer is not None and _is_plain(footer, scan, snapshot.schema):
+            files.append(describe(Found(where, name, file.file_size_in_bytes), footer))
+            fragments += [replace(each, constants=constants) for each in cut(where, number, footer)]
+            as_stored.append((plain[where], footer))
+            continue
+        deletes = "".join(sorted(each.file_path for each in task.delete_files))
+        groups, size = zlib.crc32(deletes.encode()), file.file_size_in_bytes
+        files.append(File(path=name, bytes=size, rows=file.record_count, groups=groups))
+        if file.record_count:
+            lacking.update(_with_missing(file, snapshot))
+            rows = None if deletes else file.record_count
+            fragments.append(Fragment(where, number, (), rows, size, constants=constants))
+    assert scan.schema
+    counted = with_missing(as_stored, scan.schema, columns, access.patience, access.opened)
+    floats = counted | {
+        each.name
+        for each in scan.schema
+        if each.name in lacking.intersection(columns or lacking) and becomes_floats(each.type)
+    }
+    integers = beyond_floats(as_stored, scan.schema, floats)
+    scan = replace(scan, floats=tuple(sorted(floats - integers)), integers=tuple(sorted(integers)))
+    return Contents(scan, files, fragments)
+
+
+def _with_missing(file: DataFile, snapshot: _Snapshot) -> Iterator[str]:
+    """Yield the columns of which a file lacks values, or may: not all are counted in."""
+    constants, counts = _values_of(file, snapshot), file.null_value_counts or {}
+    for column in snapshot.schema.fields:
+        has_row_counts = column.required or constants.get(column.field_id) is not None
+        if counts.get(column.field_id, 0 if has_row_counts else 1):
+            yield column.name
+
+
+def _constants(
+    task: FileScanTask, scan: Scan, snapshot: _Snapshot
+) -> tuple[tuple[str, object], ...]:
+    """Return the columns of which all rows of a file have one value, by its partition.
+
+    Of numbers and texts alone: the values of others are not as columns have them.
+    """
+    assert scan.schema
+    found: dict[str, object] = {}
+    for number, value in _values_of(task.file, snapshot).items():
+        name = snapshot.schema.find_column_name(number)
+        if name is None or name not in scan.schema.names:
+            continue
+        kind = scan.schema.field(name).type
+        if pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            found[name] = value
+    return tuple(sorted(found.items()))
+
+
+def _values_of(file: DataFile, snapshot: _Snapshot) -> dict[int, object]:
+    """Return the values that all rows of a file have by its partition, by the columns' numbers."""
+    from pyiceberg.transforms import IdentityTransform
+
+    return {
+        part.source_id: file.partition[place]
+        for place, part in enumerate(snapshot.metadata.specs()[file.spec_id].fields)
+        if isinstance(part.transform, IdentityTransform)
+    }
+
+
+def _is_plain(footer: pq.FileMetaData, scan: Scan, schema: Schema) -> bool:
+    """Say whether a file has the table's columns under their names, and by their numbers."""
+    stored = footer.schema.to_arrow_schema()
+    assert scan.schema
+    for column in schema.fields:
+        if column.name not in stored.names:
+            return False
+        found, kind = stored.field(column.name), scan.schema.field(column.name).type
+        if (found.metadata or {}).get(_FIELD_ID) != str(column.field_id).encode():
+            return False
+        if pa.types.is_nested(kind) and found.type != kind:
+            return False
+    return True
+
+
+def _by_pyiceberg(
+    fragment: Fragment, scan: Scan, columns: Sequence[str], chunk_rows: int, opened: Opener
+) -> Iterator[Columns]:
+    """Yield the rows of a file that are left, with the columns of the table."""
+    from pyiceberg.expressions import AlwaysTrue
+    from pyiceberg.io.pyarrow import ArrowScan
+
+    from trainshed.data.sources.formats.iceberg_files import IcebergFileIO
+
+    assert scan.schema
+    snapshot = _of(scan, opened)
+    schema = snapshot.schema.select(*columns) if columns else snapshot.schema
+    wanted = pa.schema([scan.schema.field(name) for name in columns or scan.schema.names])
+    reading = ArrowScan(snapshot.metadata, IcebergFileIO(opened=opened), schema, AlwaysTrue())
+    for batch in reading.to_record_batches([snapshot.tasks[fragment.path]]):
+        table = pa.Table.from_batches([batch]).select(wanted.names).cast(wanted)
+        yield from in_tables(table, chunk_rows)

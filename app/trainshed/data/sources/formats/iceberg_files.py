@@ -1,0 +1,82 @@
+"""What pyiceberg reads, through the client that all else of a run uses.
+
+So a table's files need no credentials but those of the run, and are as patiently read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
+from pyiceberg.typedef import EMPTY_DICT
+from typing_extensions import override
+
+from trainshed.data.sources.opener import open_file
+
+if TYPE_CHECKING:
+    from pyiceberg.typedef import Properties
+
+    from trainshed.data.sources.opener import Opener
+
+# How Hadoop and Java write what others write as s3:// and file:///.
+_SCHEMES = {"s3a://": "s3://", "s3n://": "s3://", "file://": "", "file:": ""}
+
+
+def where_of(location: str) -> str:
+    """Return the path or address of a table's file."""
+    for scheme, ours in _SCHEMES.items():
+        if location.startswith(scheme):
+            return ours + location.removeprefix(scheme)
+    return location
+
+
+class IcebergFileIO(FileIO):
+    """Files that are read and not written.
+
+    Args:
+        properties: of a catalog; none is needed.
+        opened: opens a file.
+    """
+
+    def __init__(self, properties: Properties = EMPTY_DICT, opened: Opener = open_file) -> None:
+        super().__init__(properties)
+        self._opened = opened
+
+    @override
+    def new_input(self, location: str) -> InputFile:
+        return _Input(location, self._opened)
+
+    @override
+    def new_output(self, location: str) -> OutputFile:
+        raise PermissionError(f"{location}: tables are only read here")
+
+    @override
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        raise PermissionError(f"{location}: tables are only read here")
+
+
+class _Input(InputFile):
+    """A file, opened when it is read."""
+
+    def __init__(self, location: str, opened: Opener) -> None:
+        super().__init__(location)
+        self._opened = opened
+
+    @override
+    def __len__(self) -> int:
+        with self._opened(where_of(self.location)) as raw:
+            return int(raw.size())
+
+    @override
+    def exists(self) -> bool:
+        try:
+            with self._opened(where_of(self.location)) as raw:
+                raw.size()  # a bucket is asked no sooner
+                return True
+        except FileNotFoundError:
+            return False
+
+    @override
+    def open(self, seekable: bool = True) -> InputStream:
+        found: InputStream = self._opened(where_of(self.location))
+        return found

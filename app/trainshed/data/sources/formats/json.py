@@ -1,0 +1,383 @@
+"""JSON, an object a row: on each line, or in one list."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+import pyarrow.json as pajson
+from typing_extensions import override
+
+from trainshed.data.sampler.bad_records import BadRecord
+from trainshed.data.sources.arrow_columns import in_tables
+from trainshed.data.sources.formats.format import Format
+from trainshed.data.sources.formats.line_files import (
+    cut_files,
+    head_of,
+    line_blocks,
+    unpacked,
+    with_packed,
+)
+from trainshed.data.sources.formats.salvage import (
+    UNPARSED,
+    RecordBlock,
+    cut_lines,
+    num_lines,
+    parsed,
+    salvage,
+    shared,
+)
+from trainshed.data.sources.formats.shared_types import (
+    declared,
+    parsed_as,
+    refuse_missing,
+    shared_schema,
+    told_types,
+)
+from trainshed.records.spans import WHOLE
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.formats import JsonOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from trainshed.data.sampler.fragments import Fragment, Scan
+    from trainshed.data.sources.column_arrays import Columns
+    from trainshed.data.sources.listing import Found
+    from trainshed.data.sources.opener import Opener
+    from trainshed_api.formats import ColumnType
+
+
+_BOM = b"\xef\xbb\xbf"
+_DECODER = json.JSONDecoder()
+# A line that begins with something else than an object.
+_NO_OBJECT = re.compile(rb"^[ \t\r]*[^ \t\r\n{]", re.MULTILINE)
+# The fields of an object, or of each in a list, with what these have; None for other values.
+_Known: TypeAlias = Mapping[str, "_Known"] | None
+
+
+class Json(Format):
+    """Objects, whose columns and types all files share."""
+
+    suffixes = with_packed(".json", ".jsonl", ".ndjson")
+    unmoving = ("types",)
+
+    @override
+    def open(
+        self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
+    ) -> tuple[Scan, list[Fragment]]:
+        options = _options(scan)
+
+        def told(path: str) -> pa.Schema:
+            try:
+                return _head(path, scan, opened)
+            except UNPARSED as error:
+                form = "an object on each line" if options.lines else "a list of objects"
+                want = f"{form}; see options.lines ({error})"
+                raise SpecError([Problem(f"{field}.path", path, want)]) from error
+
+        schema, floats = shared_schema(files, told, options.types, field)
+        scan = replace(scan, schema=schema, floats=floats)
+        return scan, cut_files(files, whole=not options.lines)
+
+    @override
+    def tables(
+        self,
+        fragment: Fragment,
+        scan: Scan,
+        columns: Sequence[str],
+        chunk_rows: int,
+        opened: Opener,
+    ) -> Iterator[Columns | BadRecord]:
+        for found in _parsed(fragment, scan, columns, opened):
+            if isinstance(found, BadRecord):
+                yield found
+                continue
+            wanted = found.select(list(columns)) if columns else found
+            yield from in_tables(wanted, chunk_rows)
+
+    @override
+    def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
+        if _options(scan).lines:
+            head = head_of(fragment.path, opened)
+            return head.lines.count(b"\n") / head.stored
+        try:
+            return len(_listed(fragment.path, opened)) / max(1, fragment.num_bytes)
+        except ValueError:  # it is bad, as who reads it is told
+            return 0.0
+
+
+def _options(scan: Scan) -> JsonOptions:
+    assert isinstance(scan.options, JsonOptions)
+    return scan.options
+
+
+def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
+    """Return the columns of a file's first rows; bad ones are passed over where they may be."""
+    options = _options(scan)
+    if options.lines:
+        lines = head_of(path, opened).lines
+        schema = _said(options.types, lines)
+        parse = partial(_of_lines, schema=schema, extra="infer")
+        if not scan.skips_bad:
+            return told_types(parse(lines)) if lines.strip() else None
+        cut = partial(cut_objects, following=iter(()))
+        return shared(parsed(RecordBlock(path, 0, lines), parse, cut, skips_bad=True))
+    try:
+        rows = _listed(path, opened)
+    except ValueError:
+        if scan.skips_bad:
+            return None
+        raise
+    untold = [_without_values(row, options.types) for row in rows]
+    if not scan.skips_bad:
+        return told_types(_tabulated(untold, None)) if rows else None
+    found = salvage(untold, partial(_tabulated, schema=None))
+    return shared(each for each in found if not isinstance(each, tuple))
+
+
+def _said(types: Mapping[str, ColumnType], lines: bytes) -> pa.Schema | None:
+    """Return the columns whose types the TrainingRun says; None where it says none.
+
+    Those that it wants as float64 are booleans where all values are, as Arrow takes none for a
+    float, and of no type where there is no value.
+    """
+    schema = declared(types)
+    if schema is None:
+        return None
+    left = {name for name, kind in types.items() if kind == "float64"}
+    found: dict[str, pa.DataType] = dict.fromkeys(left, pa.null())
+    for line in lines.removeprefix(_BOM).split(b"\n"):
+        if not left:
+            break
+        row = _object(line)
+        for name in [name for name in left if row.get(name) is not None]:
+            if isinstance(row[name], bool):
+                found[name] = pa.bool_()
+            else:
+                found[name] = pa.float64()
+                left.discard(name)
+    return pa.schema([each.with_type(found.get(each.name, each.type)) for each in schema])
+
+
+def _object(line: bytes) -> Mapping[str, object]:
+    """Return the object of a line; nothing where it has none, as who parses it says."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _without_values(row: object, types: Mapping[str, str]) -> object:
+    """Return a row whose values tell no type where the TrainingRun does."""
+    if not isinstance(row, dict):
+        return row
+    return {name: None if name in types else value for name, value in row.items()}
+
+
+def _parsed(
+    fragment: Fragment, scan: Scan, columns: Sequence[str], opened: Opener
+) -> Iterator[pa.Table | BadRecord]:
+    assert scan.schema
+    schema = pa.schema([scan.schema.field(name) for name in columns]) if columns else scan.schema
+    path = fragment.path
+    if not _options(scan).lines:
+        yield from _parsed_list(path, schema, scan.floats, opened, only_some=bool(columns))
+        return
+    extra = "ignore" if columns else "error"
+    parse = partial(_of_lines, schema=schema, extra=extra, floats=scan.floats)
+    blocks = line_blocks(fragment, opened)
+    cut = partial(cut_objects, following=blocks)
+    for place, block in blocks:
+        records = RecordBlock(path, place, block)
+        for found in parsed(records, parse, cut, skips_bad=scan.skips_bad):
+            yield _told(found) if isinstance(found, BadRecord) else found
+
+
+def cut_objects(text: bytes, following: Iterator[tuple[int, bytes]]) -> list[bytes]:
+    """Return the records of a text: lines, and all lines of an object that goes on over several.
+
+    A line inside of such an object may be an object by itself, and is no row.
+
+    Args:
+        text: whole lines.
+        following: blocks behind it, of which those are taken that an object may go on in.
+    """
+    lines, records, at = cut_lines(text), list[bytes](), 0
+    while at < len(lines):
+        count = _num_lines_of_object(lines, at, following)
+        records.append(b"".join(lines[at : at + count]))
+        at += count
+    return records
+
+
+def _num_lines_of_object(
+    lines: list[bytes], at: int, following: Iterator[tuple[int, bytes]]
+) -> int:
+    """Return over how many lines the object goes on that begins on one; 1 for what is none."""
+    begin, count = lines[at].strip(), 2
+    if not begin.startswith(b"{") or begin.endswith(b"}"):
+        return 1
+    while True:
+        while at + count > len(lines):
+            if (more := next(following, None)) is None:
+                break
+            lines += cut_lines(more[1])
+        text = b"".join(lines[at : at + count]).strip()
+        try:
+            _, end = _DECODER.raw_decode(text.decode())
+        except json.JSONDecodeError as error:
+            # Where it is broken before its end no more lines mend it.
+            if error.pos < len(error.doc) or at + count > len(lines):
+                return 1
+            count *= 2
+        except (UnicodeDecodeError, RecursionError):
+            return 1
+        else:
+            return text.decode()[:end].count("\n") + 1
+
+
+def _told(bad: BadRecord) -> BadRecord:
+    return replace(bad, reason=f"{bad.reason}; options.types names types of columns, and columns")
+
+
+def _of_lines(
+    block: bytes, *, schema: pa.Schema | None, extra: str, floats: Collection[str] | None = None
+) -> pa.Table:
+    """Return the rows of lines.
+
+    Args:
+        block: whole lines.
+        schema: of the columns; None for those that the lines tell.
+        extra: what becomes of columns that are not in it: error, ignore or infer.
+        floats: columns that may lack values though they are booleans; None for any column.
+
+    Raises:
+        pyarrow.ArrowException: for what is no JSON, or not of the schema.
+        ValueError: for lines that are no object each. Arrow takes some of these, and one that is
+            `null` alone ends the process.
+    """
+    block = block.removeprefix(_BOM)
+    objects = block.startswith(b"{") + block.count(b"\n{")
+    lines = num_lines(block, likely=objects)
+    if not lines and schema is not None:
+        return schema.empty_table()
+    if objects < lines and _NO_OBJECT.search(block):
+        raise ValueError("want an object on each line")
+    # A block more than the text, or it would be cut in the middle of an object.
+    reading = pajson.ReadOptions(use_threads=False, block_size=len(block) + 1)
+
+    def parse(kinds: pa.Schema | None) -> pa.Table:
+        parsing = pajson.ParseOptions(explicit_schema=kinds, unexpected_field_behavior=extra)
+        return pajson.read_json(pa.BufferReader(block), reading, parsing)
+
+    table = parse(None) if schema is None else parsed_as(schema, floats or (), parse)
+    if table.num_rows != lines:
+        raise ValueError("want one object on each line, and all of it")
+    table.validate(full=True)  # that texts are UTF-8: Arrow's parser does not look
+    if floats is not None:
+        refuse_missing(table, floats)
+    return table
+
+
+def _parsed_list(
+    path: str, schema: pa.Schema, floats: Collection[str], opened: Opener, *, only_some: bool
+) -> Iterator[pa.Table | BadRecord]:
+    try:
+        rows = _listed(path, opened)
+    except ValueError as error:
+        yield BadRecord(path, "the file", str(error))
+        return
+    parse = partial(_tabulated, schema=schema, floats=floats, only_some=only_some)
+    for found in salvage(rows, parse):
+        if isinstance(found, tuple):
+            at, reason = found
+            yield _told(BadRecord(path, f"row {at}", reason))
+        else:
+            yield found
+
+
+def _listed(path: str, opened: Opener) -> list[object]:
+    """Return what is in a file's list.
+
+    Raises:
+        ValueError: for a file that holds something else.
+    """
+    with opened(path, WHOLE) as raw:
+        rows = value_of(unpacked(path, raw).read())
+    if not isinstance(rows, list):
+        raise ValueError("want one list of objects")
+    return rows
+
+
+def value_of(text: bytes) -> object:
+    """Return what JSON says.
+
+    Raises:
+        ValueError: for a text that is none, or that is nested too deeply.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _tabulated(
+    rows: Sequence[object],
+    schema: pa.Schema | None,
+    floats: Collection[str] = (),
+    *,
+    only_some: bool = False,
+) -> pa.Table:
+    """Return rows as a table.
+
+    Args:
+        rows: of a list.
+        schema: columns and types; None for those that the rows tell.
+        floats: columns that may lack values though they are booleans.
+        only_some: whether they may have columns that are not in it.
+
+    Raises:
+        ValueError: for a row that is no object, or that has other columns.
+        pyarrow.ArrowException: for one that is not of the schema.
+    """
+    for row in rows:
+        if not isinstance(row, dict):
+            raise ValueError(f"want an object, not a {type(row).__name__}")
+    if schema is None:  # Arrow takes the columns of the first one
+        objects = [row for row in rows if isinstance(row, dict)]
+        names = dict.fromkeys(name for row in objects for name in row)
+        return pa.Table.from_pylist([{**names, **row} for row in objects])
+    if not only_some:
+        _check_known(list(rows), _known(pa.struct(list(schema))))
+    table = parsed_as(schema, floats, lambda kinds: pa.Table.from_pylist(rows, schema=kinds))
+    refuse_missing(table, floats)
+    return table
+
+
+def _known(kind: pa.DataType) -> _Known:
+    if pa.types.is_struct(kind):
+        return {field.name: _known(field.type) for field in kind}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _known(kind.value_type)
+    return None
+
+
+def _check_known(value: object, known: _Known, above: str = "") -> None:
+    """Refuse fields that Arrow would leave out, of objects inside of objects, too."""
+    if known is None:
+        return
+    if isinstance(value, list):
+        for each in value:
+            _check_known(each, known, above)
+    if isinstance(value, dict):
+        if unknown := value.keys() - known.keys():
+            raise ValueError(f"the first rows have no column {above}{min(unknown)}")
+        for name, inside in known.items():
+            _check_known(value.get(name), inside, f"{above}{name}.")

@@ -1,0 +1,199 @@
+"""Lance tables: fragments of a version, cut at rows, whose numbers its manifest tells."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import re
+import warnings
+import zlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from typing_extensions import override
+
+from trainshed.data.sampler.fragments import File, Fragment
+from trainshed.data.sources.arrow_columns import becomes_floats, from_arrow
+from trainshed.data.sources.column_arrays import MOST_EXACT
+from trainshed.data.sources.formats.format import Contents, Table
+from trainshed.records.addresses import is_address
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.formats import LanceOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lance import LanceDataset
+    from lance.fragment import LanceFragment
+
+    from trainshed.data.sampler.fragments import Scan
+    from trainshed.data.sources.column_arrays import Columns
+    from trainshed.data.sources.opener import FileAccess, Opener
+    from trainshed.records.reach import Reach
+    from trainshed.records.storage import Folder
+    from trainshed_api.rows import ReadSpec
+
+# Of a fragment that one task reads.
+FRAGMENT_BYTES = 16 * 2**20
+# Lance itself would hold 2 GiB that are read before somebody wants them.
+_AHEAD_BYTES, _BATCHES_AHEAD = 64 * 2**20, 2
+# How the client below it says that a bucket did not answer; by its type it is a ValueError.
+_OF_BUCKET = re.compile(r"Generic \w+ error")
+_GONE = "Not found:"
+_OF_FORKS = "lance is not fork-safe"
+
+
+class Lance(Table):
+    """The fragments that a version of a table has, without the rows that were deleted."""
+
+    @override
+    def open(
+        self, at: Folder, read: ReadSpec, scan: Scan, field: str, access: FileAccess
+    ) -> Contents:
+        wanted = _options(scan).version
+        try:
+            table = _open(scan.root, wanted, scan.reach)
+        except ValueError as error:
+            _raise_if_storage(error, scan.root)
+            said = " ".join(str(error).split())
+            if wanted is None:
+                want = f"a folder with a Lance table ({said})"
+                raise SpecError([Problem(f"{field}.path", scan.root, want)]) from error
+            want = f"a version that {scan.root} still has ({said})"
+            problem = Problem(f"{field}.options.version", str(wanted), want)
+            raise SpecError([problem]) from error
+        options = _options(scan).model_copy(update={"version": table.version})
+        floats, integers = _with_missing(table, read.columns, scan.root)
+        scan = replace(scan, options=options, schema=table.schema, floats=floats, integers=integers)
+        files: list[File] = []
+        fragments: list[Fragment] = []
+        for number, found in enumerate(table.get_fragments()):
+            file = _file(found)
+            files.append(file)
+            fragments += _cut(f"{scan.root}/{file.path}", number, found, file.bytes)
+        return Contents(scan, files, fragments)
+
+    @override
+    def tables(
+        self,
+        fragment: Fragment,
+        scan: Scan,
+        columns: Sequence[str],
+        chunk_rows: int,
+        opened: Opener,
+    ) -> Iterator[Columns]:
+        [number], version = fragment.row_groups, _options(scan).version
+        assert version is not None
+        try:
+            found = _kept(scan.root, version, scan.reach).get_fragment(number)
+            assert found
+            for batch in found.to_batches(
+                columns=list(columns) or None,
+                batch_size=chunk_rows,
+                strict_batch_size=True,
+                offset=fragment.skip,
+                limit=fragment.rows,
+                batch_readahead=_BATCHES_AHEAD,
+                io_buffer_size=_AHEAD_BYTES,
+            ):
+                yield from_arrow(pa.Table.from_batches([batch]))
+        except (ValueError, OSError) as error:
+            _raise_if_storage(error, fragment.path)
+            raise
+
+    @override
+    def place(self, fragment: Fragment, row: int) -> tuple[str, str]:
+        return fragment.path, f"row {fragment.skip + row} of fragment {fragment.row_groups[0]}"
+
+
+def _options(scan: Scan) -> LanceOptions:
+    assert isinstance(scan.options, LanceOptions)
+    return scan.options
+
+
+@functools.lru_cache(maxsize=4)
+def _kept(root: str, version: int, reach: Reach) -> LanceDataset:
+    """Return a version of a table, whose manifest is read once in a process."""
+    return _open(root, version, reach)
+
+
+def _open(root: str, version: int | None, reach: Reach) -> LanceDataset:
+    """Return a version of a table, the newest for None.
+
+    Raises:
+        ValueError: whatever is wrong.
+    """
+    import lance
+
+    # It says so of every fork; those of Ray become other programs at once.
+    warnings.filterwarnings("ignore", message=_OF_FORKS)
+    told = None
+    if is_address(root):
+        from trainshed.records.client import options_of
+
+        told = options_of(root, reach)
+    return lance.dataset(root, version=version, storage_options=told)
+
+
+def _with_missing(
+    table: LanceDataset, columns: Sequence[str], root: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns of integers and booleans of which some are missing, by their names.
+
+    Those come last that have integers which float64 would round. Only reading them tells: each is
+    looked through up to its first such row.
+    """
+    asked = [
+        each.name
+        for each in table.schema
+        if each.nullable and becomes_floats(each.type) and (not columns or each.name in columns)
+    ]
+    try:
+        lacking = [name for name in sorted(asked) if _has_row(table, name, f"`{name}` IS NULL")]
+        integers = tuple(name for name in lacking if _is_beyond_floats(table, name))
+        return tuple(name for name in lacking if name not in integers), integers
+    except (ValueError, OSError) as error:
+        _raise_if_storage(error, root)
+        raise
+
+
+def _has_row(table: LanceDataset, name: str, condition: str) -> bool:
+    return bool(table.to_table(columns=[name], filter=condition, limit=1).num_rows)
+
+
+def _is_beyond_floats(table: LanceDataset, name: str) -> bool:
+    if not pa.types.is_int64(table.schema.field(name).type):
+        return False
+    return _has_row(table, name, f"`{name}` > {MOST_EXACT} OR `{name}` < -{MOST_EXACT}")
+
+
+def _raise_if_storage(error: Exception, where: str) -> None:
+    said = " ".join(str(error).split())
+    if _OF_BUCKET.search(said):
+        raise OSError(errno.EREMOTEIO, said, where) from error
+    if _GONE in said and isinstance(error, pa.ArrowException):
+        raise FileNotFoundError(errno.ENOENT, said, where) from error
+
+
+def _file(found: LanceFragment) -> File:
+    """Return what tells a fragment from others: rows may be deleted and columns added."""
+    parts = found.metadata.files
+    changes = f"{[part.path for part in parts]} {found.deletion_file()}"
+    return File(
+        path=f"data/{parts[0].path}",
+        bytes=sum(part.file_size_bytes or 0 for part in parts),
+        rows=found.count_rows(),
+        groups=zlib.crc32(changes.encode()),
+    )
+
+
+def _cut(path: str, number: int, found: LanceFragment, size: int) -> Iterator[Fragment]:
+    rows = found.count_rows()
+    row_bytes = size / max(1, found.physical_rows)
+    step = max(1, round(FRAGMENT_BYTES / row_bytes)) if row_bytes else max(1, rows)
+    for first in range(0, rows, step):
+        count = min(step, rows - first)
+        num_bytes = max(1, round(count * row_bytes))
+        groups = (found.fragment_id,)
+        yield Fragment(path, number, groups, count, num_bytes, skip=first)

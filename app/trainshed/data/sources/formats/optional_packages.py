@@ -1,0 +1,75 @@
+"""The packages that only some data need: who reads no such data need not have them."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+from typing import TYPE_CHECKING, NamedTuple
+
+from trainshed_api.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trainshed_api.formats import FormatName
+
+
+class OptionalPackage(NamedTuple):
+    """What is imported, and the name by which it is installed."""
+
+    module: str
+    name: str
+
+
+# The extra of this project that brings one has the format's name.
+OF_FORMATS: Mapping[FormatName, OptionalPackage] = {
+    "audio": OptionalPackage("soundfile", "soundfile"),
+    "delta": OptionalPackage("deltalake", "deltalake"),
+    "iceberg": OptionalPackage("pyiceberg", "pyiceberg"),
+    "lance": OptionalPackage("lance", "pylance"),
+    "video": OptionalPackage("av", "av"),
+}
+
+
+def check_package(form: FormatName, field: str) -> None:
+    """Refuse a format whose package is not installed.
+
+    Args:
+        form: the format.
+        field: the spec's field to name, e.g. `spec.data.datasets.train.read`.
+
+    Raises:
+        SpecError: saying how to install it.
+    """
+    package = OF_FORMATS.get(form)
+    if package is not None and (missing := missing_of([package])):
+        want = want_installed(missing, f"trainshed[{form}]")
+        raise SpecError([Problem(f"{field}.format", f'"{form}"', want)])
+
+
+def missing_of(packages: Sequence[OptionalPackage]) -> list[str]:
+    """Return the names of those packages that are not installed."""
+    return [package.name for package in packages if not _is_there(package.module)]
+
+
+def want_installed(names: Sequence[str], by: str | None = None) -> str:
+    """Return how packages are installed, for an error.
+
+    Args:
+        names: of the packages, at least one.
+        by: what brings them; None for themselves.
+    """
+    more = len(names) > 1
+    listed = ", ".join(map(shlex.quote, names))
+    pip = shlex.join([by] if by else names)
+    return (
+        f"it with the package{'s' * more} {', '.join(names)} installed: pip install {pip}, or in "
+        f"a cluster code.pip: [{listed}] or an image that has {'them' if more else 'it'}"
+    )
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # nor is what it would be a part of
+        return False

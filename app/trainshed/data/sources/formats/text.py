@@ -1,0 +1,97 @@
+"""Plain text: a line is a row."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from typing_extensions import override
+
+from trainshed.data.sampler.bad_records import BadRecord
+from trainshed.data.sources.formats.format import Format
+from trainshed.data.sources.formats.line_files import cut_files, head_of, line_blocks, with_packed
+from trainshed.data.sources.formats.salvage import cut_lines
+from trainshed_api.formats import TextOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from trainshed.data.sampler.fragments import Fragment, Scan
+    from trainshed.data.sources.column_arrays import Columns
+    from trainshed.data.sources.listing import Found
+    from trainshed.data.sources.opener import Opener
+
+COLUMN = "text"
+Lines = np.ndarray[tuple[int], np.dtype[np.object_]]
+
+
+class Text(Format):
+    """Lines in UTF-8, without what ends them."""
+
+    suffixes = with_packed(".txt", ".text")
+
+    @override
+    def open(
+        self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
+    ) -> tuple[Scan, list[Fragment]]:
+        return replace(scan, schema=pa.schema([(COLUMN, pa.string())])), cut_files(files)
+
+    @override
+    def tables(
+        self,
+        fragment: Fragment,
+        scan: Scan,
+        columns: Sequence[str],
+        chunk_rows: int,
+        opened: Opener,
+    ) -> Iterator[Columns | BadRecord]:
+        for place, block in line_blocks(fragment, opened):
+            for lines in _lines(fragment.path, place, block, scan):
+                if isinstance(lines, BadRecord):
+                    yield lines
+                    continue
+                for start in range(0, len(lines), chunk_rows):
+                    yield {COLUMN: lines[start : start + chunk_rows]}
+
+    @override
+    def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
+        head = head_of(fragment.path, opened)
+        return head.lines.count(b"\n") / head.stored
+
+
+def _lines(path: str, place: int, block: bytes, scan: Scan) -> Iterator[Lines | BadRecord]:
+    """Yield the lines of a block in columns of any length, and those between that are no text."""
+    assert isinstance(scan.options, TextOptions)
+    keeps_empty = scan.options.empty_lines
+    if not place:
+        block = block.removeprefix(codecs.BOM_UTF8)
+    try:
+        yield _column(block.decode(), keeps_empty=keeps_empty)
+    except UnicodeDecodeError:
+        pass
+    else:
+        return
+    good: list[str] = []
+    for line in cut_lines(block):
+        try:
+            good.append(line.decode())
+        except UnicodeDecodeError as error:
+            if good and scan.skips_bad:  # else this ends the run: the sooner the better
+                yield _column("".join(good), keeps_empty=keeps_empty)
+                good = []
+            yield BadRecord(path, f"byte {place}", f"no UTF-8: {error}")
+        place += len(line)
+    if good:
+        yield _column("".join(good), keeps_empty=keeps_empty)
+
+
+def _column(text: str, *, keeps_empty: bool) -> Lines:
+    # splitlines knows more ends of lines than files have.
+    lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+    kept = lines if keeps_empty else [line for line in lines if line]
+    found = np.empty(len(kept), dtype=object)
+    found[:] = kept
+    return found

@@ -1,0 +1,297 @@
+"""Tar files of samples: members of one name, up to its first dot, are a row."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from typing_extensions import override
+
+from trainshed.data.sampler.fragments import Fragment
+from trainshed.data.sources.column_arrays import as_objects
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.formats.format import Format
+from trainshed.data.sources.formats.json import value_of
+from trainshed.data.sources.formats.line_files import (
+    HEAD_BYTES,
+    stored_share,
+    unpacked,
+    with_packed,
+)
+from trainshed.data.sources.formats.npy import array_of
+from trainshed.data.sources.formats.shared_types import some_files
+from trainshed.data.sources.formats.tar import Tape, members
+from trainshed.records.addresses import is_remote
+from trainshed.records.spans import WHOLE
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.formats import WebdatasetOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from trainshed.data.sampler.fragments import Scan
+    from trainshed.data.sources.column_arrays import Array, Columns
+    from trainshed.data.sources.formats.tar import Member
+    from trainshed.data.sources.listing import Found
+    from trainshed.data.sources.opener import Opener
+
+KEY = "__key__"
+# By which the columns of a file are told.
+HEAD_SAMPLES = 32
+# By the last part of an ending, as the tools that write such files decode them; never a pickle,
+# which may run anything.
+NUMBERS = ("cls", "cls2", "id", "index", "inx")
+TEXTS = ("txt", "text", "transcript")
+DECODED = (*NUMBERS, *TEXTS, "json", "npy")
+_INT64 = np.iinfo(np.int64)
+# What those tools keep of themselves.
+_META = re.compile(r"__[^/]*__(/|$)")
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """The members of a name, by their endings in small letters."""
+
+    path: str
+    key: str
+    members: dict[str, Member]
+
+    def where(self, ending: str) -> str:
+        """Return where a member lies, for errors."""
+        member = self.members[ending]
+        return f"{self.path}: member {member.name} from byte {member.place}"
+
+
+class Webdataset(Format):
+    """Samples, in the column `__key__` and one for each ending."""
+
+    suffixes = with_packed(".tar")
+    unmoving = ("decode",)
+
+    @override
+    def open(
+        self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
+    ) -> tuple[Scan, list[Fragment]]:
+        found: list[_Sample] = []
+        options = _options(scan)
+        try:
+            for file in some_files(files):
+                found += _head(file.where, opened, partial(_tells_type, options=options))[0]
+            schema = _schema(found, options)
+        except DataError as error:
+            where, _, told = str(error).partition(": ")
+            want = f"tar files of samples ({told})"
+            raise SpecError([Problem(f"{field}.path", where, want)]) from error
+        if not found:
+            want = "members whose name has a dot: key.ending"
+            raise SpecError([Problem(f"{field}.path", files[0].where, want)])
+        # Where a member begins only the ones before it tell: a file is read by one task.
+        fragments = [Fragment(file.where, n, (), None, file.bytes) for n, file in enumerate(files)]
+        return replace(scan, schema=schema), fragments
+
+    @override
+    def tables(
+        self,
+        fragment: Fragment,
+        scan: Scan,
+        columns: Sequence[str],
+        chunk_rows: int,
+        opened: Opener,
+    ) -> Iterator[Columns]:
+        assert scan.schema
+        wanted = [scan.schema.field(name) for name in columns or scan.schema.names]
+        options, known = _options(scan), frozenset(scan.schema.names)
+        with opened(fragment.path, WHOLE) as raw:
+            rows: list[_Sample] = []
+            # From an address all bytes come ahead, those that nobody wants, too.
+            tape = Tape(unpacked(fragment.path, raw), can_seek=not is_remote(fragment.path))
+            wants = frozenset(columns or scan.schema.names).__contains__
+            for sample in _samples(tape, fragment.path, wants):
+                if not columns:
+                    _check_known(sample, known)
+                rows.append(sample)
+                if len(rows) == chunk_rows:
+                    yield _columns(rows, wanted, options)
+                    rows = []
+            if rows:
+                yield _columns(rows, wanted, options)
+
+    @override
+    def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
+        samples, end = _head(fragment.path, opened)
+        return len(samples) / max(1.0, end * stored_share(fragment.path, opened))
+
+
+def _options(scan: Scan) -> WebdatasetOptions:
+    assert isinstance(scan.options, WebdatasetOptions)
+    return scan.options
+
+
+def _samples(tape: Tape, path: str, wants: Callable[[str], bool]) -> Iterator[_Sample]:
+    """Yield the samples of a tar file in their order.
+
+    Args:
+        tape: the file's.
+        path: of the file, for errors.
+        wants: says by its ending whether the content of a member is wanted.
+
+    Raises:
+        DataError: naming file and member where it is not whole, and where members of a sample do
+            not lie together.
+    """
+    sample, done = _Sample(path, "", {}), set()
+
+    def is_wanted(name: str) -> bool:
+        parts = _split(name)
+        return parts is not None and wants(parts[1])
+
+    for member in members(tape, path, is_wanted):
+        parts = _split(member.name)
+        if parts is None:
+            continue
+        key, ending = parts
+        if key != sample.key:
+            if sample.members:
+                yield sample
+            done.add(sample.key)
+            sample = _Sample(path, key, {})
+        where = f"{path}: member {member.name} from byte {member.place}"
+        if key in done:
+            raise DataError(
+                f"{where}: other samples lie between it and the first of {key}: members of one "
+                "name must lie together, as tar --sort=name packs them"
+            )
+        if ending in sample.members:
+            raise DataError(f"{where}: it is there twice")
+        sample.members[ending] = member
+    if sample.members:
+        yield sample
+
+
+def _split(name: str) -> tuple[str, str] | None:
+    """Return the key and the ending of a member's name; None where it is part of no sample."""
+    folder, slash, file = name.rpartition("/")
+    stem, dot, ending = file.partition(".")
+    if not (stem and dot) or _META.match(name):
+        return None
+    return f"{folder}{slash}{stem}", ending.lower()
+
+
+def _head(
+    path: str, opened: Opener, wants: Callable[[str], bool] = lambda _: False
+) -> tuple[list[_Sample], int]:
+    """Return the first samples of a file, and where they end in the unpacked file."""
+    found, end = [], 0
+    with opened(path) as raw:
+        for sample in _samples(Tape(unpacked(path, raw), can_seek=True), path, wants):
+            found.append(sample)
+            end = max(each.place + each.num_bytes for each in sample.members.values())
+            if len(found) == HEAD_SAMPLES or end >= HEAD_BYTES:
+                break
+    return found, end
+
+
+def _schema(samples: Sequence[_Sample], options: WebdatasetOptions) -> pa.Schema:
+    """Return the columns by the first samples of some files."""
+    kinds: dict[str, set[pa.DataType]] = {}
+    for sample in samples:
+        for ending in sample.members:
+            value = _value(sample, ending, options)
+            kinds.setdefault(ending, set()).add(_type_of(value, ending))
+    fields = [
+        # Arrays of several shapes are a column of objects.
+        pa.field(ending, seen.pop() if len(seen) == 1 else pa.list_(pa.null()))
+        for ending, seen in kinds.items()
+    ]
+    return pa.schema([pa.field(KEY, pa.string()), *fields])
+
+
+def _type_of(value: object, ending: str) -> pa.DataType:
+    if isinstance(value, np.ndarray):
+        kind = pa.from_numpy_dtype(value.dtype)
+        return pa.fixed_shape_tensor(kind, value.shape) if value.ndim else kind
+    if isinstance(value, int) and _kind(ending) in NUMBERS:
+        return pa.int64()
+    # What JSON holds is not known to Arrow: it stays a column of objects, as texts are.
+    return pa.binary() if isinstance(value, bytes) else pa.string()
+
+
+def _tells_type(ending: str, options: WebdatasetOptions) -> bool:
+    """Say whether what a member holds is looked at for its type: else it is bytes."""
+    return options.decode and _kind(ending) in DECODED
+
+
+def _kind(ending: str) -> str:
+    return ending.rpartition(".")[2]
+
+
+def _value(sample: _Sample, ending: str, options: WebdatasetOptions) -> object:
+    """Return what a member holds.
+
+    Raises:
+        DataError: naming file and member when it cannot be decoded.
+    """
+    content, kind = sample.members[ending].content, _kind(ending)
+    if not options.decode:
+        return content
+    try:
+        return _decoded(content, kind)
+    except ValueError as error:
+        want = f"it is no {kind}: {' '.join(str(error).split())}"
+        raise DataError(
+            f"{sample.where(ending)}: {want}; options.decode: false leaves it"
+        ) from error
+
+
+def _decoded(content: bytes, kind: str) -> object:
+    if kind in NUMBERS:
+        number = int(content)
+        if not _INT64.min <= number <= _INT64.max:
+            raise ValueError("a number that 64 bits do not hold")
+        return number
+    if kind in TEXTS:
+        return content.decode()
+    if kind == "json":
+        return value_of(content)
+    return array_of(content) if kind == "npy" else content
+
+
+def _columns(
+    rows: Sequence[_Sample], wanted: Sequence[pa.Field], options: WebdatasetOptions
+) -> Columns:
+    return {column.name: _column(rows, column, options) for column in wanted}
+
+
+def _column(rows: Sequence[_Sample], column: pa.Field, options: WebdatasetOptions) -> Array:
+    """Return a column, shape (rows, ...) where all its values have one type and shape."""
+    ending = column.name
+    if ending == KEY:
+        return as_objects([sample.key for sample in rows])
+    is_tensor = isinstance(column.type, pa.FixedShapeTensorType)
+    is_fixed = is_tensor or pa.types.is_primitive(column.type)
+    values = []
+    for sample in rows:
+        value = _value(sample, ending, options) if ending in sample.members else None
+        if is_fixed and value is None:
+            raise DataError(f"{sample.path}: sample {sample.key} has no .{ending}, as others have")
+        if is_fixed and _type_of(value, ending) != column.type:
+            got = f"{_type_of(value, ending)} where others have {column.type}"
+            raise DataError(f"{sample.where(ending)}: {got}")
+        values.append(value)
+    if is_fixed:
+        dtype = (column.type.value_type if is_tensor else column.type).to_pandas_dtype()
+        return np.asarray(values, dtype=dtype)
+    return as_objects(values)
+
+
+def _check_known(sample: _Sample, known: frozenset[str]) -> None:
+    for ending in sample.members:
+        if ending not in known:
+            raise DataError(
+                f"{sample.where(ending)}: the first samples have no .{ending}; name the columns "
+                f"that are wanted in read.columns"
+            )

@@ -1,0 +1,135 @@
+"""Which rows are alike in some columns: the same groups in the same order, however rows are cut.
+
+Groups come by a hash of their values, so that about as many lie in each part of its range, whatever
+the values are. Numbers are alike by value, whatever their type: where one file lacks some
+integers they are floats.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trainshed.data.sampler.randomness import digest, mix
+from trainshed.data.sources.column_arrays import num_rows
+from trainshed.data.sources.errors import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from trainshed.data.sampler.function import Function
+    from trainshed.data.sampler.permutation import Indices
+    from trainshed.data.sources.column_arrays import Columns
+
+_HASH, _PLACE = "hash", "place"
+# Of a missing value: a block in which all are missing has no type.
+_OF_NULL = np.uint64(0x9E3779B97F4A7C15)
+
+
+def hashes(columns: Columns, function: Function) -> NDArray[np.uint64]:
+    """Return a number for each row, shape (rows,): the same for all rows of a group.
+
+    Args:
+        columns: the rows.
+        function: of kind groups.
+
+    Raises:
+        DataError: when a column is not there, or cannot be compared.
+    """
+    field = function.beside("by")
+    keys = _keys(columns, function.by, field)
+    found = np.zeros(num_rows(columns), dtype=np.uint64)
+    for name, key in zip(function.by, keys, strict=True):
+        try:
+            found = mix(found ^ value_hashes(key))
+        except DataError as error:
+            raise _not_compared(field, name, error) from error
+    return found
+
+
+def groups(columns: Columns, function: Function) -> tuple[Indices, Indices]:
+    """Return the rows group by group, shape (rows,), and where groups end, shape (groups,).
+
+    Rows that are alike in `by` and `order_by` stay in their order.
+
+    Args:
+        columns: the rows.
+        function: of kind groups.
+
+    Raises:
+        DataError: when a column is not there, or cannot be compared.
+    """
+    rows = num_rows(columns)
+    by = _keys(columns, function.by, function.beside("by"))
+    inside = _keys(columns, function.order_by, function.beside("orderBy"))
+    keys = {_HASH: pa.array(hashes(columns, function))}
+    keys |= {str(number): key for number, key in enumerate([*by, *inside])}
+    keys[_PLACE] = pa.array(np.arange(rows, dtype=np.int64))
+    ascending = [(name, "ascending") for name in keys]
+    order = pc.sort_indices(pa.table(keys), sort_keys=ascending).to_numpy().astype(np.int64)
+    starts = np.zeros(max(0, rows - 1), dtype=np.bool_)
+    for key in by:
+        codes = key.dictionary_encode(null_encoding="encode").indices.to_numpy()[order]
+        starts |= codes[1:] != codes[:-1]
+    return order, np.append(np.flatnonzero(starts) + 1, [rows] if rows else []).astype(np.int64)
+
+
+def value_hashes(key: pa.Array) -> NDArray[np.uint64]:
+    """Return a number for each value, shape (rows,); what is missing has one whatever the type.
+
+    Raises:
+        DataError: saying so of times that Python's own do not reach.
+    """
+    kind, is_null = key.type, key.is_null().to_numpy(zero_copy_only=False)
+    if is_null.all():
+        return np.full(len(key), _OF_NULL)
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        filled = key.cast(pa.float64(), safe=False).fill_null(0.0)
+        numbers: NDArray[np.float64] = filled.to_numpy(zero_copy_only=False)
+        return np.where(is_null, _OF_NULL, mix(numbers.view(np.uint64)))
+    encoded = key.drop_null().dictionary_encode()
+    try:
+        known = encoded.dictionary.to_pylist()
+    except (OverflowError, ValueError) as error:
+        raise DataError(" ".join(str(error).split())) from error
+    if pa.types.is_decimal(kind):
+        # Not by Arrow, which rounds another way at another scale; and no -0.0.
+        floats = np.asarray([float(value) for value in known]) + 0.0
+        digests = mix(floats.view(np.uint64))
+    else:
+        digests = np.asarray([_digest(value) for value in known], dtype=np.uint64)
+    found = np.full(len(key), _OF_NULL)
+    found[~is_null] = digests[encoded.indices.to_numpy()]
+    return found
+
+
+def _keys(columns: Columns, names: tuple[str, ...], field: str) -> list[pa.Array]:
+    """Return columns that can be compared; numbers as float64 where they are none without."""
+    found = []
+    for name in names:
+        if name not in columns:
+            there = ", ".join(sorted(columns))
+            raise DataError(f"{field}: no column {name}, want some of: {there}")
+        array = columns[name]
+        try:
+            if array.ndim > 1:
+                raise pa.ArrowInvalid(f"its rows have the shape {array.shape[1:]}")
+            key = pa.array(array, from_pandas=True)
+            pc.sort_indices(key[:1])
+        except (pa.ArrowException, TypeError) as error:
+            raise _not_compared(field, name, error) from error
+        # Else 0.0 and -0.0 would be two groups.
+        found.append(pc.add(key, 0.0) if pa.types.is_floating(key.type) else key)
+    return found
+
+
+def _not_compared(field: str, name: str, error: Exception) -> DataError:
+    said, want = " ".join(str(error).split()), "a column of numbers, texts, bytes or times"
+    return DataError(f"{field}: column {name} cannot be compared ({said}), want {want}")
+
+
+def _digest(value: object) -> int:
+    return digest(value if isinstance(value, bytes) else str(value).encode())

@@ -1,0 +1,168 @@
+"""Which files a dataset has: those of a format below a folder, in the order of their names."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+from trainshed.data.sources.folder_walk import HIDDEN, files_below, legible, names_below
+from trainshed.records.addresses import is_remote, is_web
+from trainshed.records.storage import UNDERWAY
+from trainshed_api.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from trainshed.records.storage import Folder, Stored
+
+# Empty objects, of which a listing does not tell whether they are files.
+ASKED_AT_ONCE = 16
+# What TensorFlow's tools put behind the ending of one file of several.
+_OF_SEVERAL = re.compile(r"-\d+-of-\d+$")
+
+
+class Found(NamedTuple):
+    """A file: where it lies, its name below the dataset's folder, and its content.
+
+    Args:
+        where: a path or an address.
+        name: below the dataset's folder.
+        bytes: its size.
+        version: of its content, where that is known.
+        modified: seconds since 1970, of a store.
+    """
+
+    where: str
+    name: str
+    bytes: int
+    version: str = ""
+    modified: float = 0
+
+    @classmethod
+    def of(cls, where: str, name: str, stored: Stored) -> Found:
+        """Return a file that a listing has; of a disk the date is its version."""
+        modified = stored.modified if is_remote(where) else 0
+        return cls(where, name, stored.bytes, stored.version, modified)
+
+
+def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list[Found]:
+    """Return a file, or the files of a folder at any depth that end as files of the format do.
+
+    Args:
+        at: a file or a folder.
+        kind: the format, for errors.
+        suffixes: how its files end, in small letters; none for any file.
+        field: the spec's field to name in errors.
+
+    Raises:
+        SpecError: when there is none, the folder is still being written, or some of it cannot be
+            looked through.
+    """
+    if is_web(str(at)):
+        return [_on_web(at, field)]
+    file = at.parent.stat(at.name) if at.name else None
+    if file:
+        return _named([Found.of(str(at), file.name, file)], field)
+    endings, root = tuple(suffixes), str(at)
+
+    def is_wanted(name: str) -> bool:
+        return not endings or ending_of(name).endswith(endings)
+
+    tree = _whole_tree(at, is_wanted, f"{field}.path")
+    found = [Found.of(f"{root}/{each.name}", each.name, each) for each in tree]
+    if at.path is None:
+        found = _without_folders(found, at)
+    if not found:
+        which = " or ".join(f"*{ending}" for ending in endings) or "any"
+        want = (
+            f"a folder with {which} files"
+            if at.exists()
+            else f"a {kind} file or folder that exists"
+        )
+        raise SpecError([Problem(f"{field}.path", str(at), want)])
+    return _named(found, field)
+
+
+def _whole_tree(at: Folder, is_wanted: Callable[[str], bool], field: str) -> list[Stored]:
+    """Return the files below a folder that may have rows and are wanted by their names."""
+    if at.path is not None:
+        found = files_below(str(at), is_wanted, field)
+        is_underway = at.stat(UNDERWAY) is not None
+    else:
+        tree = at.tree()
+        found = [each for each in tree if is_data(each.name) and is_wanted(each.name)]
+        is_underway = any(each.name == UNDERWAY for each in tree)
+    if is_underway:
+        want = f"a folder that is whole: its {UNDERWAY} says that it is not written to its end"
+        raise SpecError([Problem(field, str(at), want)])
+    return found
+
+
+def _without_folders(found: Sequence[Found], at: Folder) -> list[Found]:
+    """Leave out the empty objects by which consoles of buckets mark folders.
+
+    Their names end with a slash, which listings do not tell: others lie below them, or nothing is
+    there under the name without it.
+    """
+    if all(each.bytes for each in found):
+        return list(found)
+    above: set[str] = set()
+    for each in found:
+        folder = each.name.rpartition("/")[0]
+        while folder and folder not in above:
+            above.add(folder)
+            folder = folder.rpartition("/")[0]
+    doubtful = [each.name for each in found if not (each.bytes or each.name in above)]
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
+        there = {each.name for each in pool.map(at.stat, doubtful) if each is not None}
+    return [each for each in found if each.bytes or each.name in there]
+
+
+def _named(found: list[Found], field: str) -> list[Found]:
+    """Refuse names that cannot be written down: rows, orders and checkpoints have them."""
+    for each in found:
+        if not each.name.isascii():
+            name = legible(each.name)
+            if name != each.name:
+                want = "files with names in UTF-8"
+                raise SpecError([Problem(f"{field}.path", name, want)])
+    return found
+
+
+def ending_of(name: str) -> str:
+    """Return a name in small letters up to the end that tells its format."""
+    return _OF_SEVERAL.sub("", name.lower())
+
+
+def _on_web(at: Folder, field: str) -> Found:
+    from trainshed.records.bucket import Bucket
+    from trainshed.records.ranges import stored_on_web  # not before: who has a disk needs no client
+
+    assert isinstance(at, Bucket)
+    file = stored_on_web(at)
+    if file is None:
+        raise SpecError([Problem(f"{field}.path", str(at), "the address of a file that is there")])
+    name = urlsplit(str(at)).path.rpartition("/")[2]
+    return Found.of(str(at), name, file)
+
+
+def names_of(at: Folder, field: str) -> list[str]:
+    """Return the names of the files of a folder that may have rows, whatever their format.
+
+    Args:
+        at: the folder.
+        field: the spec's field to name in errors.
+
+    Raises:
+        SpecError: naming a folder that may not be listed.
+    """
+    if at.path is not None:
+        return names_below(str(at), field)
+    return [each.name for each in at.tree() if is_data(each.name)]
+
+
+def is_data(name: str) -> bool:
+    """Say whether a file below a dataset's folder may have rows, by its name."""
+    return not (name.startswith(HIDDEN) or any(f"/{begin}" in name for begin in HIDDEN))

@@ -1,0 +1,231 @@
+"""Files of addresses that a node keeps on its disk, for all processes that read there.
+
+A file is written aside and gets its name when it is whole. Who writes it holds it by a lock, which
+a kill lets go of; others that want the same file wait for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import functools
+import logging
+import os
+import stat
+import tempfile
+import time
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+logger = logging.getLogger(__name__)
+
+_ASIDE, _COUNT = ".aside", "bytes"
+# At least this part is freed at once: to find what was used last is to look at all files.
+_FREED = 0.1
+# A disk that was full is tried again after so long; what was fetched for it was fetched in vain.
+_REST_SECONDS = 60.0
+
+
+class ChangedError(Exception):
+    """What was fetched is not what was asked for: somebody has written it anew."""
+
+
+class _NotFetchedError(Exception):
+    """Carries what storage or network did not give past what the disk refuses."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+@functools.cache
+def kept_here(most_bytes: int) -> LocalFileCache:
+    """Return the files of this node."""
+    return LocalFileCache(folder_here(), most_bytes)
+
+
+def folder_here() -> Path:
+    """Return where this node keeps files: in its temporary folder."""
+    return Path(tempfile.gettempdir()) / f"trainshed-files-{os.getuid()}"
+
+
+class LocalFileCache:
+    """The files of one folder; of what is beyond a size, those go that were not used for longest.
+
+    Args:
+        folder: it is made where it is not there.
+        most_bytes: of all files together, those that are under way included.
+        clock: in seconds.
+    """
+
+    def __init__(
+        self, folder: Path, most_bytes: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._folder = folder
+        self._most_bytes = most_bytes
+        self._clock = clock
+        self._full_since: float | None = None
+
+    def open(
+        self, key: str, size: int, pieces: Callable[[], Iterator[bytes]]
+    ) -> pa.NativeFile | None:
+        """Return a file that is kept, fetched before where it is not; None where it cannot be kept.
+
+        Args:
+            key: of its content, a name that a disk takes.
+            size: of it.
+            pieces: fetches it; raises ChangedError where it is another than that of the key.
+
+        Raises:
+            OSError: when it cannot be fetched.
+        """
+        name = f"{key}-{size}"
+        try:
+            self._check_folder()
+            if found := self._found(name, size):
+                return found
+            if size > self._most_bytes or self._is_resting():
+                return None
+            return self._made(name, size, pieces)
+        except _NotFetchedError as failed:
+            raise failed.error from None
+        except ChangedError:
+            return None
+        except OSError as error:
+            if self._full_since is None:
+                logger.warning("%s: files are read without it: %s", self._folder, error)
+            self._full_since = self._clock()
+            return None
+
+    def _is_resting(self) -> bool:
+        return self._full_since is not None and self._clock() < self._full_since + _REST_SECONDS
+
+    def _found(self, name: str, size: int) -> pa.NativeFile | None:
+        path = self._folder / name
+        try:
+            os.utime(path)  # when it was used last
+            file = pa.OSFile(str(path))
+        except FileNotFoundError:
+            return None
+        if file.size() == size:
+            return file
+        # Its name came to the disk and its end did not, before the machine lost its power.
+        file.close()
+        path.unlink(missing_ok=True)
+        return None
+
+    def _made(
+        self, name: str, size: int, pieces: Callable[[], Iterator[bytes]]
+    ) -> pa.NativeFile | None:
+        aside = self._folder / f"{name}{_ASIDE}"
+        with _held(aside) as file, contextlib.ExitStack() as undo:
+            undo.callback(aside.unlink)
+            if found := self._found(name, size):  # somebody was faster
+                return found
+            if not self._take_room(size, aside.name):
+                return None
+            undo.callback(self._take_room, -size, aside.name)
+            _write(file, size, pieces)
+            aside.rename(self._folder / name)
+            undo.pop_all()  # the name is anybody's now
+        return self._found(name, size)
+
+    def _check_folder(self) -> None:
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        found = self._folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            raise PermissionError(errno.EPERM, "it is somebody else's", str(self._folder))
+
+    def _take_room(self, size: int, aside: str) -> bool:
+        """Count bytes as taken, once there is room for them; say no where there is none.
+
+        Args:
+            size: how many; less than none gives them back.
+            aside: the file that they are for, which is not counted by what it has.
+        """
+        with _held(self._folder / _COUNT) as file:
+            text = file.read()
+            used = int(text) if text else self._used_after(self._most_bytes, aside)
+            if used + size > self._most_bytes:
+                wanted = self._most_bytes - max(size, int(self._most_bytes * _FREED))
+                used = self._used_after(wanted, aside)
+            fits = used + size <= self._most_bytes
+            file.seek(0)
+            file.truncate()
+            file.write(str(max(0, used + size if fits else used)).encode())
+            file.flush()
+            return fits
+
+    def _used_after(self, most_bytes: int, aside: str) -> int:
+        """Delete files until the rest has at most so many bytes; return how many it has."""
+        used, found = 0, []
+        for entry in os.scandir(self._folder):
+            is_aside = entry.name.endswith(_ASIDE)
+            if entry.name in (_COUNT, aside) or (is_aside and _is_left(entry.path)):
+                continue
+            text = entry.name.removesuffix(_ASIDE).rpartition("-")[2]
+            size = int(text) if text.isdecimal() else entry.stat().st_size
+            used += size
+            if not is_aside:
+                found.append((entry.stat().st_mtime_ns, entry.path, size))
+        for _, path, size in sorted(found):
+            if used <= most_bytes:
+                break
+            Path(path).unlink()
+            used -= size
+        return used
+
+
+def _write(file: IO[bytes], size: int, pieces: Callable[[], Iterator[bytes]]) -> None:
+    file.truncate(0)
+    for piece in _fetched(pieces):
+        file.write(piece)
+    file.flush()
+    if file.tell() != size:
+        raise ChangedError
+
+
+def _fetched(pieces: Callable[[], Iterator[bytes]]) -> Iterator[bytes]:
+    try:
+        yield from pieces()
+    except OSError as error:
+        raise _NotFetchedError(error) from error
+
+
+@contextlib.contextmanager
+def _held(path: Path) -> Iterator[IO[bytes]]:
+    """Give a file that nobody else holds; it is made where it is not there."""
+    while True:
+        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                if _is_at(file, path):  # else who held it has renamed or deleted it
+                    yield file
+                    return
+            finally:
+                fcntl.flock(file, fcntl.LOCK_UN)  # a process forked meanwhile has the file, too
+
+
+def _is_at(file: IO[bytes], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _is_left(path: str) -> bool:
+    """Delete what somebody wrote who was killed, and say so; what is being written stays."""
+    with contextlib.suppress(FileNotFoundError), Path(path).open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        if _is_at(file, Path(path)):
+            Path(path).unlink()
+    return True

@@ -1,0 +1,323 @@
+"""Opens a file of a dataset: on a disk, in a bucket or on the web, kept on this node or not."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import hashlib
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from trainshed.data.sampler.fragments import FileVersion
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.local_cache import kept_here
+from trainshed.patience import READS, Patience
+from trainshed.records.addresses import is_remote, is_web, stored_file
+from trainshed.records.reach import AS_USUAL, Reach
+from trainshed.records.region import region_of
+from trainshed.records.scratch import NoRoomError
+from trainshed.records.spans import PART_BYTES, WHOLE
+from trainshed.records.storage import Stored
+from trainshed_api.names import ENV_SCRATCH
+from trainshed_api.quantity import parse_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pyarrow import NativeFile
+
+    from trainshed.data.sampler.fragments import Fragment, Scan
+    from trainshed.records.bucket import Bucket
+    from trainshed.records.spans import Span
+    from trainshed_api.rows import ReadSpec
+
+# Of files whose server gives no ranges: each is fetched whole, whatever is read of it.
+WEB_BYTES = 10 * 2**30
+# Of those, what is held in memory where a node's disk does not keep it.
+HELD_BYTES = 64 * 2**20
+_S3 = "s3://"
+# By which the environment says where S3 is.
+_ENDPOINTS = frozenset({"AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"})
+_REGIONS = frozenset({"AWS_REGION", "AWS_DEFAULT_REGION"})
+# How Ray writes that a bucket is read without credentials.
+ANONYMOUS = "anonymous@"
+
+
+class Opener(Protocol):
+    """Opens a file.
+
+    `ahead` says which bytes of it will be read, where it is known: from an address they are fetched
+    while others are still looked at.
+    """
+
+    def __call__(self, where: str, ahead: Sequence[Span] = (), /) -> NativeFile:
+        """Return a file that can be read at any place."""
+        ...
+
+    def __hash__(self) -> int:
+        """Let what was read of files be kept by who opens them."""
+        ...
+
+
+@dataclass(frozen=True)
+class FileOpener:
+    """Opens the files of a dataset.
+
+    Args:
+        reach: of their store.
+        cache_bytes: of files that this node keeps; 0 for none.
+        stamps: of what is wanted of each, by paths or addresses; where one is missing, any content.
+        nonce: of a plan: what it keeps of files that tell no version is of no other plan.
+        is_brief: whether only a few first rows are read: nothing is fetched ahead or kept for them.
+    """
+
+    reach: Reach = AS_USUAL
+    cache_bytes: int = 0
+    stamps: Mapping[str, FileVersion] = field(default_factory=dict, compare=False)
+    nonce: str = ""
+    is_brief: bool = False
+
+    def __call__(self, where: str, ahead: Sequence[Span] = (), /) -> NativeFile:
+        """Return a file that can be read at any place.
+
+        Args:
+            where: a path, or an address, of which only the ranges that are asked for are fetched.
+            ahead: what will be read of it.
+
+        Raises:
+            DataError: when it was written anew since it was listed, now or where it is read.
+        """
+        if not is_remote(where):
+            local = pa.OSFile(where)
+            try:
+                self.check_again([where])  # once it is open: what is looked at is what is read
+            except BaseException:
+                local.close()
+                raise
+            return local
+        from trainshed.records.ranges import Ranges
+
+        file, stamp = stored_file(where, self.reach), self.stamps.get(where)
+        if is_web(where) and not _gives_ranges(where, self.reach):
+            return self._whole(file)
+        check = functools.partial(check_same, where, stamp) if stamp else None
+        if stamp and check and self.cache_bytes and not self.is_brief:
+            kept = kept_here(self.cache_bytes)
+            if found := kept.open(
+                self._key(where, stamp), stamp.bytes, lambda: _ranges(file, stamp.bytes, check)
+            ):
+                return found
+        coming = () if self.is_brief else ahead
+        # What one answer has: a file of Python's, whose ranges are asked for as they are read,
+        # cost a picture a third more of a core than its answer does.
+        if stamp and coming == WHOLE and stamp.bytes <= PART_BYTES:
+            return pa.BufferReader(Ranges(file, stamp.bytes, check=check).fetch(0, stamp.bytes))
+        return pa.PythonFile(Ranges(file, stamp and stamp.bytes, coming, check), mode="r")
+
+    def check_again(self, paths: Sequence[str]) -> None:
+        """Refuse files of a disk that are not as they were listed.
+
+        All answers for a file of an address are of one content; a disk gives what it has by then.
+
+        Raises:
+            DataError: naming the first one.
+        """
+        for path in paths:
+            if not is_remote(path) and (stamp := self.stamps.get(path)):
+                with suppress(OSError):  # as who reads it finds
+                    found = Path(path).stat()
+                    check_same(path, stamp, Stored(path, found.st_size, found.st_mtime))
+
+    def _whole(self, file: Bucket) -> NativeFile:
+        from trainshed.records.ranges import stored_on_web
+
+        stored = stored_on_web(file)
+        if stored is None:
+            raise FileNotFoundError(errno.ENOENT, "nothing there", str(file))
+        if stamp := self.stamps.get(str(file)):
+            check_same(str(file), stamp, stored)
+        most = max(self.cache_bytes, _most_whole_bytes())
+        if stored.bytes > most:
+            raise DataError(
+                f"{file}: {stored.bytes} bytes of a server that gives no ranges, where a node "
+                f"keeps {most} of such files: put it into a bucket or on a volume, or cut it"
+            )
+        kept = kept_here(most)
+        key = self._key(str(file), stamp_of(stored.bytes, stored.version))
+        if found := kept.open(key, stored.bytes, lambda: _streamed(file, stored)):
+            return found
+        if stored.bytes > HELD_BYTES:
+            raise NoRoomError(
+                f"{tempfile.gettempdir()} of this machine has no room for {file}, {stored.bytes} "
+                "bytes of a server that gives no ranges: give it more, in a cluster by scratch.tmp "
+                "of the chart, or put the file into a bucket or on a volume"
+            )
+        return pa.BufferReader(b"".join(_streamed(file, stored)))
+
+    def _key(self, where: str, stamp: FileVersion) -> str:
+        version = str(stamp.version) if stamp.version else self.nonce
+        text = f"{self.reach.endpoint} {where} {self.reach.query} {version}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class FileAccess:
+    """How files are got at.
+
+    Args:
+        patience: with the storage.
+        opened: opens a file.
+    """
+
+    patience: Patience = READS
+    opened: Opener = field(default_factory=FileOpener)
+
+    def of(self, scan: Scan, fragment: Fragment | None = None) -> FileAccess:
+        """Return how the files of a dataset are got at; those of a fragment may be kept."""
+        if not isinstance(self.opened, FileOpener):
+            return self
+        stamps = dict(zip(fragment.paths, fragment.stamps, strict=False)) if fragment else {}
+        files = replace(
+            self.opened,
+            reach=scan.reach,
+            cache_bytes=scan.cache_bytes,
+            stamps=stamps,
+            nonce=scan.nonce,
+        )
+        return replace(self, opened=files)
+
+    def check_again(self, fragment: Fragment) -> None:
+        """Refuse a file of a disk that changed while it was read; many small ones are read at once.
+
+        Raises:
+            DataError: naming it.
+        """
+        if isinstance(self.opened, FileOpener) and not fragment.more:
+            self.opened.check_again(fragment.paths)
+
+    def briefly(self) -> FileAccess:
+        """Return how files are got at of which a few first rows are read."""
+        if not isinstance(self.opened, FileOpener):
+            return self
+        return replace(self, opened=replace(self.opened, is_brief=True))
+
+
+ACCESS = FileAccess()
+open_file: Opener = FileOpener()
+
+
+def reach_of(read: ReadSpec) -> Reach:
+    """Return how the store of a dataset is reached; Amazon's may be asked where it is."""
+    path = read.path or ""
+    is_anonymous = read.anonymous or is_rays_anonymous(path)
+    query = path.partition("#")[0].partition("?")[2] if is_web(path) else ""
+    endpoint, region = read.endpoint or "", read.region or ""
+    if path.startswith(_S3) and not (region or endpoint) and _asks_region(is_anonymous):
+        bucket = without_anonymous(path).removeprefix(_S3).partition("/")[0]
+        region = region_of(bucket) or ""
+    return Reach(is_anonymous, read.requester_pays, endpoint, region, query)
+
+
+def _asks_region(is_anonymous: bool) -> bool:
+    """Say whether the environment tells no region, or hardly that of a bucket.
+
+    One that is read without credentials is not the storage's, whose region it has.
+    """
+    named = os.environ.keys()
+    return named.isdisjoint(_ENDPOINTS) and (is_anonymous or named.isdisjoint(_REGIONS))
+
+
+def is_rays_anonymous(path: str) -> bool:
+    """Say whether a path is written as Ray does where there are no credentials."""
+    return path.startswith((f"s3://{ANONYMOUS}", f"gs://{ANONYMOUS}"))
+
+
+def without_anonymous(path: str) -> str:
+    """Return the address that a path has without Ray's word for no credentials."""
+    return path.replace(ANONYMOUS, "", 1) if is_rays_anonymous(path) else path
+
+
+def cache_bytes_of(read: ReadSpec) -> int:
+    """Return how much of a dataset a node keeps."""
+    return parse_bytes(read.local_cache) if read.local_cache else 0
+
+
+def stamp_of(num_bytes: int, version: str, modified: float = 0) -> FileVersion:
+    """Return what tells a content of a file from one that is written there later.
+
+    Args:
+        num_bytes: its size.
+        version: of it; empty where its store tells none; the sizes alone count then.
+        modified: seconds since 1970, of a store, where several tags may be one content's.
+    """
+    digest = hashlib.blake2b(version.encode(), digest_size=7).digest() if version else b""
+    return FileVersion(num_bytes, int.from_bytes(digest), int(modified))
+
+
+def check_same(where: str, stamp: FileVersion, found: Stored) -> None:
+    """Refuse a content that is not the one that was listed.
+
+    Raises:
+        DataError: naming the file.
+    """
+    versions = {stamp.version, stamp_of(found.bytes, found.version).version} - {0}
+    # A store may write tags otherwise in its lists than in its other answers.
+    is_of_one_date = stamp.modified and stamp.modified == int(found.modified)
+    if found.bytes != stamp.bytes or (len(versions) > 1 and not is_of_one_date):
+        raise DataError(
+            f"{where}: it was written anew since the run was planned: files, and on disks their "
+            "dates, must stay as they are while a run reads them, and be the same on every node"
+        )
+
+
+def _ranges(file: Bucket, size: int, check: Callable[[Stored], None]) -> Iterator[bytes]:
+    from trainshed.records.ranges import Ranges
+
+    if size <= PART_BYTES:
+        yield Ranges(file, size, check=check).fetch(0, size)
+        return
+    with Ranges(file, size, WHOLE, check) as raw:
+        while piece := raw.read(PART_BYTES):
+            yield piece
+
+
+def _streamed(file: Bucket, wanted: Stored) -> Iterator[bytes]:
+    import obstore
+
+    from trainshed.records.client import client_of, told
+    from trainshed.records.ranges import stored_of
+
+    with told(file.root, str(file)):
+        found = obstore.get(client_of(file.root, reach=file.reach), file.key)
+        stored = stored_of(file, found.meta)
+        versions = {stored.version, wanted.version} - {""}  # answers to HEAD may tell none
+        if stored.bytes != wanted.bytes or len(versions) > 1:
+            raise OSError(errno.ESTALE, "it was written anew while it was read", str(file))
+        for piece in found.stream():
+            yield bytes(piece)
+
+
+def _most_whole_bytes() -> int:
+    """Return how much a node keeps of files that come whole: beside them Ray spills."""
+    limit = os.environ.get(ENV_SCRATCH)
+    return min(WEB_BYTES, parse_bytes(limit) // 2) if limit else WEB_BYTES
+
+
+@functools.lru_cache(maxsize=64)
+def _gives_ranges(where: str, reach: Reach) -> bool:
+    """Ask a server whether it gives a part of a file."""
+    from trainshed.records.ranges import Ranges
+
+    try:
+        Ranges(stored_file(where, reach)).fetch(0, 1)
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
+        return False
+    return True

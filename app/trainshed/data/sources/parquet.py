@@ -1,0 +1,450 @@
+"""Parquet files as fragments: what is read on its own, with its rows counted before reading."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trainshed.data.sampler.fragments import File, Fragment, Scan, Source
+from trainshed.data.sources.arrow_columns import becomes_floats, from_arrow
+from trainshed.data.sources.column_arrays import MOST_EXACT
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.filters import may_meet
+from trainshed.data.sources.listing import files_of
+from trainshed.data.sources.opener import open_file, stamp_of
+from trainshed.data.sources.read_retry import ReadRetrier, spans_of
+from trainshed.faults import WorldError, is_passing
+from trainshed.patience import READS, Patience
+from trainshed.records.addresses import is_remote
+from trainshed_api.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from trainshed.data.sources.column_arrays import Columns
+    from trainshed.data.sources.listing import Found
+    from trainshed.data.sources.opener import Opener
+    from trainshed.records.storage import Folder
+    from trainshed_api.where import Condition
+
+# Neighbouring row groups of a file are one fragment up to this size: what the shuffle of blocks
+# moves, and large enough that reading it takes longer than finding it.
+FRAGMENT_BYTES = 16 * 2**20
+FOOTERS_AT_ONCE = 16
+# How Spark and Impala wrote times for long. Arrow makes nanoseconds of them, which reach from 1677
+# to 2262: by itself it silently makes times in there of all others.
+_INT96, _INT96_UNIT = "INT96", "us"
+SUFFIX = ".parquet"
+
+
+def open_source(  # noqa: PLR0913 - files, and how they are got at
+    at: Folder,
+    columns: Sequence[str],
+    field: str,
+    patience: Patience = READS,
+    opened: Opener = open_file,
+    *,
+    where: Condition | None = None,
+) -> Source:
+    """Read the footers of a file or of all `*.parquet` files of a folder.
+
+    Args:
+        at: a file or a folder.
+        columns: the columns that must be there; empty for all.
+        field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
+        patience: with the storage.
+        opened: opens a file.
+        where: fragments without a row that meets it are left out.
+
+    Raises:
+        WorldError: when the storage does not give a footer.
+        SpecError: when the path, a file or a column is missing, a file is no parquet, or the files
+            do not fit together.
+    """
+    files = patience.read(lambda: files_of(at, "parquet", [SUFFIX], field))
+    footers = list(zip(files, read_footers(files, field, patience, opened), strict=True))
+    schemas = [(file.where, footer.schema.to_arrow_schema()) for file, footer in footers]
+    for file, schema in schemas:
+        for column in columns:
+            if column not in schema.names:
+                known = ", ".join(schema.names)
+                raise SpecError([Problem(f"{field}.columns", column, f"one of {known} ({file})")])
+    for (file, schema), (other, other_schema) in pairwise(schemas):
+        _check_alike(file, schema, other, other_schema, columns, field)
+    digest = hashlib.sha256()
+    described: list[File] = []
+    fragments: list[Fragment] = []
+    for number, (found, footer) in enumerate(footers):
+        described.append(describe(found, footer))
+        name = found.name.rpartition("/")[2]
+        digest.update(f"{name} {found.bytes} {footer.num_rows}\n".encode())
+        stamps = (stamp_of(found.bytes, found.version, found.modified),)
+        fragments.extend(
+            replace(fragment, stamps=stamps)
+            for fragment in cut(found.where, number, footer)
+            if where is None or _may_meet(where, fragment, footer)
+        )
+    if not fragments:
+        want = "one that rows of the files meet" if where else "files with at least one row"
+        name = "where" if where else "path"
+        raise SpecError([Problem(f"{field}.{name}", None if where else str(at), want)])
+    floats = with_missing(footers, schemas[0][1], columns, patience, opened)
+    integers = beyond_floats(footers, schemas[0][1], floats)
+    scan = Scan(
+        root=str(at), floats=tuple(sorted(floats - integers)), integers=tuple(sorted(integers))
+    )
+    return Source(tuple(fragments), tuple(described), schemas[0][1], digest.hexdigest(), scan)
+
+
+def with_missing(
+    files: Sequence[tuple[Found, pq.FileMetaData]],
+    schema: pa.Schema,
+    columns: Sequence[str] = (),
+    patience: Patience = READS,
+    opened: Opener = open_file,
+) -> frozenset[str]:
+    """Return columns of integers and booleans of which some are missing.
+
+    Footers mostly tell; else a column is looked through up to the first.
+
+    Args:
+        files: with their footers.
+        schema: of all of them; a file of a table may lack columns, which have no values there.
+        columns: to look at, of those in the schema; empty for all.
+        patience: with the storage.
+        opened: opens a file.
+
+    Raises:
+        OSError: when the storage does not give what has to be looked through.
+    """
+    asked = frozenset(
+        each.name
+        for each in schema
+        if becomes_floats(each.type) and (not columns or each.name in columns)
+    )
+    found, untold = _told(files, asked)
+
+    def look(place: _Place) -> None:
+        if place.column not in found and patience.read(lambda: _lacks(place, opened)):
+            found.add(place.column)
+
+    with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+        list(pool.map(look, untold))
+    return frozenset(found)
+
+
+def beyond_floats(
+    files: Sequence[tuple[Found, pq.FileMetaData]], schema: pa.Schema, names: Iterable[str]
+) -> frozenset[str]:
+    """Return the columns of int64 that have values beyond 2**53, by the footers that tell.
+
+    Args:
+        files: with their footers.
+        schema: of all of them.
+        names: of the columns that are meant.
+    """
+    asked = [name for name in names if pa.types.is_int64(schema.field(name).type)]
+    found: set[str] = set()
+    for _, footer in files if asked else ():
+        paths = [footer.schema.column(number).path for number in range(footer.num_columns)]
+        places = [(number, name) for number, name in enumerate(paths) if name in asked]
+        for group in range(footer.num_row_groups):
+            for number, name in places:
+                told = footer.row_group(group).column(number).statistics
+                if told is not None and told.has_min_max:
+                    found |= {name} if max(-told.min, told.max) > MOST_EXACT else set()
+    return frozenset(found)
+
+
+class _Place(NamedTuple):
+    """A column of a row group, of which the footer does not say how many values are missing."""
+
+    path: str
+    column: str
+    group: int
+
+
+def _told(
+    files: Sequence[tuple[Found, pq.FileMetaData]], asked: frozenset[str]
+) -> tuple[set[str], list[_Place]]:
+    """Return columns that lack values, and where no footer tells."""
+    found: set[str] = set()
+    untold: list[_Place] = []
+    for file, footer in files:
+        if not (left := asked - found):
+            break
+        stored = footer.schema.to_arrow_schema()
+        if footer.num_rows:
+            found |= left.difference(stored.names)
+        nullable = {name for name in left.intersection(stored.names) if stored.field(name).nullable}
+        paths = [footer.schema.column(number).path for number in range(footer.num_columns)]
+        places = [(number, name) for number, name in enumerate(paths) if name in nullable]
+        for group in range(footer.num_row_groups):
+            columns = footer.row_group(group)
+            for number, name in places:
+                told = columns.column(number).statistics
+                if told is None or not told.has_null_count:
+                    untold.append(_Place(file.where, name, group))
+                elif told.null_count:
+                    found.add(name)
+    return found, untold
+
+
+def _lacks(place: _Place, opened: Opener) -> bool:
+    """Say whether a value is missing at a place; that it is damaged is said by who reads it."""
+    with opened(place.path) as raw, pq.ParquetFile(raw) as file:
+        try:
+            table = file.read_row_group(place.group, columns=[place.column], use_threads=False)
+        except pa.ArrowException:
+            return False
+    return bool(table.column(0).null_count)
+
+
+def read_fragment(
+    fragment: Fragment,
+    columns: Sequence[str],
+    chunk_rows: int,
+    patience: Patience = READS,
+    opened: Opener = open_file,
+) -> Iterator[Columns]:
+    """Yield the rows of a fragment in tables of `chunk_rows` rows; the last may be smaller.
+
+    Args:
+        fragment: to read.
+        columns: to read; empty for all.
+        chunk_rows: most rows of a table.
+        patience: with the storage.
+        opened: opens a file.
+
+    Raises:
+        DataError: naming the file and row groups when they cannot be decoded.
+        WorldError: naming them when the storage does not give them.
+    """
+    trouble, done = ReadRetrier(fragment, patience, opened), 0
+    while True:
+        try:
+            for chunk in islice(_chunks(fragment, columns, chunk_rows, opened), done, None):
+                yield chunk
+                done += 1
+        except (OSError, pa.ArrowException) as error:
+            trouble.take(error)
+        else:
+            return
+
+
+def read_sample(
+    fragment: Fragment,
+    columns: Sequence[str],
+    rows: int,
+    patience: Patience = READS,
+    opened: Opener = open_file,
+) -> Columns:
+    """Return the first rows of a fragment without reading a whole row group where it is large.
+
+    Raises:
+        DataError: naming the file and row groups when they cannot be decoded.
+        WorldError: naming them when the storage does not give them.
+    """
+    groups, wanted = list(fragment.row_groups), list(columns) or None
+    trouble = ReadRetrier(fragment, patience, opened)
+    while True:
+        try:
+            with opened(fragment.path) as raw, _parquet(raw) as file:
+                first = next(file.iter_batches(rows, row_groups=groups, columns=wanted))
+                table = pa.Table.from_batches([first])
+                return from_arrow(_as_shown(table, _int96(file.metadata), fragment.path))
+        except (OSError, pa.ArrowException) as error:
+            trouble.take(error)
+
+
+def _chunks(
+    fragment: Fragment, columns: Sequence[str], chunk_rows: int, opened: Opener
+) -> Iterator[Columns]:
+    wanted = list(columns) or None
+    with _opened(fragment, wanted, opened) as file:
+        times = _int96(file.metadata)
+        for table in _tables(file, fragment, wanted, chunk_rows):
+            yield from_arrow(_as_shown(table, times, fragment.path))
+
+
+def _int96(footer: pq.FileMetaData) -> list[pa.Field]:
+    """Return the columns that hold times stored as INT96, as the file's schema shows them."""
+    columns = (footer.schema.column(number) for number in range(footer.num_columns))
+    paths = [column.path for column in columns if column.physical_type == _INT96]
+    return [
+        field
+        for field in (footer.schema.to_arrow_schema() if paths else ())
+        if any(path == field.name or path.startswith(f"{field.name}.") for path in paths)
+    ]
+
+
+def _as_shown(table: pa.Table, fields: Sequence[pa.Field], path: str) -> pa.Table:
+    """Return a table whose columns have the types that the file's schema shows.
+
+    Args:
+        table: rows of the file.
+        fields: that are of other types in it.
+        path: of the file.
+
+    Raises:
+        DataError: naming a column with times that its type does not reach.
+    """
+    for field in fields:
+        if (place := table.schema.get_field_index(field.name)) < 0:
+            continue
+        try:
+            table = table.set_column(place, field, table.column(place).cast(field.type))
+        except pa.ArrowInvalid as error:
+            raise DataError(
+                f"{path}: column {field.name} has times, stored as {_INT96}, that {field.type} "
+                f"does not reach ({error}): leave it out by read.columns, or write microseconds, "
+                "as Spark does with outputTimestampType TIMESTAMP_MICROS"
+            ) from error
+    return table
+
+
+def arrow_tables(
+    fragment: Fragment, columns: Sequence[str] | None, chunk_rows: int, opened: Opener
+) -> Iterator[pa.Table]:
+    """Yield the rows of row groups in tables of `chunk_rows` rows; the last may be smaller.
+
+    Times that are stored as INT96 are microseconds.
+
+    Args:
+        fragment: with row groups.
+        columns: to read, of those that the file has; None for all.
+        chunk_rows: most rows of a table.
+        opened: opens a file.
+    """
+    with _opened(fragment, columns, opened) as file:
+        yield from _tables(file, fragment, columns, chunk_rows)
+
+
+def _tables(
+    file: pq.ParquetFile, fragment: Fragment, columns: Sequence[str] | None, chunk_rows: int
+) -> Iterator[pa.Table]:
+    groups = list(fragment.row_groups)
+    if (fragment.rows or 0) <= chunk_rows:
+        yield file.read_row_groups(groups, columns=columns, use_threads=False)
+        return
+    for batch in file.iter_batches(
+        chunk_rows, row_groups=groups, columns=columns, use_threads=False
+    ):
+        yield pa.Table.from_batches([batch])
+
+
+def read_footers(
+    files: Sequence[Found], field: str, patience: Patience, opened: Opener
+) -> list[pq.FileMetaData]:
+    """Return the footers of files, in their order.
+
+    Raises:
+        WorldError: when the storage does not give one.
+        SpecError: naming a file that is no parquet.
+    """
+    # In a bucket each is two answers to wait for, and nothing to do meanwhile.
+    with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+        return list(pool.map(lambda file: _footer(file.where, field, patience, opened), files))
+
+
+@contextlib.contextmanager
+def _opened(
+    fragment: Fragment, columns: Sequence[str] | None, opened: Opener
+) -> Iterator[pq.ParquetFile]:
+    if not is_remote(fragment.path):
+        with opened(fragment.path) as raw, _parquet(raw) as file:
+            yield file
+        return
+    with opened(fragment.path) as raw:
+        footer = pq.read_metadata(raw)
+    ahead = list(spans_of(footer, fragment.row_groups, columns or ()))
+    # What is asked for ahead is joined and held already.
+    with (
+        opened(fragment.path, ahead) as raw,
+        _parquet(raw, footer, pre_buffer=False) as file,
+    ):
+        yield file
+
+
+def _parquet(
+    raw: pa.NativeFile, footer: pq.FileMetaData | None = None, *, pre_buffer: bool = True
+) -> pq.ParquetFile:
+    return pq.ParquetFile(
+        raw, metadata=footer, pre_buffer=pre_buffer, coerce_int96_timestamp_unit=_INT96_UNIT
+    )
+
+
+def _footer(file: str, field: str, patience: Patience, opened: Opener) -> pq.FileMetaData:
+    def read() -> pq.FileMetaData:
+        with opened(file) as raw:
+            return pq.read_metadata(raw)
+
+    try:
+        return patience.read(read)
+    except (OSError, pa.ArrowException) as error:
+        if is_passing(error):
+            raise WorldError(f"{field}.path: {file}: {error}", "storage") from error
+        raise SpecError([Problem(f"{field}.path", file, f"a parquet file ({error})")]) from error
+
+
+def describe(file: Found, footer: pq.FileMetaData) -> File:
+    """Return what tells a file from another one, by its footer."""
+    groups = 0
+    for number in range(footer.num_row_groups):
+        info = footer.row_group(number)
+        groups = zlib.crc32(f"{info.num_rows} {info.total_byte_size}\n".encode(), groups)
+    return File(path=file.name, bytes=file.bytes, rows=footer.num_rows, groups=groups)
+
+
+def _check_alike(  # noqa: PLR0913, PLR0917 - two files and what to say of them
+    file: str,
+    schema: pa.Schema,
+    other: str,
+    other_schema: pa.Schema,
+    columns: Sequence[str],
+    field: str,
+) -> None:
+    for name in columns or sorted({*schema.names, *other_schema.names}):
+        one, two = (
+            str(each.field(name).type) if name in each.names else "no such column"
+            for each in (schema, other_schema)
+        )
+        if one != two:
+            want = f"the same column {name} in all files: {one} in {file}"
+            raise SpecError([Problem(f"{field}.path", f"{two} in {other}", want)])
+
+
+def _may_meet(where: Condition, fragment: Fragment, footer: pq.FileMetaData) -> bool:
+    # Whole fragments alone: rows are held out by their place in one, whatever the condition is.
+    names = [footer.schema.column(number).path for number in range(footer.num_columns)]
+    groups = (footer.row_group(number) for number in fragment.row_groups)
+    return any(may_meet(where, group, names) for group in groups)
+
+
+def cut(path: str, number: int, footer: pq.FileMetaData) -> list[Fragment]:
+    """Return what is read of a file on its own; number: of the file among all."""
+    fragments: list[Fragment] = []
+    for group in range(footer.num_row_groups):
+        info = footer.row_group(group)
+        if not info.num_rows:
+            continue
+        last = fragments[-1] if fragments else None
+        if last and last.num_bytes + info.total_byte_size <= FRAGMENT_BYTES:
+            fragments[-1] = Fragment(
+                path,
+                number,
+                (*last.row_groups, group),
+                (last.rows or 0) + info.num_rows,
+                last.num_bytes + info.total_byte_size,
+            )
+        else:
+            fragments.append(Fragment(path, number, (group,), info.num_rows, info.total_byte_size))
+    return fragments

@@ -1,0 +1,128 @@
+"""What becomes of a fragment that could not be read: another try, or whose fault it is."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trainshed.data.sources.errors import DataError
+from trainshed.faults import WorldError, is_passing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from trainshed.data.sampler.fragments import Fragment
+    from trainshed.data.sources.opener import Opener
+    from trainshed.patience import Patience
+
+
+class ReadRetrier:
+    """The failures of one reading of a fragment.
+
+    Args:
+        fragment: that is read.
+        patience: tries that are left.
+        opened: opens its file.
+    """
+
+    def __init__(self, fragment: Fragment, patience: Patience, opened: Opener) -> None:
+        self._fragment = fragment
+        self._pauses = iter(patience.pauses)
+        self._rest = patience.rest
+        self._opened = opened
+        self._seen: set[bytes] = set()
+
+    def take(self, error: OSError | pa.ArrowException) -> None:
+        """Take in a failure, and wait until it is worth another try.
+
+        Raises:
+            DataError: naming file and row groups whose bytes cannot be decoded, and are the same
+                when they are read again.
+            WorldError: when the storage does not give them.
+            OSError: that is neither, as it came.
+        """
+        # The file was there when the run was planned: without it now, storage or its mount is at
+        # fault, or somebody who takes files away while a run reads them.
+        if is_passing(error) or isinstance(error, (FileNotFoundError, PermissionError)):
+            self._wait(error)
+        elif isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
+            raise error
+        else:
+            self._judge(error)
+
+    def _wait(self, error: Exception) -> None:
+        pause = next(self._pauses, None)
+        if pause is None:
+            raise WorldError(self._named(self._fragment.row_groups, error), "storage") from error
+        self._rest(pause)
+
+    def _judge(self, error: Exception) -> None:
+        """Look at the bytes: the same ones twice are what was written, others are a bad read."""
+        try:
+            seen = self._digest()
+            if seen in self._seen:
+                damaged = tuple(self._undecodable()) or self._fragment.row_groups
+                raise DataError(self._named(damaged, error)) from error
+        except OSError as failed:
+            self._wait(failed)
+            return
+        if self._seen:
+            self._wait(error)
+        self._seen.add(seen)
+
+    def _digest(self) -> bytes:
+        """Return a hash of all that reading the fragment takes from the file."""
+        with self._opened(self._fragment.path) as raw:
+            digest = hashlib.sha256()
+            for start, size in _spans(raw, self._fragment):
+                raw.seek(start)
+                digest.update(raw.read(size))
+            return digest.digest()
+
+    def _undecodable(self) -> Iterator[int]:
+        for group in self._fragment.row_groups:
+            with self._opened(self._fragment.path) as raw:
+                try:
+                    pq.ParquetFile(raw).read_row_group(group, use_threads=False)
+                except (OSError, pa.ArrowException):
+                    yield group
+
+    def _named(self, groups: tuple[int, ...], error: Exception) -> str:
+        said = " ".join(str(error).split())
+        return f"{self._fragment.path}: row groups {list(groups)} cannot be read: {said}"
+
+
+def _spans(raw: pa.NativeFile, fragment: Fragment) -> Iterator[tuple[int, int]]:
+    """Yield (start, bytes) of the fragment's columns; of the whole file where its footer is bad."""
+    try:
+        footer = pq.read_metadata(raw)
+        found = list(spans_of(footer, fragment.row_groups))
+    except pa.ArrowException:
+        yield 0, raw.size()
+        return
+    for start, stop in found:
+        yield start, stop - start
+
+
+def spans_of(
+    footer: pq.FileMetaData, row_groups: Sequence[int], columns: Sequence[str] = ()
+) -> Iterator[tuple[int, int]]:
+    """Yield the bytes [start, stop) that columns of row groups have in a file.
+
+    Args:
+        footer: of the file.
+        row_groups: which.
+        columns: which; empty for all.
+    """
+    for group in (footer.row_group(number) for number in row_groups):
+        for column in (group.column(number) for number in range(group.num_columns)):
+            path = column.path_in_schema  # of a column of lists or structs all is below it
+            if columns and not any(path == name or path.startswith(f"{name}.") for name in columns):
+                continue
+            start = column.data_page_offset
+            if column.has_dictionary_page:
+                start = min(start, column.dictionary_page_offset)
+            yield start, start + column.total_compressed_size

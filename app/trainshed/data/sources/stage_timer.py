@@ -1,0 +1,128 @@
+"""What this process spends on rows, by dataset and stage: in each thread at most one stage runs.
+
+One ledger a process: what is metered lies deep inside of functions that know of no run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from trainshed.data.sampler.stage_time import STARVED, Spent, StageKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from trainshed.data.sampler.stage_time import Spending
+
+Item = TypeVar("Item")
+
+
+class StageTimer:
+    """Adds up seconds and rows; a stage inside another one is not the other's time.
+
+    Args:
+        clock: in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._spent: dict[StageKey, tuple[float, int]] = {}
+        # What each thread is in, and since when.
+        self._running: dict[int, tuple[StageKey, float]] = {}
+        self._whole: set[int] = set()
+
+    @contextlib.contextmanager
+    def inside(self, key: StageKey, rows: int = 0) -> Iterator[None]:
+        """Count this thread's time inside the block, and so many rows, to a stage."""
+        before = self._switch(key)
+        try:
+            yield
+        finally:
+            self._switch(before, rows)
+
+    @contextlib.contextmanager
+    def whole(self, key: StageKey) -> Iterator[None]:
+        """Count this thread's time inside the block to a stage, whatever is metered there."""
+        thread = threading.get_ident()
+        with self.inside(key):
+            self._whole.add(thread)
+            try:
+                yield
+            finally:
+                self._whole.discard(thread)
+
+    @contextlib.contextmanager
+    def starving(self) -> Iterator[None]:
+        """Count this thread's time inside the block as waiting, where it is in a stage."""
+        if (key := self.stage()) is None:
+            yield
+            return
+        with self.inside(StageKey(key.dataset, STARVED)):
+            yield
+
+    def each(
+        self, key: StageKey, items: Iterable[Item], rows: Callable[[Item], int] = lambda _: 0
+    ) -> Iterator[Item]:
+        """Yield the items; what each takes to come counts to a stage.
+
+        rows: of an item.
+        """
+        coming = iter(items)
+        while True:
+            before, count = self._switch(key), 0
+            try:
+                item = next(coming)
+                count = rows(item)
+            except StopIteration:
+                return
+            finally:
+                self._switch(before, count)
+            yield item
+            del item  # or it would live on here while the next one is made
+
+    def add(self, spending: Spending) -> None:
+        """Take in what was spent elsewhere, or measured otherwise."""
+        with self._lock:
+            for key, spent in spending.items():
+                self._add(key, *spent)
+
+    def stage(self) -> StageKey | None:
+        """Return what this thread is in."""
+        running = self._running.get(threading.get_ident())
+        return running[0] if running else None
+
+    def take(self) -> dict[StageKey, Spent]:
+        """Return what was spent since the last call, also in stages that go on."""
+        with self._lock:
+            now = self._clock()
+            for thread, (key, since) in self._running.items():
+                self._add(key, now - since, 0)
+                self._running[thread] = (key, now)
+            taken, self._spent = self._spent, {}
+        return {key: Spent(*spent) for key, spent in taken.items()}
+
+    def _switch(self, key: StageKey | None, rows: int = 0) -> StageKey | None:
+        """Have this thread be in another stage; return the one before, whose rows are counted."""
+        thread = threading.get_ident()
+        if thread in self._whole:
+            return None
+        with self._lock:
+            now = self._clock()
+            before = None
+            if running := self._running.pop(thread, None):
+                before, since = running
+                self._add(before, now - since, rows)
+            if key is not None:
+                self._running[thread] = (key, now)
+        return before
+
+    def _add(self, key: StageKey, seconds: float, rows: int) -> None:
+        had = self._spent.get(key, (0.0, 0))
+        self._spent[key] = (had[0] + seconds, had[1] + rows)
+
+
+LEDGER = StageTimer()
