@@ -10,7 +10,7 @@ import ray
 
 from benchmarks.ours import feeding
 from benchmarks.worker_memory import BLOCK, RANKS, case
-from trainshed.data.feed.arrow_blocks import MOST_BYTES
+from trainshed.data.loader.arrow_blocks import MOST_BYTES
 
 STORE_BYTES = 2**30
 

@@ -18,10 +18,10 @@ from benchmarks.plain.clock import EpochClock
 from trainshed.allocator import keep_freed_memory
 from trainshed.coordinator import start as coordinator
 from trainshed.coordinator.lanes import Means
-from trainshed.data.feed.batches import Feed
-from trainshed.data.feed.blocks import FedBlocks, OwnBlocks
-from trainshed.data.feed.feeder import Limits
-from trainshed.data.feed.processes import Processes
+from trainshed.data.loader.batches import Feed
+from trainshed.data.loader.data_server import ExecutionLimits
+from trainshed.data.loader.processes import Processes
+from trainshed.data.loader.row_sources import LocalSource, RemoteSource
 from trainshed.data.sampler.dataset_plan import plan_dataset
 from trainshed.data.sampler.epoch_pass import EpochPass, steps_for
 from trainshed.data.sampler.sizes import CacheMemory, Measured, WorkerNode
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
     from trainshed.coordinator.client import Client
-    from trainshed.data.feed.batches import Batch
-    from trainshed.data.feed.prefetch import Prefetched
+    from trainshed.data.loader.batches import Batch
+    from trainshed.data.loader.prefetch import Prefetched
     from trainshed.data.sampler.batch_layout import BatchLayout
     from trainshed.data.sampler.dataset_plan import DatasetPlan, Loader
 
@@ -151,7 +151,7 @@ def feed(
     )
     client = coordinator.start(spec, time.time())
     named = {plan.name: plan for plan in plans}
-    ray.get(client.feed(named, Limits(1, labels), Means(1, ranks)))
+    ray.get(client.feed(named, ExecutionLimits(1, labels), Means(1, ranks)))
     return client
 
 
@@ -233,8 +233,8 @@ class Rank:
     def _feed(self, plan: DatasetPlan, handle: ActorHandle[Any]) -> Feed:
         if plan.loader == "torch":
             processes = Processes(plan.processes) if plan.processes else None
-            return Feed(plan, OwnBlocks(plan, processes, handle.counts.remote), self._rank)
-        fed = FedBlocks(plan, handle, self._rank, cuts_blocks=self._is_one_node)
+            return Feed(plan, LocalSource(plan, processes, handle.counts.remote), self._rank)
+        fed = RemoteSource(plan, handle, self._rank, cuts_blocks=self._is_one_node)
         return Feed(plan, fed, self._rank, uncounted=fed)
 
 

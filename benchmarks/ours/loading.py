@@ -14,7 +14,7 @@ from benchmarks.ours import feeding
 from benchmarks.plain.case import SIZE, Case, read_cases
 from trainshed.coordinator import start as coordinator
 from trainshed.coordinator.lanes import Means
-from trainshed.data.feed.feeder import Limits
+from trainshed.data.loader.data_server import ExecutionLimits
 from trainshed.plan.preflight import Place, prepare
 from trainshed.records.disk import Disk
 from trainshed_api.v1alpha1 import TrainingRun
@@ -132,7 +132,7 @@ def epochs_of(
     """
     plan, spec = run.plans["train"], run.spec
     means = Means(spec.data.cpus, len(ranks))
-    ray.get(client.feed(run.plans, Limits(spec.data.cpus, labels), means))
+    ray.get(client.feed(run.plans, ExecutionLimits(spec.data.cpus, labels), means))
     at = feeding.pass_of(plan, len(ranks), spec.batch_size, epochs=spec.epochs or 1)
     return feeding.epochs(ranks, plan, at, client, pause)[0]
 

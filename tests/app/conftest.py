@@ -10,7 +10,7 @@ from tests.app.builders_rows import write_rows
 from tests.app.ray_head import Head, start_cluster
 from tests.azure import AzureServer
 from tests.s3 import S3Server
-from trainshed.data.feed.teller import TELLER
+from trainshed.data.loader.stats_reporter import TELLER
 from trainshed.data.sources.stage_timer import LEDGER
 from trainshed.digits import write_digits
 from trainshed.records.bucket import Bucket

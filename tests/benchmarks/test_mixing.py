@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import mixing
 from tests.app.data.builders_plan import MemoryBlocks, make_pass, make_plan, shuffles, write_rows
-from trainshed.data.feed.batches import Feed
+from trainshed.data.loader.batches import Feed
 
 ROWS, BATCH, CLASSES = 120, 8, 4
 FILES, GROUPS = 3, 2

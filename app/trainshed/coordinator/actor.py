@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     from trainshed.coordinator.lanes import Means
     from trainshed.coordinator.waits import Waits
-    from trainshed.data.feed.cache import CachedBlocks
-    from trainshed.data.feed.feeder import Feeder, Limits, Slice
-    from trainshed.data.feed.learned import Known
-    from trainshed.data.feed.on_disk import Shelf
-    from trainshed.data.feed.streams import Left
+    from trainshed.data.loader.data_server import DataServer, ExecutionLimits, Slice
+    from trainshed.data.loader.disk_cache import DiskCache
+    from trainshed.data.loader.object_store_cache import CachedBlocks
+    from trainshed.data.loader.row_counts import Known
+    from trainshed.data.loader.streams import Left
     from trainshed.data.sampler.bad_records import BadRecordList
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.epoch_pass import EpochPass
@@ -80,22 +80,22 @@ class Coordinator:
         # Calls come in threads of their own: one that takes events must not lose another's.
         self._lock = threading.Lock()
         self._passes: Mapping[str, int] = {}
-        self._feeder: Feeder | None = None
+        self._feeder: DataServer | None = None
         self._waits: Waits | None = None
         self._controller: Controller | None = None
         self._left_out = LeftOut(())
 
     def load(self) -> None:
         """Import what feeding and training need, while the driver still checks the run."""
-        from trainshed.data.feed import feeder  # noqa: F401
+        from trainshed.data.loader import data_server  # noqa: F401
         from trainshed.ray_seams import train_controller as controller  # noqa: F401
 
     def feed(
         self,
         plans: Mapping[str, DatasetPlan],
-        limits: Limits,
+        limits: ExecutionLimits,
         means: Means,
-        shelf: Shelf | None = None,
+        shelf: DiskCache | None = None,
     ) -> None:
         """Begin to feed the workers, with what there is for it; shelf: of rows kept on disk."""
         # First of all, and all of it: the modules of ray.train import each other in a circle, which
@@ -103,8 +103,8 @@ class Coordinator:
         # of the user's, and what is to train is unpickled in another one.
         self.load()
         from trainshed.coordinator.waits import Waits
-        from trainshed.data.feed.feeder import Feeder
-        from trainshed.data.feed.telling import Telling
+        from trainshed.data.loader.bad_record_reporter import BadRecordReporter
+        from trainshed.data.loader.data_server import DataServer
         from trainshed.data.sampler.dataset_plan import telling
 
         # Ray Data tells of each execution, and warns of CPUs that the next second are free again.
@@ -113,11 +113,11 @@ class Coordinator:
         watch_spilling(self._warn)
         self._waits = Waits(plans, means)
         telling_plans = {
-            name: telling(plan, Telling(ray.get_runtime_context().current_actor))
+            name: telling(plan, BadRecordReporter(ray.get_runtime_context().current_actor))
             for name, plan in plans.items()
         }
         self._left_out = LeftOut(tuple(plans.values()))
-        self._feeder = Feeder(telling_plans, limits, self._warn, shelf)
+        self._feeder = DataServer(telling_plans, limits, self._warn, shelf)
         self._feeder.start()
 
     def fit(self, arguments: Mapping[str, Any], environment: Mapping[str, str]) -> Result:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from trainshed.coordinator.actor import Coordinator, View
     from trainshed.coordinator.hub import Ending, Failure, Reported
     from trainshed.coordinator.lanes import Means
-    from trainshed.data.feed.feeder import Limits
-    from trainshed.data.feed.on_disk import Shelf
+    from trainshed.data.loader.data_server import ExecutionLimits
+    from trainshed.data.loader.disk_cache import DiskCache
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.stage_time import Spending
     from trainshed_api.progress import Event
@@ -39,9 +39,9 @@ class Client:
     def feed(
         self,
         plans: Mapping[str, DatasetPlan],
-        limits: Limits,
+        limits: ExecutionLimits,
         means: Means,
-        shelf: Shelf | None = None,
+        shelf: DiskCache | None = None,
     ) -> ray.ObjectRef[None]:
         """Let it begin to feed the workers, which is to be waited for before it trains."""
         return cast("ray.ObjectRef[None]", self.handle.feed.remote(plans, limits, means, shelf))

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import ray
 
     from trainshed.coordinator.client import Client
-    from trainshed.data.feed.on_disk import Shelf
+    from trainshed.data.loader.disk_cache import DiskCache
     from trainshed.display.choice import Display
     from trainshed.driver.outset import Launch
     from trainshed.driver.push import Pusher
@@ -108,7 +108,7 @@ def _fit(launch: Launch, attempt: Attempt, driver: Driver, stop: Stop) -> Verdic
 
 def _begin_to_fit(launch: Launch, attempt: Attempt, driver: Driver) -> tuple[Client, _Fitting]:
     from trainshed.coordinator import start as actor
-    from trainshed.data.feed.on_disk import Shelf
+    from trainshed.data.loader.disk_cache import DiskCache
 
     prepared = launch.prepared
     spec = prepared.spec
@@ -129,7 +129,7 @@ def _begin_to_fit(launch: Launch, attempt: Attempt, driver: Driver) -> tuple[Cli
     if keeps and (left := delete_left_rows(prepared.folder, attempt.number, earlier)):
         driver.show(WarningEvent(time=time.time(), message=left))
     code = spec.code.model_dump_json(by_alias=True, exclude_defaults=True)
-    shelf = Shelf(attempt.folder / ROWS, tuple(earlier), code)
+    shelf = DiskCache(attempt.folder / ROWS, tuple(earlier), code)
     feeding = begin_to_feed(prepared, coordinator, cluster, data_labels, shelf)
     if job.users_resume:
         coordinator.report(ray_snapshot.reported_at(job.users_resume), [])
@@ -141,7 +141,7 @@ def begin_to_feed(
     coordinator: Client,
     cluster: Cluster,
     labels: Mapping[str, str],
-    shelf: Shelf,
+    shelf: DiskCache,
 ) -> ray.ObjectRef[None]:
     """Let the coordinator begin to feed the workers.
 
@@ -152,9 +152,9 @@ def begin_to_feed(
         labels: of the nodes that data must be on.
         shelf: where rows are kept on disk.
     """
-    from trainshed.data.feed.feeder import Limits
+    from trainshed.data.loader.data_server import ExecutionLimits
 
-    limits = Limits(prepared.spec.data.cpus, tuple(labels.items()))
+    limits = ExecutionLimits(prepared.spec.data.cpus, tuple(labels.items()))
     return coordinator.feed(prepared.plans, limits, means_of(prepared, cluster), shelf)
 
 

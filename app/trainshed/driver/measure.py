@@ -13,8 +13,8 @@ from trainshed.checkpoint.manifest import Position
 from trainshed.coordinator import start as actor
 from trainshed.coordinator.doctor import say_limit
 from trainshed.coordinator.lanes import Means, lanes_of, words_of
-from trainshed.data.feed.on_disk import Shelf
-from trainshed.data.feed.teller import SECONDS_BETWEEN, TELLER
+from trainshed.data.loader.disk_cache import DiskCache
+from trainshed.data.loader.stats_reporter import SECONDS_BETWEEN, TELLER
 from trainshed.data.sampler.dataset_plan import main_dataset
 from trainshed.data.sources.errors import DataError, raise_again
 from trainshed.driver.launch import begin_to_feed, job_of, means_of
@@ -137,7 +137,7 @@ def _measured(  # noqa: PLR0913, PLR0917 - what it is measured with
     spec = prepared.spec
     coordinator = actor.start(spec, time.time())
     labels, _ = group_label(spec.data.placement, cluster)
-    ray.get(begin_to_feed(prepared, coordinator, cluster, labels, Shelf(kept)))
+    ray.get(begin_to_feed(prepared, coordinator, cluster, labels, DiskCache(kept)))
     takers = _start(prepared, coordinator, worker_label(spec, cluster))
     taking: list[ray.ObjectRef[Taken]] = [taker.take.remote(seconds) for taker in takers]
     say(f"taking batches for {seconds:g} s; Ctrl-C ends it sooner")

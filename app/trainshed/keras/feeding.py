@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trainshed.data.feed.batches import Batch
+    from trainshed.data.loader.batches import Batch
 
     Array = NDArray[np.generic]
     Element = tuple[object, ...]

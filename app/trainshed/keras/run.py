@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from trainshed.coordinator.client import Client
-    from trainshed.data.feed.batches import Batch
-    from trainshed.data.feed.prefetch import Prefetched
+    from trainshed.data.loader.batches import Batch
+    from trainshed.data.loader.prefetch import Prefetched
     from trainshed.data.sampler.epoch_pass import EpochPass
     from trainshed.keras.feeding import Pair
     from trainshed.worker.dataset_positions import OpenPass

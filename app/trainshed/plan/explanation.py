@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from trainshed.data.feed.readers import is_read_by_one_task
+from trainshed.data.loader.ray_readers import is_read_by_one_task
 from trainshed.data.sampler.batch_layout import training_steps
 from trainshed.data.sampler.sizes import megabytes
 from trainshed.data.sources.arrow_columns import say_stored

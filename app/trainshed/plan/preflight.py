@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from trainshed.data.feed import readers
+from trainshed.data.loader import ray_readers
 from trainshed.data.sampler.dataset_plan import (
     ROW_BYTES,
     DatasetPlan,
@@ -270,8 +270,8 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
         at = f"{field}.read"
         source = open_source(path, dataset.read, at, skips_bad=skips_bad, known=known)
     elif dataset.read.reader is not None:
-        use = f"{readers.MODULE}:{dataset.read.reader}"
-        readers.find_reader(use, dataset.read.options, f"{field}.read.reader")
+        use = f"{ray_readers.MODULE}:{dataset.read.reader}"
+        ray_readers.find_reader(use, dataset.read.options, f"{field}.read.reader")
     else:
         assert dataset.read.use
         find(dataset.read.use, f"{field}.read.use")

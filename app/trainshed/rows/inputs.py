@@ -178,7 +178,7 @@ def _made(
     guess = Measured(ROW_BYTES, keeps_rows=True) if source else None
     plan = plan_dataset(name, dataset, "ray-data", source, guess, CacheMemory(0, 0), 1, processes=0)
     if plan.use is not None and dataset.read.reader is not None:
-        from trainshed.data.feed.readers import find_reader  # imports Ray
+        from trainshed.data.loader.ray_readers import find_reader  # imports Ray
 
         find_reader(plan.use.use, dataset.read.options, plan.use.field)
     elif plan.use is not None:

@@ -108,8 +108,8 @@ class Made:
 
     def _blocks(self) -> Iterator[tuple[ray.ObjectRef[Block], int]]:
         """Yield each block that has rows, and how many."""
-        from trainshed.data.feed.datasets import fragments_dataset
-        from trainshed.data.feed.grouped import made_whole
+        from trainshed.data.loader.grouped import made_whole
+        from trainshed.data.loader.ray_datasets import fragments_dataset
         from trainshed.ray_seams.execution import configure
         from trainshed.ray_seams.quiet import quiet
 
@@ -131,12 +131,12 @@ class Made:
             return
         import ray
 
-        from trainshed.data.feed.telling import Telling
+        from trainshed.data.loader.bad_record_reporter import BadRecordReporter
 
         made = ray.remote(Counting).options(num_cpus=0).remote(self.left_out.anew())
         counting = cast("ActorHandle[Counting]", made)
         try:
-            yield telling(self.plan, Telling(counting))
+            yield telling(self.plan, BadRecordReporter(counting))
         finally:
             remote: Callable[[], ray.ObjectRef[list[BadRecordList]]] = counting.told.remote
             for told in ray.get(remote()):
@@ -184,7 +184,7 @@ def _faults_of(field: str) -> Iterator[None]:
 
 def _cut(block: Block, most_bytes: int) -> Iterator[Table]:
     """Yield the rows of a block, of which there may be as many as there are in all."""
-    from trainshed.data.feed.arrow_blocks import cut_block, from_block
+    from trainshed.data.loader.arrow_blocks import cut_block, from_block
 
     types = block.schema if isinstance(block, pa.Table) else None
     for part in cut_block(block, most_bytes):

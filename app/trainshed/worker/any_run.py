@@ -10,8 +10,8 @@ import ray.train
 import torch
 
 from trainshed.checkpoint.manifest import Prediction
-from trainshed.data.feed.prefetch import Prefetched
-from trainshed.data.feed.teller import TELLER
+from trainshed.data.loader.prefetch import Prefetched
+from trainshed.data.loader.stats_reporter import TELLER
 from trainshed.records import figures
 from trainshed.worker.examples import keep_examples
 from trainshed.worker.feeds import Feeds

@@ -17,8 +17,8 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from trainshed.data.feed.batches import Batch
-    from trainshed.data.feed.prefetch import Prefetched
+    from trainshed.data.loader.batches import Batch
+    from trainshed.data.loader.prefetch import Prefetched
 
     Tensors = dict[str, torch.Tensor]
 

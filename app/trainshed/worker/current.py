@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from trainshed.coordinator.client import Client
-    from trainshed.data.feed.batches import Batch
-    from trainshed.data.feed.nests import Tensors
+    from trainshed.data.loader.batch_structure import Tensors
+    from trainshed.data.loader.batches import Batch
     from trainshed.data.sampler.epoch_pass import EpochPass
     from trainshed.worker.job import Job
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainshed.checkpoint.manifest import Position
-from trainshed.data.feed.batches import Feed
-from trainshed.data.feed.blocks import FedBlocks, OwnBlocks
-from trainshed.data.feed.processes import Processes
-from trainshed.data.feed.telling import Telling
+from trainshed.data.loader.bad_record_reporter import BadRecordReporter
+from trainshed.data.loader.batches import Feed
+from trainshed.data.loader.processes import Processes
+from trainshed.data.loader.row_sources import LocalSource, RemoteSource
 from trainshed.data.sampler.dataset_plan import telling
 from trainshed.data.sampler.description import describe
 from trainshed.data.sampler.epoch_pass import EpochPass, Kind, steps_for
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from trainshed.checkpoint.manifest import DatasetPosition
     from trainshed.coordinator.client import Client
-    from trainshed.data.feed.batches import Batch
-    from trainshed.data.feed.prefetch import Prefetched
+    from trainshed.data.loader.batches import Batch
+    from trainshed.data.loader.prefetch import Prefetched
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.description import Described
     from trainshed.data.sources.column_arrays import Columns
@@ -94,15 +94,17 @@ class Feeds:
         )
         return {plan.name: known for plan, known in described if known}
 
-    def _own(self, plan: DatasetPlan) -> OwnBlocks:
+    def _own(self, plan: DatasetPlan) -> LocalSource:
         if all(part.has_row_counts for part in plan.parts or (plan,)):
-            return OwnBlocks(plan, self._processes)
+            return LocalSource(plan, self._processes)
         handle = self._coordinator.handle
-        return OwnBlocks(telling(plan, Telling(handle)), self._processes, handle.counts.remote)
+        return LocalSource(
+            telling(plan, BadRecordReporter(handle)), self._processes, handle.counts.remote
+        )
 
-    def _fed(self, plan: DatasetPlan) -> FedBlocks:
+    def _fed(self, plan: DatasetPlan) -> RemoteSource:
         handle = self._coordinator.handle
-        return FedBlocks(plan, handle, self.rank, cuts_blocks=self._cuts_blocks)
+        return RemoteSource(plan, handle, self.rank, cuts_blocks=self._cuts_blocks)
 
     def batches(
         self, name: str, at: EpochPass, stage: Callable[[Batch], Batch], most_parts: int = 1

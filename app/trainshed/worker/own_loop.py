@@ -10,7 +10,7 @@ import ray.train
 
 from trainshed.checkpoint import ray_snapshot
 from trainshed.checkpoint.files import is_ours
-from trainshed.data.feed.share import share_of
+from trainshed.data.loader.worker_shard import share_of
 from trainshed.data.sampler.stage_time import WAIT, Spent, StageKey
 from trainshed.data.sources.stage_timer import LEDGER
 from trainshed.plan.unheeded import warning_for_loops, warning_for_shards

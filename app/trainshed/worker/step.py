@@ -14,7 +14,7 @@ from trainshed.worker.fetch import fetch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trainshed.data.feed.batches import Batch
+    from trainshed.data.loader.batches import Batch
     from trainshed.worker.agreement import Control
     from trainshed.worker.fetch import Fetched
 

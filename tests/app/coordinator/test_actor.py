@@ -13,7 +13,7 @@ from trainshed_api.progress import Event, WarningEvent
 ROOT = Path(__file__).parents[3]
 FEEDS = """
 import sys
-from trainshed.data.feed import feeder
+from trainshed.data.loader import feeder
 from trainshed.coordinator.actor import Coordinator
 from trainshed.coordinator.lanes import Means
 

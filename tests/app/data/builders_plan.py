@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import JsonValue
 
-from trainshed.data.feed.blocks import OwnBlocks
-from trainshed.data.feed.learned import Known
+from trainshed.data.loader.row_counts import Known
+from trainshed.data.loader.row_sources import LocalSource
 from trainshed.data.sampler.dataset_plan import DatasetPlan, Loader, plan_dataset, plan_mix
 from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.epoch_pass import EpochPass, Kind, is_mixed, order_of, steps_for
@@ -235,7 +235,7 @@ class MemoryBlocks:
         """Yield the rank's rows, augmented where the feeder would."""
         base = order_of(self._plan, at, *self.counts())
         if is_mixed(self._plan, at):
-            yield from OwnBlocks(self._plan).stream(at, pieces, place, choice)
+            yield from LocalSource(self._plan).stream(at, pieces, place, choice)
             return
         assert isinstance(base, EpochPermutation)
         if base.mixed is not None:

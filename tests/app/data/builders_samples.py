@@ -11,9 +11,9 @@ import torch
 
 from tests.app.data.builders_plan import MemoryBlocks, make_pass
 from tests.bundle.repository import ROOT
-from trainshed.data.feed.batches import Batch, Blocks, Feed
-from trainshed.data.feed.blocks import OwnBlocks
-from trainshed.data.feed.processes import Processes
+from trainshed.data.loader.batches import Batch, Feed, RowSource
+from trainshed.data.loader.processes import Processes
+from trainshed.data.loader.row_sources import LocalSource
 from trainshed.data.sampler.bad_records import BadRecordList
 from trainshed.data.sampler.dataset_plan import DatasetPlan, telling
 from trainshed.data.sampler.epoch_pass import Kind
@@ -28,7 +28,7 @@ BATCH = 4
 # A row of more numbers is told by its shape and their mean.
 MOST_NUMBERS = 100
 
-MakeBlocks = Callable[[DatasetPlan], Blocks]
+MakeBlocks = Callable[[DatasetPlan], RowSource]
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _own_blocks(run: TrainingRun) -> MakeBlocks:
     if data.loader == "ray-data":
         return lambda plan: MemoryBlocks(plan, 0)
     processes = Processes(data.loader_processes) if data.loader_processes else None
-    return lambda plan: OwnBlocks(plan, processes)
+    return lambda plan: LocalSource(plan, processes)
 
 
 def _joined(batches: Sequence[Batch]) -> dict[str, list[object]]:

@@ -16,10 +16,10 @@ from ray.cluster_utils import Cluster
 from tests.app.data import numbered, row_numbers
 from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, make_plan
 from tests.ray_starts import kept_folder
-from trainshed.data.feed.batches import Batch, Feed
-from trainshed.data.feed.blocks import FedBlocks, OwnBlocks
-from trainshed.data.feed.feeder import Feeder, Limits
-from trainshed.data.feed.on_disk import Shelf
+from trainshed.data.loader.batches import Batch, Feed
+from trainshed.data.loader.data_server import DataServer, ExecutionLimits
+from trainshed.data.loader.disk_cache import DiskCache
+from trainshed.data.loader.row_sources import LocalSource, RemoteSource
 from trainshed.data.sampler.dataset_plan import DatasetPlan, Loader, OrderFingerprint
 from trainshed.data.sampler.epoch_pass import EpochPass
 from trainshed.data.sampler.permutation import Indices
@@ -27,7 +27,7 @@ from trainshed.faults import WorldError, classify
 from trainshed.records.disk import Disk
 
 if TYPE_CHECKING:
-    from trainshed.data.feed.prefetch import Prefetched
+    from trainshed.data.loader.prefetch import Prefetched
 
 ROWS, FILES, WIDTH = 1200, 4, 1024
 BATCH = 36
@@ -113,13 +113,13 @@ class Rank:
         self._open: dict[str, Prefetched[Batch]] = {}
 
     def begin(
-        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[Feeder], rank: int
+        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[DataServer], rank: int
     ) -> None:
         """Begin a pass, as a worker does that keeps what it knows of a dataset over epochs."""
         key = (plan.name, at.group)
         if key not in self._feeds:
-            fed = FedBlocks(plan, feeder, rank)
-            own = OwnBlocks(plan, counted=cast("Any", feeder).counts.remote)
+            fed = RemoteSource(plan, feeder, rank)
+            own = LocalSource(plan, counted=cast("Any", feeder).counts.remote)
             blocks = own if plan.loader == "torch" else fed
             self._feeds[key] = Feed(plan, blocks, rank, uncounted=fed)
         self._open[plan.name] = self._feeds[key].batches(at)
@@ -290,12 +290,15 @@ class Run:
         """Start an attempt's feeder; it finds what those before it kept on disk."""
         self.attempt += 1
         shelves = [Disk(self.home / str(number)) for number in range(self.attempt, 0, -1)]
-        actor = ray.remote(Feeder).options(
+        actor = ray.remote(DataServer).options(
             num_cpus=0, max_concurrency=32, label_selector={"side": "head"}
         )
         named = {plan.name: plan for plan in self.plans.values()}
-        limits, shelf = Limits(1, (("side", "data"),)), Shelf(shelves[0], tuple(shelves[1:]))
-        self.feeder = cast("ActorHandle[Feeder]", actor.remote(named, limits, print, shelf))
+        limits, shelf = (
+            ExecutionLimits(1, (("side", "data"),)),
+            DiskCache(shelves[0], tuple(shelves[1:])),
+        )
+        self.feeder = cast("ActorHandle[DataServer]", actor.remote(named, limits, print, shelf))
         cast("Any", self.feeder).start.remote()
 
     def begin(self, way: Way, epoch: int = 0, first_step: int = 0) -> None:

@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from trainshed.data.feed.processes import Processes
-from trainshed.data.feed.requests import requests_for
+from trainshed.data.loader.processes import Processes
+from trainshed.data.loader.requests import requests_for
 from trainshed.data.sampler.fragments import Scan
 from trainshed.data.sampler.function import Function
 from trainshed.data.sources.fragment_reader import Part, Reading, everything

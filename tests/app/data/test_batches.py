@@ -17,8 +17,8 @@ from tests.app.data.builders_plan import (
     shuffles,
     write_rows,
 )
-from trainshed.data.feed import lending
-from trainshed.data.feed.batches import Batch, Feed
+from trainshed.data.loader import buffer_pool
+from trainshed.data.loader.batches import Batch, Feed
 from trainshed.data.sampler.dataset_plan import DatasetPlan
 from trainshed.data.sampler.epoch_pass import EpochPass
 from trainshed.data.sources.errors import DataError
@@ -256,7 +256,7 @@ def test_equal_passes_are_told_apart(folder: Path) -> None:
 def test_memory_is_kept_from_one_epoch_to_the_next_and_not_beyond(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lending, "LEAST_BYTES", 1)
+    monkeypatch.setattr(buffer_pool, "LEAST_BYTES", 1)
     plan = make_plan(folder, cache="none", shuffle={"mode": "local", "bufferSize": 13})
     feed, held = Feed(plan, MemoryBlocks(plan, 0), 0), list[int]()
 
@@ -265,11 +265,11 @@ def test_memory_is_kept_from_one_epoch_to_the_next_and_not_beyond(
         assert sum(batch.rows for batch in batches)
         batches.close()
         gc.collect()
-        held.append(lending.LENDER.held_bytes)
+        held.append(buffer_pool.LENDER.held_bytes)
 
     assert held[0]
     assert held[1]
     deadline = time.monotonic() + SECONDS
-    while lending.LENDER.held_bytes:  # threads that have ended let go of their last rows
+    while buffer_pool.LENDER.held_bytes:  # threads that have ended let go of their last rows
         assert time.monotonic() < deadline, held
         time.sleep(0.01)

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays, boolean_dtypes, floating_dtypes, inte
 from hypothesis.strategies import integers, lists
 from ray.data.block import BlockAccessor
 
-from trainshed.data.feed.arrow_blocks import (
+from trainshed.data.loader.arrow_blocks import (
     MOST_BYTES,
     filled_up,
     from_block,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from ray.exceptions import ObjectLostError
 
-from trainshed.data.feed.cache import Cache, CachedBlocks
+from trainshed.data.loader.object_store_cache import CachedBlocks, ObjectStoreCache
 from trainshed.data.sources.errors import DataError
 from trainshed.faults import WorldError
 
@@ -31,9 +31,9 @@ class Filling:
         return CachedBlocks((), np.asarray([self.made]))
 
 
-def make_cache(fill: Callable[[], CachedBlocks]) -> Cache:
+def make_cache(fill: Callable[[], CachedBlocks]) -> ObjectStoreCache:
     """Return a cache of one dataset."""
-    return Cache(FIELD, fill, threading.Lock())
+    return ObjectStoreCache(FIELD, fill, threading.Lock())
 
 
 WORLD = {

@@ -26,10 +26,10 @@ from tests.app.data.builders_plan import (
     write_rows,
 )
 from tests.app.data.collate_functions import MISSING, Boxes, Padded, tokens_of
-from trainshed.data.feed.batches import Batch, Feed
-from trainshed.data.feed.blocks import OwnBlocks
-from trainshed.data.feed.nests import take_apart
-from trainshed.data.feed.processes import Processes
+from trainshed.data.loader.batch_structure import take_apart
+from trainshed.data.loader.batches import Batch, Feed
+from trainshed.data.loader.processes import Processes
+from trainshed.data.loader.row_sources import LocalSource
 from trainshed.data.sampler.dataset_plan import DatasetPlan, Loader
 from trainshed.data.sampler.epoch_pass import EpochPass
 from trainshed.data.sampler.first_pass import UNKNOWN
@@ -125,7 +125,7 @@ def test_processes_that_read_make_no_other_rows(folder: Path) -> None:
         feed=by("padded"),
     )
 
-    got = Feed(theirs, OwnBlocks(theirs, Processes(1)), 0).batches(make_pass())
+    got = Feed(theirs, LocalSource(theirs, Processes(1)), 0).batches(make_pass())
 
     assert padded_of(list(got)) == padded_of(batches_of(own, make_pass()))
 
@@ -383,7 +383,7 @@ def test_a_mix_of_datasets_with_rows_of_other_lengths_is_collated(tmp_path: Path
     }
     plan = make_mix(parts, loader="torch", feed=by("listed"))
 
-    batches = list(Feed(plan, OwnBlocks(plan), 0).batches(make_pass(num_ranks=1)))
+    batches = list(Feed(plan, LocalSource(plan), 0).batches(make_pass(num_ranks=1)))
 
     found: dict[int, list[int]] = {}
     for batch in batches:

@@ -41,15 +41,15 @@ from tests.app.ray_head import start_here
 from trainshed.coordinator.bad_records import LeftOut
 from trainshed.coordinator.doctor import say_limit
 from trainshed.coordinator.lanes import Means
-from trainshed.data.feed import blocks
-from trainshed.data.feed.arrow_blocks import joined, to_block
-from trainshed.data.feed.batches import Blocks, Feed
-from trainshed.data.feed.blocks import FedBlocks
-from trainshed.data.feed.datasets import tasks_dataset
-from trainshed.data.feed.feeder import Feeder, Limits, Slice
-from trainshed.data.feed.on_disk import Shelf
-from trainshed.data.feed.streams import StreamClosedError
-from trainshed.data.feed.telling import Telling
+from trainshed.data.loader import row_sources
+from trainshed.data.loader.arrow_blocks import joined, to_block
+from trainshed.data.loader.bad_record_reporter import BadRecordReporter
+from trainshed.data.loader.batches import Feed, RowSource
+from trainshed.data.loader.data_server import DataServer, ExecutionLimits, Slice
+from trainshed.data.loader.disk_cache import DiskCache
+from trainshed.data.loader.ray_datasets import tasks_dataset
+from trainshed.data.loader.row_sources import RemoteSource
+from trainshed.data.loader.streams import StreamClosedError
 from trainshed.data.sampler.bad_records import BadRecordList
 from trainshed.data.sampler.dataset_plan import DatasetPlan, telling
 from trainshed.data.sampler.description import describe, keep_order
@@ -128,10 +128,10 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_rows(tmp_path_factory.mktemp("large"), [[8192] * 2, [1024] * 16], width=WIDE)
 
 
-def start(*plans: DatasetPlan, shelf: Shelf | None = None) -> ActorHandle[Feeder]:
-    actor = ray.remote(Feeder).options(num_cpus=0, max_concurrency=16)
+def start(*plans: DatasetPlan, shelf: DiskCache | None = None) -> ActorHandle[DataServer]:
+    actor = ray.remote(DataServer).options(num_cpus=0, max_concurrency=16)
     named = {plan.name: plan for plan in plans}
-    handle = cast("ActorHandle[Feeder]", actor.remote(named, Limits(2), print, shelf))
+    handle = cast("ActorHandle[DataServer]", actor.remote(named, ExecutionLimits(2), print, shelf))
     cast("Any", handle).start.remote()  # Ray's types say that this never returns
     return handle
 
@@ -144,23 +144,28 @@ class Reader:
     """
 
     def read(
-        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[Feeder], rank: int
+        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[DataServer], rank: int
     ) -> list[Row]:
         """Return what is in the batches of a rank."""
-        return list(_rows(plan, at, FedBlocks(plan, feeder, rank), rank))
+        return list(_rows(plan, at, RemoteSource(plan, feeder, rank), rank))
 
     def read_dealt(
-        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[Feeder], rank: int
+        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[DataServer], rank: int
     ) -> list[Row]:
         """Return the same where tasks beside the cached blocks deal them out."""
-        blocks = FedBlocks(plan, feeder, rank, cuts_blocks=False)
+        blocks = RemoteSource(plan, feeder, rank, cuts_blocks=False)
         return list(_rows(plan, at, blocks, rank))
 
     def begin(
-        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[Feeder], rank: int, steps: int
+        self,
+        plan: DatasetPlan,
+        at: EpochPass,
+        feeder: ActorHandle[DataServer],
+        rank: int,
+        steps: int,
     ) -> list[Row]:
         """Return what is in a rank's first batches; it is in the middle of its pass then."""
-        self._open = _rows(plan, at, FedBlocks(plan, feeder, rank), rank)
+        self._open = _rows(plan, at, RemoteSource(plan, feeder, rank), rank)
         return list(islice(self._open, steps))
 
     def leave(self) -> None:
@@ -168,28 +173,28 @@ class Reader:
         self._open.close()
 
     def processes(
-        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[Feeder]
+        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[DataServer]
     ) -> list[tuple[float, float]]:
         """Return the process of each row, and how often a class was made there."""
         found: list[tuple[float, float]] = []
-        for batch in Feed(plan, FedBlocks(plan, feeder, 0), 0).batches(at):
+        for batch in Feed(plan, RemoteSource(plan, feeder, 0), 0).batches(at):
             found += zip(
                 batch.tensors["process"].tolist(), batch.tensors["built"].tolist(), strict=True
             )
         return found
 
     def collated(
-        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[Feeder], rank: int
+        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[DataServer], rank: int
     ) -> list[Row]:
         """Return what a function made of a rank's ragged rows."""
-        return list(_collated(plan, at, FedBlocks(plan, feeder, rank), rank))
+        return list(_collated(plan, at, RemoteSource(plan, feeder, rank), rank))
 
     def count(
-        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[Feeder], rank: int
+        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[DataServer], rank: int
     ) -> int:
         """Return how many rows a rank gets, each of them whole."""
         rows = 0
-        for batch in Feed(plan, FedBlocks(plan, feeder, rank), rank).batches(at):
+        for batch in Feed(plan, RemoteSource(plan, feeder, rank), rank).batches(at):
             ids = batch.tensors["id"].numpy()
             assert np.array_equal(batch.tensors["x"].numpy()[:, 0], ids.astype(np.float32))
             rows += batch.rows
@@ -215,7 +220,7 @@ class Fed:
     """A dataset for each way of mixing and keeping, and the feeder of them all, as in a run."""
 
     plans: dict[tuple[str, str], DatasetPlan]
-    feeder: ActorHandle[Feeder]
+    feeder: ActorHandle[DataServer]
 
     def restart(self) -> None:
         """Kill the feeder, as with the driver, and start another one."""
@@ -240,7 +245,7 @@ def read(
     readers: Sequence[ActorHandle[Reader]],
     plan: DatasetPlan,
     at: EpochPass,
-    feeder: ActorHandle[Feeder],
+    feeder: ActorHandle[DataServer],
 ) -> list[list[Row]]:
     seen = [reader.read.remote(plan, at, feeder, rank) for rank, reader in enumerate(readers)]
     rows: list[list[Row]] = ray.get(seen, timeout=SECONDS)
@@ -248,15 +253,15 @@ def read(
 
 
 def _rows(
-    plan: DatasetPlan, at: EpochPass, blocks: Blocks, rank: int
+    plan: DatasetPlan, at: EpochPass, blocks: RowSource, rank: int
 ) -> Generator[Row, None, None]:
-    uncounted = blocks if isinstance(blocks, FedBlocks) else None
+    uncounted = blocks if isinstance(blocks, RemoteSource) else None
     for batch in Feed(plan, blocks, rank, uncounted).batches(at):
         row = {name: tensor.tolist() for name, tensor in batch.tensors.items()}
         yield row["id"], row["x"], row.get("draw")
 
 
-def _collated(plan: DatasetPlan, at: EpochPass, blocks: Blocks, rank: int) -> Iterator[Row]:
+def _collated(plan: DatasetPlan, at: EpochPass, blocks: RowSource, rank: int) -> Iterator[Row]:
     for batch in Feed(plan, blocks, rank).batches(at):
         ids, boxes = cast("tuple[torch.Tensor, Boxes]", batch.given)
         yield ids.tolist(), [box.tolist() for box in boxes.by_row], boxes.about
@@ -368,7 +373,7 @@ def test_passes_that_are_left_early_teach_nothing_false(folder: Path, tmp_path: 
         feed={"lastBatch": "keep", "prefetchBatches": 50},
     )
     feeder = start(plan)
-    blocks = FedBlocks(plan, feeder, 0)
+    blocks = RemoteSource(plan, feeder, 0)
     feed = Feed(plan, blocks, 0, blocks)
     first, second, third = (make_pass(epoch=epoch, num_ranks=1) for epoch in range(3))
     before = set(threading.enumerate())
@@ -392,14 +397,14 @@ def test_passes_that_are_left_early_teach_nothing_false(folder: Path, tmp_path: 
 def test_no_pass_is_begun_for_workers_that_are_gone(folder: Path) -> None:
     """A late word of theirs began one, which held the data's CPUs until somebody read another."""
     plan = make_uncounted(folder, "train")
-    feeder = Feeder({plan.name: plan}, Limits(2), print)
+    feeder = DataServer({plan.name: plan}, ExecutionLimits(2), print)
     feeder.leave_before(2)
 
     with pytest.raises(StreamClosedError):
         feeder.take(make_pass(group=1), 0)
 
 
-class WatchedFeeder(Feeder):
+class WatchedFeeder(DataServer):
     """A feeder that says what it holds."""
 
     def held(self) -> tuple[int, int]:
@@ -419,7 +424,9 @@ def take_all(feeder: ActorHandle[WatchedFeeder], at: EpochPass, rank: int) -> in
 
 def watched(plan: DatasetPlan) -> ActorHandle[WatchedFeeder]:
     actor = ray.remote(WatchedFeeder).options(num_cpus=0, max_concurrency=8)
-    return cast("ActorHandle[WatchedFeeder]", actor.remote({plan.name: plan}, Limits(2), print))
+    return cast(
+        "ActorHandle[WatchedFeeder]", actor.remote({plan.name: plan}, ExecutionLimits(2), print)
+    )
 
 
 def held(feeder: ActorHandle[WatchedFeeder]) -> tuple[int, int]:
@@ -519,7 +526,7 @@ def test_a_mix_of_kept_and_streamed_rows_is_what_the_plan_says(
         "on disk": (make_mixed(third, "blocks", "disk"), 0.2),
     }
     plan = make_mix(parts, shuffle={"bufferSize": 20}, rowsPerEpoch=100)
-    feeder = start(plan, *plan.parts, shelf=Shelf(Disk(tmp_path / "rows")))
+    feeder = start(plan, *plan.parts, shelf=DiskCache(Disk(tmp_path / "rows")))
     for at in (make_pass(epoch=1), make_pass(epoch=2, first_step=5), make_pass("exact", epoch=2)):
         assert read(readers, plan, at, feeder) == expected(plan, at)
     ray.kill(feeder)
@@ -633,7 +640,7 @@ def test_a_pass_takes_what_all_before_it_leave_and_nothing_once_it_is_over() -> 
     assert third.left_of(limits) == limits
 
 
-class ScriptedFeeder(Feeder):
+class ScriptedFeeder(DataServer):
     """A feeder whose passes have what a test gives them, and no Ray Data.
 
     Args:
@@ -644,7 +651,7 @@ class ScriptedFeeder(Feeder):
     def __init__(
         self, plan: DatasetPlan, script: Callable[[EpochPass, Course], Iterator[object]]
     ) -> None:
-        super().__init__({plan.name: plan}, Limits(2), print)
+        super().__init__({plan.name: plan}, ExecutionLimits(2), print)
         self._script = script
 
     def _slices(
@@ -856,7 +863,7 @@ def test_the_first_task_hands_out_block_after_block_where_others_have_taken_the_
     assert rows_of(bundles) == 50 * rows
 
 
-# Blocks of 1 MB: a task makes more of them than there is room for.
+# RowSource of 1 MB: a task makes more of them than there is room for.
 ROWS, BLOCKS = 2**17, 20
 
 
@@ -1036,10 +1043,10 @@ class Deals:
     cached = counts = known = learn = learn_all = nothing
 
 
-def fed_by(make: Callable[[], "ray.ObjectRef[Block]"], rows: int, folder: Path) -> FedBlocks:
+def fed_by(make: Callable[[], "ray.ObjectRef[Block]"], rows: int, folder: Path) -> RemoteSource:
     """Return the blocks of a rank that is dealt a slice of so many rows."""
     deals = ray.remote(Deals).options(num_cpus=0).remote(make, rows)
-    return FedBlocks(make_plan(folder, cache="none"), cast("ActorHandle[Deals]", deals), 0)
+    return RemoteSource(make_plan(folder, cache="none"), cast("ActorHandle[Deals]", deals), 0)
 
 
 def test_a_block_that_comes_back_with_other_rows_is_refused(folder: Path) -> None:
@@ -1053,7 +1060,7 @@ def test_a_block_that_never_comes_is_a_fault_of_a_node(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Where Ray runs the task of a lost block again, and to no end.
-    monkeypatch.setattr(blocks, "LOST_SECONDS", 1.0)
+    monkeypatch.setattr(row_sources, "LOST_SECONDS", 1.0)
     sleeps = ray.remote(lambda: time.sleep(SECONDS)).options(num_cpus=0)
     fed = fed_by(sleeps.remote, 1, folder)
 
@@ -1194,7 +1201,7 @@ def test_groups_are_made_once_and_gone_on_with(
     shuffle: JsonValue = {"mode": "blocks", "bufferSize": 11}
     plan = make_plan(folder, cache=cache, transforms=USERS, shuffle=shuffle, augment=AUGMENTS)
     first, second = Disk(tmp_path / "1"), Disk(tmp_path / "2")
-    feeder, at = start(plan, shelf=Shelf(first)), make_pass(epoch=1, batch_size=4)
+    feeder, at = start(plan, shelf=DiskCache(first)), make_pass(epoch=1, batch_size=4)
     in_order = read(readers, plan, make_pass("exact", batch_size=4), feeder)
     whole = read(readers, plan, at, feeder)
     made = ray.get(cast("Any", feeder).cached.remote("train"), timeout=SECONDS)
@@ -1210,7 +1217,7 @@ def test_groups_are_made_once_and_gone_on_with(
     assert set(ids_in_all(whole)) <= set(ids)
 
     plans, _ = keep_order({"train": plan}, {"train": told}, mid_pass={"train": True})
-    feeder = start(plans["train"], shelf=Shelf(second, (first,)))
+    feeder = start(plans["train"], shelf=DiskCache(second, (first,)))
     rest = read(readers, plans["train"], replace(at, first_step=4, group=1), feeder)
     assert rest == [rows[4:] for rows in whole]
     assert not (tmp_path / "2").exists()
@@ -1301,7 +1308,7 @@ def test_what_fails_in_ray_data_is_told_to_a_rank_with_the_users_frames_only(
     case.write(tmp_path)
     plan = make_plan(tmp_path / "rows", cache=case.cache, transforms=case.transforms)
     feeder = start(plan)
-    blocks = FedBlocks(plan, feeder, 0)
+    blocks = RemoteSource(plan, feeder, 0)
     with pytest.raises(DataError) as caught:
         list(Feed(plan, blocks, 0).batches(make_pass(num_ranks=1, batch_size=30)))
 
@@ -1343,8 +1350,8 @@ def test_bad_rows_are_left_out_of_a_stream_until_they_are_too_many(
             badRecordLimit=limit,
         )
         counting: Any = ray.remote(Counting).options(num_cpus=0).remote(plan)
-        feeder = start(telling(plan, Telling(counting)))
-        feed = Feed(plan, FedBlocks(plan, feeder, 0), 0)
+        feeder = start(telling(plan, BadRecordReporter(counting)))
+        feed = Feed(plan, RemoteSource(plan, feeder, 0), 0)
         if limit == 12:
             for epoch in range(2):
                 at = make_pass("exact", epoch=epoch, num_ranks=1)
@@ -1357,7 +1364,7 @@ def test_bad_rows_are_left_out_of_a_stream_until_they_are_too_many(
         ray.kill(feeder)
 
 
-class TellingFeeder(Feeder):
+class TellingFeeder(DataServer):
     """A feeder that says what it was told."""
 
     def told(self) -> Spending:
@@ -1365,13 +1372,14 @@ class TellingFeeder(Feeder):
         return self.spent
 
 
-def spent_on(plan: DatasetPlan, batch_size: int = 8, shelf: Shelf | None = None) -> Spending:
+def spent_on(plan: DatasetPlan, batch_size: int = 8, shelf: DiskCache | None = None) -> Spending:
     """Return what a pass of one rank cost, once all of it was told."""
     actor = ray.remote(TellingFeeder).options(num_cpus=0, max_concurrency=8)
     feeder = cast(
-        "ActorHandle[TellingFeeder]", actor.remote({"train": plan}, Limits(2), print, shelf)
+        "ActorHandle[TellingFeeder]",
+        actor.remote({"train": plan}, ExecutionLimits(2), print, shelf),
     )
-    blocks = FedBlocks(plan, feeder, 0)
+    blocks = RemoteSource(plan, feeder, 0)
     at = make_pass(num_ranks=1, batch_size=batch_size)
     rows = sum(batch.rows for batch in Feed(plan, blocks, 0, blocks).batches(at))
     cast("Any", feeder).spend.remote(LEDGER.take())
@@ -1414,7 +1422,7 @@ def test_filling_a_cache_on_disk_is_no_part_of_what_each_epoch_takes(tmp_path: P
         transforms=[{"use": f"{FUNCTIONS}:doubled"}],
     )
 
-    spent = spent_on(plan, shelf=Shelf(Disk(tmp_path / "kept")))
+    spent = spent_on(plan, shelf=DiskCache(Disk(tmp_path / "kept")))
 
     assert spent[StageKey("train", FILL)].rows == spent[StageKey("train", DEAL)].rows == 160
     assert spent[StageKey("train", READ)].rows

@@ -17,7 +17,7 @@ from tests.app.ray_head import start_here
 from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 from tests.s3_faults import SLOW_DOWN, Rule
-from trainshed.data.feed.feeder import Feeder, Limits
+from trainshed.data.loader.data_server import DataServer, ExecutionLimits
 from trainshed.records.bucket import Bucket
 
 if TYPE_CHECKING:
@@ -72,8 +72,10 @@ def test_nothing_is_lost_and_nothing_comes_twice(
         feed={"lastBatch": "keep"},
         read={"format": form, "options": dict(FORMATS[form].options)},
     )
-    actor = ray.remote(Feeder).options(num_cpus=0, max_concurrency=16)
-    feeder = cast("ActorHandle[Feeder]", actor.remote({"train": plan}, Limits(2), print))
+    actor = ray.remote(DataServer).options(num_cpus=0, max_concurrency=16)
+    feeder = cast(
+        "ActorHandle[DataServer]", actor.remote({"train": plan}, ExecutionLimits(2), print)
+    )
     rank = cast("Any", ray.remote(Rank).options(num_cpus=0).remote())
 
     faulty.add(Rule("answer held", "GET", every=2, times=1))

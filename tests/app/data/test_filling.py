@@ -12,10 +12,10 @@ import ray
 
 from tests.app.data.builders_plan import FUNCTIONS, GROUPS, grouped_rows, make_plan, write_rows
 from tests.app.ray_head import start_here
-from trainshed.data.feed.arrow_blocks import from_block
-from trainshed.data.feed.cache import Cache, CachedBlocks
-from trainshed.data.feed.filling import Filling
-from trainshed.data.feed.tally import Tally
+from trainshed.data.loader.arrow_blocks import from_block
+from trainshed.data.loader.cache_fill import CacheFill
+from trainshed.data.loader.fragment_counter import FragmentCounter
+from trainshed.data.loader.object_store_cache import CachedBlocks, ObjectStoreCache
 from trainshed.data.sampler.dataset_plan import DatasetPlan, OrderFingerprint
 from trainshed.data.sampler.description import Described, describe, keep_order
 from trainshed.data.sources.errors import DataError
@@ -73,7 +73,7 @@ def begun(all_begun: Begun) -> Described:
 
 def described(plan: DatasetPlan) -> Described:
     """Fill the cache, and return what a checkpoint says of its rows."""
-    told = describe(plan, Filling(plan, never)().counts)
+    told = describe(plan, CacheFill(plan, never)().counts)
     assert told
     return told
 
@@ -133,7 +133,7 @@ def test_groups_are_the_same_in_blocks_of_the_same_rows_with_another_number_of_c
     number.write_text(str(ROWS))
     plan, told = make_grouped(number, folder)[source], all_begun.grouped[source]
 
-    made = Filling(going_on(plan, told, mid_epoch=True), never)()
+    made = CacheFill(going_on(plan, told, mid_epoch=True), never)()
 
     want = grouped_rows(make_grouped(number, folder)["files"])
     tables = [from_block(ray.get(block)) for block in made.blocks]
@@ -156,7 +156,7 @@ def test_groups_of_other_rows_are_refused_in_the_middle_of_an_epoch(
 ) -> None:
     number.write_text("20")
     plan = make_grouped(number, folder)["function"]
-    fill = Filling(going_on(plan, all_begun.grouped["function"], mid_epoch=True), never)
+    fill = CacheFill(going_on(plan, all_begun.grouped["function"], mid_epoch=True), never)
 
     with pytest.raises(DataError, match=r"got 3 rows in .* want 7 rows in "):
         fill()
@@ -177,7 +177,7 @@ def test_a_function_of_rows_that_are_made_whole_is_named_where_it_fails(
         plan = make_plan(None, read=made, transforms=[{"use": f"{FUNCTIONS}:broken"}])
 
     with pytest.raises(DataError) as caught:
-        Cache(plan.field, Filling(plan, never), threading.Lock()).get()
+        ObjectStoreCache(plan.field, CacheFill(plan, never), threading.Lock()).get()
 
     want = f"transforms[0].use: {FUNCTIONS}:broken raised ValueError: row 0 is bad"
     assert str(caught.value) == f"{plan.field}.{want}"
@@ -188,11 +188,11 @@ def test_a_function_s_rows_are_cut_as_they_were_with_another_number_of_cpus(
 ) -> None:
     number.write_text(str(ROWS))
     plan = make_function_plan(number)
-    fresh = Filling(plan, never)()
+    fresh = CacheFill(plan, never)()
     assert begun.counts
     assert fresh.counts.tolist() != list(begun.counts)  # or this shows nothing
 
-    made = Filling(going_on(plan, begun, mid_epoch=True), never)()
+    made = CacheFill(going_on(plan, begun, mid_epoch=True), never)()
     assert made.counts.tolist() == list(begun.counts)
     assert ids_of(made) == cut(begun.counts)
 
@@ -201,7 +201,7 @@ def test_other_rows_of_a_function_are_refused_in_the_middle_of_an_epoch(
     number: Path, begun: Described
 ) -> None:
     number.write_text(str(ROWS + 1))
-    fill = Filling(going_on(make_function_plan(number), begun, mid_epoch=True), never)
+    fill = CacheFill(going_on(make_function_plan(number), begun, mid_epoch=True), never)
     with pytest.raises(DataError) as caught:
         fill()
 
@@ -216,7 +216,7 @@ def test_other_rows_of_a_function_are_said_at_the_end_of_an_epoch_and_read(
 ) -> None:
     number.write_text(str(ROWS + 1))
     said: list[str] = []
-    made = Filling(going_on(make_function_plan(number), begun, mid_epoch=False), said.append)()
+    made = CacheFill(going_on(make_function_plan(number), begun, mid_epoch=False), said.append)()
 
     assert made.counts.sum() == ROWS + 1
     (note,) = said
@@ -225,7 +225,7 @@ def test_other_rows_of_a_function_are_said_at_the_end_of_an_epoch_and_read(
 
 def test_other_rows_are_refused_where_lost_blocks_are_made_again(number: Path) -> None:
     number.write_text(str(ROWS))
-    fill = Filling(make_function_plan(number), never)
+    fill = CacheFill(make_function_plan(number), never)
     fill()
     number.write_text(str(ROWS - 1))
     with pytest.raises(DataError, match=r"got 100 rows in .* want 101 rows in "):
@@ -248,7 +248,7 @@ def test_rows_are_counted_again_where_no_epoch_hangs_on_them(
 ) -> None:
     odd = make_odd(tmp_path / "rows")
     said: list[str] = []
-    tally = Tally(
+    tally = FragmentCounter(
         replace(odd, kept=OrderFingerprint((4, 3), under_way)), threading.Lock(), said.append
     )
 
@@ -261,10 +261,10 @@ def test_rows_that_a_first_epoch_had_counted_in_part_are_held_to_in_its_middle(
 ) -> None:
     """A run that streamed them was suspended, and went on with `steps: known`."""
     odd = make_odd(tmp_path / "rows")
-    changed = Tally(
+    changed = FragmentCounter(
         replace(odd, kept=OrderFingerprint((4, -1), under_way=True)), threading.Lock(), never
     )
-    same = Tally(
+    same = FragmentCounter(
         replace(odd, kept=OrderFingerprint((2, -1), under_way=True)), threading.Lock(), never
     )
 
@@ -284,4 +284,4 @@ def test_a_transform_that_leaves_rows_out_by_now_is_refused_in_the_middle_of_an_
         rows, cache="objects", transforms=[{"use": f"{FUNCTIONS}:odd_rows"}], keeps_rows=False
     )
     with pytest.raises(DataError, match=r"got 5 rows in 2 blocks .* want 10 rows in 2 blocks"):
-        Filling(going_on(odd, told, mid_epoch=True), never)()
+        CacheFill(going_on(odd, told, mid_epoch=True), never)()

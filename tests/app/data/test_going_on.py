@@ -13,8 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.app.data.builders_plan import MemoryBlocks, make_pass, make_plan, shuffles, write_rows
-from trainshed.data.feed.batches import Feed
-from trainshed.data.feed.tables import dealt
+from trainshed.data.loader.batches import Feed
+from trainshed.data.loader.table_streams import dealt
 from trainshed.data.sampler.dataset_plan import BLOCK_BYTES, DatasetPlan
 from trainshed.data.sampler.description import Described, describe, keep_order
 from trainshed.data.sampler.epoch_order import EpochPermutation

@@ -19,8 +19,8 @@ from tests.app.data.builders_plan import (
     shuffles,
     write_rows,
 )
-from trainshed.data.feed.batches import Feed
-from trainshed.data.feed.learned import Learned
+from trainshed.data.loader.batches import Feed
+from trainshed.data.loader.row_counts import RowCounts
 from trainshed.data.sampler.dataset_plan import DatasetPlan, OrderFingerprint
 from trainshed.data.sampler.epoch_pass import EpochPass, Kind
 from trainshed.data.sampler.first_pass import nothing_known
@@ -170,7 +170,7 @@ def test_a_fragment_that_gives_other_rows_than_before_ends_the_run(folder: Path)
 
 
 def test_what_passes_began_with_takes_no_memory_for_each(folder: Path) -> None:
-    learned = Learned(planned(folder), print)
+    learned = RowCounts(planned(folder), print)
     first = learned.known(make_pass(group=1))
     learned.take({0: 8})
     assert learned.known(make_pass(group=1)) is first
@@ -184,7 +184,7 @@ def test_what_passes_began_with_takes_no_memory_for_each(folder: Path) -> None:
 
 
 def test_no_rows_take_the_place_of_others_that_are_known(folder: Path) -> None:
-    learned = Learned(planned(folder), print)
+    learned = RowCounts(planned(folder), print)
     learned.take({0: 8})
 
     with pytest.raises(DataError, match=r"part-000.parquet gave 0 rows where it gave 8 before"):
@@ -223,7 +223,7 @@ def test_rows_that_transforms_leave_out_by_now_are_counted_again_after_an_epoch(
 ) -> None:
     plan = replace(planned(folder), kept=OrderFingerprint((8, 1, 19, 13, 1), under_way=False))
     said: list[str] = []
-    learned = Learned(plan, said.append)
+    learned = RowCounts(plan, said.append)
 
     assert learned.counts.tolist() == [-1] * 5
     feed, told = learning(plan, 0)
@@ -261,7 +261,9 @@ def test_rows_that_values_choose_are_counted_again_after_an_epoch(
     assert first.source.digest == plan.source.digest
     assert before != now
     said: list[str] = []
-    learned = Learned(replace(plan, kept=OrderFingerprint((before,), under_way=False)), said.append)
+    learned = RowCounts(
+        replace(plan, kept=OrderFingerprint((before,), under_way=False)), said.append
+    )
 
     assert learned.counts.tolist() == [-1]
     learned.take({0: now})

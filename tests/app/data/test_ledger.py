@@ -10,11 +10,11 @@ import pytest
 
 from tests.app.clock import Clock
 from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, make_plan, write_rows
-from trainshed.data.feed.batches import Batch, Feed
-from trainshed.data.feed.blocks import OwnBlocks
-from trainshed.data.feed.prefetch import Prefetched
-from trainshed.data.feed.processes import Processes
-from trainshed.data.feed.teller import Teller
+from trainshed.data.loader.batches import Batch, Feed
+from trainshed.data.loader.prefetch import Prefetched
+from trainshed.data.loader.processes import Processes
+from trainshed.data.loader.row_sources import LocalSource
+from trainshed.data.loader.stats_reporter import StatsReporter
 from trainshed.data.sampler.stage_time import (
     BATCH,
     COUNT,
@@ -140,7 +140,7 @@ def test_batches_of_a_worker_that_reads_itself_say_what_each_stage_took(tmp_path
     )
     at = make_pass(num_ranks=1)
 
-    given = sum(batch.rows for batch in Feed(plan, OwnBlocks(plan), 0).batches(at))
+    given = sum(batch.rows for batch in Feed(plan, LocalSource(plan), 0).batches(at))
 
     spent = LEDGER.take()
     stages = ("read", "transforms[0]", "augment[0]", "batch")
@@ -161,7 +161,7 @@ def test_processes_of_a_loader_tell_what_they_spent_with_their_rows(tmp_path: Pa
     )
     at = make_pass(num_ranks=1)
 
-    given = sum(batch.rows for batch in Feed(plan, OwnBlocks(plan, Processes(1)), 0).batches(at))
+    given = sum(batch.rows for batch in Feed(plan, LocalSource(plan, Processes(1)), 0).batches(at))
 
     spent = LEDGER.take()
     assert spent[StageKey("train", "transforms[0]")].seconds >= 0.2
@@ -211,7 +211,7 @@ def test_what_is_spent_is_told_soon_and_once(clock: Clock, ledger: StageTimer) -
         heard.set()
 
     ledger.add({MADE: Spent(1, 2)})
-    teller = Teller(ledger, seconds_between=0.01)
+    teller = StatsReporter(ledger, seconds_between=0.01)
     teller.tell(listen)
     assert heard.wait(SECONDS)
     teller.tell_now()

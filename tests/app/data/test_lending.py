@@ -11,14 +11,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.data.feed import lending
-from trainshed.data.feed.lending import LEAST_BYTES, MOST_TIMES, Lender, lent_for
+from trainshed.data.loader import buffer_pool
+from trainshed.data.loader.buffer_pool import LEAST_BYTES, MOST_TIMES, BufferPool, lent_for
 from trainshed.data.sources.column_arrays import Array
 
 ROWS = (LEAST_BYTES // 4, 8)
 
 
-def filled(lender: Lender, value: float, rows: int = ROWS[0]) -> Array:
+def filled(lender: BufferPool, value: float, rows: int = ROWS[0]) -> Array:
     made = lender.empty((rows, ROWS[1]), np.float32)
     made[...] = value
     return made
@@ -29,7 +29,7 @@ def place_of(array: Array) -> int:
 
 
 def test_an_array_that_nobody_has_leaves_its_memory_to_the_next() -> None:
-    lender = Lender()
+    lender = BufferPool()
     first = filled(lender, 1)
     where = place_of(first)
     del first
@@ -49,7 +49,7 @@ def test_an_array_that_nobody_has_leaves_its_memory_to_the_next() -> None:
     ],
 )
 def test_what_is_over_an_array_keeps_its_memory(kept: Callable[[Array], object]) -> None:
-    lender = Lender()
+    lender = BufferPool()
     first = filled(lender, 1)
     held, where = kept(first), place_of(first)
     del first
@@ -59,7 +59,7 @@ def test_what_is_over_an_array_keeps_its_memory(kept: Callable[[Array], object])
 
 
 def test_tables_of_nearly_the_same_rows_have_the_same_memory() -> None:
-    lender = Lender()
+    lender = BufferPool()
     first = filled(lender, 1)
     where = place_of(first)
     del first
@@ -68,7 +68,7 @@ def test_tables_of_nearly_the_same_rows_have_the_same_memory() -> None:
 
 
 def test_the_memory_that_fits_best_is_lent() -> None:
-    lender = Lender()
+    lender = BufferPool()
     large, small = filled(lender, 1, rows=ROWS[0] + 9), filled(lender, 1)
     where = place_of(small)
     del small, large
@@ -77,7 +77,7 @@ def test_the_memory_that_fits_best_is_lent() -> None:
 
 
 def test_what_is_let_go_of_is_not_lent_again_even_if_it_comes_back_later() -> None:
-    lender = Lender()
+    lender = BufferPool()
     first, second = filled(lender, 1), filled(lender, 2)
     del first
     lender.let_go()
@@ -93,8 +93,8 @@ def test_what_is_let_go_of_is_not_lent_again_even_if_it_comes_back_later() -> No
 def test_the_end_of_a_pass_lets_go_wherever_it_comes(
     taken: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lender = Lender()
-    monkeypatch.setattr(lending, "LENDER", lender)
+    lender = BufferPool()
+    monkeypatch.setattr(buffer_pool, "LENDER", lender)
     items = lent_for(filled(lender, number) for number in range(5))
     assert len(list(islice(items, taken))) == taken
     assert lender.held_bytes
@@ -106,7 +106,7 @@ def test_the_end_of_a_pass_lets_go_wherever_it_comes(
 
 
 def test_memory_that_cannot_be_had_is_not_counted() -> None:
-    lender = Lender()
+    lender = BufferPool()
     with pytest.raises(MemoryError):
         lender.empty((2**60,), np.uint8)
 
@@ -115,7 +115,7 @@ def test_memory_that_cannot_be_had_is_not_counted() -> None:
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float64, "<U5", "datetime64[ns]", np.bool_])
 def test_an_array_has_the_shape_and_type_that_were_asked_for(dtype: str) -> None:
-    made = Lender().empty((3, LEAST_BYTES, 1), dtype)
+    made = BufferPool().empty((3, LEAST_BYTES, 1), dtype)
 
     assert (made.shape, made.dtype) == ((3, LEAST_BYTES, 1), np.dtype(dtype))
     assert made.flags.writeable
@@ -125,7 +125,7 @@ def test_an_array_has_the_shape_and_type_that_were_asked_for(dtype: str) -> None
 
 @pytest.mark.parametrize("rows", [3, ROWS[0]])
 def test_rows_are_joined_and_taken_as_numpy_does(rows: int) -> None:
-    lender, random = Lender(), np.random.default_rng(0)
+    lender, random = BufferPool(), np.random.default_rng(0)
     arrays: list[Array] = [
         random.integers(0, 99, (rows, 8)).astype(dtype) for dtype in ("<i2", ">f4", "<U3")
     ]
@@ -139,7 +139,7 @@ def test_rows_are_joined_and_taken_as_numpy_does(rows: int) -> None:
 
 
 def test_objects_and_small_arrays_are_left_to_numpy() -> None:
-    lender = Lender()
+    lender = BufferPool()
     objects, small = lender.empty((LEAST_BYTES,), object), lender.empty((3,), np.int64)
 
     assert objects.tolist()[:1] == [None]
@@ -149,7 +149,7 @@ def test_objects_and_small_arrays_are_left_to_numpy() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(0, 5)), max_size=40))
 def test_nothing_is_lent_twice_nor_more_held_than_was_lent(asked: list[tuple[int, int]]) -> None:
-    lender, held, most = Lender(), list[tuple[float, Array]](), 0
+    lender, held, most = BufferPool(), list[tuple[float, Array]](), 0
     for value, (rows, dropped) in enumerate(asked):
         held.append((value, filled(lender, value, rows * LEAST_BYTES // 64)))
         most = max(most, sum(array.nbytes for _, array in held))
@@ -159,7 +159,7 @@ def test_nothing_is_lent_twice_nor_more_held_than_was_lent(asked: list[tuple[int
 
 
 def test_threads_never_have_the_same_memory() -> None:
-    lender, wrong = Lender(), list[int]()
+    lender, wrong = BufferPool(), list[int]()
 
     def use(value: int) -> None:
         for _ in range(60):
@@ -174,4 +174,4 @@ def test_threads_never_have_the_same_memory() -> None:
         thread.join()
 
     assert not wrong
-    assert lender.held_bytes <= 8 * filled(Lender(), 0).nbytes * MOST_TIMES
+    assert lender.held_bytes <= 8 * filled(BufferPool(), 0).nbytes * MOST_TIMES

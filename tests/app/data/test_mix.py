@@ -17,8 +17,8 @@ from tests.app.data.builders_plan import (
     make_plan,
     write_rows,
 )
-from trainshed.data.feed.batches import Feed
-from trainshed.data.feed.blocks import OwnBlocks
+from trainshed.data.loader.batches import Feed
+from trainshed.data.loader.row_sources import LocalSource
 from trainshed.data.sampler.dataset_plan import DatasetPlan, main_dataset
 from trainshed.data.sampler.epoch_pass import EpochPass, order_of
 from trainshed.data.sampler.mixing import (
@@ -57,7 +57,7 @@ def mixed(folders: tuple[Path, Path], mode: str = "blocks", **fields: JsonValue)
 
 def steps_of(plan: DatasetPlan, at: EpochPass) -> list[list[int]]:
     """Return the ids of the rows that count in each step that is left, slice after slice."""
-    ranks = [Feed(plan, OwnBlocks(plan), rank).batches(at) for rank in range(at.num_ranks)]
+    ranks = [Feed(plan, LocalSource(plan), rank).batches(at) for rank in range(at.num_ranks)]
     return [
         [row for batch in step for row in batch.tensors["id"].tolist()[: batch.rows]]
         for step in zip(*ranks, strict=True)
@@ -173,7 +173,9 @@ def test_a_row_that_comes_again_in_an_epoch_is_augmented_anew(folders: tuple[Pat
         augment=augment,
         feed={"lastBatch": "keep"},
     )
-    batches = list(Feed(plan, OwnBlocks(plan), 0).batches(make_pass(num_ranks=1, batch_size=BATCH)))
+    batches = list(
+        Feed(plan, LocalSource(plan), 0).batches(make_pass(num_ranks=1, batch_size=BATCH))
+    )
     drawn = {
         (int(row), float(draw))
         for b in batches
@@ -227,7 +229,7 @@ def test_datasets_of_a_mix_are_shuffled_and_augmented_each_by_itself(
         folders[0], loader="torch", cache="none", shuffle={"mode": "blocks"}, augment=augment
     )
     plan = make_mix({"a": (twin, 1), "b": (twin, 1)}, loader="torch")
-    (batch,) = Feed(plan, OwnBlocks(plan), 0).batches(make_pass(num_ranks=1, batch_size=122))
+    (batch,) = Feed(plan, LocalSource(plan), 0).batches(make_pass(num_ranks=1, batch_size=122))
     drawn: dict[int, set[float]] = {}
     for row, draw in zip(batch.tensors["id"], batch.tensors["draw"], strict=True):
         drawn.setdefault(int(row), set()).add(float(draw))
@@ -242,7 +244,7 @@ def test_datasets_of_a_mix_are_shuffled_and_augmented_each_by_itself(
 def test_a_rank_with_one_slot_of_a_step_meets_all_datasets(folders: tuple[Path, Path]) -> None:
     first, second = (make_plan(folder, loader="torch", cache="none") for folder in folders)
     plan = make_mix({"a": (first, 3), "b": (second, 1)}, loader="torch", rowsPerEpoch=400)
-    feed = Feed(plan, OwnBlocks(plan), 2)
+    feed = Feed(plan, LocalSource(plan), 2)
     rows = [
         int(batch.tensors["id"][0]) for batch in feed.batches(make_pass(num_ranks=4, batch_size=4))
     ]

@@ -13,10 +13,10 @@ from pydantic import JsonValue
 
 from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, make_plan, write_rows
 from tests.app.ray_head import start_here
-from trainshed.data.feed.arrow_blocks import from_block
-from trainshed.data.feed.batches import Feed
-from trainshed.data.feed.feeder import Feeder, Limits, Slice
-from trainshed.data.feed.on_disk import Shelf
+from trainshed.data.loader.arrow_blocks import from_block
+from trainshed.data.loader.batches import Feed
+from trainshed.data.loader.data_server import DataServer, ExecutionLimits, Slice
+from trainshed.data.loader.disk_cache import DiskCache
 from trainshed.data.sampler.dataset_plan import DatasetPlan, OrderFingerprint
 from trainshed.data.sampler.epoch_pass import EpochPass
 from trainshed.data.sources.errors import DataError
@@ -65,8 +65,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Here:
     """The feeder in this process, asked as a worker asks it."""
 
-    def __init__(self, plan: DatasetPlan, shelf: Shelf) -> None:
-        self.feeder = Feeder({plan.name: plan}, Limits(2), print, shelf)
+    def __init__(self, plan: DatasetPlan, shelf: DiskCache) -> None:
+        self.feeder = DataServer({plan.name: plan}, ExecutionLimits(2), print, shelf)
 
     def counts(self) -> list[int]:
         counts: list[int] = self.feeder.cached("train").counts.tolist()
@@ -106,7 +106,7 @@ def test_kept_rows_are_those_of_a_stream(folder: Path, tmp_path: Path, mode: str
     odd: JsonValue = [{"use": f"{FUNCTIONS}:odd_rows"}]
     plan = planned(folder, mode, transforms=odd)
     plan = replace(plan, changes_rows=True)
-    here = Here(plan, Shelf(Disk(tmp_path)))
+    here = Here(plan, DiskCache(Disk(tmp_path)))
     at = make_pass(epoch=1, num_ranks=1, batch_size=5)
 
     assert here.rows(at) == expected(plan, at)
@@ -114,8 +114,8 @@ def test_kept_rows_are_those_of_a_stream(folder: Path, tmp_path: Path, mode: str
 
 def test_an_attempt_that_goes_on_does_not_make_them_again(folder: Path, tmp_path: Path) -> None:
     plan = planned(folder)
-    first = Here(plan, Shelf(Disk(tmp_path / "1"))).counts()
-    second = Here(plan, Shelf(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),)))
+    first = Here(plan, DiskCache(Disk(tmp_path / "1"))).counts()
+    second = Here(plan, DiskCache(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),)))
 
     assert second.counts() == first
     assert not (tmp_path / "2").exists()
@@ -124,16 +124,16 @@ def test_an_attempt_that_goes_on_does_not_make_them_again(folder: Path, tmp_path
 def test_one_that_begins_anew_does(folder: Path, tmp_path: Path) -> None:
     plan = planned(folder)
     for attempt in ("1", "2"):
-        Here(plan, Shelf(Disk(tmp_path / attempt))).counts()
+        Here(plan, DiskCache(Disk(tmp_path / attempt))).counts()
 
     assert (tmp_path / "2" / "train" / ROWS_LIST).exists()
 
 
 def test_rows_of_other_columns_are_made_again(folder: Path, tmp_path: Path) -> None:
-    Here(planned(folder), Shelf(Disk(tmp_path / "1"))).counts()
+    Here(planned(folder), DiskCache(Disk(tmp_path / "1"))).counts()
     other = replace(planned(folder), columns=("id",))
 
-    Here(other, Shelf(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),))).counts()
+    Here(other, DiskCache(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),))).counts()
 
     assert (tmp_path / "2" / "train" / ROWS_LIST).exists()
 
@@ -143,12 +143,12 @@ def test_rows_of_other_code_are_made_again_where_no_epoch_hangs_on_them(
     folder: Path, tmp_path: Path, under_way: bool
 ) -> None:
     plan = planned(folder)
-    counts = Here(plan, Shelf(Disk(tmp_path / "1"), code="old")).counts()
+    counts = Here(plan, DiskCache(Disk(tmp_path / "1"), code="old")).counts()
     going_on = replace(plan, kept=OrderFingerprint(tuple(counts), under_way))
-    shelf = Shelf(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),), "new")
+    shelf = DiskCache(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),), "new")
     said: list[str] = []
 
-    Feeder({"train": going_on}, Limits(2), said.append, shelf).cached("train")
+    DataServer({"train": going_on}, ExecutionLimits(2), said.append, shelf).cached("train")
 
     assert (tmp_path / "2" / "train" / ROWS_LIST).exists() == (not under_way)
     assert len(said) == under_way
@@ -157,11 +157,11 @@ def test_rows_of_other_code_are_made_again_where_no_epoch_hangs_on_them(
 
 def test_rows_that_are_not_there_to_their_end_are_made_again(folder: Path, tmp_path: Path) -> None:
     plan = planned(folder)
-    first = Here(plan, Shelf(Disk(tmp_path / "1"))).counts()
+    first = Here(plan, DiskCache(Disk(tmp_path / "1"))).counts()
     part = next((tmp_path / "1" / "train").glob("*/rows.parquet"))
     os.truncate(part, 100)
 
-    again = Here(plan, Shelf(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),)))
+    again = Here(plan, DiskCache(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),)))
 
     at = make_pass(num_ranks=1, batch_size=5)
     assert again.counts() == first
@@ -170,22 +170,22 @@ def test_rows_that_are_not_there_to_their_end_are_made_again(folder: Path, tmp_p
 
 def test_a_list_that_was_not_written_to_its_end_is_none(folder: Path, tmp_path: Path) -> None:
     plan = planned(folder)
-    first = Here(plan, Shelf(Disk(tmp_path))).counts()
+    first = Here(plan, DiskCache(Disk(tmp_path))).counts()
     (tmp_path / "train" / ROWS_LIST).write_text("")
 
-    assert Here(plan, Shelf(Disk(tmp_path))).counts() == first
+    assert Here(plan, DiskCache(Disk(tmp_path))).counts() == first
 
 
 def test_rows_of_a_database_are_read_once_and_kept(database: Path, tmp_path: Path) -> None:
     fill(database)
     plan = make_plan(None, read=reading_sql("connected"), cache="disk")
-    here = Here(plan, Shelf(Disk(tmp_path / "1")))
+    here = Here(plan, DiskCache(Disk(tmp_path / "1")))
 
     found = here.rows(EXACT)
 
     assert sorted(row[0] for row in found) == list(range(ROWS))
     database.unlink()
-    again = Here(plan, Shelf(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),)))
+    again = Here(plan, DiskCache(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),)))
     assert again.rows(EXACT) == found
 
 
@@ -220,7 +220,7 @@ def test_rows_of_a_database_come_once_where_a_connection_is_refused(
     database: Path, tmp_path: Path, cache: str, refused: int
 ) -> None:
     fill(database, SHARDED, refused)
-    here = Here(in_shards("connected_in_time", cache), Shelf(Disk(tmp_path)))
+    here = Here(in_shards("connected_in_time", cache), DiskCache(Disk(tmp_path)))
 
     with pytest.raises(WorldError, match=r"datasets\.train: .*Connection refused") as caught:
         here.counts()
@@ -235,7 +235,7 @@ def test_rows_of_a_database_come_once_where_it_is_then_read_in_one(
     database: Path, tmp_path: Path
 ) -> None:
     fill(database, SHARDED, LAST_LOOK)
-    here = Here(in_shards("connected_in_time"), Shelf(Disk(tmp_path)))
+    here = Here(in_shards("connected_in_time"), DiskCache(Disk(tmp_path)))
 
     assert sorted(row[0] for row in here.rows(EXACT)) == list(range(SHARDED))
     assert len(here.counts()) == 1
@@ -248,7 +248,7 @@ def test_a_database_that_is_locked_is_read_when_it_no_longer_is(
     fill(database, SHARDED)
     whole = make_plan(None, read=reading_sql("connected_in_time"), cache="disk")
     plan = in_shards("connected_in_time") if is_sharded else whole
-    here = Here(plan, Shelf(Disk(tmp_path)))
+    here = Here(plan, DiskCache(Disk(tmp_path)))
 
     with closing(sqlite3.connect(database)) as other:
         other.execute("begin exclusive")
@@ -266,9 +266,9 @@ def test_what_an_attempt_kept_of_some_shards_is_not_taken_for_all(
     fill(database, SHARDED, FIRST_TASK + 2)
     plan, first = in_shards("connected_in_time"), Disk(tmp_path / "1")
     with pytest.raises(WorldError):
-        Here(plan, Shelf(first)).counts()
+        Here(plan, DiskCache(first)).counts()
 
-    again = Here(plan, Shelf(Disk(tmp_path / "2"), (first,)))
+    again = Here(plan, DiskCache(Disk(tmp_path / "2"), (first,)))
 
     assert sorted(row[0] for row in again.rows(EXACT)) == list(range(SHARDED))
 
@@ -293,7 +293,7 @@ def test_what_is_wrong_with_a_read_of_a_database_is_said(
     fill(database)
     shards = IN_SHARDS if is_sharded else {}
     read = reading_sql("connected_in_time", **{**shards, **options})
-    here = Here(make_plan(None, read=read, cache="disk"), Shelf(Disk(tmp_path)))
+    here = Here(make_plan(None, read=read, cache="disk"), DiskCache(Disk(tmp_path)))
 
     with pytest.raises(DataError, match=rf"^spec\.data\.datasets\.train: {want}$"):
         here.counts()
@@ -303,7 +303,7 @@ def test_rows_that_would_be_in_no_shard_are_refused(database: Path, tmp_path: Pa
     fill(database)
     lacking: dict[str, JsonValue] = {"sql": "select nullif(id, 7) as id, half from numbers"}
     read = reading_sql("connected_in_time", **{**IN_SHARDS, **lacking})
-    here = Here(make_plan(None, read=read, cache="disk"), Shelf(Disk(tmp_path)))
+    here = Here(make_plan(None, read=read, cache="disk"), DiskCache(Disk(tmp_path)))
 
     with pytest.raises(DataError, match=r"read\.options\.shard_keys: 1 rows have no id, want keys"):
         here.counts()
@@ -315,4 +315,4 @@ def test_rows_that_are_others_than_a_checkpoint_says_end_an_epoch(
     plan = replace(planned(folder), kept=OrderFingerprint((1, 2, 3), under_way=True))
 
     with pytest.raises(DataError, match="rows in 3 blocks after the transforms"):
-        Here(plan, Shelf(Disk(tmp_path))).counts()
+        Here(plan, DiskCache(Disk(tmp_path))).counts()

@@ -11,7 +11,7 @@ import pytest
 from pydantic import JsonValue
 
 from tests.app.data.builders_plan import MemoryBlocks, make_pass, make_plan, shuffles, write_rows
-from trainshed.data.feed.batches import Feed
+from trainshed.data.loader.batches import Feed
 from trainshed.data.sampler.batch_layout import BatchLayout, even_steps, exact_steps, training_steps
 from trainshed.data.sampler.dataset_plan import DatasetPlan
 from trainshed.data.sampler.epoch_pass import EpochPass, first_read, steps_for

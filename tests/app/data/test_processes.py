@@ -16,10 +16,10 @@ from pydantic import JsonValue
 
 from tests.app.data.builders_plan import make_mix, make_pass, make_plan, shuffles, write_rows
 from tests.app.processes import ROOT, Mark
-from trainshed.data.feed.batches import Batch, Feed
-from trainshed.data.feed.blocks import OwnBlocks
-from trainshed.data.feed.processes import Processes
-from trainshed.data.feed.requests import check_room, requests_for
+from trainshed.data.loader.batches import Batch, Feed
+from trainshed.data.loader.processes import Processes
+from trainshed.data.loader.requests import check_room, requests_for
+from trainshed.data.loader.row_sources import LocalSource
 from trainshed.data.sampler.bad_records import BadRecordList, BadRecordLog
 from trainshed.data.sampler.dataset_plan import DatasetPlan, telling
 from trainshed.data.sampler.permutation import RowRange
@@ -78,7 +78,7 @@ def by(name: str, **options: JsonValue) -> JsonValue:
 
 def pass_of(plan: DatasetPlan, pool: Processes | None, epoch: int = 0) -> Iterator[Batch]:
     """Return a pass on one rank that reads no batch ahead."""
-    return Feed(plan, OwnBlocks(plan, pool), 0).batches(make_pass(epoch=epoch, num_ranks=1))
+    return Feed(plan, LocalSource(plan, pool), 0).batches(make_pass(epoch=epoch, num_ranks=1))
 
 
 def processes_of(batches: Iterator[Batch]) -> set[int]:
@@ -123,7 +123,7 @@ def test_any_number_of_processes_gives_the_same_batches(
             feed={"lastBatch": "keep"},
         )
 
-    own, theirs = OwnBlocks(plan(0)), OwnBlocks(plan(number), pools[number])
+    own, theirs = LocalSource(plan(0)), LocalSource(plan(number), pools[number])
     for ranks, first_step in product((1, 2), (0, 5)):
         at = make_pass(epoch=2, num_ranks=ranks, first_step=first_step)
         for rank in range(ranks):
@@ -147,10 +147,10 @@ def test_datasets_that_are_mixed_give_the_same_batches(
         parts = {"a": (first, 3.0), "b": (second, 1.0)}
         return make_mix(parts, loader="torch", rowsPerEpoch=100, shuffle=SHUFFLES["local"])
 
-    own = OwnBlocks(mixed(0))
+    own = LocalSource(mixed(0))
     at = make_pass(epoch=2, num_ranks=2, first_step=first_step)
     for rank, (number, pool) in product((0, 1), pools.items()):
-        theirs = OwnBlocks(mixed(number), pool)
+        theirs = LocalSource(mixed(number), pool)
         want = as_numbers(Feed(mixed(0), own, rank).batches(at))
         assert as_numbers(Feed(mixed(number), theirs, rank).batches(at)) == want
         assert len(want) == 12 - first_step
@@ -170,7 +170,7 @@ def test_a_stream_is_augmented_in_the_processes_and_what_is_kept_in_the_worker(
 
 def test_columns_without_numbers_arrive_as_they_are(folder: Path, pool: Processes) -> None:
     tables = [
-        list(Feed(plan, OwnBlocks(plan, processes), 0).columns(make_pass("exact", num_ranks=1)))
+        list(Feed(plan, LocalSource(plan, processes), 0).columns(make_pass("exact", num_ranks=1)))
         for plan, processes in (
             (planned(folder, 0, transforms=by("worded")), None),
             (planned(folder, transforms=by("worded")), pool),
@@ -208,7 +208,7 @@ def test_all_processes_read_and_go_on_in_the_next_epoch_and_in_another_dataset(
 
 def test_two_passes_are_open_at_once(folder: Path, pool: Processes) -> None:
     plan = planned(folder, transforms=by("whose"))
-    feed = Feed(plan, OwnBlocks(plan, pool), 0)
+    feed = Feed(plan, LocalSource(plan, pool), 0)
     training = feed.batches(make_pass(num_ranks=1))
     begun = list(islice(training, 3))
     evaluated = list(feed.batches(make_pass("exact", num_ranks=1)))
@@ -226,7 +226,7 @@ def test_a_pass_that_is_given_up_ends_its_processes_and_the_next_has_others(
 ) -> None:
     pool = Processes(1)
     slow = planned(folder, transforms=by("slow", seconds=0.05, note=str(tmp_path)))
-    given_up = Feed(slow, OwnBlocks(slow, pool), 0).batches(make_pass(num_ranks=1))
+    given_up = Feed(slow, LocalSource(slow, pool), 0).batches(make_pass(num_ranks=1))
     next(given_up)
     given_up.close()
     (number,) = (int(note.name) for note in tmp_path.iterdir())

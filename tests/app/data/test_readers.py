@@ -10,7 +10,7 @@ import ray.data
 from pydantic import JsonValue
 
 from tests.app.data.builders_plan import FUNCTIONS, make_plan
-from trainshed.data.feed.readers import PACKAGES, find_reader, is_read_by_one_task, object_of
+from trainshed.data.loader.ray_readers import PACKAGES, find_reader, is_read_by_one_task, object_of
 from trainshed_api.errors import SpecError
 from trainshed_api.syntax import parse_python
 

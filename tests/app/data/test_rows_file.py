@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from trainshed.data.feed.arrow_blocks import to_block
-from trainshed.data.feed.rows_file import RowsFile
+from trainshed.data.loader.arrow_blocks import to_block
+from trainshed.data.loader.rows_file import RowsFile
 from trainshed.data.sources.arrow_columns import from_arrow
 from trainshed.data.sources.column_arrays import Array, Columns, num_rows
 from trainshed.data.sources.errors import DataError

@@ -15,9 +15,9 @@ from tests.app.data.builders_samples import Sample, named_after, open_sample
 from tests.app.data.sample_cases import IN_RAY
 from tests.app.data.sample_files import DATABASE
 from tests.app.ray_head import start_here
-from trainshed.data.feed.blocks import FedBlocks
-from trainshed.data.feed.feeder import Feeder, Limits
-from trainshed.data.feed.on_disk import Shelf
+from trainshed.data.loader.data_server import DataServer, ExecutionLimits
+from trainshed.data.loader.disk_cache import DiskCache
+from trainshed.data.loader.row_sources import RemoteSource
 from trainshed.records.disk import Disk
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ def start(home: Path) -> Fed:
         samples[name] = named_after(open_sample(home / name, name, case.settings), name)
     shelf = home / "kept"
     plans = {plan.name: plan for sample in samples.values() for plan in sample.plans.values()}
-    actor = ray.remote(Feeder).options(num_cpus=0, max_concurrency=16)
-    remote = actor.remote(plans, Limits(2), print, Shelf(Disk(shelf)))
-    feeder = cast("ActorHandle[Feeder]", remote)
+    actor = ray.remote(DataServer).options(num_cpus=0, max_concurrency=16)
+    remote = actor.remote(plans, ExecutionLimits(2), print, DiskCache(Disk(shelf)))
+    feeder = cast("ActorHandle[DataServer]", remote)
     cast("Any", feeder).start.remote()  # Ray's types say that this never returns
     return Fed(
         {
-            name: replace(sample, blocks=lambda plan: FedBlocks(plan, feeder, 0))
+            name: replace(sample, blocks=lambda plan: RemoteSource(plan, feeder, 0))
             for name, sample in samples.items()
         },
         shelf,

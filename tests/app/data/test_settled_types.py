@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, grouped_rows, make_pass
 from tests.builders import make_data, make_run
-from trainshed.data.feed.batches import Feed
+from trainshed.data.loader.batches import Feed
 from trainshed.data.sampler.dataset_plan import DatasetPlan
 from trainshed.data.sampler.function import Function, with_types
 from trainshed.data.sources.apply_functions import augment, transform

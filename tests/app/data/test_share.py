@@ -13,7 +13,7 @@ from tests.app.data.builders_plan import (
     shuffles,
     write_rows,
 )
-from trainshed.data.feed.batches import Feed
+from trainshed.data.loader.batches import Feed
 from trainshed.data.sampler.dataset_plan import Loader
 
 ROWS = 41

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.app.data.builders_formats import open_files, read_all, write_csv, write_pictures
 from tests.app.data.builders_plan import FUNCTIONS, counted, make_plan, write_rows
-from trainshed.data.feed.requests import requests_for
+from trainshed.data.loader.requests import requests_for
 from trainshed.data.sampler.dataset_plan import OrderFingerprint
 from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.permutation import RowRange

@@ -30,7 +30,7 @@ from tests.bundle.repository import ROOT
 from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 from tests.s3_faults import Rule
-from trainshed.data.feed.batches import Feed
+from trainshed.data.loader.batches import Feed
 from trainshed.data.sampler.bad_records import BadRecordList
 from trainshed.data.sampler.dataset_plan import DatasetPlan
 from trainshed.data.sampler.fragments import Source

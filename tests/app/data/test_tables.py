@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.data.feed.rows import LARGE_ROW_BYTES, Rows
-from trainshed.data.feed.tables import recut
+from trainshed.data.loader.row_tables import LARGE_ROW_BYTES, Rows
+from trainshed.data.loader.table_streams import recut
 from trainshed.data.sources.arrow_columns import in_tables
 from trainshed.data.sources.column_arrays import Columns, as_column, join
 from trainshed.data.sources.errors import DataError

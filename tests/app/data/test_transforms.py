@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.app.data.builders_plan import FUNCTIONS, counted, make_plan, write_rows
-from trainshed.data.feed.arrow_blocks import from_block, to_block
+from trainshed.data.loader.arrow_blocks import from_block, to_block
 from trainshed.data.sampler.function import Function
 from trainshed.data.sources.apply_functions import augment, transform
 from trainshed.data.sources.batch_formats import from_format, to_format

@@ -15,7 +15,7 @@ import trainshed
 from tests.app.checkpoint.wrapped_training import Attempts, fsdp, make_jobs, run_all
 from tests.app.worker.ranks import on_ranks
 from trainshed.checkpoint import files as checkpoint
-from trainshed.data.feed.batches import Batch
+from trainshed.data.loader.batches import Batch
 from trainshed.worker.agreement import Control
 from trainshed.worker.job import Job
 from trainshed.worker.step import Step, as_weight, parts_of

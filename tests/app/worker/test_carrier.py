@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from tests.app.fake_gpu import FakeGpu
-from trainshed.data.feed.batches import Batch
-from trainshed.data.feed.nests import take_apart
-from trainshed.data.feed.prefetch import Prefetched
+from trainshed.data.loader.batch_structure import take_apart
+from trainshed.data.loader.batches import Batch
+from trainshed.data.loader.prefetch import Prefetched
 from trainshed.worker.carrier import MOST_STEPS_BEHIND, Carrier, CudaStreams, streams_of
 
 SECONDS = 60.0

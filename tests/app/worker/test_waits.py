@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from trainshed.data.feed.batches import Batch
-from trainshed.data.feed.prefetch import Prefetched
+from trainshed.data.loader.batches import Batch
+from trainshed.data.loader.prefetch import Prefetched
 from trainshed.worker.carrier import Carrier, streams_of
 from trainshed.worker.losses import Losses
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import torch
 
-from trainshed.data.feed.collated import collated
-from trainshed.data.feed.lending import lent_for
-from trainshed.data.feed.prefetch import Prefetched
-from trainshed.data.feed.rows import Rows
-from trainshed.data.feed.tables import recut, shuffled
-from trainshed.data.feed.uncounted import Given, Lesson, steps_as_they_come, too_few
+from trainshed.data.loader.buffer_pool import lent_for
+from trainshed.data.loader.collated import collated
+from trainshed.data.loader.prefetch import Prefetched
+from trainshed.data.loader.row_tables import Rows
+from trainshed.data.loader.table_streams import recut, shuffled
+from trainshed.data.loader.uncounted_pass import Given, RowCounter, steps_as_they_come, too_few
 from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.epoch_pass import (
     EpochPass,
@@ -37,8 +37,8 @@ from trainshed_api.data import dtype_for
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from trainshed.data.feed.learned import Known
-    from trainshed.data.feed.nests import Nest
+    from trainshed.data.loader.batch_structure import BatchStructure
+    from trainshed.data.loader.row_counts import Known
     from trainshed.data.sampler.batch_layout import BatchLayout
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.permutation import Indices, RowRange
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 LEAST_CHUNK_ROWS = 256
 
 
-class Blocks(Protocol):
+class RowSource(Protocol):
     """Where a rank gets the rows of a dataset from."""
 
     def counts(self) -> Sequence[Indices]:
@@ -74,7 +74,7 @@ class Blocks(Protocol):
         ...
 
 
-class UncountedBlocks(Protocol):
+class UncountedRowSource(Protocol):
     """Where the rows come from that nobody has counted: the first pass over them does."""
 
     def known(self, at: EpochPass) -> Known:
@@ -110,7 +110,7 @@ class Batch:
     tensors: dict[str, torch.Tensor]
     rows: int
     total: int
-    nests: tuple[Nest, ...] = ()
+    nests: tuple[BatchStructure, ...] = ()
 
     @property
     def given(self) -> object:
@@ -134,9 +134,9 @@ class Feed:
     def __init__(
         self,
         plan: DatasetPlan,
-        blocks: Blocks,
+        blocks: RowSource,
         rank: int,
-        uncounted: UncountedBlocks | None = None,
+        uncounted: UncountedRowSource | None = None,
     ) -> None:
         self.plan = plan
         self._blocks = blocks
@@ -266,7 +266,7 @@ class Feed:
         # What comes from Ray's object store is for reading alone.
         self._learning = self._uncounted.known(at).counts.copy()
         tell, tell_all = self._uncounted.learn, self._uncounted.learn_all
-        lesson = Lesson(self.plan, at, self._learning, tell, tell_all)
+        lesson = RowCounter(self.plan, at, self._learning, tell, tell_all)
         tables = lesson.tables(self._uncounted.arrivals(at))
         return steps_as_they_come(self.plan, at, self._rank, lesson.begin, tables)
 

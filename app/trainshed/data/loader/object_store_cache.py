@@ -38,7 +38,7 @@ class CachedBlocks:
     num_bytes: int = 0
 
 
-class Cache:
+class ObjectStoreCache:
     """The blocks of one dataset, filled by who asks first; the others wait for it.
 
     Args:

@@ -22,7 +22,7 @@ Actor = TypeVar("Actor")
 
 
 @dataclass(frozen=True)
-class Telling(Generic[Actor]):
+class BadRecordReporter(Generic[Actor]):
     """Waits until it is known: rows that are used were told of before, and the limit was kept.
 
     Args:

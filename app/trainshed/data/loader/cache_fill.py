@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.feed import datasets
-from trainshed.data.feed.grouped import made_whole
-from trainshed.data.feed.on_disk import kept_on
+from trainshed.data.loader import ray_datasets
+from trainshed.data.loader.disk_cache import kept_on
+from trainshed.data.loader.grouped import made_whole
 from trainshed.data.sampler.description import kept_counts, other_blocks
 from trainshed.data.sampler.first_pass import UNKNOWN
 from trainshed.data.sources.errors import DataError
@@ -18,14 +18,14 @@ from trainshed.data.sources.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trainshed.data.feed.cache import CachedBlocks
-    from trainshed.data.feed.on_disk import Shelf
+    from trainshed.data.loader.disk_cache import DiskCache
+    from trainshed.data.loader.object_store_cache import CachedBlocks
     from trainshed.data.sampler.dataset_plan import DatasetPlan
 
 logger = logging.getLogger(__name__)
 
 
-class Filling:
+class CacheFill:
     """Makes the blocks of a dataset, again where some were lost.
 
     How many blocks a function's dataset comes in follows the CPUs of the cluster, so that rows
@@ -38,7 +38,7 @@ class Filling:
     """
 
     def __init__(
-        self, plan: DatasetPlan, warn: Callable[[str], None], shelf: Shelf | None = None
+        self, plan: DatasetPlan, warn: Callable[[str], None], shelf: DiskCache | None = None
     ) -> None:
         self._plan = plan
         self._warn = warn
@@ -56,8 +56,8 @@ class Filling:
         if plan.cache == "disk":
             assert self._shelf
             return self._as_wanted(kept_on(self._shelf, plan, self._warn))
-        dataset = made_whole(plan) if plan.is_made_whole else datasets.fragments_dataset(plan)
-        made = self._as_wanted(datasets.materialized(dataset))
+        dataset = made_whole(plan) if plan.is_made_whole else ray_datasets.fragments_dataset(plan)
+        made = self._as_wanted(ray_datasets.materialized(dataset))
         seconds = time.perf_counter() - started
         logger.info("%s: %d rows cached in %.2f s", plan.name, made.counts.sum(), seconds)
         # Workers may be in the middle of an epoch of these blocks when some of them are lost.
@@ -72,8 +72,8 @@ class Filling:
         if wanted is None or np.array_equal(made.counts, wanted):
             return made
         if plan.is_made_whole and made.blocks and made.counts.sum() == wanted.sum():
-            recut = datasets.recut_dataset(plan, made.blocks, made.counts, wanted)
-            return datasets.materialized(recut)
+            recut = ray_datasets.recut_dataset(plan, made.blocks, made.counts, wanted)
+            return ray_datasets.materialized(recut)
         difference = other_blocks(plan, made.counts, wanted)
         if self._under_way:
             raise DataError(str(difference.problem))

@@ -30,7 +30,7 @@ class Known(NamedTuple):
     are_all: bool
 
 
-class Learned:
+class RowCounts:
     """The rows of each fragment of one dataset, as far as ranks have read.
 
     Args:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.feed.learned import check_rows
-from trainshed.data.feed.prefetch import Prefetched
-from trainshed.data.feed.rows import Rows
+from trainshed.data.loader.prefetch import Prefetched
+from trainshed.data.loader.row_counts import check_rows
+from trainshed.data.loader.row_tables import Rows
 from trainshed.data.sampler.epoch_pass import first_read, steps_for, windows_of
 from trainshed.data.sampler.first_pass import (
     UNKNOWN,
@@ -52,7 +52,7 @@ class Given:
     total: int
 
 
-class Lesson:
+class RowCounter:
     """Counts the rows of fragments while a pass over them goes by.
 
     Args:

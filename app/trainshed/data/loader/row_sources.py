@@ -12,11 +12,11 @@ import torch.utils.data
 from ray.data.block import BlockAccessor
 from ray.exceptions import GetTimeoutError, ObjectLostError, RayTaskError
 
-from trainshed.data.feed.arrow_blocks import from_block, tables_of
-from trainshed.data.feed.datasets import FRAGMENT
-from trainshed.data.feed.requests import as_it_is, requests_for
-from trainshed.data.feed.streams import Left, StreamClosedError
-from trainshed.data.feed.tables import woven
+from trainshed.data.loader.arrow_blocks import from_block, tables_of
+from trainshed.data.loader.ray_datasets import FRAGMENT
+from trainshed.data.loader.requests import as_it_is, requests_for
+from trainshed.data.loader.streams import Left, StreamClosedError
+from trainshed.data.loader.table_streams import woven
 from trainshed.data.sampler.epoch_pass import is_mixed
 from trainshed.data.sampler.stage_time import TRANSFER, StageKey
 from trainshed.data.sources.column_arrays import Columns, cut_rows, take_rows
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
     from ray.data.block import Block
 
-    from trainshed.data.feed.cache import CachedBlocks
-    from trainshed.data.feed.feeder import Slice
-    from trainshed.data.feed.learned import Known
-    from trainshed.data.feed.processes import Processes
-    from trainshed.data.feed.requests import Request
+    from trainshed.data.loader.data_server import Slice
+    from trainshed.data.loader.object_store_cache import CachedBlocks
+    from trainshed.data.loader.processes import Processes
+    from trainshed.data.loader.requests import LoaderRequest
+    from trainshed.data.loader.row_counts import Known
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.epoch_pass import EpochPass
     from trainshed.data.sampler.permutation import Indices, RowRange
@@ -53,7 +53,7 @@ MOST_FILLINGS = 3
 LOST_SECONDS = 300.0
 
 
-class FedBlocks:
+class RemoteSource:
     """Rows that Ray Data prepares: from the object store cache, or streamed by the feeder.
 
     Args:
@@ -211,7 +211,7 @@ class _Parts(torch.utils.data.IterableDataset[Columns]):
             yield columns
 
 
-class OwnBlocks:
+class LocalSource:
     """Rows that the worker reads with torch's DataLoader; same rows, same order.
 
     Args:
@@ -296,7 +296,7 @@ class OwnBlocks:
             yield chain.from_iterable(islice(answers, len(requests_of(stretch))))
 
 
-def _requests_of(processes: int, stretch: StepRange) -> list[Request]:
+def _requests_of(processes: int, stretch: StepRange) -> list[LoaderRequest]:
     """Return what is asked of so many processes for a stretch of datasets that are mixed."""
     return [
         request

@@ -50,7 +50,7 @@ SHARED = Path("/dev/shm")
 
 
 @dataclass(frozen=True)
-class Request:
+class LoaderRequest:
     """Rows that one process reads, transforms and augments at a time.
 
     Args:
@@ -83,7 +83,7 @@ class Packed:
 
 def requests_for(
     how: Reading, wanted: Iterable[Part], choice: Choice, processes: int
-) -> list[Request]:
+) -> list[LoaderRequest]:
     """Return what so many processes are asked for the chosen rows of parts, in their order."""
     rows, asked = how.chunk_rows * REQUEST_TABLES, []
     for part in wanted:
@@ -91,10 +91,10 @@ def requests_for(
         cut = cut_parts([part], rows, rest=0 if is_alone else how.chunk_rows)
         # One process reads on, and has the next files of a bucket on their way.
         asked += [alone(how, each) for each in cut] if is_alone and processes > 1 else cut
-    return [Request(how, part, choice) for part in asked]
+    return [LoaderRequest(how, part, choice) for part in asked]
 
 
-def untold(request: Request) -> Request:
+def untold(request: LoaderRequest) -> LoaderRequest:
     """Return a request as it goes to another process: only the worker can tell."""
     return replace(request, how=replace(request.how, tell=None))
 
@@ -109,7 +109,7 @@ class Requests(torch.utils.data.Dataset[Packed | DataError | WorldError]):
         self._reader = FragmentReader()
         self._told: list[BadRecordList] = []
 
-    def __getitem__(self, request: Request) -> Packed | DataError | WorldError:
+    def __getitem__(self, request: LoaderRequest) -> Packed | DataError | WorldError:
         how, part, choice = request.how, request.part, request.choice
         here, self._told[:] = replace(how, tell=self._told.append), []
         try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.feed import datasets
+from trainshed.data.loader import ray_datasets
 from trainshed.data.sampler.description import kept_counts, other_counts
 from trainshed.data.sampler.first_pass import is_complete
 from trainshed.data.sources.errors import DataError, as_fault
@@ -30,7 +30,7 @@ def is_tallied(plan: DatasetPlan) -> bool:
     )
 
 
-class Tally:
+class FragmentCounter:
     """The rows of each fragment of one dataset, counted by who asks first.
 
     Args:
@@ -78,10 +78,10 @@ class Tally:
 
     def _counted(self) -> Indices:
         started = time.perf_counter()
-        blocks = datasets.tallied_dataset(self._plan).iter_batches(
+        blocks = ray_datasets.tallied_dataset(self._plan).iter_batches(
             batch_size=None, batch_format="numpy"
         )
-        counts = np.concatenate([block[datasets.TALLY] for block in blocks])
+        counts = np.concatenate([block[ray_datasets.TALLY] for block in blocks])
         seconds = time.perf_counter() - started
         logger.info("%s: %d rows counted in %.2f s", self._plan.name, counts.sum(), seconds)
         return counts

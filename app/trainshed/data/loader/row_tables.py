@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.feed.lending import LENDER
+from trainshed.data.loader.buffer_pool import LENDER
 from trainshed.data.sources.column_arrays import (
     Array,
     Columns,

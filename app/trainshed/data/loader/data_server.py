@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from ray.exceptions import ObjectLostError
 
-from trainshed.data.feed import datasets
-from trainshed.data.feed.arrow_blocks import most_bytes
-from trainshed.data.feed.cache import Cache, CachedBlocks
-from trainshed.data.feed.filling import Filling
-from trainshed.data.feed.learned import Known, Learned
-from trainshed.data.feed.streams import Left, Stream
-from trainshed.data.feed.tally import Tally, is_tallied
+from trainshed.data.loader import ray_datasets
+from trainshed.data.loader.arrow_blocks import most_bytes
+from trainshed.data.loader.cache_fill import CacheFill
+from trainshed.data.loader.fragment_counter import FragmentCounter, is_tallied
+from trainshed.data.loader.object_store_cache import CachedBlocks, ObjectStoreCache
+from trainshed.data.loader.row_counts import Known, RowCounts
+from trainshed.data.loader.streams import Left, PassStream
 from trainshed.data.sampler.epoch_pass import EpochPass, order_of
 from trainshed.data.sampler.first_pass import begin_of, order_of_fragments
 from trainshed.data.sampler.stage_time import added, seconds_a_row
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ray.data import Dataset
     from ray.data.block import Block
 
-    from trainshed.data.feed.on_disk import Shelf
+    from trainshed.data.loader.disk_cache import DiskCache
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.permutation import Indices
     from trainshed.data.sampler.stage_time import Spending
@@ -45,7 +45,7 @@ QUEUE_SLICES = 4
 
 
 @dataclass(frozen=True)
-class Limits:
+class ExecutionLimits:
     """What Ray Data may use: CPUs of each pass, and the nodes they must be on."""
 
     cpus: int
@@ -62,7 +62,7 @@ class Slice:
     rows: int
 
 
-class Feeder:
+class DataServer:
     """Reads, transforms and deals out the datasets of one run.
 
     Args:
@@ -75,26 +75,28 @@ class Feeder:
     def __init__(
         self,
         plans: Mapping[str, DatasetPlan],
-        limits: Limits,
+        limits: ExecutionLimits,
         warn: Callable[[str], None],
-        shelf: Shelf | None = None,
+        shelf: DiskCache | None = None,
     ) -> None:
         self._plans = plans
         self._limits = limits
         turn = threading.Lock()
         self._caches = {
-            plan.name: Cache(plan.field, Filling(plan, warn, shelf), turn)
+            plan.name: ObjectStoreCache(plan.field, CacheFill(plan, warn, shelf), turn)
             for plan in plans.values()
             if plan.is_filled
         }
         self._tallies = {
-            plan.name: Tally(plan, turn, warn) for plan in plans.values() if is_tallied(plan)
+            plan.name: FragmentCounter(plan, turn, warn)
+            for plan in plans.values()
+            if is_tallied(plan)
         }
         self._learned = {
-            plan.name: Learned(plan, warn) for plan in plans.values() if plan.is_learned
+            plan.name: RowCounts(plan, warn) for plan in plans.values() if plan.is_learned
         }
         # A pass stays here until two later ones are read: a late word of it must not begin it anew.
-        self._streams: dict[EpochPass, Stream[Slice]] = {}
+        self._streams: dict[EpochPass, PassStream[Slice]] = {}
         # Of the passes that still come.
         self._courses: dict[EpochPass, Course] = {}
         # The newest worker group: of those before it nobody may ever read a pass.
@@ -187,10 +189,10 @@ class Feeder:
         with self._lock:
             self._opened(at)
 
-    def _opened(self, at: EpochPass) -> Stream[Slice]:
+    def _opened(self, at: EpochPass) -> PassStream[Slice]:
         if at not in self._streams:
             self._leave_before(at.group)
-            stream = self._streams[at] = Stream(at.num_ranks, QUEUE_SLICES)
+            stream = self._streams[at] = PassStream(at.num_ranks, QUEUE_SLICES)
             if at.group < self._group:
                 stream.close()
             else:
@@ -229,7 +231,7 @@ class Feeder:
             for tally in self._tallies.values():
                 tally.get()
 
-    def _run(self, at: EpochPass, stream: Stream[Slice], course: Course) -> None:
+    def _run(self, at: EpochPass, stream: PassStream[Slice], course: Course) -> None:
         plan = self._plans[at.dataset]
         if at.following:
             threading.Thread(
@@ -255,7 +257,7 @@ class Feeder:
                     del self._courses[at]
         stream.end()
 
-    def _open_next(self, at: EpochPass, stream: Stream[Slice], course: Course) -> None:
+    def _open_next(self, at: EpochPass, stream: PassStream[Slice], course: Course) -> None:
         """Begin a pass while the last tasks of the stream before it go on."""
         course.wait()
         # One pass ahead and no more: small ones fit into their queues, each behind the other.
@@ -289,12 +291,12 @@ class Feeder:
         cached = {part.name: self.cached(part.name) for part in parts if part.is_filled}
         origins = [self._origin(part, cached.get(part.name)) for part in parts]
         base = order_of(plan, at, *(origin.counts for origin in origins))
-        deal = datasets.delivery_of(plan, origins, at, base, sizes)
+        deal = ray_datasets.delivery_of(plan, origins, at, base, sizes)
         if deal.places is not None:
             how = origins[0].reading(at, at.epoch)
-            dataset = datasets.sorted_dataset(origins[0], how, deal)
+            dataset = ray_datasets.sorted_dataset(origins[0], how, deal)
         else:
-            dataset = datasets.dealt_dataset(plan, origins, at, base, deal, sizes)
+            dataset = ray_datasets.dealt_dataset(plan, origins, at, base, deal, sizes)
             dataset = on_course(dataset, course)
         try:
             yield from _deal(deal.dealt, dataset)
@@ -305,7 +307,7 @@ class Feeder:
             raise
 
     def _uncounted(
-        self, at: EpochPass, plan: DatasetPlan, sizes: datasets.Sizes, course: Course
+        self, at: EpochPass, plan: DatasetPlan, sizes: ray_datasets.Sizes, course: Course
     ) -> Iterator[tuple[Sequence[int], Slice]]:
         """Yield every block to every rank, which takes its rows of it."""
         order = order_of_fragments(plan, at)
@@ -313,13 +315,13 @@ class Feeder:
         if number == len(order):
             return
         everybody = range(at.num_ranks)
-        dataset = datasets.uncounted_dataset(plan, at, order[number:].tolist(), sizes)
+        dataset = ray_datasets.uncounted_dataset(plan, at, order[number:].tolist(), sizes)
         for bundle in on_course(dataset, course).iter_internal_ref_bundles():
             for entry in bundle.blocks:
                 if rows := int(entry.metadata.num_rows or 0):
                     yield everybody, Slice(entry.ref, 0, rows, rows)
 
-    def _sizes(self, plan: DatasetPlan) -> datasets.Sizes:
+    def _sizes(self, plan: DatasetPlan) -> ray_datasets.Sizes:
         """Return how much of a pass is made at once; nodes may have come since the last one."""
         seconds = seconds_a_row(self._spent, plan.name, [part.name for part in plan.parts])
         if seconds is None:
@@ -327,15 +329,15 @@ class Feeder:
         bytes_a_second = plan.row_bytes / seconds if seconds else math.inf
         cpus = self._limits.cpus
         block_bytes = most_bytes(dict(self._limits.node_labels), cpus, bytes_a_second)
-        return datasets.Sizes(cpus, block_bytes)
+        return ray_datasets.Sizes(cpus, block_bytes)
 
-    def _origin(self, plan: DatasetPlan, cached: CachedBlocks | None) -> datasets.Origin:
+    def _origin(self, plan: DatasetPlan, cached: CachedBlocks | None) -> ray_datasets.Origin:
         if cached is not None:
-            return datasets.Origin(plan, cached.counts, cached.blocks or None, cached.files)
+            return ray_datasets.Origin(plan, cached.counts, cached.blocks or None, cached.files)
         if plan.name in self._learned:
-            return datasets.Origin(plan, self._learned[plan.name].counts)
+            return ray_datasets.Origin(plan, self._learned[plan.name].counts)
         counts = self.counts(plan.name) if plan.name in self._tallies else plan.counts
-        return datasets.Origin(plan, counts)
+        return ray_datasets.Origin(plan, counts)
 
 
 def _deal(

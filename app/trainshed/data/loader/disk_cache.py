@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import ValidationError
 
-from trainshed.data.feed import datasets
-from trainshed.data.feed.cache import CachedBlocks
-from trainshed.data.feed.grouped import made_whole
+from trainshed.data.loader import ray_datasets
+from trainshed.data.loader.grouped import made_whole
+from trainshed.data.loader.object_store_cache import CachedBlocks
 from trainshed.data.sampler.fragments import Fragment
 from trainshed.records.folder import ROWS_LIST
 from trainshed_api.progress import Record
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Shelf:
+class DiskCache:
     """Where an attempt keeps rows on the run's storage, a folder for each dataset.
 
     Args:
@@ -65,7 +65,7 @@ class KeptFiles(Record):
     files: tuple[KeptFile, ...]
 
 
-def kept_on(shelf: Shelf, plan: DatasetPlan, warn: Callable[[str], None]) -> CachedBlocks:
+def kept_on(shelf: DiskCache, plan: DatasetPlan, warn: Callable[[str], None]) -> CachedBlocks:
     """Return the files of a dataset; they are made where they are not there.
 
     Args:
@@ -103,7 +103,7 @@ def _as_blocks(folder: Folder, found: KeptFiles) -> CachedBlocks:
 def _fragments(folder: Folder, files: Sequence[KeptFile]) -> tuple[Fragment, ...]:
     return tuple(
         Fragment(
-            f"{folder}/{file.name}/{datasets.ROWS_FILE}",
+            f"{folder}/{file.name}/{ray_datasets.ROWS_FILE}",
             number,
             tuple(range(file.groups)),
             file.rows,
@@ -136,7 +136,7 @@ def _found(folder: Folder, identity: str) -> KeptFiles | None:
 def _are_whole(folder: Folder, files: Sequence[KeptFile]) -> bool:
     there = {each.name: each.bytes for each in folder.tree()}
     for file in files:
-        name = f"{file.name}/{datasets.ROWS_FILE}"
+        name = f"{file.name}/{ray_datasets.ROWS_FILE}"
         if there.get(name) != file.bytes:
             has = there.get(name, "none")
             logger.warning("%s/%s has %s bytes of %d", folder, name, has, file.bytes)
@@ -146,8 +146,8 @@ def _are_whole(folder: Folder, files: Sequence[KeptFile]) -> bool:
 
 def _made(plan: DatasetPlan, folder: Folder) -> tuple[KeptFile, ...]:
     if plan.is_made_whole:
-        kept = datasets.kept_blocks(plan, made_whole(plan), folder)
+        kept = ray_datasets.kept_blocks(plan, made_whole(plan), folder)
     else:
-        kept = datasets.kept_fragments(plan, folder)
+        kept = ray_datasets.kept_fragments(plan, folder)
     rows = kept.iter_rows()
     return tuple(KeptFile(**{**row, "name": str(row["name"])}) for row in rows)

@@ -18,14 +18,14 @@ from ray.data import Dataset
 from ray.data.block import BlockAccessor
 
 from trainshed.allocator import keep_freed_memory
-from trainshed.data.feed import readers
-from trainshed.data.feed.arrow_blocks import POSITION, filled_up, from_block, joined, to_block
-from trainshed.data.feed.cache import CachedBlocks
-from trainshed.data.feed.lending import lent_for
-from trainshed.data.feed.rows import Rows
-from trainshed.data.feed.rows_file import RowsFile
-from trainshed.data.feed.tables import by_rank, dealt, woven
-from trainshed.data.feed.teller import TELLER
+from trainshed.data.loader import ray_readers
+from trainshed.data.loader.arrow_blocks import POSITION, filled_up, from_block, joined, to_block
+from trainshed.data.loader.buffer_pool import lent_for
+from trainshed.data.loader.object_store_cache import CachedBlocks
+from trainshed.data.loader.row_tables import Rows
+from trainshed.data.loader.rows_file import RowsFile
+from trainshed.data.loader.stats_reporter import TELLER
+from trainshed.data.loader.table_streams import by_rank, dealt, woven
 from trainshed.data.sampler.dataset_plan import BLOCK_BYTES
 from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.epoch_pass import delivery, first_read, part_of, segments_of, steps_for
@@ -370,10 +370,10 @@ def function_dataset(plan: DatasetPlan, transforms: Sequence[Function]) -> Datas
     """
     assert plan.use
     make, options = find(plan.use.use, plan.use.field), dict(plan.use.options)
-    if plan.use.use.startswith(f"{readers.MODULE}:"):
-        field = readers.options_field(plan.use.field)
-        options = readers.with_functions(make, options, field)
-        readers.check_shards(plan.use.use, options, field)
+    if plan.use.use.startswith(f"{ray_readers.MODULE}:"):
+        field = ray_readers.options_field(plan.use.field)
+        options = ray_readers.with_functions(make, options, field)
+        ray_readers.check_shards(plan.use.use, options, field)
     made = make(**options)
     if not isinstance(made, Dataset):
         raise DataError(

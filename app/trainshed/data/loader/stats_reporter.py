@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN = 1.0
 
 
-class Teller:
+class StatsReporter:
     """A thread that tells, from the first time on that somebody is there to listen.
 
     Args:
@@ -54,4 +54,4 @@ class Teller:
             self.tell_now()
 
 
-TELLER = Teller(LEDGER)
+TELLER = StatsReporter(LEDGER)

@@ -26,7 +26,7 @@ class Left:
     """
 
 
-class Stream(Generic[Item]):
+class PassStream(Generic[Item]):
     """Items for each rank in their order; who puts waits where queues are full.
 
     A full queue does not hold up the others while one of them is waited for and empty: a rank that

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainshed.data.feed.arrow_blocks import to_block
+from trainshed.data.loader.arrow_blocks import to_block
 from trainshed.ray_seams.shard import Facts, PlannedShard
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ray.data.block import Block
 
-    from trainshed.data.feed.batches import Feed
+    from trainshed.data.loader.batches import Feed
     from trainshed.data.sampler.epoch_pass import EpochPass
 
 

@@ -33,7 +33,7 @@ class _Place:
 
 
 @dataclass(frozen=True)
-class Nest:
+class BatchStructure:
     """Dicts, lists, tuples and dataclasses in each other, whose tensors lie elsewhere.
 
     Args:
@@ -53,7 +53,7 @@ class Nest:
         return _changed(self.bare, put)
 
 
-def take_apart(value: object, prefix: str) -> tuple[Nest, Tensors]:
+def take_apart(value: object, prefix: str) -> tuple[BatchStructure, Tensors]:
     """Return a nest without its tensors, and these; arrays of numbers become tensors.
 
     prefix: of the tensors' names.
@@ -70,7 +70,7 @@ def take_apart(value: object, prefix: str) -> tuple[Nest, Tensors]:
         return _Place(name)
 
     bare = _changed(value, take)
-    return Nest(tuple(tensors), bare), tensors
+    return BatchStructure(tuple(tensors), bare), tensors
 
 
 def _as_tensor(array: NDArray[np.generic]) -> torch.Tensor:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.feed.arrow_blocks import from_block, to_block
-from trainshed.data.feed.datasets import (
+from trainshed.data.loader.arrow_blocks import from_block, to_block
+from trainshed.data.loader.ray_datasets import (
     blocks_dataset,
     function_dataset,
     materialized,

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, cast
 
 import torch.utils.data
 
-from trainshed.data.feed.requests import (
-    Request,
+from trainshed.data.loader.requests import (
+    LoaderRequest,
     Requests,
     as_it_is,
     begin_process,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from multiprocessing.process import BaseProcess
 
-    from trainshed.data.feed.requests import Packed
+    from trainshed.data.loader.requests import Packed
     from trainshed.data.sources.fragment_reader import Table
 
 # Requests of each process that are under way or wait.
@@ -61,7 +61,7 @@ class Processes:
             _Context()
             ensure_running()
 
-    def read(self, requests: Iterable[Request]) -> Iterator[list[Table]]:
+    def read(self, requests: Iterable[LoaderRequest]) -> Iterator[list[Table]]:
         """Yield the tables of each request, in memory of their own.
 
         Args:
@@ -117,7 +117,7 @@ class _Loader:
         self._context = _Context()
         self._requests = _Order()
         # The context is a fork server's: threads of Ray and CUDA may hold locks that a copy of the
-        # worker would wait for. torch draws a seed for each process: see OwnBlocks.
+        # worker would wait for. torch draws a seed for each process: see LocalSource.
         self._loader = torch.utils.data.DataLoader(
             Requests(),
             batch_size=None,
@@ -136,7 +136,7 @@ class _Loader:
         """Say whether all of its processes live."""
         return all(process.is_alive() for process in self._context.started)
 
-    def read(self, requests: Iterator[Request], field: str) -> Iterator[tuple[Packed, bool]]:
+    def read(self, requests: Iterator[LoaderRequest], field: str) -> Iterator[tuple[Packed, bool]]:
         """Yield what is answered to each request, and whether it was the last one.
 
         After that nothing is under way.
@@ -171,13 +171,13 @@ class _Loader:
         return next((_ended(field, pid, code) for pid, code in codes if code is not None), None)
 
 
-class _Order(torch.utils.data.Sampler[Request]):
+class _Order(torch.utils.data.Sampler[LoaderRequest]):
     """The requests in their order; torch asks for the next before it hands an answer out."""
 
     def __init__(self) -> None:
         self.begin(iter(()))
 
-    def begin(self, requests: Iterator[Request]) -> None:
+    def begin(self, requests: Iterator[LoaderRequest]) -> None:
         """Have these requests come next."""
         self._coming = requests
         self._asked = 0
@@ -187,10 +187,10 @@ class _Order(torch.utils.data.Sampler[Request]):
         """Say whether so many answers are those to all requests."""
         return self._has_ended and self._asked == answers
 
-    def __iter__(self) -> Iterator[Request]:
+    def __iter__(self) -> Iterator[LoaderRequest]:
         return self
 
-    def __next__(self) -> Request:
+    def __next__(self) -> LoaderRequest:
         request = next(self._coming, None)
         if request is None:
             self._has_ended = True

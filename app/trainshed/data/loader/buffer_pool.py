@@ -41,7 +41,7 @@ LEAST_BYTES = 2**20
 MOST_TIMES = 1.25
 
 
-class Lender:
+class BufferPool:
     """Lends memory, and has it back with the last array over it; used by several threads.
 
     It never has more, lent and at hand, than was lent at one time since it last let go.
@@ -142,7 +142,7 @@ class Lender:
 class _Loan:
     """Memory that is lent for as long as this lives."""
 
-    def __init__(self, lender: Lender, memory: Memory, times_let_go: int) -> None:
+    def __init__(self, lender: BufferPool, memory: Memory, times_let_go: int) -> None:
         self._lender = lender
         self._memory = memory
         self._times_let_go = times_let_go
@@ -160,7 +160,7 @@ class _Loan:
         self._lender.give_back(self._memory, self._times_let_go)
 
 
-LENDER = Lender()
+LENDER = BufferPool()
 
 
 def lent_for(items: Iterable[Item]) -> Generator[Item, None, None]:

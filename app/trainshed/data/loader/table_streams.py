@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.data.feed.lending import LENDER
-from trainshed.data.feed.prefetch import Prefetched
-from trainshed.data.feed.rows import Rows
+from trainshed.data.loader.buffer_pool import LENDER
+from trainshed.data.loader.prefetch import Prefetched
+from trainshed.data.loader.row_tables import Rows
 from trainshed.data.sampler.batch_layout import share
 from trainshed.data.sources.column_arrays import cut_rows, join, of_one_shape, say_columns, writable
 from trainshed.data.sources.errors import DataError

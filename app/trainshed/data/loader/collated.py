@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainshed.data.feed.nests import Nest, Tensors, take_apart
+from trainshed.data.loader.batch_structure import BatchStructure, Tensors, take_apart
 from trainshed.data.sampler.batch_layout import part_spans
 from trainshed.data.sampler.stage_time import COLLATE, StageKey
 from trainshed.data.sources.collate import collate
@@ -13,14 +13,14 @@ from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.stage_timer import LEDGER
 
 if TYPE_CHECKING:
-    from trainshed.data.feed.uncounted import Given
+    from trainshed.data.loader.uncounted_pass import Given
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.epoch_pass import EpochPass
 
 
 def collated(
     plan: DatasetPlan, at: EpochPass, given: Given, most_parts: int
-) -> tuple[Tensors, tuple[Nest, ...]]:
+) -> tuple[Tensors, tuple[BatchStructure, ...]]:
     """Return the tensors of all parts of a step, and what each part makes of them.
 
     No function is given no rows: what is made of them has no part.
@@ -36,7 +36,7 @@ def collated(
     """
     columns, ids = given.table
     tensors: Tensors = {}
-    nests: list[Nest] = []
+    nests: list[BatchStructure] = []
     if not len(ids):
         return tensors, ()
     for start, stop in part_spans(given.rows, given.total, most_parts, at.num_ranks):
