@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from trainshed.inspect.generated_rows import GeneratedRows
+    from trainshed.inspect.inputs import RowInput
     from trainshed.records.storage import Folder
-    from trainshed.rows.inputs import Input
-    from trainshed.rows.made import Made
 
 FILE_BYTES = "128Mi"
 
@@ -49,7 +49,7 @@ def digits(folder: str) -> None:
 @click.option(
     "--rows", type=click.IntRange(min=1), default=10, show_default=True, help="The most to show."
 )
-def show(given: Input | Made, rows: int) -> None:
+def show(given: RowInput | GeneratedRows, rows: int) -> None:
     """Show the first rows of SOURCE: files at a path or an address.
 
     With --dataset, SOURCE is a TrainingRun file, and its transforms come first; augmentation, which
@@ -57,9 +57,9 @@ def show(given: Input | Made, rows: int) -> None:
     Rows that a function, a reader or groups make are made by a Ray that is started here meanwhile,
     no more of them than it takes.
     """
-    from trainshed.rows.reading import first_rows
-    from trainshed.rows.tables import rows_table
-    from trainshed.rows.values import as_json
+    from trainshed.inspect.reading import first_rows
+    from trainshed.inspect.text_tables import rows_table
+    from trainshed.inspect.values import as_json
 
     # What leaves early, as `| head -1` does, must not leave Ray at work.
     with contextlib.closing(first_rows(given, rows)) as found:
@@ -73,13 +73,13 @@ def show(given: Input | Made, rows: int) -> None:
 
 @data.command()
 @of_rows
-def schema(given: Input | Made) -> None:
+def schema(given: RowInput | GeneratedRows) -> None:
     """Show columns, types, files and rows of SOURCE, and how it is cut into what tasks read.
 
     Types are those of the first rows at eight places at most. Piped, it is one JSON object.
     """
-    from trainshed.rows.schema import describe
-    from trainshed.rows.tables import schema_table
+    from trainshed.inspect.schema import describe
+    from trainshed.inspect.text_tables import schema_table
 
     found = describe(given)
     if sys.stdout.isatty():
@@ -93,14 +93,14 @@ def schema(given: Input | Made) -> None:
 @click.option("--by-file", is_flag=True, help="Count the rows of each file.")
 @click.option("--by", metavar="COLUMN", help="Count the rows with each value of a column.")
 @with_processes
-def count(given: Input | Made, by_file: bool, by: str | None, processes: int) -> None:
+def count(given: RowInput | GeneratedRows, by_file: bool, by: str | None, processes: int) -> None:
     """Count the rows of SOURCE: at once where files tell them, else by reading.
 
     A dataset's transforms are run, as they may leave rows out; --raw counts what is read. Piped,
     counts of files and values are one JSON object a line.
     """
-    from trainshed.rows import counting
-    from trainshed.rows.progress import bar
+    from trainshed.inspect import counting
+    from trainshed.inspect.read_progress import bar
 
     if by_file and by:
         raise SpecError([Problem("--by-file", None, "it without --by")])
@@ -119,8 +119,8 @@ def count(given: Input | Made, by_file: bool, by: str | None, processes: int) ->
 
 
 def _print_counts(title: str, counts: Sequence[tuple[object, int]]) -> None:
-    from trainshed.rows.tables import counts_table
-    from trainshed.rows.values import as_key
+    from trainshed.inspect.text_tables import counts_table
+    from trainshed.inspect.values import as_key
 
     if sys.stdout.isatty():
         _print(counts_table(title, counts))
@@ -139,16 +139,16 @@ def _print_counts(title: str, counts: Sequence[tuple[object, int]]) -> None:
     help="A column that is meant; may come again. All without it.",
 )
 @with_processes
-def stats(given: Input | Made, columns_meant: tuple[str, ...], processes: int) -> None:
+def stats(given: RowInput | GeneratedRows, columns_meant: tuple[str, ...], processes: int) -> None:
     """Sum up each column of SOURCE: rows, missing ones, smallest, largest, mean and so on.
 
     All rows are read once, after a dataset's transforms, and few are held. What is no number and no
     time, such as texts, is told by how many values there are, and which come most often. Piped, it
     is one JSON object a column, with sums, too.
     """
-    from trainshed.rows.progress import bar
-    from trainshed.rows.summarizing import summarize
-    from trainshed.rows.tables import summaries_table
+    from trainshed.inspect.read_progress import bar
+    from trainshed.inspect.statistics import summarize
+    from trainshed.inspect.text_tables import summaries_table
 
     with bar("reading", given.fragments, sys.stderr) as told:
         found = summarize(given, columns_meant, processes, told)
@@ -180,7 +180,7 @@ def stats(given: Input | Made, columns_meant: tuple[str, ...], processes: int) -
 )
 @with_processes
 def write(  # noqa: PLR0913, PLR0917 - the options of a command
-    given: Input | Made,
+    given: RowInput | GeneratedRows,
     to: Folder,
     seed: int | None,
     rows_per_file: int | None,
@@ -194,10 +194,10 @@ def write(  # noqa: PLR0913, PLR0917 - the options of a command
     not left there.
     """
     from trainshed.display.wording import say_bytes, say_count
-    from trainshed.rows.progress import bar
-    from trainshed.rows.writing import Wish, write
+    from trainshed.inspect.read_progress import bar
+    from trainshed.inspect.writing import WriteOptions, write
 
-    wish = Wish(file_bytes, rows_per_file, seed, processes)
+    wish = WriteOptions(file_bytes, rows_per_file, seed, processes)
     with bar("writing", given.fragments, sys.stderr) as told:
         done = write(given, to, wish, told)
     click.echo(

@@ -18,9 +18,9 @@ from trainshed_api.quantity import parse_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from trainshed.inspect.generated_rows import GeneratedRows
+    from trainshed.inspect.inputs import RowInput
     from trainshed.records.storage import Folder
-    from trainshed.rows.inputs import Input
-    from trainshed.rows.made import Made
     from trainshed_api.formats import FormatName
 
 CORES = len(os.sched_getaffinity(0))
@@ -68,7 +68,7 @@ def of_rows(command: Callable[..., None]) -> Callable[..., None]:
         columns: tuple[str, ...],
         **others: object,
     ) -> None:
-        from trainshed.rows.inputs import open_dataset, open_files
+        from trainshed.inspect.inputs import open_dataset, open_files
 
         if dataset is None:
             _check_files(source, form, raw=raw)
@@ -110,11 +110,11 @@ def of_rows(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextlib.contextmanager
-def _ray_where_needed(given: Input | Made) -> Iterator[None]:
+def _ray_where_needed(given: RowInput | GeneratedRows) -> Iterator[None]:
     """Have a Ray here meanwhile where nothing else makes the rows."""
-    from trainshed.rows.made import Made
+    from trainshed.inspect.generated_rows import GeneratedRows
 
-    if not isinstance(given, Made):
+    if not isinstance(given, GeneratedRows):
         yield
         return
     from trainshed.on_ray.ray_cluster import for_rows

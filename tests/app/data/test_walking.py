@@ -7,7 +7,7 @@ import pytest
 
 from tests.app.builders_rows import write_rows
 from tests.app.data.builders_formats import open_files, read_all, write_csv, write_pictures
-from trainshed.rows.inputs import open_files as open_named
+from trainshed.inspect.inputs import open_files as open_named
 from trainshed_api.errors import SpecError
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from trainshed.data.sources.arrow_columns import from_arrow
 from trainshed.data.sources.column_arrays import Array, Columns
 from trainshed.data.sources.errors import DataError
-from trainshed.rows.arrow import schema_of, to_arrow
+from trainshed.inspect.to_arrow import schema_of, to_arrow
 
 DTYPES = (
     *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from trainshed.rows.values import as_json, say_type, say_value
+from trainshed.inspect.values import as_json, say_type, say_value
 
 SAID: dict[str, tuple[object, str]] = {
     "an array": (np.arange(6, dtype=np.uint8).reshape(2, 3), "uint8[2, 3] 0 1 2 3 ..."),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.bad_records import BadRecordList
 
 
-class LeftOut:
+class SkippedRecords:
     """Told of what is bad; of a fragment that is read twice it counts once.
 
     Args:
@@ -34,9 +34,9 @@ class LeftOut:
         if excess := self._ledger.excess:
             raise DataError(excess)
 
-    def anew(self) -> LeftOut:
+    def anew(self) -> SkippedRecords:
         """Return one for another process, which knows of nothing yet."""
-        return LeftOut(self._field, self._limit, self._likely_rows)
+        return SkippedRecords(self._field, self._limit, self._likely_rows)
 
     def say(self) -> str | None:
         """Return how many rows are left out, and the first of them; None for none."""

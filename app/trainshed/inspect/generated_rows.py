@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.fragments import Fragment
     from trainshed.data.sampler.function import Function
     from trainshed.data.sources.column_arrays import Columns
-    from trainshed.rows.left_out import LeftOut
+    from trainshed.inspect.skipped_records import SkippedRecords
 
 
-class Table(NamedTuple):
+class GeneratedTable(NamedTuple):
     """Rows, and their types as Arrow has them; None where Arrow has no such values."""
 
     columns: Columns
@@ -41,7 +41,7 @@ class Table(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Made:
+class GeneratedRows:
     """Rows, and how Ray Data makes them, as it does in a run.
 
     Args:
@@ -54,7 +54,7 @@ class Made:
     plan: DatasetPlan
     cpus: int
     env: Mapping[str, str]
-    left_out: LeftOut | None = None
+    left_out: SkippedRecords | None = None
 
     @property
     def field(self) -> str:
@@ -76,11 +76,11 @@ class Made:
         """Return what makes them."""
         return self.plan.use.use if self.plan.use else "groups"
 
-    def before(self) -> Made:
+    def before(self) -> GeneratedRows:
         """Return the rows before the transforms."""
         return replace(self, plan=replace(self.plan, transforms=()))
 
-    def tables(self, most_bytes: int) -> Iterator[Table]:
+    def tables(self, most_bytes: int) -> Iterator[GeneratedTable]:
         """Yield the rows in their order; what was begun is given up where nobody takes more.
 
         Args:
@@ -151,7 +151,7 @@ class Counting:
         left_out: which knows of nothing yet.
     """
 
-    def __init__(self, left_out: LeftOut) -> None:
+    def __init__(self, left_out: SkippedRecords) -> None:
         self._left_out = left_out
         self._told: dict[tuple[str, int, int], BadRecordList] = {}
 
@@ -182,7 +182,7 @@ def _faults_of(field: str) -> Iterator[None]:
         raise_again(as_fault(error, field))
 
 
-def _cut(block: Block, most_bytes: int) -> Iterator[Table]:
+def _cut(block: Block, most_bytes: int) -> Iterator[GeneratedTable]:
     """Yield the rows of a block, of which there may be as many as there are in all."""
     from trainshed.data.loader.arrow_blocks import cut_block, from_block
 
@@ -192,4 +192,4 @@ def _cut(block: Block, most_bytes: int) -> Iterator[Table]:
         for field in types or ():
             if pa.types.is_null(field.type):  # of which Ray makes floats
                 columns[field.name] = np.full(num_rows(columns), None, dtype=object)
-        yield Table(columns, types)
+        yield GeneratedTable(columns, types)

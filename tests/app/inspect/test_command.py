@@ -18,8 +18,8 @@ from pydantic import JsonValue
 from tests.app.cli_here import trainshed_here
 from tests.app.data.builders_formats import write_csv, write_json, write_pictures, write_text
 from tests.app.data.builders_tables import catalog_in, table_rows, write_iceberg
+from tests.app.inspect.builders import read_back
 from tests.app.ray_run import PROGRAM, import_path, write_run
-from tests.app.rows.builders import read_back
 from trainshed.cli.main import cli
 from trainshed.data.sources.errors import DataError
 from trainshed.records.storage import Folder
@@ -45,16 +45,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "empty").mkdir()
     train: JsonValue = {
         "read": {"format": "csv", "path": "csv", "columns": ["id"]},
-        "transforms": [{"use": "tests.app.rows.functions:keep_even"}],
+        "transforms": [{"use": "tests.app.inspect.functions:keep_even"}],
     }
     failing: JsonValue = {
         "read": {"format": "csv", "path": "csv"},
-        "transforms": [{"use": "tests.app.rows.functions:raise_at_once"}],
+        "transforms": [{"use": "tests.app.inspect.functions:raise_at_once"}],
     }
     datasets: JsonValue = {
         "train": train,
         "failing": failing,
-        "made": {"read": {"use": "tests.app.rows.functions:absent"}},
+        "made": {"read": {"use": "tests.app.inspect.functions:absent"}},
         "both": {"read": {"mix": {"train": 1, "failing": 1}}},
     }
     write_run(tmp_path, "run", data={"datasets": datasets})
@@ -167,7 +167,7 @@ def write_bad(folder: Path, limit: int = 3) -> None:
     (folder / "bad" / "b.csv").write_text("id,x\n4,4\n")
     skipping: JsonValue = {
         "read": {"format": "csv", "path": "bad", "options": {"types": {"id": "int64"}}},
-        "transforms": [{"use": "tests.app.rows.functions:raise_at_two"}],
+        "transforms": [{"use": "tests.app.inspect.functions:raise_at_two"}],
         "onBadRecord": "skip",
         "badRecordLimit": limit,
     }
@@ -371,8 +371,9 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "a function that is not there": (
         "show run.yaml --dataset made",
-        "error: spec.data.datasets.made.read.use: got tests.app.rows.functions:absent, want a name "
-        "in tests.app.rows.functions",
+        "error: spec.data.datasets.made.read.use: "
+        "got tests.app.inspect.functions:absent, want a name "
+        "in tests.app.inspect.functions",
     ),
     "a mix": (
         "show run.yaml --dataset both",
@@ -424,7 +425,7 @@ def test_what_is_wrong_is_said(case: str, folder: Path) -> None:
 
 def test_rows_before_groups_need_no_ray(folder: Path) -> None:
     groups: JsonValue = [
-        {"use": "tests.app.rows.functions:keep_even", "kind": "groups", "by": ["id"]}
+        {"use": "tests.app.inspect.functions:keep_even", "kind": "groups", "by": ["id"]}
     ]
     dataset: JsonValue = {"read": {"format": "csv", "path": "csv"}, "transforms": groups}
     write_run(folder, "grouped", data={"datasets": {"train": dataset}})
@@ -442,7 +443,7 @@ def test_a_transform_that_fails_is_told_with_its_own_lines(command: str) -> None
     assert 'raise ValueError("at once")' in done.stderr
     assert done.stderr.splitlines()[-1] == (
         "error: spec.data.datasets.failing.transforms[0].use: "
-        "tests.app.rows.functions:raise_at_once raised ValueError: at once"
+        "tests.app.inspect.functions:raise_at_once raised ValueError: at once"
     )
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.app.data.builders_formats import write_csv
-from tests.app.rows.builders import select
-from tests.app.rows.functions import die, name_of
+from tests.app.inspect.builders import select
+from tests.app.inspect.functions import die, name_of
 from trainshed.data.sampler.fragments import Fragment
 from trainshed.faults import WorldError
-from trainshed.rows.reading import FEW_BYTES, first_rows, in_order, samples
+from trainshed.inspect.reading import FEW_BYTES, first_rows, in_order, samples
 
 
 def make_fragments(count: int) -> Sequence[Fragment]:

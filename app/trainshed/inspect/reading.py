@@ -23,7 +23,7 @@ from trainshed.data.sources.dataset_files import read_fragment
 from trainshed.data.sources.filters import columns_to_read, selected
 from trainshed.data.sources.fragment_reader import read_rows
 from trainshed.faults import WorldError
-from trainshed.rows.made import Made
+from trainshed.inspect.generated_rows import GeneratedRows
 from trainshed_api.errors import Problem, SpecError, show_value
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.fragments import Fragment
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.data.sources.fragment_reader import Reading
-    from trainshed.rows.inputs import Input
-    from trainshed.rows.left_out import LeftOut
+    from trainshed.inspect.inputs import RowInput
+    from trainshed.inspect.skipped_records import SkippedRecords
 
 Result = TypeVar("Result")
 
@@ -77,7 +77,9 @@ def _read(how: Reading, fragment: Fragment) -> Iterator[Columns]:
     return selected(tables, how.scan, fragment, how.columns) if how.scan.selection else tables
 
 
-def first_rows(given: Input | Made, rows: int) -> Generator[dict[str, object], None, None]:
+def first_rows(
+    given: RowInput | GeneratedRows, rows: int
+) -> Generator[dict[str, object], None, None]:
     """Yield at most so many rows, each as a value by column."""
     for table in _tables(given, rows):
         part = cut_rows(table, 0, rows)
@@ -89,8 +91,8 @@ def first_rows(given: Input | Made, rows: int) -> Generator[dict[str, object], N
             return
 
 
-def _tables(given: Input | Made, rows: int) -> Iterator[Columns]:
-    if isinstance(given, Made):
+def _tables(given: RowInput | GeneratedRows, rows: int) -> Iterator[Columns]:
+    if isinstance(given, GeneratedRows):
         yield from (table.columns for table in given.tables(SHOWN_BYTES))
         return
     how = given.unrounded().reading(rows)
@@ -98,7 +100,7 @@ def _tables(given: Input | Made, rows: int) -> Iterator[Columns]:
         yield from chunks(how, fragment, given.left_out)
 
 
-def samples(given: Input) -> list[tuple[Columns, Columns]]:
+def samples(given: RowInput) -> list[tuple[Columns, Columns]]:
     """Return some rows of up to eight places, from the first to the last, before and after the
     transforms; not of places without rows."""
     how, fragments = given.reading(SAMPLE_ROWS), given.source.fragments
@@ -117,7 +119,7 @@ def samples(given: Input) -> list[tuple[Columns, Columns]]:
     return found
 
 
-def check_columns(given: Input | Made, word: str, columns: Sequence[str]) -> None:
+def check_columns(given: RowInput | GeneratedRows, word: str, columns: Sequence[str]) -> None:
     """Refuse columns that are not there, where that is known before rows are read.
 
     Args:
@@ -128,7 +130,7 @@ def check_columns(given: Input | Made, word: str, columns: Sequence[str]) -> Non
     Raises:
         SpecError: naming one.
     """
-    if isinstance(given, Made) or given.transforms:
+    if isinstance(given, GeneratedRows) or given.transforms:
         return
     schema = given.source.scan.schema or given.source.schema
     if schema is not None:
@@ -147,7 +149,7 @@ def check_known(word: str, columns: Sequence[str], known: Sequence[str]) -> None
 
 
 def of_parts(
-    given: Input | Made,
+    given: RowInput | GeneratedRows,
     columns: Sequence[str],
     call: Callable[[Iterable[Columns]], Result],
     processes: int,
@@ -166,7 +168,7 @@ def of_parts(
         DataError: when rows cannot be read, transformed or made, or more are left out than may be.
         WorldError: when the storage does not give them.
     """
-    if isinstance(given, Made):
+    if isinstance(given, GeneratedRows):
         for table in given.tables(CHUNK_BYTES):
             yield call([table.columns])
         return
@@ -190,7 +192,7 @@ def _of_chunks(
     return call(chunks(how, fragment, tell))
 
 
-def in_chunks(given: Input, how: Reading) -> Reading:
+def in_chunks(given: RowInput, how: Reading) -> Reading:
     """Return how rows are read in chunks of a good size, by the first ones of a fragment."""
     bare = replace(how, transforms=(), chunk_rows=FIRST_ROWS)
     first = next(chunks(bare, given.source.fragments[0], given.left_out), None)
@@ -201,7 +203,7 @@ def in_chunks(given: Input, how: Reading) -> Reading:
 
 
 def of_fragments(
-    given: Input,
+    given: RowInput,
     call: Callable[[Fragment, Tell | None], Result],
     fragments: Sequence[Fragment],
     processes: int,
@@ -229,7 +231,7 @@ def of_fragments(
 
 
 def _telling(
-    call: Callable[[Fragment, Tell | None], Result], anew: LeftOut | None, fragment: Fragment
+    call: Callable[[Fragment, Tell | None], Result], anew: SkippedRecords | None, fragment: Fragment
 ) -> tuple[Result, BadRecordList | None]:
     """Return what a function returns, and what it told last."""
     if anew is None:

@@ -9,14 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from trainshed.display.wording import MISSING, say_bytes, say_count, say_percent, say_plainly
-from trainshed.rows.summarizing import MOST_VALUES
-from trainshed.rows.values import as_key, say_value
+from trainshed.inspect.statistics import MOST_VALUES
+from trainshed.inspect.values import as_key, say_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from trainshed.rows.schema import Schema
-    from trainshed.rows.summarizing import Summary
+    from trainshed.inspect.schema import Schema
+    from trainshed.inspect.statistics import Summary
 
 # With more a row is a block of lines.
 MOST_COLUMNS = 8

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from trainshed.data.sources.column_arrays import num_rows
 from trainshed.data.sources.errors import DataError
-from trainshed.rows.made import Made
-from trainshed.rows.reading import (
+from trainshed.inspect.generated_rows import GeneratedRows
+from trainshed.inspect.reading import (
     AHEAD,
     CHUNK_ROWS,
     check_columns,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.fragments import Fragment
     from trainshed.data.sources.column_arrays import Array, Columns
     from trainshed.data.sources.fragment_reader import Reading
-    from trainshed.rows.inputs import Input
+    from trainshed.inspect.inputs import RowInput
 
     # Called with each fragment whose rows are known.
     Told = Callable[[Fragment], None]
@@ -43,19 +43,19 @@ MOST_KINDS = 100
 Kind = str | bytes | int | float | bool | None
 
 
-def count(given: Input | Made, processes: int, told: Told) -> int:
+def count(given: RowInput | GeneratedRows, processes: int, told: Told) -> int:
     """Return how many rows there are after the transforms.
 
     Raises:
         DataError: when rows cannot be read or transformed.
         WorldError: when the storage does not give them.
     """
-    if isinstance(given, Made):
+    if isinstance(given, GeneratedRows):
         return given.count()
     return sum(rows for _, rows in _counts(given, given.source.fragments, processes, told))
 
 
-def count_by_file(given: Input | Made, processes: int, told: Told) -> dict[str, int]:
+def count_by_file(given: RowInput | GeneratedRows, processes: int, told: Told) -> dict[str, int]:
     """Return the rows of each file, by its name below SOURCE.
 
     Raises:
@@ -64,7 +64,7 @@ def count_by_file(given: Input | Made, processes: int, told: Told) -> dict[str, 
         DataError: as `count` does.
         WorldError: as `count` does.
     """
-    if isinstance(given, Made):
+    if isinstance(given, GeneratedRows):
         want = f"it left out: rows that {given.maker} makes are of no file"
         raise SpecError([Problem("--by-file", None, want)])
     found = dict.fromkeys((file.path for file in given.source.files), 0)
@@ -78,7 +78,9 @@ def count_by_file(given: Input | Made, processes: int, told: Told) -> dict[str, 
     return found
 
 
-def count_by(given: Input | Made, column: str, processes: int, told: Told) -> dict[Kind, int]:
+def count_by(
+    given: RowInput | GeneratedRows, column: str, processes: int, told: Told
+) -> dict[Kind, int]:
     """Return the rows with each value of a column, by value; labels by the names of their classes.
 
     Raises:
@@ -89,12 +91,12 @@ def count_by(given: Input | Made, column: str, processes: int, told: Told) -> di
     """
     check_columns(given, "--by", [column])
     found: Counter[Kind] = Counter()
-    given = given if isinstance(given, Made) else given.unrounded()
+    given = given if isinstance(given, GeneratedRows) else given.unrounded()
     call = functools.partial(_kinds, column)
     for kinds in of_parts(given, [column], call, processes, told):
         found.update(kinds)
         _check_few(found, column)
-    classes = () if isinstance(given, Made) else given.source.scan.classes
+    classes = () if isinstance(given, GeneratedRows) else given.source.scan.classes
     # What a transform makes of a label is the number of no folder.
     if column == "label" and classes and not given.transforms:
         return {classes[int(kind or 0)]: found[kind] for kind in sorted(found, key=_place)}
@@ -102,7 +104,7 @@ def count_by(given: Input | Made, column: str, processes: int, told: Told) -> di
 
 
 def _counts(
-    given: Input, fragments: Sequence[Fragment], processes: int, told: Told
+    given: RowInput, fragments: Sequence[Fragment], processes: int, told: Told
 ) -> Iterator[tuple[Fragment, int]]:
     how = given.reading(CHUNK_ROWS)
     schema = how.scan.schema

@@ -16,8 +16,8 @@ from pydantic import JsonValue
 
 from tests.app.cli_here import trainshed_here
 from tests.app.data.builders_plan import FUNCTIONS, GROUPS, grouped_rows, make_plan, write_rows
+from tests.app.inspect.builders import read_back
 from tests.app.ray_run import write_run
-from tests.app.rows.builders import read_back
 from tests.ray_starts import FOLDER, kept_folder
 from trainshed.cli.main import cli
 from trainshed.on_ray.ray_cluster import for_rows
@@ -25,7 +25,7 @@ from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 
-OURS = "tests.app.rows.ray_functions"
+OURS = "tests.app.inspect.ray_functions"
 ROWS, BLOCKS = 640, 64
 FIELD = "spec.data.datasets.train"
 
@@ -162,7 +162,7 @@ def test_types_are_kept_where_values_are_missing(folder: Path) -> None:
 
 def test_a_large_block_is_cut(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be all there is: a query's answer is one."""
-    monkeypatch.setattr("trainshed.rows.writing.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("trainshed.inspect.writing.CHUNK_BYTES", 1000)
     options: JsonValue = {"rows": ROWS, "blocks": 1, "folder": str(folder)}
     write_dataset(folder, {"use": f"{OURS}:numbers", "options": options})
 

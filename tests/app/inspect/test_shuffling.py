@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from trainshed.rows import shuffling
-from trainshed.rows.shuffling import BUCKET_BYTES, MOST_BUCKETS, num_buckets, shuffled
+from trainshed.inspect import shuffling
+from trainshed.inspect.shuffling import BUCKET_BYTES, MOST_BUCKETS, num_buckets, shuffled
 
 ROWS = 5000
 

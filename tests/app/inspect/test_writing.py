@@ -11,7 +11,7 @@ import pytest
 from tests.app.builders_rows import write_rows
 from tests.app.data.builders_formats import write_csv, write_json, write_npy, write_pictures
 from tests.app.data.builders_formats import write_text as write_lines
-from tests.app.rows.builders import (
+from tests.app.inspect.builders import (
     ONE_FILE,
     ignore,
     parquet_of,
@@ -22,9 +22,9 @@ from tests.app.rows.builders import (
 )
 from trainshed.data.sources.column_arrays import Columns, num_rows, say_columns
 from trainshed.data.sources.errors import DataError, FunctionError
+from trainshed.inspect.reading import samples
+from trainshed.inspect.writing import WriteOptions, likely_rows, write
 from trainshed.records.storage import UNDERWAY, Folder
-from trainshed.rows.reading import samples
-from trainshed.rows.writing import Wish, likely_rows, write
 from trainshed_api.errors import SpecError
 
 ROWS = 1000
@@ -116,7 +116,9 @@ def test_files_and_row_groups_have_a_good_size(tmp_path: Path) -> None:
     (tmp_path / "from").mkdir()
     np.save(tmp_path / "from" / "a.npy", noise)
 
-    write_to(select(tmp_path / "from", "numpy"), tmp_path / "to", Wish(file_bytes=25 * 2**20))
+    write_to(
+        select(tmp_path / "from", "numpy"), tmp_path / "to", WriteOptions(file_bytes=25 * 2**20)
+    )
 
     footers = [pq.read_metadata(file) for file in sorted((tmp_path / "to").iterdir())]
     groups = [

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from pydantic import JsonValue
 
-from trainshed.rows.moments import Moments, merged, moments_of
-from trainshed.rows.reading import check_columns, check_known, of_parts
-from trainshed.rows.values import as_json, as_key, say_type
+from trainshed.inspect.moments import Moments, merged, moments_of
+from trainshed.inspect.reading import check_columns, check_known, of_parts
+from trainshed.inspect.values import as_json, as_key, say_type
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from trainshed.data.sampler.fragments import Fragment
     from trainshed.data.sources.column_arrays import Array, Columns
-    from trainshed.rows.inputs import Input
-    from trainshed.rows.made import Made
+    from trainshed.inspect.generated_rows import GeneratedRows
+    from trainshed.inspect.inputs import RowInput
 
 # Different values of a column that are told apart, and characters of them all together.
 MOST_VALUES = 1000
@@ -77,7 +77,7 @@ class Summary(Record):
 
 
 def summarize(
-    given: Input | Made,
+    given: RowInput | GeneratedRows,
     columns: Sequence[str],
     processes: int,
     told: Callable[[Fragment], None],
@@ -96,25 +96,25 @@ def summarize(
         WorldError: when the storage does not give them.
     """
     check_columns(given, "--column", columns)
-    found: dict[str, Tally] = {}
+    found: dict[str, ColumnStatistics] = {}
     call = functools.partial(tallies, columns)
     for part in of_parts(given, columns, call, processes, told):
         for name, tally in part.items():
-            found.setdefault(name, Tally()).merge(tally)
+            found.setdefault(name, ColumnStatistics()).merge(tally)
     return tuple(tally.summary(name) for name, tally in found.items())
 
 
-def tallies(columns: Sequence[str], tables: Iterable[Columns]) -> dict[str, Tally]:
+def tallies(columns: Sequence[str], tables: Iterable[Columns]) -> dict[str, ColumnStatistics]:
     """Return what is known of each column of some tables."""
-    found: dict[str, Tally] = {}
+    found: dict[str, ColumnStatistics] = {}
     for table in tables:
         check_known("--column", columns, list(table))
         for name in columns or table:
-            found.setdefault(name, Tally()).add(table[name])
+            found.setdefault(name, ColumnStatistics()).add(table[name])
     return found
 
 
-class Tally:
+class ColumnStatistics:
     """What is known of a column: in any parts, it comes to the same."""
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class Tally:
         else:
             self._count([_as_value(row) for row in array])
 
-    def merge(self, other: Tally) -> None:
+    def merge(self, other: ColumnStatistics) -> None:
         """Take in what is known of other rows of the column."""
         self._add_types(other._types)
         self._rows += other._rows

@@ -17,7 +17,7 @@ from trainshed.data.sources.arrow_columns import (
 )
 from trainshed.data.sources.column_arrays import MOST_EXACT, num_rows
 from trainshed.data.sources.errors import DataError
-from trainshed.rows.intricate import as_told
+from trainshed.inspect.nested_types import as_told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

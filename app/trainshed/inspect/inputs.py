@@ -18,13 +18,13 @@ from trainshed.data.sources.fragment_reader import Reading
 from trainshed.data.sources.listing import names_of
 from trainshed.data.sources.opener import reach_of
 from trainshed.functions import find, find_for_rows
+from trainshed.inspect.generated_rows import GeneratedRows
+from trainshed.inspect.skipped_records import SkippedRecords
 from trainshed.patience import READS
 from trainshed.plan.code import enter
 from trainshed.plan.places import home_of, locate_source
 from trainshed.records.addresses import is_web
 from trainshed.records.disk import Disk
-from trainshed.rows.left_out import LeftOut
-from trainshed.rows.made import Made
 from trainshed_api.errors import Problem, RuleError, SpecError, show_value
 from trainshed_api.formats import options_of
 from trainshed_api.loading import load_file, set_value
@@ -47,7 +47,7 @@ _DELTA = "_delta_log"
 
 
 @dataclass(frozen=True)
-class Input:
+class RowInput:
     """Rows, and how they come to be.
 
     Args:
@@ -62,14 +62,14 @@ class Input:
     field: str
     columns: tuple[str, ...] = ()
     transforms: tuple[Function, ...] = ()
-    left_out: LeftOut | None = None
+    left_out: SkippedRecords | None = None
 
     @property
     def fragments(self) -> Sequence[Fragment]:
         """Return what is read on its own, of which progress is told."""
         return self.source.fragments
 
-    def unrounded(self) -> Input:
+    def unrounded(self) -> RowInput:
         """Return the same rows to be shown or counted, with each integer as it is in the files.
 
         Those that float64 would round are masked arrays where some are missing, which no transform
@@ -95,7 +95,7 @@ class Input:
 
 def open_files(
     text: str, form: FormatName | None, given: Sequence[str], columns: Sequence[str]
-) -> Input:
+) -> RowInput:
     """Return the rows of files.
 
     Args:
@@ -119,10 +119,10 @@ def open_files(
         source = open_source(at, read, SOURCE)
     except (SpecError, RuleError) as error:
         raise SpecError([_as_a_word(problem) for problem in error.problems]) from error
-    return Input(source, SOURCE, read.columns)
+    return RowInput(source, SOURCE, read.columns)
 
 
-def open_dataset(file: Path, name: str, cpus: int, *, raw: bool) -> Input | Made:
+def open_dataset(file: Path, name: str, cpus: int, *, raw: bool) -> RowInput | GeneratedRows:
     """Return the rows of a dataset of a TrainingRun, after its transforms; raw: before them.
 
     Args:
@@ -159,10 +159,10 @@ def open_dataset(file: Path, name: str, cpus: int, *, raw: bool) -> Input | Made
     source = open_source(at, dataset.read, f"{field}.read", skips_bad=skips_bad)
     _check_functions(transforms)
     limit = dataset.bad_record_limit
-    left_out = LeftOut(field, limit, source.about_rows) if skips_bad else None
+    left_out = SkippedRecords(field, limit, source.about_rows) if skips_bad else None
     if are_grouped(transforms):
         return replace(_made(run, name, dataset, source, cpus), left_out=left_out)
-    return Input(source, field, dataset.read.columns, transforms, left_out)
+    return RowInput(source, field, dataset.read.columns, transforms, left_out)
 
 
 def _check_functions(transforms: Sequence[Function]) -> None:
@@ -172,7 +172,7 @@ def _check_functions(transforms: Sequence[Function]) -> None:
 
 def _made(
     run: TrainingRun, name: str, dataset: DatasetSpec, source: Source | None, cpus: int
-) -> Made:
+) -> GeneratedRows:
     """Return the rows of a function, or of groups, as a run plans to make them."""
     # How large rows are only says how Ray Data plans its memory.
     guess = Measured(ROW_BYTES, keeps_rows=True) if source else None
@@ -183,7 +183,7 @@ def _made(
         find_reader(plan.use.use, dataset.read.options, plan.use.field)
     elif plan.use is not None:
         find(plan.use.use, plan.use.field)
-    return Made(plan, max(cpus, run.spec.data.cpus), run.spec.env)
+    return GeneratedRows(plan, max(cpus, run.spec.data.cpus), run.spec.env)
 
 
 def _format_told(at: Folder) -> FormatName:

@@ -6,9 +6,9 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from trainshed.data.sources.arrow_columns import say_stored
-from trainshed.rows.made import Made
-from trainshed.rows.reading import SHOWN_BYTES, samples
-from trainshed.rows.values import say_type
+from trainshed.inspect.generated_rows import GeneratedRows
+from trainshed.inspect.reading import SHOWN_BYTES, samples
+from trainshed.inspect.values import say_type
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from trainshed.data.sampler.fragments import Source
     from trainshed.data.sources.column_arrays import Columns
-    from trainshed.rows.inputs import Input
+    from trainshed.inspect.inputs import RowInput
 
 
-class Column(Record):
+class ColumnInfo(Record):
     """A column; a type is None where it is not there.
 
     Args:
@@ -66,13 +66,13 @@ class Schema(Record):
     bytes: int | None
     rows: int | None
     likely_rows: int | None
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnInfo, ...]
     has_transforms: bool
     classes: tuple[str, ...]
     fragments: Fragments | None
 
 
-def describe(given: Input | Made) -> Schema:
+def describe(given: RowInput | GeneratedRows) -> Schema:
     """Return what is known of an input; types are those of rows at eight places at most.
 
     Of what Ray Data makes they are those of the first rows.
@@ -81,7 +81,7 @@ def describe(given: Input | Made) -> Schema:
         DataError: when these rows cannot be read, transformed or made.
         WorldError: when the storage does not give them.
     """
-    if isinstance(given, Made):
+    if isinstance(given, GeneratedRows):
         return _of_made(given)
     source, looked = given.source, samples(given.unrounded())
     columns = _columns(
@@ -90,7 +90,7 @@ def describe(given: Input | Made) -> Schema:
     return _of_files(source, columns, has_transforms=bool(given.transforms))
 
 
-def _of_made(given: Made) -> Schema:
+def _of_made(given: GeneratedRows) -> Schema:
     after = next(given.tables(SHOWN_BYTES), None)
     before = next(given.before().tables(SHOWN_BYTES), None) if given.transforms else after
     columns = _columns(
@@ -113,7 +113,7 @@ def _of_made(given: Made) -> Schema:
     )
 
 
-def _of_files(source: Source, columns: tuple[Column, ...], *, has_transforms: bool) -> Schema:
+def _of_files(source: Source, columns: tuple[ColumnInfo, ...], *, has_transforms: bool) -> Schema:
     sizes = [fragment.num_bytes for fragment in source.fragments]
     return Schema(
         format=source.scan.format,
@@ -135,11 +135,11 @@ def _of_files(source: Source, columns: tuple[Column, ...], *, has_transforms: bo
 
 def _columns(
     schema: pa.Schema | None, before: Sequence[Columns], after: Sequence[Columns]
-) -> tuple[Column, ...]:
+) -> tuple[ColumnInfo, ...]:
     stored = {field.name: say_stored(field) for field in schema or ()}
     read, made = _types(before), _types(after)
     return tuple(
-        Column(name=name, stored=stored.get(name), read=read.get(name), after=made.get(name))
+        ColumnInfo(name=name, stored=stored.get(name), read=read.get(name), after=made.get(name))
         for name in dict.fromkeys([*read, *made])
     )
 

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 from trainshed.data.sampler.function import most_asked
 from trainshed.data.sources.column_arrays import nbytes, num_rows
 from trainshed.data.sources.errors import DataError
+from trainshed.inspect.generated_rows import GeneratedRows
+from trainshed.inspect.reading import chunks, of_fragments, samples
+from trainshed.inspect.shuffling import num_buckets, shuffled
+from trainshed.inspect.to_arrow import schema_of, to_arrow, told_of
 from trainshed.records.filling import fill, is_free
-from trainshed.rows.arrow import schema_of, to_arrow, told_of
-from trainshed.rows.made import Made
-from trainshed.rows.reading import chunks, of_fragments, samples
-from trainshed.rows.shuffling import num_buckets, shuffled
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.fragments import Fragment
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.data.sources.fragment_reader import Reading
+    from trainshed.inspect.inputs import RowInput
     from trainshed.records.filling import Filling
     from trainshed.records.storage import Folder
-    from trainshed.rows.inputs import Input
 
 # A row group is what a task reads, and what the shuffle of blocks moves.
 GROUP_BYTES = 16 * 2**20
@@ -49,7 +49,7 @@ _REPEATED = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.ty
 
 
 @dataclass(frozen=True)
-class Wish:
+class WriteOptions:
     """How rows are to be written.
 
     Args:
@@ -66,7 +66,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Written:
+class WriteSummary:
     """What was written."""
 
     rows: int
@@ -74,7 +74,12 @@ class Written:
     bytes: int
 
 
-def write(given: Input | Made, to: Folder, wish: Wish, told: Callable[[Fragment], None]) -> Written:
+def write(
+    given: RowInput | GeneratedRows,
+    to: Folder,
+    wish: WriteOptions,
+    told: Callable[[Fragment], None],
+) -> WriteSummary:
     """Write all rows, after their transforms, into a folder that is not there yet, or empty.
 
     Args:
@@ -92,7 +97,7 @@ def write(given: Input | Made, to: Folder, wish: Wish, told: Callable[[Fragment]
     _check_writable(to)
     if not is_free(to):
         raise _taken(to)
-    if isinstance(given, Made):
+    if isinstance(given, GeneratedRows):
         schema, made = _made_tables(given, wish)
         return _written(to, schema, wish, lambda _: made)
     pairs = samples(given)
@@ -115,8 +120,8 @@ def write(given: Input | Made, to: Folder, wish: Wish, told: Callable[[Fragment]
 
 
 def _written(
-    to: Folder, schema: pa.Schema, wish: Wish, make: Callable[[Path], Iterable[pa.Table]]
-) -> Written:
+    to: Folder, schema: pa.Schema, wish: WriteOptions, make: Callable[[Path], Iterable[pa.Table]]
+) -> WriteSummary:
     """Write tables; make: returns them, called with an empty folder for what is under way."""
     try:
         with fill(to) as filling:
@@ -128,7 +133,7 @@ def _written(
         raise _taken(to) from error
 
 
-def _made_tables(given: Made, wish: Wish) -> tuple[pa.Schema, Iterator[pa.Table]]:
+def _made_tables(given: GeneratedRows, wish: WriteOptions) -> tuple[pa.Schema, Iterator[pa.Table]]:
     """Return the types of what Ray Data makes, as far as the first rows tell, and all rows."""
     if wish.seed is not None:
         want = f"it left out, as {given.maker} makes these rows: write them, then mix what is there"
@@ -156,7 +161,7 @@ def _taken(to: Folder) -> SpecError:
     return SpecError([Problem("--to", str(to), "a new folder, or an empty one")])
 
 
-def _first(given: Input) -> Columns:
+def _first(given: RowInput) -> Columns:
     """Return the first rows that transforms leave, where they left none of those looked at."""
     how = given.reading(1024)
     for fragment in given.source.fragments:
@@ -174,7 +179,7 @@ def _row_bytes(looked: Sequence[Columns], schema: pa.Schema) -> float:
     return max(1.0, size / sum(num_rows(columns) for columns in looked))
 
 
-def likely_rows(given: Input, pairs: Sequence[tuple[Columns, Columns]]) -> float:
+def likely_rows(given: RowInput, pairs: Sequence[tuple[Columns, Columns]]) -> float:
     """Return about how many rows there are after the transforms.
 
     Args:
@@ -187,11 +192,11 @@ def likely_rows(given: Input, pairs: Sequence[tuple[Columns, Columns]]) -> float
 
 
 def _tables(  # noqa: PLR0913, PLR0917 - what is read, and by whom
-    given: Input,
+    given: RowInput,
     how: Reading,
     schema: pa.Schema,
     all_bytes: float,
-    wish: Wish,
+    wish: WriteOptions,
     told: Callable[[Fragment], None],
 ) -> Iterator[pa.Table]:
     """Yield all rows in their order."""
@@ -221,7 +226,7 @@ def _whole(
 class _Files:
     """Cuts rows into files and row groups, and hands over each file that is whole."""
 
-    def __init__(self, filling: Filling, schema: pa.Schema, wish: Wish) -> None:
+    def __init__(self, filling: Filling, schema: pa.Schema, wish: WriteOptions) -> None:
         self._filling, self._schema, self._wish = filling, schema, wish
         self._repeated = [
             field.name for field in schema if any(fits(field.type) for fits in _REPEATED)
@@ -243,10 +248,10 @@ class _Files:
             if self._rows_of_file == self._wish.rows_per_file:
                 self._end_file()
 
-    def end(self) -> Written:
+    def end(self) -> WriteSummary:
         """Hand over the last file and return what was written."""
         self._end_file()
-        return Written(self._rows, self._files, self._bytes)
+        return WriteSummary(self._rows, self._files, self._bytes)
 
     def _rows_that_fit(self, table: pa.Table) -> int:
         return max(1, int(table.num_rows * GROUP_BYTES / max(1, table.nbytes)))

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.app.data.builders_formats import write_csv, write_pictures
-from tests.app.rows.builders import ignore, select
+from tests.app.inspect.builders import ignore, select
 from trainshed.data.sources.column_arrays import Array
-from trainshed.rows import moments, summarizing
-from trainshed.rows.summarizing import Frequent, Summary, Tally, summarize
+from trainshed.inspect import moments, statistics
+from trainshed.inspect.statistics import ColumnStatistics, Frequent, Summary, summarize
 from trainshed_api.errors import SpecError
 
 CUTS = st.lists(st.integers(0, 60), max_size=12)
@@ -27,9 +27,9 @@ WHOLE = 2**63
 
 def summed_up(array: Array, cuts: Sequence[int] = ()) -> Summary:
     """Return the summary of rows that are cut at some places, of which others tell half."""
-    found = Tally()
+    found = ColumnStatistics()
     for place, part in enumerate(np.split(array, sorted(cuts))):
-        other = Tally() if place % 2 else found
+        other = ColumnStatistics() if place % 2 else found
         if len(part):
             other.add(part)
         if place % 2:
@@ -124,7 +124,7 @@ def test_lists_of_several_lengths_are_numbers() -> None:
 
 
 def test_of_many_types_a_few_are_told() -> None:
-    found = Tally()
+    found = ColumnStatistics()
     found.add(as_objects([None]))
     for length in range(1, 9):
         found.add(np.zeros((2, length)))
@@ -190,7 +190,7 @@ def test_other_processes_tell_the_same(tmp_path: Path, monkeypatch: pytest.Monke
         columns = {"x": np.arange(100) + number, "y": [f"{number}"] * 100}
         pq.write_table(pa.table(columns), tmp_path / f"{number}.parquet")
     alone = summarize(select(tmp_path, "parquet"), [], 1, ignore)
-    monkeypatch.setattr("trainshed.rows.reading.FEW_BYTES", 0)
+    monkeypatch.setattr("trainshed.inspect.reading.FEW_BYTES", 0)
 
     together = summarize(select(tmp_path, "parquet"), [], 2, ignore)
 
@@ -212,4 +212,4 @@ def test_a_column_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 
 def test_bounds_are_as_the_documents_say() -> None:
-    assert (summarizing.MOST_VALUES, summarizing.MOST_FREQUENT) == (1000, 5)
+    assert (statistics.MOST_VALUES, statistics.MOST_FREQUENT) == (1000, 5)

@@ -11,10 +11,10 @@ import pytest
 from tests.app.builders_rows import write_rows
 from tests.app.data.builders_formats import write_csv, write_pictures
 from tests.app.data.builders_media import write_film
-from tests.app.rows.builders import ignore, parquet_of, select
+from tests.app.inspect.builders import ignore, parquet_of, select
 from trainshed.data.sources.errors import DataError
-from trainshed.rows import reading, writing
-from trainshed.rows.counting import count, count_by, count_by_file, lightest
+from trainshed.inspect import reading, writing
+from trainshed.inspect.counting import count, count_by, count_by_file, lightest
 from trainshed_api.errors import SpecError
 
 
