@@ -16,9 +16,9 @@ import ray
 
 from trainshed.coordinator.bad_records import LeftOut
 from trainshed.coordinator.hub import Ending, Failure, Hub, Reported, Seconds
-from trainshed.ray_seams.quiet import quiet
-from trainshed.ray_seams.spilling import watch_spilling
-from trainshed.ray_seams.spoken import heed
+from trainshed.ray_compat.data_warnings import heed
+from trainshed.ray_compat.quiet_logs import quiet
+from trainshed.ray_compat.spilling import watch_spilling
 from trainshed_api.progress import WarningEvent
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.epoch_pass import EpochPass
     from trainshed.data.sampler.permutation import Indices
     from trainshed.data.sampler.stage_time import Spending
-    from trainshed.ray_seams.train_controller import Controller
+    from trainshed.ray_compat.train_controller import TrainControllerHost
     from trainshed_api.progress import Event
 
 # Threads of its own for a call that may wait long, and after the loss of its worker longer.
@@ -82,13 +82,13 @@ class Coordinator:
         self._passes: Mapping[str, int] = {}
         self._feeder: DataServer | None = None
         self._waits: Waits | None = None
-        self._controller: Controller | None = None
+        self._controller: TrainControllerHost | None = None
         self._left_out = LeftOut(())
 
     def load(self) -> None:
         """Import what feeding and training need, while the driver still checks the run."""
         from trainshed.data.loader import data_server  # noqa: F401
-        from trainshed.ray_seams import train_controller as controller  # noqa: F401
+        from trainshed.ray_compat import train_controller as controller  # noqa: F401
 
     def feed(
         self,
@@ -128,10 +128,10 @@ class Coordinator:
             environment: variables that the controller reads, and hands to the workers.
         """
         # A script's run has a controller of its own: importing this one would be for nothing.
-        from trainshed.ray_seams.train_controller import Controller
+        from trainshed.ray_compat.train_controller import TrainControllerHost
 
         os.environ.update(environment)
-        self._controller = Controller(arguments)
+        self._controller = TrainControllerHost(arguments)
         return self._controller.run()
 
     @ray.method(concurrency_group=REPORTED_CHECKPOINTS)

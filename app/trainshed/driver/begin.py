@@ -136,7 +136,7 @@ def begin_job(settings: Sequence[str], wish: Wish) -> int:
     """
     from trainshed.driver.push import Pusher, read_target
     from trainshed.driver.verdict import Verdict
-    from trainshed.ray_seams.lost_nodes import LostNodes
+    from trainshed.ray_compat.lost_nodes import LostNodes
 
     identity = read_identity(os.environ)
     if identity is None:

@@ -110,8 +110,8 @@ class GeneratedRows:
         """Yield each block that has rows, and how many."""
         from trainshed.data.loader.grouped import made_whole
         from trainshed.data.loader.ray_datasets import fragments_dataset
-        from trainshed.ray_seams.execution import configure
-        from trainshed.ray_seams.quiet import quiet
+        from trainshed.ray_compat.execution import configure
+        from trainshed.ray_compat.quiet_logs import quiet
 
         # What fails is told once, by who asks for the rows.
         quiet("ray.data", logging.CRITICAL)

@@ -30,7 +30,7 @@ from ray.train.v2._internal.execution.failure_handling import FailureDecision
 from trainshed.checkpoint.files import is_ours
 from trainshed.coordinator.client import Client
 from trainshed.coordinator.reports import events_of, reported
-from trainshed.ray_seams.quiet import quiet
+from trainshed.ray_compat.quiet_logs import quiet
 from trainshed.records.addresses import open_folder
 from trainshed.records.arrow_files import as_ray_has_it
 from trainshed.records.disk import Disk

@@ -14,7 +14,7 @@ from trainshed.data.loader.worker_shard import share_of
 from trainshed.data.sampler.stage_time import WAIT, Spent, StageKey
 from trainshed.data.sources.stage_timer import LEDGER
 from trainshed.plan.unheeded import warning_for_loops, warning_for_shards
-from trainshed.ray_seams.checkpoint_reads import tell_reads
+from trainshed.ray_compat.checkpoint_reads import tell_reads
 from trainshed.worker import passes
 from trainshed.worker.meter import WAITING
 from trainshed.worker.passes import Passes
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from trainshed.coordinator.client import Client
     from trainshed.data.sampler.epoch_pass import EpochPass
-    from trainshed.ray_seams.shard import PlannedShard
+    from trainshed.ray_compat.data_iterator import PlannedShard
     from trainshed.records.storage import Folder
     from trainshed.worker.feeds import Feeds
     from trainshed.worker.job import Job

@@ -18,7 +18,7 @@ from trainshed.coordinator.hub import Failure
 from trainshed.data.sources.errors import RemoteTracebackError
 from trainshed.faults import RULES, WorldError, classify, told
 from trainshed.functions import find_training_function, takes_config
-from trainshed.ray_seams.quiet import quiet
+from trainshed.ray_compat.quiet_logs import quiet
 from trainshed.worker.active import activate
 from trainshed.worker.kept_log import kept
 from trainshed.worker.loop import StopTraining

@@ -18,8 +18,8 @@ from trainshed.coordinator.actor import Coordinator
 from trainshed.coordinator.lanes import Means
 
 loaded = []
-feeder.Feeder.start = lambda _: loaded.append("trainshed.ray_seams.train_controller" in sys.modules)
-Coordinator(0.0).feed({}, feeder.Limits(1), Means(1, 1))
+feeder.Feeder.start = lambda _: loaded.append("trainshed.ray_compat.train_controller" in
+sys.modules) Coordinator(0.0).feed({}, feeder.Limits(1), Means(1, 1))
 sys.exit(loaded != [True])
 """
 # How long events take to come in while somebody looks; without order between both some are lost.

@@ -70,18 +70,18 @@ from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.fragment_reader import everything
 from trainshed.data.sources.stage_timer import LEDGER
 from trainshed.faults import WorldError
-from trainshed.ray_seams import execution, let_through, spilling
-from trainshed.ray_seams.courses import Course, on_course
-from trainshed.ray_seams.execution import (
+from trainshed.ray_compat import execution, output_backpressure, spilling
+from trainshed.ray_compat.execution import (
     LOOK_AGAIN_SECONDS,
-    FirstOfTasks,
     Task,
+    WaitAny,
     block_by_block,
     configure,
     dataset_of,
     sorted_by,
     watched_by,
 )
+from trainshed.ray_compat.execution_budget import ExecutionBudget, on_course
 from trainshed.records.disk import Disk
 from trainshed.worker.process import summary, users_traceback
 from trainshed_api.progress import BadRecords
@@ -559,7 +559,7 @@ def test_blocks_are_handed_out_as_a_task_makes_them() -> None:
     assert [entry.metadata.num_rows for bundle in bundles for entry in bundle.blocks] == sizes
 
 
-def read_noted_by(callback: type[ExecutionCallback], course: Course | None = None) -> None:
+def read_noted_by(callback: type[ExecutionCallback], course: ExecutionBudget | None = None) -> None:
     """Read a dataset of one block while something notes how Ray Data runs it."""
     task = Task(lambda: [to_block({"id": np.arange(3)})], 3)
     dataset = block_by_block(dataset_of("made", [task], 8), 2)
@@ -586,7 +586,7 @@ def test_ray_datas_loop_waits_for_the_first_of_its_tasks(monkeypatch: pytest.Mon
     configure(2, {})
     read_noted_by(NotesWaits)
 
-    assert {type(each) for each in NotesWaits.noted} == {FirstOfTasks}
+    assert {type(each) for each in NotesWaits.noted} == {WaitAny}
 
 
 class NotesWhatIsLeft(ExecutionCallback):
@@ -610,25 +610,25 @@ def test_a_pass_takes_what_the_one_before_leaves(
     read_noted_by(NotesWhatIsLeft)
     (cpus, store), *_ = NotesWhatIsLeft.noted
     NotesWhatIsLeft.noted.clear()
-    before = Course(2)
+    before = ExecutionBudget(2)
     before.take(
         ExecutionResources(cpu=taken[0], object_store_memory=taken[1] * store), has_begun_all=False
     )
-    read_noted_by(NotesWhatIsLeft, Course(2, before=before))
+    read_noted_by(NotesWhatIsLeft, ExecutionBudget(2, before=before))
 
     assert cpus == 2
     assert NotesWhatIsLeft.noted[0] == pytest.approx((left[0], left[1] * store), abs=1)
     NotesWhatIsLeft.noted.clear()
     before.end()
-    read_noted_by(NotesWhatIsLeft, Course(2, before=before))
+    read_noted_by(NotesWhatIsLeft, ExecutionBudget(2, before=before))
     assert NotesWhatIsLeft.noted[0] == (2, store)
 
 
 def test_a_pass_takes_what_all_before_it_leave_and_nothing_once_it_is_over() -> None:
     limits, one = ExecutionResources(cpu=4, object_store_memory=9), ExecutionResources(cpu=1)
-    first = Course(4)
-    second = Course(4, before=first)
-    third = Course(4, before=second)
+    first = ExecutionBudget(4)
+    second = ExecutionBudget(4, before=first)
+    third = ExecutionBudget(4, before=second)
     first.take(ExecutionResources(cpu=1, object_store_memory=4), has_begun_all=True)
     second.take(one, has_begun_all=True)
     assert third.left_of(limits) == ExecutionResources(cpu=2, object_store_memory=5)
@@ -649,7 +649,7 @@ class ScriptedFeeder(DataServer):
     """
 
     def __init__(
-        self, plan: DatasetPlan, script: Callable[[EpochPass, Course], Iterator[object]]
+        self, plan: DatasetPlan, script: Callable[[EpochPass, ExecutionBudget], Iterator[object]]
     ) -> None:
         super().__init__({plan.name: plan}, ExecutionLimits(2), print)
         self._script = script
@@ -658,7 +658,7 @@ class ScriptedFeeder(DataServer):
         self,
         at: EpochPass,
         plan: DatasetPlan,  # noqa: ARG002 - a Feeder's
-        course: Course,
+        course: ExecutionBudget,
     ) -> Generator[tuple[Sequence[int], Slice], None, None]:
         for _ in self._script(at, course):
             yield range(at.num_ranks), Slice(ray.ObjectRef.nil(), 0, 1, 1)
@@ -674,7 +674,7 @@ def join_streams() -> None:
 def test_a_pass_that_is_begun_anew_may_end_before_its_first_time(folder: Path) -> None:
     gate, begun = threading.Event(), Counter[int]()
 
-    def script(at: EpochPass, _: Course) -> Iterator[object]:
+    def script(at: EpochPass, _: ExecutionBudget) -> Iterator[object]:
         begun[at.epoch] += 1
         if at.epoch == 0 and begun[0] == 1:
             gate.wait(SECONDS)
@@ -695,7 +695,7 @@ def test_a_pass_that_is_begun_anew_may_end_before_its_first_time(folder: Path) -
 def test_a_pass_that_fails_in_its_last_task_is_followed_by_none(folder: Path) -> None:
     next_has_begun = threading.Event()
 
-    def script(at: EpochPass, course: Course) -> Iterator[object]:
+    def script(at: EpochPass, course: ExecutionBudget) -> Iterator[object]:
         yield at
         if at.epoch:
             next_has_begun.set()
@@ -715,7 +715,7 @@ def test_a_pass_that_fails_in_its_last_task_is_followed_by_none(folder: Path) ->
 
 
 def test_a_pass_may_be_followed_once_it_has_begun_all_and_leaves_cpus() -> None:
-    course, is_over = Course(2), threading.Event()
+    course, is_over = ExecutionBudget(2), threading.Event()
 
     def wait() -> None:
         course.wait()
@@ -737,7 +737,7 @@ def wait_for_file(file: Path) -> None:
 
 
 def test_the_first_task_that_has_something_ends_the_wait(tmp_path: Path) -> None:
-    waits, has_something = FirstOfTasks(), ray.put("a block")
+    waits, has_something = WaitAny(), ray.put("a block")
     task = ray.remote(wait_for_file).options(num_cpus=0)
     second, third = (task.remote(tmp_path / name) for name in ("second", "third"))
     tasks: list[object] = [has_something, second, third]
@@ -757,7 +757,7 @@ def test_the_first_task_that_has_something_ends_the_wait(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("others", [0, 1])
 def test_tasks_that_may_not_be_read_do_not_keep_a_core_busy(others: int, tmp_path: Path) -> None:
-    waits, turns = FirstOfTasks(), 10
+    waits, turns = WaitAny(), 10
     waits.has_moved = False
     task = ray.remote(wait_for_file).options(num_cpus=0)
     unready = [task.remote(tmp_path / "end") for _ in range(others)]
@@ -841,7 +841,7 @@ def test_the_first_task_hands_out_block_after_block_where_others_have_taken_the_
 ) -> None:
     """Each of its blocks had to wait as one of a task that nobody can take yet."""
     rows, few, limit = 2**10, 10, 12 * 8 * 2**10
-    monkeypatch.setattr(let_through, "NOBODY_SECONDS", SECONDS)
+    monkeypatch.setattr(output_backpressure, "NOBODY_SECONDS", SECONDS)
     monkeypatch.setattr(execution, "READY_BYTES_A_CPU", limit / 3)
     configure(2, {})
 
@@ -900,7 +900,7 @@ def test_tasks_that_nobody_reads_give_their_cpus_to_those_that_somebody_waits_fo
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Ranks that evaluate in mid-epoch waited for ever: all CPUs were those of tasks that stood."""
-    monkeypatch.setattr(let_through, "NOBODY_SECONDS", SECONDS)
+    monkeypatch.setattr(output_backpressure, "NOBODY_SECONDS", SECONDS)
     training = bundles_of(tasks=6)
     first = next(training)
     wait_until_no_cpu_is_left()
@@ -914,7 +914,7 @@ def test_tasks_that_nobody_reads_for_long_give_their_cpus_to_anybody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Workers that start again, or the task of a lost block, waited for them for ever."""
-    monkeypatch.setattr(let_through, "NOBODY_SECONDS", 1.0)
+    monkeypatch.setattr(output_backpressure, "NOBODY_SECONDS", 1.0)
     training = bundles_of(tasks=6)
     first = next(training)
     wait_until_no_cpu_is_left()
@@ -928,7 +928,7 @@ def test_tasks_that_nobody_reads_go_on_to_their_end_one_after_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of them at once would hold all that they have still to make."""
-    monkeypatch.setattr(let_through, "NOBODY_SECONDS", 1.0)
+    monkeypatch.setattr(output_backpressure, "NOBODY_SECONDS", 1.0)
     first, second = tmp_path / "first", tmp_path / "second"
 
     def task(end: Path, seconds: float) -> Task:
@@ -955,10 +955,10 @@ def test_who_waited_for_an_execution_that_is_over_needs_no_cpus(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Tasks that stood went on beyond their limit for as long as that was known."""
-    monkeypatch.setattr(let_through, "NOBODY_SECONDS", SECONDS)
+    monkeypatch.setattr(output_backpressure, "NOBODY_SECONDS", SECONDS)
 
     def slow() -> "list[Block]":
-        time.sleep(2 * let_through.IN_VAIN_SECONDS)
+        time.sleep(2 * output_backpressure.IN_VAIN_SECONDS)
         return [to_block({"id": np.arange(3)})]
 
     over = block_by_block(dataset_of("made", [Task(slow, 3)], 8), 2).iter_internal_ref_bundles()
@@ -966,7 +966,7 @@ def test_who_waited_for_an_execution_that_is_over_needs_no_cpus(
     training = bundles_of(tasks=2)
     first = next(training)
     wait_until_no_cpu_is_left()
-    time.sleep(3 * let_through.IN_VAIN_SECONDS)
+    time.sleep(3 * output_backpressure.IN_VAIN_SECONDS)
 
     assert not idle_cpus()
     assert rows_of([first, *training]) == 2 * BLOCKS * ROWS

@@ -19,7 +19,7 @@ from trainshed.data.loader.object_store_cache import CachedBlocks, ObjectStoreCa
 from trainshed.data.sampler.dataset_plan import DatasetPlan, OrderFingerprint
 from trainshed.data.sampler.description import Described, describe, keep_order
 from trainshed.data.sources.errors import DataError
-from trainshed.ray_seams import execution
+from trainshed.ray_compat import execution
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -212,7 +212,7 @@ def test_workers_are_told_no_settings_but_what_they_read_and_do_not_inherit(
 
 def test_what_ray_trains_controller_imports_of_ours_leaves_torch_out() -> None:
     modules = (
-        "trainshed.ray_seams.train_controller",
+        "trainshed.ray_compat.train_controller",
         "trainshed.coordinator.actor",
         "trainshed.on_ray.failures",
         "trainshed.on_ray.process_group",

@@ -16,7 +16,7 @@ from ray.data.block import BlockAccessor
 from trainshed.data.sampler.dataset_plan import BLOCK_BYTES
 from trainshed.data.sources.column_arrays import as_objects, cut_rows, join, nbytes, num_rows
 from trainshed.data.sources.errors import DataError
-from trainshed.ray_seams.execution import READY_BYTES_A_CPU
+from trainshed.ray_compat.execution import READY_BYTES_A_CPU
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

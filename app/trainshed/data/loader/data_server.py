@@ -25,8 +25,8 @@ from trainshed.data.sampler.first_pass import begin_of, order_of_fragments
 from trainshed.data.sampler.stage_time import added, seconds_a_row
 from trainshed.data.sources.errors import DataError, as_fault
 from trainshed.faults import WorldError, causes
-from trainshed.ray_seams import execution
-from trainshed.ray_seams.courses import Course, on_course
+from trainshed.ray_compat import execution
+from trainshed.ray_compat.execution_budget import ExecutionBudget, on_course
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -98,7 +98,7 @@ class DataServer:
         # A pass stays here until two later ones are read: a late word of it must not begin it anew.
         self._streams: dict[EpochPass, PassStream[Slice]] = {}
         # Of the passes that still come.
-        self._courses: dict[EpochPass, Course] = {}
+        self._courses: dict[EpochPass, ExecutionBudget] = {}
         # The newest worker group: of those before it nobody may ever read a pass.
         self._group = 0
         self._lock = threading.Lock()
@@ -205,12 +205,12 @@ class DataServer:
                 ).start()
         return self._streams[at]
 
-    def _course(self, at: EpochPass) -> Course:
+    def _course(self, at: EpochPass) -> ExecutionBudget:
         """Return the course of a pass: after the one before it, or an older one of its own."""
         before = self._courses.get(at) or next(
             (course for other, course in self._courses.items() if other.following == at), None
         )
-        return Course(self._limits.cpus, self._plans[at.dataset].task_cpus, before)
+        return ExecutionBudget(self._limits.cpus, self._plans[at.dataset].task_cpus, before)
 
     def _leave_earlier(self, at: EpochPass, rank: int) -> None:
         """Take the rank out of earlier passes of this dataset, which it may not have read up."""
@@ -231,7 +231,7 @@ class DataServer:
             for tally in self._tallies.values():
                 tally.get()
 
-    def _run(self, at: EpochPass, stream: PassStream[Slice], course: Course) -> None:
+    def _run(self, at: EpochPass, stream: PassStream[Slice], course: ExecutionBudget) -> None:
         plan = self._plans[at.dataset]
         if at.following:
             threading.Thread(
@@ -257,7 +257,7 @@ class DataServer:
                     del self._courses[at]
         stream.end()
 
-    def _open_next(self, at: EpochPass, stream: PassStream[Slice], course: Course) -> None:
+    def _open_next(self, at: EpochPass, stream: PassStream[Slice], course: ExecutionBudget) -> None:
         """Begin a pass while the last tasks of the stream before it go on."""
         course.wait()
         # One pass ahead and no more: small ones fit into their queues, each behind the other.
@@ -281,7 +281,7 @@ class DataServer:
                 ahead.close()
 
     def _slices(
-        self, at: EpochPass, plan: DatasetPlan, course: Course
+        self, at: EpochPass, plan: DatasetPlan, course: ExecutionBudget
     ) -> Generator[tuple[Sequence[int], Slice], None, None]:
         sizes = self._sizes(plan)
         if plan.is_learned and not self.known(at).are_all:
@@ -307,7 +307,7 @@ class DataServer:
             raise
 
     def _uncounted(
-        self, at: EpochPass, plan: DatasetPlan, sizes: ray_datasets.Sizes, course: Course
+        self, at: EpochPass, plan: DatasetPlan, sizes: ray_datasets.Sizes, course: ExecutionBudget
     ) -> Iterator[tuple[Sequence[int], Slice]]:
         """Yield every block to every rank, which takes its rows of it."""
         order = order_of_fragments(plan, at)

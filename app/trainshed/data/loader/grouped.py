@@ -28,8 +28,8 @@ from trainshed.data.sources.apply_functions import transform
 from trainshed.data.sources.column_arrays import num_rows, take_rows
 from trainshed.data.sources.fragment_reader import read_whole, reading
 from trainshed.data.sources.grouping import hashes
-from trainshed.ray_seams.execution import Task, sorted_by
-from trainshed.ray_seams.lost_blocks import block_of
+from trainshed.ray_compat.execution import Task, sorted_by
+from trainshed.ray_compat.lost_blocks import block_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -52,7 +52,7 @@ from trainshed.data.sources.fragment_reader import (
 )
 from trainshed.data.sources.stage_timer import LEDGER
 from trainshed.functions import find
-from trainshed.ray_seams.execution import (
+from trainshed.ray_compat.execution import (
     Needs,
     Task,
     actor_of,
@@ -62,7 +62,7 @@ from trainshed.ray_seams.execution import (
     sorted_by,
     this_actor,
 )
-from trainshed.ray_seams.lost_blocks import block_of
+from trainshed.ray_compat.lost_blocks import block_of
 from trainshed.records import durable
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainshed.data.loader.arrow_blocks import to_block
-from trainshed.ray_seams.shard import Facts, PlannedShard
+from trainshed.ray_compat.data_iterator import IteratorFacts, PlannedShard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ def share_of(
     """
     plan = feed.plan
     schema = plan.source.schema if plan.source else None
-    facts = Facts(plan.name, f"{plan.name}: cache {plan.cache}", schema)
+    facts = IteratorFacts(plan.name, f"{plan.name}: cache {plan.cache}", schema)
     return PlannedShard(facts, num_ranks, lambda: _blocks(feed, begin()), end)
 
 

@@ -4,7 +4,7 @@ By itself Ray waits for missed health checks, half a minute with those of 2.60, 
 a lost node looks like a busy one. Who is asked for workers meanwhile may choose the lost node.
 
 Private to Ray 2.60, the pinned release: NodeInfoGcsService of src/ray/protobuf/gcs_service.proto.
-tests/app/ray_seams/test_lost_nodes.py holds the seams.
+tests/app/ray_compat/test_lost_nodes.py holds the seams.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Set
 
-log = logging.getLogger("trainshed.ray_seams.lost_nodes")
+log = logging.getLogger("trainshed.ray_compat.lost_nodes")
 
 # For a node that is dead already there is no answer (HandleUnregisterNode, gcs_node_manager.cc).
 _SECONDS = 2.0

@@ -30,11 +30,11 @@ IN_VAIN_SECONDS, IN_NEED_SECONDS = 1.0, 10.0
 # execution: workers that start again, or the task of a lost block.
 NOBODY_SECONDS = 10.0
 
-_ALL_WAITS: WeakSet[Waits] = WeakSet()
+_ALL_WAITS: WeakSet[StarvationMonitor] = WeakSet()
 _LOCK = threading.Lock()
 
 
-class Waits(ExecutionCallback):
+class StarvationMonitor(ExecutionCallback):
     """Knows whether somebody waits in vain for an execution; made for each anew."""
 
     def before_execution_starts(self, executor: StreamingExecutor) -> None:
@@ -59,7 +59,7 @@ class Waits(ExecutionCallback):
         return time.monotonic() < self._until and self._goes_on()
 
 
-class LetsThrough(ExecutionCallback):
+class OutputBackpressureCallback(ExecutionCallback):
     """Lets blocks through for who waits for them, or for the CPUs of tasks that stand.
 
     Ray 2.60 let one through at each turn of its loop, whatever was ready, as it did not know that

@@ -13,8 +13,8 @@ from weakref import WeakValueDictionary
 from ray.data import ExecutionResources
 from ray.data._internal.execution.execution_callback import ExecutionCallback
 
-from trainshed.ray_seams.execution import watched_by
-from trainshed.ray_seams.let_through import output_of
+from trainshed.ray_compat.execution import watched_by
+from trainshed.ray_compat.output_backpressure import output_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _KEY = "trainshed-course"
 
 
-class Course:
+class ExecutionBudget:
     """What an execution takes of CPUs and memory, for the one that follows it.
 
     Args:
@@ -35,7 +35,9 @@ class Course:
         before: the one that it follows, which may still go on.
     """
 
-    def __init__(self, cpus: int, task_cpus: int = 1, before: Course | None = None) -> None:
+    def __init__(
+        self, cpus: int, task_cpus: int = 1, before: ExecutionBudget | None = None
+    ) -> None:
         self._cpus = cpus
         self._task_cpus = task_cpus
         self._before = before
@@ -94,10 +96,10 @@ class Course:
 
 
 _NOTHING = ExecutionResources.zero()
-_COURSES: WeakValueDictionary[str, Course] = WeakValueDictionary()
+_COURSES: WeakValueDictionary[str, ExecutionBudget] = WeakValueDictionary()
 
 
-def on_course(dataset: Dataset, course: Course) -> Dataset:
+def on_course(dataset: Dataset, course: ExecutionBudget) -> Dataset:
     """Have a dataset of prepared tasks take its course when it is executed.
 
     course: is kept by who waits for it.

@@ -18,8 +18,8 @@ from ray.train.v2._internal.execution.storage import StorageContext
 from ray.train.v2._internal.execution.training_report import _TrainingReport
 
 from trainshed.checkpoint import ray_snapshot
-from trainshed.ray_seams import train_controller
-from trainshed.ray_seams.train_controller import Controller, score_of
+from trainshed.ray_compat import train_controller
+from trainshed.ray_compat.train_controller import TrainControllerHost, score_of
 from trainshed.records.arrow_files import as_ray_has_it
 from trainshed.records.disk import Disk
 
@@ -93,7 +93,7 @@ def test_a_snapshot_with_null_for_a_score_does_not_end_the_attempt(
 
     with closing(asyncio.new_event_loop()) as loop:
         monkeypatch.setattr(asyncio, "new_event_loop", lambda: loop)
-        kept = cast("set[str]", Controller({}).run())
+        kept = cast("set[str]", TrainControllerHost({}).run())
 
     # The best one, and the latest, which Ray Train never deletes.
     assert kept & {*scores, ray_snapshot.LINKED} == {best, "checkpoint_5"}

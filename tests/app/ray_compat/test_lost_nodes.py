@@ -17,7 +17,7 @@ from tests.chart.rendering import at, rows, text
 SOON_SECONDS = 10.0
 DROP = """
 import sys
-from trainshed.ray_seams.lost_nodes import drop_nodes
+from trainshed.ray_compat.lost_nodes import drop_nodes
 drop_nodes(sys.argv[1], set(sys.argv[2:]))
 """
 

@@ -21,7 +21,7 @@ from ray.data._internal.output_buffer import OutputBlockSizeOption
 from ray.data.block import BlockMetadata
 from ray.data.datasource import Datasource, ReadTask
 
-from trainshed.ray_seams.let_through import LetsThrough, Waits
+from trainshed.ray_compat.output_backpressure import OutputBackpressureCallback, StarvationMonitor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -67,7 +67,7 @@ def configure(cpus: int, node_labels: Mapping[str, str]) -> None:
     context.execution_options.resource_limits = ExecutionResources(cpu=cpus)
     # Else what a function of a dataset's raises is gone: Ray 2.60 raises another one in its place.
     context.raise_original_map_exception = True
-    context.custom_execution_callback_classes = [_KnowingLimits, _Resting, Waits]
+    context.custom_execution_callback_classes = [_KnowingLimits, _Resting, StarvationMonitor]
     # All that its loop asks of Ray by that name is to wait.
     vars(streaming_executor_state)["ray"] = _WAITS
     # What a task tells of a block is small and comes with it; to have it fetched costs a turn.
@@ -185,7 +185,7 @@ def block_by_block(dataset: Dataset, cpus: int) -> Dataset:
         cpus: that its tasks take.
     """
     watched_by(dataset, _AsMade)
-    watched_by(dataset, LetsThrough)
+    watched_by(dataset, OutputBackpressureCallback)
     options = dataset.context.execution_options
     options.resource_limits = options.resource_limits.copy(
         object_store_memory=READY_BYTES_A_CPU * (cpus + 1)
@@ -210,7 +210,7 @@ class _Named:
         return self._make()
 
 
-class FirstOfTasks(threading.local):
+class WaitAny(threading.local):
     """Has Ray Data's loop go on as soon as one of its tasks has something; to each loop its own.
 
     Ray 2.60 waits a tenth of a second for all of them to have something at once
@@ -237,7 +237,7 @@ class FirstOfTasks(threading.local):
         return look(num_returns=num_returns, timeout=0)
 
 
-_WAITS = FirstOfTasks()
+_WAITS = WaitAny()
 
 
 class _Resting(ExecutionCallback):

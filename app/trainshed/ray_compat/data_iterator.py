@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Facts:
+class IteratorFacts:
     """What an iterator says of its dataset.
 
     Args:
@@ -50,7 +50,7 @@ class PlannedShard(DataIterator):
 
     def __init__(
         self,
-        facts: Facts,
+        facts: IteratorFacts,
         num_ranks: int,
         begin: Callable[[], Iterator[Block]],
         end: Callable[[float], None],

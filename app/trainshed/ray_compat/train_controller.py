@@ -57,7 +57,7 @@ class RankedCheckpoints(CheckpointManager):
         return score_of(metrics, name, mode or "max")
 
 
-class Controller:
+class TrainControllerHost:
     """Runs Ray Train's controller in the thread that asks, and answers others meanwhile.
 
     Args:
