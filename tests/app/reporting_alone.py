@@ -10,7 +10,7 @@ from ray.train.v2._internal.execution.training_report import _TrainingReport
 
 from tests.app.stopped_evaluation import ask_to_stop
 from trainshed.driver.signals import Stop
-from trainshed.on_ray.relay import HeldUp, ReportRelay
+from trainshed.ray_train.report_relay import HeldUp, ReportRelay
 from trainshed.records.disk import Disk
 from trainshed.worker.active import running
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from trainshed.worker.agreement import Control
 
-# As long as torch's group waits (on_ray/process_group.py); XGBoost's own 300 s are less than some
+# As long as torch's group waits (ray_train/gloo.py); XGBoost's own 300 s are less than some
 # shares take to be read.
 TIMEOUT_SECONDS = 1800
 

@@ -56,7 +56,7 @@ def _measure(prepared: Prepared, seconds: float) -> None:
         raise SpecError([Problem("spec.data.datasets", None, f"nothing to measure; want {want}")])
     from trainshed.driver.measure import measure
     from trainshed.driver.signals import Stop, on_stop
-    from trainshed.on_ray.ray_cluster import leave
+    from trainshed.ray_train.ray_cluster import leave
 
     stop, code = Stop(), EXIT_SUCCEEDED
     with on_stop(stop):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainshed.on_ray.ray_cluster import in_cluster
 from trainshed.plan import code
 from trainshed.plan.places import home_of
 from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed.ray_train.ray_cluster import in_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable

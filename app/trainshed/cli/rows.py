@@ -117,7 +117,7 @@ def _ray_where_needed(given: RowInput | GeneratedRows) -> Iterator[None]:
     if not isinstance(given, GeneratedRows):
         yield
         return
-    from trainshed.on_ray.ray_cluster import for_rows
+    from trainshed.ray_train.ray_cluster import for_rows
 
     said = f"{given.field}: starting Ray here, as {given.maker} makes its rows"
     click.echo(say_plainly(said), err=True)

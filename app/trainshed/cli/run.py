@@ -27,7 +27,7 @@ def run(file: Path | None, settings: tuple[str, ...], fresh: bool) -> None:
     cluster around.
     """
     from trainshed.driver.signals import Stop, StopRequestedError, on_stop
-    from trainshed.on_ray.ray_cluster import leave
+    from trainshed.ray_train.ray_cluster import leave
 
     stop = Stop()
     wish = begin.Wish(fresh, time.time() - process_age_seconds(), stop)

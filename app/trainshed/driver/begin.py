@@ -162,7 +162,7 @@ def begin_job(settings: Sequence[str], wish: Wish) -> int:
 def _join(settings: Sequence[str], wish: Wish) -> tuple[TrainingRun, Place]:
     """Return the run of this job, and its cluster, which is joined."""
     from trainshed.coordinator import start as actor
-    from trainshed.on_ray import ray_cluster
+    from trainshed.ray_train import ray_cluster
 
     identity = read_identity(os.environ)
     home = os.environ.get(ENV_HOME)

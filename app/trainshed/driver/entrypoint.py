@@ -1,7 +1,7 @@
 """Entrypoint mode: a script that starts Ray Train by itself, on this run's Ray, storage and name.
 
 The script is told in its environment all that it needs; its reports come back through callbacks
-of Ray Train (on_ray/relay.py) to the coordinator, which it finds by name.
+of Ray Train (ray_train/report_relay.py) to the coordinator, which it finds by name.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from trainshed.checkpoint import ray_snapshot
 from trainshed.driver.command import Command
 from trainshed.driver.verdict import Verdict
-from trainshed.on_ray import ray_cluster
-from trainshed.on_ray.job_config import for_workers
+from trainshed.ray_train import ray_cluster
+from trainshed.ray_train.job_config import for_workers
 from trainshed.records.folder import RAY_FOLDER
 from trainshed_api.names import (
     APPLICATION,
@@ -83,13 +83,13 @@ def environment_of(prepared: Prepared, attempt: Attempt, address: str, name: str
         name: of the coordinator.
     """
     from trainshed.coordinator.start import NAMESPACE
-    from trainshed.on_ray import relay
+    from trainshed.ray_train import report_relay
 
     spec = prepared.spec
     environment = dict(os.environ) | dict(spec.env)
-    kinds: list[type] = [relay.ScriptRelay, relay.HeldUp]
+    kinds: list[type] = [report_relay.ScriptRelay, report_relay.HeldUp]
     if not ray_cluster.in_cluster():
-        kinds.append(relay.NoCleaner)
+        kinds.append(report_relay.NoCleaner)
     callbacks = [f"{kind.__module__}.{kind.__name__}" for kind in kinds]
     theirs = environment.get("RAY_TRAIN_CALLBACKS")
     environment |= {
@@ -97,7 +97,7 @@ def environment_of(prepared: Prepared, attempt: Attempt, address: str, name: str
         "RAY_TRAIN_CALLBACKS": ",".join([*([theirs] if theirs else []), *callbacks]),
         # A pipe is no terminal: without this its prints would come in one piece at the end.
         "PYTHONUNBUFFERED": "1",
-        relay.ENV_COORDINATOR: f"{NAMESPACE}/{name}",
+        report_relay.ENV_COORDINATOR: f"{NAMESPACE}/{name}",
         ENV_NUM_WORKERS: str(spec.workers.count),
         ENV_STORAGE: str(attempt.folder),
         ENV_RUN_NAME: RAY_FOLDER,

@@ -18,9 +18,9 @@ from trainshed.driver.provenance import run_record
 from trainshed.driver.signals import Stop, StopRequestedError
 from trainshed.driver.verdict import Verdict
 from trainshed.driver.watch import Driver
-from trainshed.on_ray import ray_cluster
 from trainshed.plan.capacity import group_label, memory_room, worker_label, worker_resources
 from trainshed.plan.unheeded import find_unheeded
+from trainshed.ray_train import ray_cluster
 from trainshed.records.arrow_files import as_ray_has_it
 from trainshed.records.folder import LOG, RECORD, RESULT, ROWS
 from trainshed_api.frameworks import RULES as FRAMEWORKS
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from trainshed.display.choice import Display
     from trainshed.driver.outset import Launch
     from trainshed.driver.push import Pusher
-    from trainshed.on_ray.trainer import Trainer
     from trainshed.plan.capacity import Cluster
     from trainshed.plan.preflight import Prepared
+    from trainshed.ray_train.trainer import Trainer
     from trainshed.records.folder import Attempt
     from trainshed.records.storage import Folder
     from trainshed.worker.job import Job
@@ -263,7 +263,7 @@ def make_trainer(
         ScalingConfig,
     )
 
-    from trainshed.on_ray.trainer import Trainer
+    from trainshed.ray_train.trainer import Trainer
     from trainshed.worker.process import Worker
 
     spec = prepared.spec

@@ -19,8 +19,8 @@ from trainshed.data.sampler.dataset_plan import main_dataset
 from trainshed.data.sources.errors import DataError, raise_again
 from trainshed.driver.launch import begin_to_feed, job_of, means_of
 from trainshed.faults import WorldError
-from trainshed.on_ray import ray_cluster
 from trainshed.plan.capacity import group_label, worker_label
+from trainshed.ray_train import ray_cluster
 from trainshed.records.folder import ROWS_LIST
 from trainshed.worker.feeds import Feeds
 from trainshed_api.progress import WarningEvent

@@ -25,7 +25,7 @@ class OnTensorFlow:
 
     def backend(self, gpus: int) -> BackendConfig:  # noqa: ARG002 - it has NCCL of its own
         """Return gloo's group."""
-        from trainshed.on_ray.process_group import GlooConfig
+        from trainshed.ray_train.gloo import GlooConfig
 
         return GlooConfig()
 

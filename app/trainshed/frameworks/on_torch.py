@@ -21,10 +21,10 @@ class OnTorch:
     def backend(self, gpus: int) -> BackendConfig:
         """Return NCCL's group on GPUs, gloo's on CPUs."""
         if gpus:
-            from trainshed.on_ray.nccl import NcclConfig
+            from trainshed.ray_train.nccl import NcclConfig
 
             return NcclConfig()
-        from trainshed.on_ray.process_group import GlooConfig
+        from trainshed.ray_train.gloo import GlooConfig
 
         return GlooConfig()
 

@@ -22,7 +22,7 @@ class OnXGBoost:
 
     def backend(self, gpus: int) -> BackendConfig:  # noqa: ARG002 - XGBoost has NCCL of its own
         """Return gloo's group."""
-        from trainshed.on_ray.process_group import GlooConfig
+        from trainshed.ray_train.gloo import GlooConfig
 
         return GlooConfig()
 

@@ -23,8 +23,8 @@ from trainshed.driver.provenance import run_record
 from trainshed.driver.signals import FENCED, Stop
 from trainshed.driver.verdict import Verdict
 from trainshed.driver.watch import Driver
-from trainshed.on_ray.relay import ReportRelay
 from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed.ray_train.report_relay import ReportRelay
 from trainshed.records.disk import Disk
 from trainshed.records.folder import LOG, METRICS, RECORD, RESULT, Attempt
 from trainshed_api.progress import (

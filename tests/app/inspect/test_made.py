@@ -20,7 +20,7 @@ from tests.app.inspect.builders import read_back
 from tests.app.ray_run import write_run
 from tests.ray_starts import FOLDER, kept_folder
 from trainshed.cli.main import cli
-from trainshed.on_ray.ray_cluster import for_rows
+from trainshed.ray_train.ray_cluster import for_rows
 from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]

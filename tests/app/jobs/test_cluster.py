@@ -47,7 +47,7 @@ import json, os
 from dataclasses import asdict
 from ray._private.state import state
 from ray._raylet import GcsClientOptions
-from trainshed.on_ray import ray_cluster
+from trainshed.ray_train import ray_cluster
 state._initialize_global_state(
     GcsClientOptions.create(
         os.environ["RAY_ADDRESS"], None, allow_cluster_id_nil=True, fetch_cluster_id_if_nil=False

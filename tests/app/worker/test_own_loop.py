@@ -15,8 +15,8 @@ from tests.builders_run import make_started
 from trainshed.checkpoint import ray_snapshot
 from trainshed.coordinator.actor import Coordinator
 from trainshed.coordinator.hub import Reported
-from trainshed.on_ray.shards import PassKeeper
 from trainshed.plan.unheeded import Unheeded
+from trainshed.ray_train.dataset_shards import PassKeeper
 from trainshed.records.disk import Disk
 from trainshed.worker.active import activate
 from trainshed.worker.own_loop import OwnLoop

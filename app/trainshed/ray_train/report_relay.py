@@ -2,7 +2,8 @@
 
 For functions that never ask for `trainshed.current()`, and for scripts that start Ray Train by
 themselves. Nothing here may raise: Ray Train ends a run whose callback does. The interfaces of
-callbacks are private to Ray 2.60 (the pinned release); tests/app/on_ray/test_relay.py holds them.
+callbacks are private to Ray 2.60 (the pinned release); tests/app/ray_train/test_relay.py holds
+them.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ ENV_COORDINATOR = "TRAINSHED_COORDINATOR"
 logger = logging.getLogger(__name__)
 
 
-class Line:
+class CoordinatorLink:
     """The way to the coordinator from any process of the run.
 
     Args:
@@ -91,7 +92,7 @@ class ReportRelay(ReportCallback):
     def __init__(
         self, coordinator: Client | None = None, checkpoints: Folder | None = None
     ) -> None:
-        self._line = Line(coordinator)
+        self._line = CoordinatorLink(coordinator)
         storage = os.environ.get(ENV_STORAGE)
         if checkpoints is None and storage:
             checkpoints = open_folder(storage) / RAY_FOLDER
@@ -128,7 +129,7 @@ class HeldUp(TrainContextCallback):
     """
 
     def __init__(self, coordinator: Client | None = None) -> None:
-        self._line = Line(coordinator)
+        self._line = CoordinatorLink(coordinator)
         self._reporting: int | None = None
         self._transfers = 0
 

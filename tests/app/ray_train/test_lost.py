@@ -10,7 +10,12 @@ from ray.train.v2._internal.execution.worker_group import state
 from ray.train.v2._internal.execution.worker_group.poll import WorkerGroupPollStatus, WorkerStatus
 from ray.train.v2._internal.execution.worker_group.worker import ActorMetadata, RayTrainWorker
 
-from trainshed.on_ray.lost import SECONDS_TO_LEAVE, FunctionByValue, LeaveTheLost, TellHosts
+from trainshed.ray_train.lost_workers import (
+    SECONDS_TO_LEAVE,
+    FunctionByValue,
+    SkipLostWorkers,
+    TellHosts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +40,7 @@ def make_status(error: Exception | None) -> WorkerGroupPollStatus:
 
 
 def test_lost_workers_are_not_waited_for() -> None:
-    callback = LeaveTheLost()
+    callback = SkipLostWorkers()
 
     callback.after_worker_group_poll_status(make_status(RuntimeError("health check failed")))
 
@@ -46,7 +51,7 @@ def test_lost_workers_are_not_waited_for() -> None:
 
 
 def test_the_next_workers_have_their_time_again() -> None:
-    callback = LeaveTheLost()
+    callback = SkipLostWorkers()
     callback.after_worker_group_poll_status(make_status(RuntimeError("health check failed")))
 
     callback.after_worker_group_shutdown(cast("WorkerGroupContext", None))
@@ -55,7 +60,7 @@ def test_the_next_workers_have_their_time_again() -> None:
 
 
 def test_workers_that_are_well_have_their_time() -> None:
-    LeaveTheLost().after_worker_group_poll_status(make_status(None))
+    SkipLostWorkers().after_worker_group_poll_status(make_status(None))
 
     assert state._shutdown_workers is RAYS_OWN
 

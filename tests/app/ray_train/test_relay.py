@@ -17,7 +17,13 @@ from ray.train.v2._internal.execution.training_report import _TrainingReport
 
 from trainshed.coordinator.hub import Reported
 from trainshed.coordinator.reports import events_of, reported
-from trainshed.on_ray.relay import ENV_COORDINATOR, HeldUp, NoCleaner, ReportRelay, ScriptRelay
+from trainshed.ray_train.report_relay import (
+    ENV_COORDINATOR,
+    HeldUp,
+    NoCleaner,
+    ReportRelay,
+    ScriptRelay,
+)
 from trainshed.records.arrow_files import as_ray_has_it
 from trainshed.records.disk import Disk
 from trainshed.records.storage import Folder

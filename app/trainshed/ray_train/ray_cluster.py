@@ -12,8 +12,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from trainshed.on_ray.job_config import JOB_CONFIG, for_workers, with_working_dir
 from trainshed.plan.capacity import Cluster, Node
+from trainshed.ray_train.job_config import JOB_CONFIG, for_workers, with_working_dir
 from trainshed_api.groups import NodeGroup, decode_groups
 from trainshed_api.names import ENV_GROUPS, NODE_GROUP_LABEL
 from trainshed_api.quantity import parse_cores

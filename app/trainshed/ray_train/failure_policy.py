@@ -12,7 +12,7 @@ from ray.train.v2._internal.execution.failure_handling import FailureDecision
 from ray.train.v2._internal.execution.failure_handling.default import DefaultFailurePolicy
 
 from trainshed.faults import RULES, as_world_error, classify, told
-from trainshed.on_ray.relay import first_line
+from trainshed.ray_train.report_relay import first_line
 from trainshed.worker.user_failure import UserFailureError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import ray
 import ray.train
 from ray.train.backend import Backend, BackendConfig
 
-from trainshed.on_ray.lost import SECONDS_TO_LEAVE
+from trainshed.ray_train.lost_workers import SECONDS_TO_LEAVE
 from trainshed.worker.address import free_address
 
 if TYPE_CHECKING:

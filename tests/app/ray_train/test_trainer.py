@@ -21,12 +21,12 @@ from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 from ray.train.v2.api.exceptions import WorkerGroupError
 
 from trainshed.faults import WorldError
-from trainshed.on_ray.failures import UsersErrorsAreFinal
-from trainshed.on_ray.later import LateState, LateWatcher
-from trainshed.on_ray.lost import FunctionByValue, LeaveTheLost
-from trainshed.on_ray.process_group import GlooConfig
-from trainshed.on_ray.shards import Shards
-from trainshed.on_ray.trainer import FOR_THE_CONTROLLER, PlainEnvironment, Trainer
+from trainshed.ray_train.dataset_shards import Shards
+from trainshed.ray_train.deferred_start import DeferredDrainWatcher, DeferredStateExport
+from trainshed.ray_train.failure_policy import UsersErrorsAreFinal
+from trainshed.ray_train.gloo import GlooConfig
+from trainshed.ray_train.lost_workers import FunctionByValue, SkipLostWorkers
+from trainshed.ray_train.trainer import FOR_THE_CONTROLLER, PlainEnvironment, Trainer
 from trainshed.records.disk import Disk
 from trainshed.worker.user_failure import UserFailureError
 
@@ -172,9 +172,9 @@ def test_only_the_callbacks_that_are_of_use_are_made(
     assert Shards in kinds
     assert PlacementGroupCleanerCallback not in kinds
     assert StateManagerCallback not in kinds
-    assert (LateWatcher in kinds) == inside
-    assert LateState in kinds
-    assert LeaveTheLost in kinds
+    assert (DeferredDrainWatcher in kinds) == inside
+    assert DeferredStateExport in kinds
+    assert SkipLostWorkers in kinds
     assert PlainEnvironment in kinds
 
 
@@ -214,11 +214,11 @@ def test_what_ray_trains_controller_imports_of_ours_leaves_torch_out() -> None:
     modules = (
         "trainshed.ray_compat.train_controller",
         "trainshed.coordinator.actor",
-        "trainshed.on_ray.failures",
-        "trainshed.on_ray.process_group",
-        "trainshed.on_ray.relay",
-        "trainshed.on_ray.shards",
-        "trainshed.on_ray.trainer",
+        "trainshed.ray_train.failure_policy",
+        "trainshed.ray_train.gloo",
+        "trainshed.ray_train.report_relay",
+        "trainshed.ray_train.dataset_shards",
+        "trainshed.ray_train.trainer",
     )
     script = f"import sys, {', '.join(modules)}; sys.exit('torch' in sys.modules)"
     path = f"{ROOT / 'api'}:{ROOT / 'app'}"

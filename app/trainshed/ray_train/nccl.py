@@ -3,7 +3,7 @@
 Ray waits up to 30 s for each goodbye (TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S), and who is lost says
 none. NCCL's own goodbye may wait for its peers, too: all workers are ended after it anyway.
 
-Private to Ray 2.60, the pinned release; tests/app/on_ray/test_process_group.py holds the seam.
+Private to Ray 2.60, the pinned release; tests/app/ray_train/test_process_group.py holds the seam.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Each is a process that imports Ray: two seconds of a core, while the workers and the data want all
 of them. On a head with two cores a run's first step came the later for it.
 
-Private to Ray 2.60, the pinned release; tests/app/on_ray/test_later.py holds the seams.
+Private to Ray 2.60, the pinned release; tests/app/ray_train/test_later.py holds the seams.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SECONDS_LATER = 15.0
 
 
-class LateWatcher(PreemptionCallback):
+class DeferredDrainWatcher(PreemptionCallback):
     """Looks for nodes that are drained; one that was before it looks is seen all the same."""
 
     _coming: asyncio.TimerHandle | None = None
@@ -47,23 +47,23 @@ class LateWatcher(PreemptionCallback):
         super()._stop_watcher()
 
 
-class LateState(StateManagerCallback):
+class DeferredStateExport(StateManagerCallback):
     """Tells the dashboard of the run; where nobody keeps that yet, somebody is started for it."""
 
     def after_controller_start(self, train_run_context: TrainRunContext) -> None:
         """Tell of the run, or remember to."""
         if get_state_actor() is None:
-            callbacks.TrainStateManager = LateStateManager  # type: ignore[attr-defined]  # imported
+            callbacks.TrainStateManager = DeferredStateManager  # type: ignore[attr-defined]  # imported
         super().after_controller_start(train_run_context)
 
     def after_worker_group_start(self, worker_group: WorkerGroup) -> None:
         """Tell of the workers, or remember to."""
         super().after_worker_group_start(worker_group)
-        if isinstance(manager := self._state_manager, LateStateManager):
+        if isinstance(manager := self._state_manager, DeferredStateManager):
             asyncio.get_running_loop().call_later(SECONDS_LATER, manager.begin)
 
 
-class LateStateManager(TrainStateManager):
+class DeferredStateManager(TrainStateManager):
     """Keeps to itself how the run does until it begins to tell, or the run is over."""
 
     def __init__(self) -> None:  # Ray's own starts an actor, and then waits for it

@@ -1,6 +1,7 @@
 """Ray Train for one job, with seams replaced: who is retried, what a shard is, fewer processes.
 
-The seams are private to Ray 2.60, the pinned release; tests/app/on_ray/test_trainer.py holds them.
+The seams are private to Ray 2.60, the pinned release; tests/app/ray_train/test_trainer.py holds
+them.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from ray.train.v2._internal.execution.callback import WorkerGroupCallback
 from ray.train.v2.api.config import FailureConfig
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
-from trainshed.on_ray.failures import UsersErrorsAreFinal
-from trainshed.on_ray.later import LateState, LateWatcher
-from trainshed.on_ray.lost import FunctionByValue, LeaveTheLost, TellHosts
-from trainshed.on_ray.ray_cluster import in_cluster
-from trainshed.on_ray.relay import HeldUp, QuietController, ReportRelay
-from trainshed.on_ray.shards import PassKeeper, Shards
+from trainshed.ray_train.dataset_shards import PassKeeper, Shards
+from trainshed.ray_train.deferred_start import DeferredDrainWatcher, DeferredStateExport
+from trainshed.ray_train.failure_policy import UsersErrorsAreFinal
+from trainshed.ray_train.lost_workers import FunctionByValue, SkipLostWorkers, TellHosts
+from trainshed.ray_train.ray_cluster import in_cluster
+from trainshed.ray_train.report_relay import HeldUp, QuietController, ReportRelay
 
 if TYPE_CHECKING:
     from collections.abc import Set
@@ -81,7 +82,7 @@ class Trainer(DataParallelTrainer):
             PassKeeper(self._coordinator),
             ReportRelay(self._coordinator, self._checkpoints),
             HeldUp(self._coordinator),
-            LeaveTheLost(),
+            SkipLostWorkers(),
             TellHosts(self._coordinator),
             QuietController(),
             # On one machine workers inherit what this process has, which started Ray.
@@ -91,9 +92,9 @@ class Trainer(DataParallelTrainer):
         ]
         theirs = super()._create_default_callbacks()
         if any(isinstance(callback, StateManagerCallback) for callback in theirs):
-            ours.append(LateState({}))
+            ours.append(DeferredStateExport({}))
         if in_cluster() and os.environ.get(constants.ENABLE_PREEMPTION_WATCHER_ENV_VAR, "1") == "1":
-            ours.append(LateWatcher())
+            ours.append(DeferredDrainWatcher())
         return [*(callback for callback in theirs if not isinstance(callback, unwanted)), *ours]
 
     def _initialize_and_run_controller(self, **arguments: Any) -> Result:

@@ -9,8 +9,8 @@ import ray
 from ray.train.backend import BackendConfig
 
 from tests.app.ray_head import start_here
-from trainshed.on_ray.nccl import NcclConfig
-from trainshed.on_ray.process_group import GlooConfig
+from trainshed.ray_train.gloo import GlooConfig
+from trainshed.ray_train.nccl import NcclConfig
 
 if TYPE_CHECKING:
     from ray.train._internal.base_worker_group import BaseWorkerGroup

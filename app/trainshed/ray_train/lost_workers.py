@@ -3,7 +3,7 @@
 Ray knows that a worker is lost within seconds, but that its node is only after half a minute, when
 the node has missed its health checks. Whatever asks the node in between waits for an answer.
 
-Private to Ray 2.60, the pinned release; tests/app/on_ray/test_lost.py holds the seams.
+Private to Ray 2.60, the pinned release; tests/app/ray_train/test_lost.py holds the seams.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SECONDS_TO_LEAVE = 0.5
 _shut_down = state._shutdown_workers
 
 
-class LeaveTheLost(WorkerGroupCallback):
+class SkipLostWorkers(WorkerGroupCallback):
     """Ends a group that has lost workers without waiting for their goodbye."""
 
     def after_worker_group_poll_status(self, worker_group_status: WorkerGroupPollStatus) -> None:

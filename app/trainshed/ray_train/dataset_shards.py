@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ray.train.v2._internal.execution.callback import TrainContextCallback, WorkerGroupCallback
 
-from trainshed.on_ray.relay import Line
+from trainshed.ray_train.report_relay import CoordinatorLink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,7 @@ class PassKeeper(TrainContextCallback):
     """
 
     def __init__(self, coordinator: Client) -> None:
-        self._line = Line(coordinator)
+        self._line = CoordinatorLink(coordinator)
 
     @contextlib.contextmanager
     def on_report(self) -> Iterator[None]:

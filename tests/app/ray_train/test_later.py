@@ -12,8 +12,8 @@ from ray.train.v2._internal.callbacks.state_manager import StateManagerCallback
 from ray.train.v2._internal.state.schema import RunStatus, TrainRun
 from ray.train.v2.api.config import RunConfig, ScalingConfig
 
-from trainshed.on_ray import later
-from trainshed.on_ray.later import LateStateManager, LateWatcher
+from trainshed.ray_train import deferred_start
+from trainshed.ray_train.deferred_start import DeferredDrainWatcher, DeferredStateManager
 
 if TYPE_CHECKING:
     from ray.train.v2._internal.execution.worker_group import WorkerGroup
@@ -53,14 +53,14 @@ def actor(monkeypatch: pytest.MonkeyPatch) -> StateActor:
     def wait(_: object) -> None:
         made.waits += 1
 
-    monkeypatch.setattr(later, "get_or_create_state_actor", start)
+    monkeypatch.setattr(deferred_start, "get_or_create_state_actor", start)
     monkeypatch.setattr(ray, "get", wait)
     return made
 
 
-def make_manager() -> LateStateManager:
+def make_manager() -> DeferredStateManager:
     """Return one that knows of a run."""
-    manager = LateStateManager()
+    manager = DeferredStateManager()
     manager.create_train_run(
         id="run",
         name="digits",
@@ -126,13 +126,13 @@ def test_drained_nodes_are_looked_for_later_and_for_the_last_workers_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watched: list[object] = []
-    monkeypatch.setattr(later, "SECONDS_LATER", 0.05)
+    monkeypatch.setattr(deferred_start, "SECONDS_LATER", 0.05)
     monkeypatch.setattr(
         PreemptionCallback, "after_worker_group_start", lambda _, workers: watched.append(workers)
     )
 
     async def start_twice() -> None:
-        watcher = LateWatcher()
+        watcher = DeferredDrainWatcher()
         watcher.after_worker_group_start(cast("WorkerGroup", "lost"))
         watcher.after_worker_group_start(cast("WorkerGroup", "new"))
         assert watched == []

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from trainshed.on_ray.ray_cluster import in_cluster
+from trainshed.ray_train.ray_cluster import in_cluster
 
 ADDRESSES: dict[str, tuple[str | None, bool]] = {
     "none": (None, False),
@@ -32,7 +32,7 @@ def test_a_run_joins_a_cluster_that_can_be_joined(
 # A process of its own: what is shown is how it ends.
 LEAVES = """
 import atexit, threading, time
-from trainshed.on_ray.ray_cluster import AT_WORK, leave
+from trainshed.ray_train.ray_cluster import AT_WORK, leave
 atexit.register(print, "in order")
 threading.Thread(target=time.sleep, args=(60,), name={name}, daemon=True).start()
 print("said")
