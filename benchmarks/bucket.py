@@ -24,7 +24,7 @@ from tests.s3 import S3Server
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from trainshed.records.bucket import Bucket
+    from trainshed.storage.bucket import Bucket
 
 STEPS, EVERY = 300, 100
 RANKS = 4
@@ -128,8 +128,8 @@ def train(server: S3Server, kind: str, every: int, megabytes: int, folder: Path)
 
 def ask(server: S3Server, proxy: FaultyS3, megabytes: int, folder: Path) -> Sample:
     """Count what a run asks for, by a proxy that all of it goes through."""
-    from trainshed.records.bucket import Bucket
-    from trainshed.records.folder import METRICS, RunFolder
+    from trainshed.storage.bucket import Bucket
+    from trainshed.storage.run_folder import METRICS, RunFolder
 
     with reaching(proxy.environment):
         storage = Bucket(f"s3://{server.make_bucket()}", "runs/local/benchmark")
@@ -183,7 +183,7 @@ def read_by_all(parent: Bucket, proxy: FaultyS3, megabytes: int, folder: Path) -
 @contextmanager
 def reaching(environment: Mapping[str, str]) -> Iterator[None]:
     """Let this process and its children find a server."""
-    from trainshed.records.client import client_of
+    from trainshed.storage.store_client import client_of
 
     before = dict(os.environ)
     os.environ.update(environment)

@@ -19,13 +19,13 @@ from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
 from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 from trainshed.data.sources.dataset_files import open_source, read_fragment
-from trainshed.records.bucket import Bucket
-from trainshed.records.client import client_of
-from trainshed.records.disk import Disk
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.disk import Disk
+from trainshed.storage.store_client import client_of
 from trainshed_api.rows import ReadSpec
 
 if TYPE_CHECKING:
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 CLASSES, FIELD = 100, "spec.data.datasets.train.read"
 READ = ReadSpec.model_validate({"format": "images", "path": "rows"})

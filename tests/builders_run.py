@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from trainshed.records.folder import METRICS, RECORD, RESULT, RunFolder
-from trainshed.records.storage import Folder
+from trainshed.storage.folder import Folder
+from trainshed.storage.run_folder import METRICS, RECORD, RESULT, RunFolder
 from trainshed_api.names import Outcome
 from trainshed_api.progress import (
     AnyEvent,

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from PIL import Image
 
-from trainshed.records.storage import UNDERWAY
+from trainshed.storage.folder import UNDERWAY
 
 if TYPE_CHECKING:
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 # Rows and files of each part. Four files, so that two workers and more each have some to read.
 PARTS = {"train": (1437, 4), "test": (360, 1)}

@@ -164,7 +164,7 @@ _TYPES: Mapping[str, Kind] = {
     "trainshed.data.sources.errors.UsersError": "code",
     "trainshed.data.sources.errors.DataError": "data",
     "trainshed.worker.user_failure.UserFailureError": "code",
-    "trainshed.records.scratch.NoRoomError": "scratch",
+    "trainshed.storage.scratch.NoRoomError": "scratch",
     "ray.exceptions.OutOfMemoryError": "killed",
     "ray.exceptions.ObjectStoreFullError": "memory",
     "ray.exceptions.OutOfDiskError": "full",

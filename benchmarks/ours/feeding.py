@@ -26,7 +26,7 @@ from trainshed.data.sampler.dataset_plan import plan_dataset
 from trainshed.data.sampler.epoch_pass import EpochPass, steps_for
 from trainshed.data.sampler.sizes import CacheMemory, Measured, WorkerNode
 from trainshed.data.sources.parquet import open_source
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed_api.data import DatasetSpec
 from trainshed_api.v1alpha1 import TrainingRunSpec
 

@@ -23,7 +23,7 @@ from benchmarks.ours import feeding, many_rows
 from trainshed.data.sampler.dataset_plan import plan_dataset
 from trainshed.data.sampler.sizes import Measured
 from trainshed.data.sources.dataset_files import open_source
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed_api.data import DatasetSpec
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from trainshed.coordinator import start as coordinator
 from trainshed.coordinator.lanes import Means
 from trainshed.data.loader.data_server import ExecutionLimits
 from trainshed.plan.preflight import Place, prepare
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed_api.v1alpha1 import TrainingRun
 
 if TYPE_CHECKING:

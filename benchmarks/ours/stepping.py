@@ -13,7 +13,7 @@ from trainshed.checkpoint.files import Content
 from trainshed.checkpoint.manifest import ORDER, Manifest, Position
 from trainshed.checkpoint.model_file import TORCH
 from trainshed.checkpoint.writer import Writer
-from trainshed.records.addresses import open_folder
+from trainshed.storage.addresses import open_folder
 
 # Of a step: about a tenth of a second of one core.
 SIDE = 1200

@@ -96,7 +96,7 @@ def _alone(folder: Path) -> Iterator[None]:
 def _write_data(folder: Path) -> Path:
     from tests.app.builders_rows import write_rows
     from trainshed.digits import write_digits
-    from trainshed.records.disk import Disk
+    from trainshed.storage.disk import Disk
 
     folder.mkdir(exist_ok=True)
     write_digits(Disk(folder))

@@ -31,10 +31,10 @@ from trainshed.driver.signals import Stop
 from trainshed.driver.verdict import Verdict
 from trainshed.driver.watch import Driver
 from trainshed.plan.preflight import Place, prepare
-from trainshed.records.arrow_files import as_ray_has_it
-from trainshed.records.disk import Disk
-from trainshed.records.folder import RECORD, RunFolder
-from trainshed.records.storage import Folder
+from trainshed.storage.arrow_filesystem import as_ray_has_it
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import Folder
+from trainshed.storage.run_folder import RECORD, RunFolder
 from trainshed.worker.process import Worker
 from trainshed_api.progress import AnyEvent, Finished, Started
 

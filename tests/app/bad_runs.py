@@ -13,8 +13,8 @@ from tests.app.builders_checkpoint import write_checkpoint
 from tests.app.ray_run import write_run
 from trainshed.driver.provenance import run_record
 from trainshed.plan.preflight import Place, prepare
-from trainshed.records.disk import Disk
-from trainshed.records.folder import RECORD
+from trainshed.storage.disk import Disk
+from trainshed.storage.run_folder import RECORD
 from trainshed_api.loading import load_file
 
 Spec = dict[str, JsonValue]

@@ -12,7 +12,7 @@ from trainshed.checkpoint.files import Content
 from trainshed.checkpoint.manifest import ORDER, Manifest, Position
 from trainshed.checkpoint.model_file import TORCH
 from trainshed.data.sampler.description import Described
-from trainshed.records.storage import Folder
+from trainshed.storage.folder import Folder
 
 Place = TypeVar("Place", bound=Folder)
 

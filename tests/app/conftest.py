@@ -13,9 +13,9 @@ from tests.s3 import S3Server
 from trainshed.data.loader.stats_reporter import TELLER
 from trainshed.data.sources.stage_timer import LEDGER
 from trainshed.digits import write_digits
-from trainshed.records.bucket import Bucket
-from trainshed.records.disk import Disk
-from trainshed.records.storage import Folder
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import Folder
 
 KEY = "local/digits/attempts/1/ray"
 

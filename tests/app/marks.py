@@ -1,7 +1,7 @@
 """What is being written or deleted, by its name on a disk and by a mark in a bucket."""
 
-from trainshed.records.disk import Disk
-from trainshed.records.storage import UNDERWAY, Folder
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import UNDERWAY, Folder
 
 
 def unfinished(parent: Folder) -> list[Folder]:

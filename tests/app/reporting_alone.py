@@ -11,7 +11,7 @@ from ray.train.v2._internal.execution.training_report import _TrainingReport
 from tests.app.stopped_evaluation import ask_to_stop
 from trainshed.driver.signals import Stop
 from trainshed.ray_train.report_relay import HeldUp, ReportRelay
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed.worker.active import running
 
 if TYPE_CHECKING:

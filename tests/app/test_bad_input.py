@@ -15,7 +15,7 @@ from tests.app.cli_here import trainshed_here
 from tests.app.processes import Mark, children
 from tests.app.ray_run import run_folder, trainshed, write_run
 from trainshed.plan.preflight import Place, prepare
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed_api.loading import load_file
 from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED, EXIT_TRY_AGAIN
 

@@ -14,8 +14,8 @@ from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 from tests.s3_faults import SLOW_DOWN, Refusal, Rule
 from trainshed.checkpoint import files as checkpoint
-from trainshed.records.bucket import Bucket
-from trainshed.records.folder import ENDED, HEARTBEAT, RunFolder
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.run_folder import ENDED, HEARTBEAT, RunFolder
 from trainshed_api.names import FAILED, SUCCEEDED
 from trainshed_api.progress import WarningEvent
 

@@ -11,7 +11,7 @@ from tests.builders import make_document
 from tests.s3 import S3Server
 from trainshed.digits import write_digits
 from trainshed.plan.package import pack
-from trainshed.records.bucket import Bucket
+from trainshed.storage.bucket import Bucket
 from trainshed_api.names import ENV_HOME, ENV_SPEC, EXIT_SUCCEEDED
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from trainshed.digits import write_digits
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed.transforms import decode_image
 
 

@@ -25,7 +25,7 @@ from trainshed.driver.outset import Launch
 from trainshed.plan.framework import check_framework
 from trainshed.plan.preflight import Place, prepare
 from trainshed.programs import keras_mlp
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed.worker.agreement import Control
 from trainshed.worker.saver import Saver
 from trainshed_api.errors import SpecError

@@ -13,7 +13,7 @@ from tests.app.ray_head import Head
 from tests.app.ray_run import ROOT, trainshed
 from tests.builders_data import write_pictures
 from trainshed.digits import write_digits
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed_api.loading import load_file
 from trainshed_api.names import EXIT_SUCCEEDED, SUCCEEDED
 from trainshed_api.progress import Evaluated

@@ -11,7 +11,7 @@ from tests.app.cli_here import trainshed_here
 from tests.app.ray_run import Output, write_run
 from tests.control_plane.plugin import ControlPlane
 from tests.s3 import S3Server
-from trainshed.records.bucket import Bucket
+from trainshed.storage.bucket import Bucket
 from trainshed_api.names import EXIT_APPLICATION, EXIT_INVALID, EXIT_SUCCEEDED
 
 

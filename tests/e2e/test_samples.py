@@ -11,7 +11,7 @@ import pytest
 from tests.app.ray_run import ROOT, Output, trainshed
 from tests.builders_data import write_pictures
 from trainshed.digits import write_digits
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed_api.names import EXIT_SUCCEEDED
 from trainshed_api.progress import Evaluated
 

@@ -20,13 +20,13 @@ from trainshed.checkpoint.files import (
     check_not_passed_over,
 )
 from trainshed.patience import READS
-from trainshed.records.scratch import room_for
+from trainshed.storage.scratch import room_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trainshed.checkpoint.manifest import Manifest
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 # A file of this name says that all others beside it are whole.
 _WHOLE = ".whole"

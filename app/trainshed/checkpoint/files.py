@@ -19,16 +19,16 @@ from trainshed.checkpoint.manifest import FORMAT, ORDER, Manifest, StoredFile
 from trainshed.checkpoint.model_file import TORCH, XGBOOST, ModelFile
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS, Patience
-from trainshed.records import durable
-from trainshed.records.disk import Disk
-from trainshed.records.storage import UNDERWAY
+from trainshed.storage import durable_files
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import UNDERWAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from trainshed.checkpoint.manifest import Position
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 STATE, MANIFEST = "state.pt", "manifest.json"
 # What the manifest is called of one that was fetched, and found to hold something else.
@@ -101,7 +101,7 @@ def make(aside: Path, content: Content, manifest: Manifest, *, trust_objects: bo
         trust.check_plain(aside / STATE)
     whole = manifest.model_copy(update={"files": files})
     text = whole.model_dump_json(by_alias=True, indent=1)
-    durable.write_bytes(aside / MANIFEST, text.encode())
+    durable_files.write_bytes(aside / MANIFEST, text.encode())
 
 
 def put(parent: Folder, made: Path, position: Position) -> Folder:
@@ -387,7 +387,7 @@ def _refusal(message: str, error: Exception) -> Exception:
 
 
 def _save(write_to: Callable[[BinaryIO], None], target: Path) -> StoredFile:
-    with durable.Summed(target.open("wb", buffering=0)) as file:
+    with durable_files.ChecksumWriter(target.open("wb", buffering=0)) as file:
         try:
             write_to(file)
         except RuntimeError as error:
@@ -395,7 +395,7 @@ def _save(write_to: Callable[[BinaryIO], None], target: Path) -> StoredFile:
             if isinstance(error.__context__, OSError):
                 raise error.__context__ from None
             raise
-        durable.sync(file)
+        durable_files.sync(file)
     return StoredFile(bytes=file.bytes, crc32=file.crc32)
 
 

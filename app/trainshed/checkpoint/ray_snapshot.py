@@ -21,7 +21,7 @@ from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
     from trainshed.coordinator.hub import Reported
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 SNAPSHOT = "checkpoint_manager_snapshot.json"
 # Not Ray's own prefix: what lies here was written by another attempt.

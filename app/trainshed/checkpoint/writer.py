@@ -16,7 +16,7 @@ from trainshed.checkpoint.files import Content, make, put
 
 if TYPE_CHECKING:
     from trainshed.checkpoint.manifest import Manifest
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from trainshed.jobs.kubectl import Kubectl
     from trainshed.plan.package import Package
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
     from trainshed_api.status import TrainingRunStatus
     from trainshed_api.v1alpha1 import TrainingRun
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from trainshed.inspect.generated_rows import GeneratedRows
     from trainshed.inspect.inputs import RowInput
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 FILE_BYTES = "128Mi"
 
@@ -35,7 +35,7 @@ def data() -> None:
 def digits(folder: str) -> None:
     """Write scikit-learn's handwritten digits as parquet below FOLDER/digits."""
     from trainshed.digits import write_digits
-    from trainshed.records.addresses import open_folder
+    from trainshed.storage.addresses import open_folder
 
     try:
         counts = write_digits(open_folder(folder))

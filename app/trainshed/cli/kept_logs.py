@@ -11,12 +11,12 @@ import click
 
 from trainshed.cli.place import ARGUMENT, storage_errors
 from trainshed.display.wording import say_plainly
-from trainshed.records.folder import LOG, METRICS, RunFolder
+from trainshed.storage.run_folder import LOG, METRICS, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 # A log of a worker, also one that still grows in a bucket.
 _OF_A_WORKER = re.compile(r"(\d+)\.log\b")

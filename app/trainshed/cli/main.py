@@ -21,7 +21,7 @@ from trainshed.data.sources.errors import DataError, UsersError
 from trainshed.display.wording import say_lines_plainly
 from trainshed.faults import WorldError
 from trainshed.jobs.errors import ClusterError
-from trainshed.records.folder import AttemptHeldError
+from trainshed.storage.run_folder import AttemptHeldError
 from trainshed_api.errors import SpecError
 from trainshed_api.names import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_TRY_AGAIN
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainshed.records.addresses import open_folder
+from trainshed.storage.addresses import open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 ARGUMENT = "FOLDER"
 

@@ -9,7 +9,7 @@ import click
 from trainshed.cli.place import ARGUMENT, place_of, storage_errors
 
 if TYPE_CHECKING:
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 
 @click.command()

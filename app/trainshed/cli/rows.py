@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from trainshed.inspect.generated_rows import GeneratedRows
     from trainshed.inspect.inputs import RowInput
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
     from trainshed_api.formats import FormatName
 
 CORES = len(os.sched_getaffinity(0))
@@ -39,7 +39,7 @@ def located(ctx: click.Context, param: click.Parameter, value: str) -> Folder:  
     """Return the folder of an option."""
     # At once: the code of a TrainingRun has another working directory.
     from trainshed.plan.places import locate
-    from trainshed.records.disk import Disk
+    from trainshed.storage.disk import Disk
 
     return locate(value, Disk(Path.cwd()), "--to")
 

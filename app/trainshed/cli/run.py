@@ -11,7 +11,7 @@ import click
 from trainshed.cli.files import place_of, spec_options
 from trainshed.driver import begin
 from trainshed.plan import code
-from trainshed.records.folder import process_age_seconds
+from trainshed.storage.run_folder import process_age_seconds
 from trainshed_api.loading import load_file
 from trainshed_api.names import ENV_SPEC
 

@@ -22,7 +22,7 @@ def gc(where: str, delete: bool) -> None:
     """
     from trainshed.display.wording import say_bytes, say_plainly
     from trainshed.driver.leftovers import leftovers
-    from trainshed.records.addresses import open_folder
+    from trainshed.storage.addresses import open_folder
 
     count, size = 0, 0
     try:

@@ -17,9 +17,9 @@ from trainshed.jobs.errors import ClusterError
 from trainshed.plan import code
 from trainshed.plan.places import locate
 from trainshed.plan.preflight import Place, prepare
-from trainshed.records.disk import Disk
-from trainshed.records.folder import RESULT
-from trainshed.records.identity import read_identity
+from trainshed.storage.disk import Disk
+from trainshed.storage.driver_identity import read_identity
+from trainshed.storage.run_folder import RESULT
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.loading import load_text
 from trainshed_api.names import ENV_HOME, ENV_SPEC, EXIT_INVALID, EXIT_SUCCEEDED, EXIT_TRY_AGAIN

@@ -12,7 +12,7 @@ from trainshed.driver import resume
 from trainshed.driver.kept_rows import delete_rows
 from trainshed.faults import WorldError
 from trainshed.patience import READS
-from trainshed.records.folder import REPORT, RESULT
+from trainshed.storage.run_folder import REPORT, RESULT
 from trainshed_api.names import SUCCEEDED
 from trainshed_api.progress import Finished, Seconds
 from trainshed_api.records import (
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from trainshed.driver.verdict import Verdict
     from trainshed.driver.watch import Driver
     from trainshed.plan.preflight import Prepared
-    from trainshed.records.folder import Attempt, RunFolder
+    from trainshed.storage.run_folder import ClaimedAttempt, RunFolder
 
 NO_MODEL = (
     "No model was saved: the training function reported no checkpoint. Pass checkpoint= to "
@@ -36,7 +36,7 @@ NO_MODEL = (
 
 
 def write_ending(
-    prepared: Prepared, attempt: Attempt, driver: Driver, verdict: Verdict, started: float
+    prepared: Prepared, attempt: ClaimedAttempt, driver: Driver, verdict: Verdict, started: float
 ) -> None:
     """Write result.json and the report, and show the last event; what finds no room is said."""
     from trainshed.report import write_report
@@ -78,7 +78,7 @@ def write_ending(
     driver.close(finished)
 
 
-def _is_superseded(folder: RunFolder, attempt: Attempt, driver: Driver) -> bool:
+def _is_superseded(folder: RunFolder, attempt: ClaimedAttempt, driver: Driver) -> bool:
     """Say whether what lies beside the attempts is not this one's to write, but the last one's."""
     if driver.fenced:
         return True
@@ -90,7 +90,7 @@ def _is_superseded(folder: RunFolder, attempt: Attempt, driver: Driver) -> bool:
 
 
 def _result(
-    prepared: Prepared, attempt: Attempt, driver: Driver, verdict: Verdict, started: float
+    prepared: Prepared, attempt: ClaimedAttempt, driver: Driver, verdict: Verdict, started: float
 ) -> ResultRecord:
     view = driver.view
     now = time.time()

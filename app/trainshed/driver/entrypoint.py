@@ -16,7 +16,7 @@ from trainshed.driver.command import Command
 from trainshed.driver.verdict import Verdict
 from trainshed.ray_train import ray_cluster
 from trainshed.ray_train.job_config import for_workers
-from trainshed.records.folder import RAY_FOLDER
+from trainshed.storage.run_folder import RAY_FOLDER
 from trainshed_api.names import (
     APPLICATION,
     ENV_NUM_WORKERS,
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from trainshed.driver.signals import Stop
     from trainshed.driver.watch import Driver
     from trainshed.plan.preflight import Prepared
-    from trainshed.records.folder import Attempt
+    from trainshed.storage.run_folder import ClaimedAttempt
 
 
-def follow(launch: Launch, attempt: Attempt, driver: Driver, stop: Stop) -> Verdict:
+def follow(launch: Launch, attempt: ClaimedAttempt, driver: Driver, stop: Stop) -> Verdict:
     """Run the command of an attempt to its end and return how it ended."""
     from trainshed.coordinator import start as actor
 
@@ -73,7 +73,9 @@ def follow(launch: Launch, attempt: Attempt, driver: Driver, stop: Stop) -> Verd
     return _judge(verdict, command, " ".join(spec.entrypoint or ()))
 
 
-def environment_of(prepared: Prepared, attempt: Attempt, address: str, name: str) -> dict[str, str]:
+def environment_of(
+    prepared: Prepared, attempt: ClaimedAttempt, address: str, name: str
+) -> dict[str, str]:
     """Return the whole environment of the command.
 
     Args:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from trainshed.driver import resume
-from trainshed.records.folder import RESULT, ROWS, ROWS_LIST
+from trainshed.storage.run_folder import RESULT, ROWS, ROWS_LIST
 from trainshed_api.names import SUCCEEDED
 from trainshed_api.records import ResultRecord
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from trainshed.plan.preflight import Prepared
-    from trainshed.records.folder import RunFolder
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
+    from trainshed.storage.run_folder import RunFolder
 
 
 def kept_rows(run: RunFolder) -> list[Folder]:

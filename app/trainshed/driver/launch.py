@@ -21,8 +21,8 @@ from trainshed.driver.watch import Driver
 from trainshed.plan.capacity import group_label, memory_room, worker_label, worker_resources
 from trainshed.plan.unheeded import find_unheeded
 from trainshed.ray_train import ray_cluster
-from trainshed.records.arrow_files import as_ray_has_it
-from trainshed.records.folder import LOG, RECORD, RESULT, ROWS
+from trainshed.storage.arrow_filesystem import as_ray_has_it
+from trainshed.storage.run_folder import LOG, RECORD, RESULT, ROWS
 from trainshed_api.frameworks import RULES as FRAMEWORKS
 from trainshed_api.names import (
     EXIT_APPLICATION,
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from trainshed.plan.capacity import Cluster
     from trainshed.plan.preflight import Prepared
     from trainshed.ray_train.trainer import Trainer
-    from trainshed.records.folder import Attempt
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
+    from trainshed.storage.run_folder import ClaimedAttempt
     from trainshed.worker.job import Job
 
 # Worker groups that may be lost in one attempt before it counts as failed.
@@ -54,7 +54,7 @@ MAX_WORKER_LOSSES = 10
 
 def run(
     launch: Launch,
-    attempt: Attempt,
+    attempt: ClaimedAttempt,
     display: Display,
     stop: Stop,
     pusher: Pusher | None = None,
@@ -99,14 +99,16 @@ def _exit_code(verdict: Verdict, stop: Stop) -> int:
     return stop.exit_code
 
 
-def _fit(launch: Launch, attempt: Attempt, driver: Driver, stop: Stop) -> Verdict:
+def _fit(launch: Launch, attempt: ClaimedAttempt, driver: Driver, stop: Stop) -> Verdict:
     with stop.interrupting():
         coordinator, fitting = _begin_to_fit(launch, attempt, driver)
     fitting.start()
     return driver.watch(coordinator, fitting)
 
 
-def _begin_to_fit(launch: Launch, attempt: Attempt, driver: Driver) -> tuple[Client, _Fitting]:
+def _begin_to_fit(
+    launch: Launch, attempt: ClaimedAttempt, driver: Driver
+) -> tuple[Client, _Fitting]:
     from trainshed.coordinator import start as actor
     from trainshed.data.loader.disk_cache import DiskCache
 
@@ -199,7 +201,7 @@ class _Fitting(threading.Thread):
             self.error = error
 
 
-def make_job(launch: Launch, attempt: Attempt) -> Job:
+def make_job(launch: Launch, attempt: ClaimedAttempt) -> Job:
     """Return what the workers of an attempt are told."""
     return job_of(launch.prepared, attempt.number, attempt.folder, launch.resume_from)
 

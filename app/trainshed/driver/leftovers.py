@@ -16,13 +16,13 @@ from trainshed.checkpoint.files import MANIFEST, half_written
 from trainshed.driver import resume
 from trainshed.driver.kept_rows import unneeded_rows
 from trainshed.driver.sweep import superfluous
-from trainshed.records.folder import ATTEMPTS, ROWS, ROWS_LIST, RunFolder
+from trainshed.storage.run_folder import ATTEMPTS, ROWS, ROWS_LIST, RunFolder
 from trainshed_api.v1alpha1 import TrainingRunSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 # What was written within an hour may be a driver's that is cut off and does not know it.
 QUIET_SECONDS = 3600.0

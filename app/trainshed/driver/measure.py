@@ -21,7 +21,7 @@ from trainshed.driver.launch import begin_to_feed, job_of, means_of
 from trainshed.faults import WorldError
 from trainshed.plan.capacity import group_label, worker_label
 from trainshed.ray_train import ray_cluster
-from trainshed.records.folder import ROWS_LIST
+from trainshed.storage.run_folder import ROWS_LIST
 from trainshed.worker.feeds import Feeds
 from trainshed_api.progress import WarningEvent
 from trainshed_api.quantity import parse_cores
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from trainshed.driver.signals import Stop
     from trainshed.plan.capacity import Cluster
     from trainshed.plan.preflight import Prepared
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
     from trainshed.worker.job import Job
 
 SECONDS_BETWEEN_LOOKS = 0.25

@@ -12,7 +12,7 @@ from trainshed.patience import READS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trainshed.records.storage import Appender
+    from trainshed.storage.folder import Appender
 
 # Ray says at every start that its token authentication is on; it is its default.
 NOISY = ("ray._private.authentication.authentication_token_setup",)

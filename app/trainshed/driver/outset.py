@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainshed.plan.preflight import Place, Prepared
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 
 @dataclass(frozen=True)

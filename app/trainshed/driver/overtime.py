@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from trainshed.driver.push import SECONDS_FOR_A_POST
 from trainshed.driver.signals import FENCED
-from trainshed.records.folder import REPORT, RESULT
+from trainshed.storage.run_folder import REPORT, RESULT
 from trainshed_api.names import SECONDS_AFTER_GRACE
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from trainshed.data.sampler import description
 from trainshed.data.sampler.dataset_plan import main_dataset
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS
-from trainshed.records.folder import RECORD, RESULT
+from trainshed.storage.run_folder import RECORD, RESULT
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import SUCCEEDED
 from trainshed_api.records import ResultRecord, RunRecord
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainshed.plan.preflight import Prepared
-    from trainshed.records.folder import RunFolder
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
+    from trainshed.storage.run_folder import RunFolder
 
 
 def check_same_run(prepared: Prepared) -> None:

@@ -19,8 +19,8 @@ from trainshed.faults import WorldError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from trainshed.records.folder import RunFolder
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
+    from trainshed.storage.run_folder import RunFolder
     from trainshed_api.v1alpha1 import CheckpointSpec
 
 

@@ -13,7 +13,7 @@ from trainshed.driver.signals import FENCED
 from trainshed.driver.sweep import Sweeper
 from trainshed.driver.verdict import Verdict
 from trainshed.patience import READS
-from trainshed.records.folder import METRICS
+from trainshed.storage.run_folder import METRICS
 from trainshed_api.names import APPLICATION, FAILED, STOPPED, SUCCEEDED
 from trainshed_api.progress import (
     AnyEvent,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from trainshed.driver.push import Pusher
     from trainshed.driver.signals import Stop
     from trainshed.plan.preflight import Prepared
-    from trainshed.records.folder import Attempt
+    from trainshed.storage.run_folder import ClaimedAttempt
 
 SECONDS_BETWEEN_LOOKS = 0.25
 
@@ -57,7 +57,7 @@ class Driver:
     def __init__(
         self,
         prepared: Prepared,
-        attempt: Attempt,
+        attempt: ClaimedAttempt,
         display: Display,
         stop: Stop,
         pusher: Pusher | None = None,

@@ -23,8 +23,8 @@ from trainshed.inspect.skipped_records import SkippedRecords
 from trainshed.patience import READS
 from trainshed.plan.code import enter
 from trainshed.plan.places import home_of, locate_source
-from trainshed.records.addresses import is_web
-from trainshed.records.disk import Disk
+from trainshed.storage.addresses import is_web
+from trainshed.storage.disk import Disk
 from trainshed_api.errors import Problem, RuleError, SpecError, show_value
 from trainshed_api.formats import options_of
 from trainshed_api.loading import load_file, set_value
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from trainshed.data.sampler.fragments import Fragment, Source
     from trainshed.data.sampler.function import Function
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
     from trainshed_api.formats import FormatName
     from trainshed_api.v1alpha1 import DatasetSpec, TrainingRun
 

@@ -18,7 +18,7 @@ from trainshed.inspect.generated_rows import GeneratedRows
 from trainshed.inspect.reading import chunks, of_fragments, samples
 from trainshed.inspect.shuffling import num_buckets, shuffled
 from trainshed.inspect.to_arrow import schema_of, to_arrow, told_of
-from trainshed.records.filling import fill, is_free
+from trainshed.storage.staged_folder import fill, is_free
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.data.sources.fragment_reader import Reading
     from trainshed.inspect.inputs import RowInput
-    from trainshed.records.filling import Filling
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
+    from trainshed.storage.staged_folder import StagedFolder
 
 # A row group is what a task reads, and what the shuffle of blocks moves.
 GROUP_BYTES = 16 * 2**20
@@ -226,7 +226,7 @@ def _whole(
 class _Files:
     """Cuts rows into files and row groups, and hands over each file that is whole."""
 
-    def __init__(self, filling: Filling, schema: pa.Schema, wish: WriteOptions) -> None:
+    def __init__(self, filling: StagedFolder, schema: pa.Schema, wish: WriteOptions) -> None:
         self._filling, self._schema, self._wish = filling, schema, wish
         self._repeated = [
             field.name for field in schema if any(fits(field.type) for fits in _REPEATED)

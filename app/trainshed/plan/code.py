@@ -21,7 +21,7 @@ import trainshed_api
 from trainshed.faults import WorldError
 from trainshed.patience import READS
 from trainshed.plan.package import FIELD, MOST_BYTES, check_name
-from trainshed.records.addresses import open_folder
+from trainshed.storage.addresses import open_folder
 from trainshed_api.errors import Problem, SpecError, show_value
 
 if TYPE_CHECKING:

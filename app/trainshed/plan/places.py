@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from trainshed.data.sources.opener import is_rays_anonymous, without_anonymous
 from trainshed.faults import WorldError
 from trainshed.patience import READS
-from trainshed.records.addresses import (
+from trainshed.storage.addresses import (
     is_address,
     is_web,
     open_folder,
@@ -20,8 +20,8 @@ from trainshed.records.addresses import (
     reached,
     shown,
 )
-from trainshed.records.disk import Disk
-from trainshed.records.reach import AS_USUAL, Reach
+from trainshed.storage.disk import Disk
+from trainshed.storage.store_options import AS_USUAL, StoreOptions
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import ENV_HOME, ENV_SCRATCH
 from trainshed_api.quantity import parse_bytes
@@ -29,7 +29,7 @@ from trainshed_api.quantity import parse_bytes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
     from trainshed_api.rows import ReadSpec
 
 # How the variables begin that the clients of S3, GCS and Azure obey.
@@ -66,7 +66,7 @@ def locate(text: str, home: Folder, field: str) -> Folder:
         raise SpecError([Problem(field, got, str(error))]) from error
 
 
-def locate_source(text: str, home: Folder, field: str, reach: Reach = AS_USUAL) -> Folder:
+def locate_source(text: str, home: Folder, field: str, reach: StoreOptions = AS_USUAL) -> Folder:
     """Return where a dataset lies: as `locate` does, or a file on the web.
 
     Args:
@@ -135,7 +135,7 @@ def check_storage(folder: Folder) -> None:
     if folder.path:
         _check_writable(folder.path)
         return
-    from trainshed.records.client import NoBucketError  # not before: a disk needs no client
+    from trainshed.storage.store_client import NoBucketError  # not before: a disk needs no client
 
     try:
         fences = READS.read(lambda: _fences(folder))

@@ -61,8 +61,8 @@ from trainshed.plan.places import (
     locate_source,
     num_free,
 )
-from trainshed.records.folder import ROWS, ROWS_LIST, RunFolder
-from trainshed.records.identity import folder_of
+from trainshed.storage.driver_identity import folder_of
+from trainshed.storage.run_folder import ROWS, ROWS_LIST, RunFolder
 from trainshed_api.data import ALL_COLUMNS, LOCAL_BUFFER
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.frameworks import RULES as FRAMEWORKS
@@ -76,8 +76,8 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.fragments import Fragment, Source
     from trainshed.data.sampler.function import Function
     from trainshed.plan.capacity import Cluster
-    from trainshed.records.identity import Identity
-    from trainshed.records.storage import Folder
+    from trainshed.storage.driver_identity import Identity
+    from trainshed.storage.folder import Folder
     from trainshed_api.v1alpha1 import DatasetSpec, TrainingRun, TrainingRunSpec
 
 Made = TypeVar("Made")

@@ -32,10 +32,10 @@ from trainshed.checkpoint.files import is_ours
 from trainshed.coordinator.client import Client
 from trainshed.coordinator.reports import events_of, reported
 from trainshed.ray_compat.quiet_logs import quiet
-from trainshed.records.addresses import open_folder
-from trainshed.records.arrow_files import as_ray_has_it
-from trainshed.records.disk import Disk
-from trainshed.records.folder import RAY_FOLDER
+from trainshed.storage.addresses import open_folder
+from trainshed.storage.arrow_filesystem import as_ray_has_it
+from trainshed.storage.disk import Disk
+from trainshed.storage.run_folder import RAY_FOLDER
 from trainshed.worker import passes
 from trainshed.worker.active import running
 from trainshed.worker.meter import CHECKPOINTING
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ray.train.v2._internal.execution.worker_group.poll import WorkerGroupPollStatus
     from ray.train.v2.api.result import Result
 
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 # Where a script's callbacks find the coordinator of its run: <namespace>/<name of the actor>.
 ENV_COORDINATOR = "TRAINSHED_COORDINATOR"

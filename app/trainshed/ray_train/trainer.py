@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ray.train.v2.api.callback import RayTrainCallback
 
     from trainshed.coordinator.client import Client
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 
 # Of the settings that Ray Train hands to its workers, those that only its controller reads.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from trainshed.display.wording import say_number, say_percent
-from trainshed.records.figures import Confusion, Importance
+from trainshed.storage.training_figures import Confusion, Importance
 
 
 @dataclass(frozen=True)

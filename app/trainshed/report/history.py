@@ -11,9 +11,9 @@ from trainshed.display.wording import (
     say_resume,
     say_stop,
 )
-from trainshed.records.storage import Folder
 from trainshed.report.metrics import find_best
 from trainshed.report.read import Attempt, RunFolder
+from trainshed.storage.folder import Folder
 from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,

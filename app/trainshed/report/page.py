@@ -20,7 +20,6 @@ from trainshed.display.wording import (
     say_number,
     say_percent,
 )
-from trainshed.records.figures import Confusion, Importance
 from trainshed.report.bad_records import BadRow, list_bad_records
 from trainshed.report.curves import Curves, collect_curves
 from trainshed.report.figures import (
@@ -43,6 +42,7 @@ from trainshed.report.metrics import MetricRow, find_best, list_metrics
 from trainshed.report.plots import Drawing, draw_chart
 from trainshed.report.provenance import FactGroup, list_provenance
 from trainshed.report.read import Gallery, Picture, RunFolder
+from trainshed.storage.training_figures import Confusion, Importance
 from trainshed_api.progress import Progress
 from trainshed_api.records import ResultRecord
 

@@ -13,12 +13,12 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from trainshed.records import figures
-from trainshed.records import folder as folders
-from trainshed.records.addresses import open_folder
-from trainshed.records.figures import Confusion, Importance
-from trainshed.records.folder import METRICS, RECORD, RESULT
-from trainshed.records.storage import Folder
+from trainshed.storage import run_folder as folders
+from trainshed.storage import training_figures
+from trainshed.storage.addresses import open_folder
+from trainshed.storage.folder import Folder
+from trainshed.storage.run_folder import METRICS, RECORD, RESULT
+from trainshed.storage.training_figures import Confusion, Importance
 from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,
@@ -144,7 +144,7 @@ def read_run(folder: Folder) -> RunFolder:
     drawn: dict[str, Importance | Confusion] = {}
     for _, path in numbered:
         galleries.update((gallery.name, gallery) for gallery in _read_galleries(path / EXAMPLES))
-        drawn.update((figure.name, figure) for figure in figures.read(path))
+        drawn.update((figure.name, figure) for figure in training_figures.read(path))
     return RunFolder(
         folder,
         provenance,

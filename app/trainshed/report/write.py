@@ -4,11 +4,11 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from trainshed.records.disk import Disk
-from trainshed.records.folder import REPORT
-from trainshed.records.storage import Folder
 from trainshed.report.page import Page, compose_page
 from trainshed.report.read import read_run
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import Folder
+from trainshed.storage.run_folder import REPORT
 
 
 def write_report(run_folder: Folder) -> str:

@@ -12,7 +12,7 @@ import torch
 from trainshed.checkpoint.manifest import Prediction
 from trainshed.data.loader.prefetch import Prefetched
 from trainshed.data.loader.stats_reporter import TELLER
-from trainshed.records import figures
+from trainshed.storage import training_figures
 from trainshed.worker.examples import keep_examples
 from trainshed.worker.feeds import Feeds
 from trainshed.worker.loop import Loop, StopTraining
@@ -167,8 +167,8 @@ class AnyRun:
             shares: by feature; at least 0.
         """
         if self.rank == 0:
-            shown, others = figures.largest(dict(shares))
-            figure = figures.Importance(name=name, shares=shown, others=others)
+            shown, others = training_figures.largest(dict(shares))
+            figure = training_figures.Importance(name=name, shares=shown, others=others)
             self._keep(figure)
 
     def show_confusion(
@@ -181,16 +181,16 @@ class AnyRun:
             counts: rows, shape (classes, classes): what they are, then what they were taken for.
             classes: their names; without them their numbers.
         """
-        if len(counts) > figures.MOST_CLASSES:
+        if len(counts) > training_figures.MOST_CLASSES:
             self.warn(f"{name}: {len(counts)} classes are too many for a figure of the report")
         elif self.rank == 0:
             names = list(classes or map(str, range(len(counts))))
-            figure = figures.Confusion(name=name, classes=names, counts=counts.tolist())
+            figure = training_figures.Confusion(name=name, classes=names, counts=counts.tolist())
             self._keep(figure)
 
-    def _keep(self, figure: figures.Importance | figures.Confusion) -> None:
+    def _keep(self, figure: training_figures.Importance | training_figures.Confusion) -> None:
         try:
-            figures.keep(self._job.folder, figure)
+            training_figures.keep(self._job.folder, figure)
         except OSError as error:
             self.warn(f"the report misses the figure {figure.name}: {error}")
 

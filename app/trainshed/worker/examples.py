@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 
 def keep_examples(

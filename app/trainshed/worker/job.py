@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainshed.data.sampler.dataset_plan import main_dataset
-from trainshed.records.folder import RAY_FOLDER
+from trainshed.storage.run_folder import RAY_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.plan.unheeded import Unheeded
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
     from trainshed_api.v1alpha1 import CheckpointSpec, Precision
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trainshed.records.storage import Appender, Folder
+    from trainshed.storage.folder import Appender, Folder
 
 FOLDER = "workers"
 SECONDS_BETWEEN_LOOKS = 1.0

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from trainshed.coordinator.client import Client
     from trainshed.data.sampler.epoch_pass import EpochPass
     from trainshed.ray_compat.data_iterator import PlannedShard
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
     from trainshed.worker.feeds import Feeds
     from trainshed.worker.job import Job
     from trainshed_api.progress import Event, ResumePoint, Started

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 FILE = "passes.json"
 

@@ -27,7 +27,7 @@ from trainshed.checkpoint.writer import Writer, Written
 from trainshed.coordinator.reports import missing_best
 from trainshed.faults import WorldError, classify
 from trainshed.plan.labels import main_classes
-from trainshed.records.arrow_files import as_ray_has_it
+from trainshed.storage.arrow_filesystem import as_ray_has_it
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.progress import CheckpointSaved, Event, WarningEvent
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from trainshed.checkpoint.manifest import DatasetPosition
     from trainshed.checkpoint.model_file import Survivors
     from trainshed.data.sampler.description import Described
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
     from trainshed.worker.agreement import Control
     from trainshed.worker.job import Job
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.app.conftest import KEY
-from trainshed.records.disk import Disk
-from trainshed.records.storage import Folder
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import Folder
 
 
 @pytest.fixture

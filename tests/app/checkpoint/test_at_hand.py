@@ -19,9 +19,9 @@ from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.at_hand import at_hand
 from trainshed.checkpoint.files import BadCheckpointError
 from trainshed.checkpoint.manifest import Manifest
-from trainshed.records.bucket import Bucket
-from trainshed.records.disk import Disk
-from trainshed.records.scratch import NoRoomError
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.disk import Disk
+from trainshed.storage.scratch import NoRoomError
 from trainshed_api.names import ENV_SCRATCH
 
 RANKS, SECONDS = 4, 60.0

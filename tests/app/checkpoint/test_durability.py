@@ -8,7 +8,7 @@ import pytest
 
 from tests.app.builders_checkpoint import write_checkpoint
 from trainshed.checkpoint import files as checkpoint
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 
 
 @dataclass

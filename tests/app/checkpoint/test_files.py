@@ -28,9 +28,9 @@ from trainshed.checkpoint.at_hand import at_hand
 from trainshed.checkpoint.files import BadCheckpointError
 from trainshed.faults import WorldError
 from trainshed.patience import Patience, Read
-from trainshed.records.bucket import Bucket
-from trainshed.records.disk import Disk
-from trainshed.records.storage import Folder
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import Folder
 from trainshed_api.errors import SpecError
 
 

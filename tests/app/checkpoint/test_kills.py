@@ -21,7 +21,7 @@ from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.at_hand import at_hand
 from trainshed.checkpoint.files import MANIFEST, BadCheckpointError
 from trainshed.checkpoint.writer import Writer
-from trainshed.records.storage import Folder
+from trainshed.storage.folder import Folder
 
 SECONDS = 60.0
 # Of four bytes: in an instant, in a moment, in parts that are sent side by side.

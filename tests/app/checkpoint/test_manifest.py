@@ -13,7 +13,7 @@ from tests.builders import make_data, make_dataset
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.files import BadCheckpointError
 from trainshed.checkpoint.manifest import DatasetPosition, Manifest, TrackedObject
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 
 if TYPE_CHECKING:
     from trainshed_api.loading import Document

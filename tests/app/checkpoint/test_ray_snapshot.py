@@ -16,9 +16,9 @@ from typing_extensions import override
 
 from trainshed.checkpoint import ray_snapshot
 from trainshed.faults import WorldError
-from trainshed.records.arrow_files import as_ray_has_it
-from trainshed.records.disk import Disk
-from trainshed.records.storage import Folder
+from trainshed.storage.arrow_filesystem import as_ray_has_it
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import Folder
 
 
 def make_attempt(folder: Folder, name: str = "checkpoint_7", **metrics: JsonValue) -> Folder:

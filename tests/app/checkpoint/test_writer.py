@@ -15,8 +15,8 @@ from tests.app.builders_checkpoint import Bomb, files_of_at_most, hold, make_man
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.writer import Writer
 from trainshed.data.sampler.description import Described
-from trainshed.records.disk import Disk
-from trainshed.records.storage import Folder
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import Folder
 
 SECONDS = 60.0
 

@@ -22,8 +22,8 @@ from tests.app.data.builders_tables import table_rows, write_delta, write_lance
 from tests.s3 import S3Server
 from trainshed.data.sources.column_arrays import Columns
 from trainshed.data.sources.dataset_files import open_source
-from trainshed.records.bucket import Bucket
-from trainshed.records.disk import Disk
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.disk import Disk
 from trainshed_api.rows import ReadSpec
 
 

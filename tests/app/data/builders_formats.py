@@ -20,7 +20,7 @@ from trainshed.data.sampler.bad_records import BadRecord
 from trainshed.data.sampler.fragments import Source
 from trainshed.data.sources.column_arrays import Columns, join
 from trainshed.data.sources.dataset_files import open_source, read_fragment, read_records
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed_api.rows import ReadSpec
 
 FIELD = "spec.data.datasets.train.read"

@@ -31,8 +31,8 @@ from trainshed.data.sources.fragment_reader import (
     read_whole,
     reading,
 )
-from trainshed.records.disk import Disk
-from trainshed.records.storage import Folder
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import Folder
 from trainshed_api.data import DatasetSpec
 
 FUNCTIONS = "tests.app.data.sample_functions"

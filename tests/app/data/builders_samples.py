@@ -18,7 +18,7 @@ from trainshed.data.sampler.bad_records import BadRecordList
 from trainshed.data.sampler.dataset_plan import DatasetPlan, telling
 from trainshed.data.sampler.epoch_pass import Kind
 from trainshed.plan.preflight import Place, prepare
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed_api.loading import load_file
 from trainshed_api.v1alpha1 import TrainingRun
 

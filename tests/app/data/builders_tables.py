@@ -33,8 +33,8 @@ from tests.s3 import S3Server
 from trainshed.data.sources.column_arrays import Columns
 from trainshed.data.sources.dataset_files import open_source
 from trainshed.data.sources.opener import reach_of
-from trainshed.records.addresses import reached
-from trainshed.records.bucket import Bucket
+from trainshed.storage.addresses import reached
+from trainshed.storage.bucket import Bucket
 from trainshed_api.rows import ReadSpec
 
 _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"

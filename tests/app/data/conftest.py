@@ -7,8 +7,8 @@ import pytest
 from tests.app.conftest import set_environment
 from tests.faulty_s3 import FaultyS3
 from trainshed.data.sources.local_cache import kept_here
-from trainshed.records.bucket import Bucket
-from trainshed.records.client import client_of
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.store_client import client_of
 
 
 @pytest.fixture

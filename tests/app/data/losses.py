@@ -24,7 +24,7 @@ from trainshed.data.sampler.dataset_plan import DatasetPlan, Loader, OrderFinger
 from trainshed.data.sampler.epoch_pass import EpochPass
 from trainshed.data.sampler.permutation import Indices
 from trainshed.faults import WorldError, classify
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 
 if TYPE_CHECKING:
     from trainshed.data.loader.prefetch import Prefetched

@@ -9,7 +9,7 @@ from trainshed.data.sampler.fragments import Scan
 from trainshed.data.sampler.function import Function
 from trainshed.data.sources.fragment_reader import Part, Reading, everything
 from trainshed.data.sources.parquet import open_source
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 
 
 def main(folder: Path) -> None:

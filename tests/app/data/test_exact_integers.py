@@ -20,7 +20,7 @@ from trainshed.data.sources.column_arrays import join
 from trainshed.data.sources.dataset_files import open_source, read_fragment, read_sample
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.filters import columns_to_read, selected
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed_api.rows import ReadSpec
 
 BASE = 2**60

@@ -82,7 +82,7 @@ from trainshed.ray_compat.execution import (
     watched_by,
 )
 from trainshed.ray_compat.execution_budget import ExecutionBudget, on_course
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed.worker.process import summary, users_traceback
 from trainshed_api.progress import BadRecords
 

@@ -18,7 +18,7 @@ from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 from tests.s3_faults import SLOW_DOWN, Rule
 from trainshed.data.loader.data_server import DataServer, ExecutionLimits
-from trainshed.records.bucket import Bucket
+from trainshed.storage.bucket import Bucket
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle

@@ -25,10 +25,10 @@ from trainshed.data.sources.formats import line_files
 from trainshed.data.sources.formats.whole_files import FILES_AT_ONCE
 from trainshed.data.sources.opener import FileAccess
 from trainshed.patience import Patience
-from trainshed.records import spans
-from trainshed.records.bucket import Bucket
-from trainshed.records.disk import Disk
-from trainshed.records.spans import PART_BYTES
+from trainshed.storage import byte_ranges
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.byte_ranges import PART_BYTES
+from trainshed.storage.disk import Disk
 from trainshed_api.rows import ReadSpec
 
 
@@ -36,7 +36,7 @@ from trainshed_api.rows import ReadSpec
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut files into many fragments, in the middle of lines, and these into many requests."""
     monkeypatch.setattr(line_files, "SPAN_BYTES", 20_011)
-    monkeypatch.setattr(spans, "PART_BYTES", 24_989)
+    monkeypatch.setattr(byte_ranges, "PART_BYTES", 24_989)
 
 
 def counted(

@@ -21,8 +21,8 @@ from trainshed.data.sampler.dataset_plan import DatasetPlan, OrderFingerprint
 from trainshed.data.sampler.epoch_pass import EpochPass
 from trainshed.data.sources.errors import DataError
 from trainshed.faults import WorldError
-from trainshed.records.disk import Disk
-from trainshed.records.folder import ROWS_LIST
+from trainshed.storage.disk import Disk
+from trainshed.storage.run_folder import ROWS_LIST
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 

@@ -25,10 +25,10 @@ from trainshed.data.sources.opener import FileAccess, reach_of
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import Patience
 from trainshed.plan.places import locate, locate_source
-from trainshed.records.addresses import open_web
-from trainshed.records.disk import Disk
-from trainshed.records.ranges import Ranges
-from trainshed.records.spans import PART_BYTES, WHOLE
+from trainshed.storage.addresses import open_web
+from trainshed.storage.byte_ranges import PART_BYTES, WHOLE
+from trainshed.storage.disk import Disk
+from trainshed.storage.ranged_reads import Ranges
 from trainshed_api.errors import SpecError
 from trainshed_api.names import ENV_SCRATCH
 from trainshed_api.rows import ReadSpec

@@ -30,8 +30,8 @@ from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.formats import npy
 from trainshed.data.sources.opener import reach_of
 from trainshed.plan.places import locate_source
-from trainshed.records.bucket import Bucket
-from trainshed.records.disk import Disk
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
 

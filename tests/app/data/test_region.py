@@ -9,8 +9,8 @@ from hack.cluster.ports import LOOPBACK, pick_ports
 from tests.app.conftest import set_environment
 from tests.web import WebServer
 from trainshed.data.sources.opener import reach_of
-from trainshed.records import region
-from trainshed.records.region import region_of
+from trainshed.storage import region
+from trainshed.storage.region import region_of
 from trainshed_api.rows import ReadSpec
 
 SAYS = (

@@ -30,7 +30,7 @@ from trainshed.data.sources.opener import FileAccess
 from trainshed.data.sources.parquet import open_source, read_fragment, read_sample
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
 

@@ -18,7 +18,7 @@ from tests.app.ray_head import start_here
 from trainshed.data.loader.data_server import DataServer, ExecutionLimits
 from trainshed.data.loader.disk_cache import DiskCache
 from trainshed.data.loader.row_sources import RemoteSource
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle

@@ -17,7 +17,7 @@ from trainshed.data.sources.column_arrays import Columns, join
 from trainshed.data.sources.dataset_files import open_source
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.fragment_reader import read_whole, reading
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed_api.data import DatasetSpec
 from trainshed_api.errors import SpecError
 

@@ -24,7 +24,7 @@ from trainshed.data.sources.column_arrays import as_objects
 from trainshed.data.sources.errors import DataError
 from trainshed.plan.explanation import explain_lines
 from trainshed.plan.preflight import Place, Prepared, prepare
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 
 HERE = __name__

@@ -43,8 +43,8 @@ from trainshed.data.sources.fragment_reader import Reading, read_whole, reading
 from trainshed.data.sources.stratifying import KnownStrata, kinds_of
 from trainshed.plan.explanation import explain_lines
 from trainshed.plan.preflight import Place, prepare
-from trainshed.records.bucket import Bucket
-from trainshed.records.disk import Disk
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
 

@@ -20,10 +20,10 @@ from trainshed.driver.push import Pusher, Target
 from trainshed.driver.signals import Stop
 from trainshed.plan.capacity import Cluster, Node
 from trainshed.plan.preflight import Place, Prepared, prepare
-from trainshed.records.disk import Disk
-from trainshed.records.folder import RECORD, RESULT, AttemptHeldError
-from trainshed.records.identity import Identity
-from trainshed.records.storage import Folder
+from trainshed.storage.disk import Disk
+from trainshed.storage.driver_identity import Identity
+from trainshed.storage.folder import Folder
+from trainshed.storage.run_folder import RECORD, RESULT, AttemptHeldError
 from trainshed_api.errors import SpecError
 from trainshed_api.job import encode_run
 from trainshed_api.names import (

@@ -12,7 +12,7 @@ from tests.builders import make_run
 from trainshed.driver.ending import NO_MODEL
 from trainshed.driver.resume import finished, read_record
 from trainshed.plan.preflight import Place, prepare
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed_api.records import ResultRecord
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from trainshed.checkpoint import files as checkpoint
 from trainshed.driver import leftovers as found
 from trainshed.driver.kept_rows import delete_left_rows, delete_rows
 from trainshed.driver.leftovers import ROWS_KEPT, SUPERFLUOUS, UNFINISHED, leftovers
-from trainshed.records.disk import Disk
-from trainshed.records.folder import RECORD, ROWS, ROWS_LIST, RunFolder
-from trainshed.records.storage import UNDERWAY, Folder
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import UNDERWAY, Folder
+from trainshed.storage.run_folder import RECORD, ROWS, ROWS_LIST, RunFolder
 from trainshed_api.records import MachineRecord, RunRecord
 
 SPEC: dict[str, JsonValue] = {"train": "module:train", "epochs": 1, "checkpoint": {"keep": 2}}

@@ -18,8 +18,8 @@ from trainshed.driver.signals import Stop
 from trainshed.driver.verdict import Verdict
 from trainshed.driver.watch import Driver
 from trainshed.plan.preflight import Place, prepare
-from trainshed.records.disk import Disk
-from trainshed.records.folder import REPORT, RESULT
+from trainshed.storage.disk import Disk
+from trainshed.storage.run_folder import REPORT, RESULT
 from trainshed_api.names import EXIT_TERMINATED, SNAPSHOT_LINE, STOPPED, SUCCEEDED
 from trainshed_api.progress import AnyEvent
 from trainshed_api.snapshot import Snapshot

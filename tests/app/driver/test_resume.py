@@ -25,9 +25,9 @@ from trainshed.driver.provenance import run_record
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
 from trainshed.plan.preflight import Place, Prepared, prepare
-from trainshed.records.disk import Disk
-from trainshed.records.folder import RECORD, RESULT, ROWS
-from trainshed.records.storage import Folder
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import Folder
+from trainshed.storage.run_folder import RECORD, RESULT, ROWS
 from trainshed_api.errors import SpecError
 from trainshed_api.names import Outcome
 from trainshed_api.records import CheckpointRecord, ResultRecord

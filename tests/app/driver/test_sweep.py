@@ -16,10 +16,10 @@ from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.ray_snapshot import LINKED, seed
 from trainshed.driver.sweep import Sweeper
 from trainshed.patience import Patience
-from trainshed.records.bucket import Bucket
-from trainshed.records.disk import Disk
-from trainshed.records.folder import CLAIM, RECORD, RunFolder
-from trainshed.records.storage import Folder
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import Folder
+from trainshed.storage.run_folder import CLAIM, RECORD, RunFolder
 from trainshed_api.records import MachineRecord, RunRecord
 from trainshed_api.v1alpha1 import BestSpec, CheckpointSpec
 

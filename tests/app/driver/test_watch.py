@@ -25,8 +25,8 @@ from trainshed.driver.verdict import Verdict
 from trainshed.driver.watch import Driver
 from trainshed.plan.preflight import Place, Prepared, prepare
 from trainshed.ray_train.report_relay import ReportRelay
-from trainshed.records.disk import Disk
-from trainshed.records.folder import LOG, METRICS, RECORD, RESULT, Attempt
+from trainshed.storage.disk import Disk
+from trainshed.storage.run_folder import LOG, METRICS, RECORD, RESULT, ClaimedAttempt
 from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,
@@ -104,7 +104,7 @@ def make_reports(path: str, *, resumed: bool = False) -> View:
 
 def make_driver(
     home: Path, stop: Stop | None = None, **spec: JsonValue
-) -> tuple[Prepared, Attempt, Driver, Display]:
+) -> tuple[Prepared, ClaimedAttempt, Driver, Display]:
     run = make_run(train="tests.app.processes:children", **spec)
     prepared = prepare(run, Place(Disk(home)))
     attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)

@@ -9,7 +9,7 @@ from trainshed.data.sampler.function import Function
 from trainshed.data.sources.column_arrays import Columns
 from trainshed.inspect.inputs import RowInput
 from trainshed.inspect.writing import WriteOptions, WriteSummary, write
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 
 FIELD = "spec.data.datasets.train"
 ONE_FILE = WriteOptions(file_bytes=2**30)

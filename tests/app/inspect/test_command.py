@@ -22,7 +22,7 @@ from tests.app.inspect.builders import read_back
 from tests.app.ray_run import PROGRAM, import_path, write_run
 from trainshed.cli.main import cli
 from trainshed.data.sources.errors import DataError
-from trainshed.records.storage import Folder
+from trainshed.storage.folder import Folder
 from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED
 
 ROWS = 100

@@ -24,7 +24,7 @@ from trainshed.data.sources.column_arrays import Columns, num_rows, say_columns
 from trainshed.data.sources.errors import DataError, FunctionError
 from trainshed.inspect.reading import samples
 from trainshed.inspect.writing import WriteOptions, likely_rows, write
-from trainshed.records.storage import UNDERWAY, Folder
+from trainshed.storage.folder import UNDERWAY, Folder
 from trainshed_api.errors import SpecError
 
 ROWS = 1000

@@ -19,7 +19,7 @@ from trainshed.coordinator.actor import Coordinator
 from trainshed.driver.launch import make_job
 from trainshed.driver.outset import Launch
 from trainshed.plan.preflight import Place, prepare
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed.worker.job import Job
 from trainshed.worker.process import Worker
 

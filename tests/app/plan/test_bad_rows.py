@@ -12,7 +12,7 @@ from tests.app.data.builders_plan import FUNCTIONS
 from tests.builders import make_data, make_run
 from trainshed.plan.explanation import explain_lines
 from trainshed.plan.preflight import Place, Prepared, prepare
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 
 if TYPE_CHECKING:

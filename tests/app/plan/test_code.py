@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from tests.builders import make_run
 from trainshed.plan.code import changed, digests, enter, fetch
 from trainshed.plan.package import pack
-from trainshed.records.bucket import Bucket
+from trainshed.storage.bucket import Bucket
 from trainshed_api.errors import SpecError
 
 CLICK = version("click")

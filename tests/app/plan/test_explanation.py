@@ -17,7 +17,7 @@ from tests.builders import make_data, make_run
 from trainshed.data.sources.column_arrays import Columns
 from trainshed.plan.explanation import MOST_COLUMNS, explain_lines
 from trainshed.plan.preflight import Place, Prepared, prepare
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 
 V100, A100, H100 = (7, 0), (8, 0), (9, 0)

@@ -13,7 +13,7 @@ from tests.app.data.builders_tables import table_rows, write_delta
 from tests.builders import make_run
 from trainshed.plan.holdouts import check_holdouts
 from trainshed.plan.preflight import Place, Prepared, prepare
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 
 Read = dict[str, JsonValue]

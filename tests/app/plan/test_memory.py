@@ -15,8 +15,8 @@ from trainshed.plan.capacity import Cluster, Node
 from trainshed.plan.explanation import explain_lines
 from trainshed.plan.memory import check_disk, kept_of
 from trainshed.plan.preflight import Place, Prepared, prepare
-from trainshed.records.disk import Disk
-from trainshed.records.folder import ROWS, ROWS_LIST, RunFolder
+from trainshed.storage.disk import Disk
+from trainshed.storage.run_folder import ROWS, ROWS_LIST, RunFolder
 from trainshed_api.errors import SpecError
 from trainshed_api.names import NODE_GROUP_LABEL
 

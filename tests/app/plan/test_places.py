@@ -7,9 +7,9 @@ import pytest
 from tests.s3 import S3Server
 from trainshed.faults import WorldError
 from trainshed.plan.places import check_cache, check_environment, check_storage, home_of, locate
-from trainshed.records.addresses import open_folder
-from trainshed.records.bucket import Bucket
-from trainshed.records.disk import Disk
+from trainshed.storage.addresses import open_folder
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 from trainshed_api.names import ENV_HOME, ENV_SCRATCH
 from trainshed_api.rows import ReadSpec

@@ -13,7 +13,7 @@ from tests.builders import make_data, make_run
 from trainshed.data.sampler.dataset_plan import ROW_BYTES
 from trainshed.plan.explanation import explain_lines
 from trainshed.plan.preflight import Place, Prepared, prepare
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 
 USE = "spec.data.datasets.train.transforms[0]"

@@ -16,7 +16,7 @@ from tests.app.ray_head import Head
 from tests.app.ray_run import trainshed, write_run
 from tests.app.tables import write_breast_cancer, write_digits_table, write_regression
 from trainshed.programs.boosted_trees import check_config
-from trainshed.records.figures import Confusion, Importance, read
+from trainshed.storage.training_figures import Confusion, Importance, read
 from trainshed_api.errors import SpecError
 from trainshed_api.names import EXIT_SUCCEEDED, SUCCEEDED
 from trainshed_api.progress import Evaluated

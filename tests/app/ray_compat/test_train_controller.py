@@ -20,8 +20,8 @@ from ray.train.v2._internal.execution.training_report import _TrainingReport
 from trainshed.checkpoint import ray_snapshot
 from trainshed.ray_compat import train_controller
 from trainshed.ray_compat.train_controller import TrainControllerHost, score_of
-from trainshed.records.arrow_files import as_ray_has_it
-from trainshed.records.disk import Disk
+from trainshed.storage.arrow_filesystem import as_ray_has_it
+from trainshed.storage.disk import Disk
 
 UNKNOWN = [{}, *({"loss": value} for value in (None, math.nan, math.inf, -math.inf, "0.5"))]
 FINITE = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**9), 10**9)

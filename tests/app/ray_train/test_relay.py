@@ -24,9 +24,9 @@ from trainshed.ray_train.report_relay import (
     ReportRelay,
     ScriptRelay,
 )
-from trainshed.records.arrow_files import as_ray_has_it
-from trainshed.records.disk import Disk
-from trainshed.records.storage import Folder
+from trainshed.storage.arrow_filesystem import as_ray_has_it
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import Folder
 from trainshed.worker import passes
 from trainshed_api.progress import CheckpointSaved, Evaluated, Event, Progress
 

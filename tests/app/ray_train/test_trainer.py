@@ -27,7 +27,7 @@ from trainshed.ray_train.failure_policy import UsersErrorsAreFinal
 from trainshed.ray_train.gloo import GlooConfig
 from trainshed.ray_train.lost_workers import FunctionByValue, SkipLostWorkers
 from trainshed.ray_train.trainer import FOR_THE_CONTROLLER, PlainEnvironment, Trainer
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed.worker.user_failure import UserFailureError
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from html.parser import HTMLParser
 
-from trainshed.records.folder import REPORT
-from trainshed.records.storage import Folder
 from trainshed.report import write_report
+from trainshed.storage.folder import Folder
+from trainshed.storage.run_folder import REPORT
 
 VOID = {"meta", "link", "img", "line", "path", "circle", "rect", "br"}
 

@@ -6,10 +6,10 @@ import pytest
 
 from tests.app.cli_here import trainshed_here
 from tests.builders_run import make_ended_run
-from trainshed.records.bucket import Bucket
-from trainshed.records.disk import Disk
-from trainshed.records.folder import REPORT
-from trainshed.records.storage import Folder
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import Folder
+from trainshed.storage.run_folder import REPORT
 from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED
 
 

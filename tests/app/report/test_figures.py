@@ -7,11 +7,18 @@ import pytest
 
 from tests.app.report.pages import write_page
 from tests.builders_run import RunFolderBuilder, make_finished, make_started
-from trainshed.records import figures
-from trainshed.records.disk import Disk
-from trainshed.records.figures import MOST_SHARES, Confusion, Importance, keep, largest, read
-from trainshed.records.storage import Folder
 from trainshed.report.figures import show_confusion, show_importance
+from trainshed.storage import training_figures
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import Folder
+from trainshed.storage.training_figures import (
+    MOST_SHARES,
+    Confusion,
+    Importance,
+    keep,
+    largest,
+    read,
+)
 
 COUNTS = [[8, 2], [1, 9]]
 
@@ -40,7 +47,7 @@ def test_a_later_figure_of_a_name_replaces_the_earlier(place: Folder) -> None:
 
 def test_what_somebody_else_wrote_there_is_left_out(place: Folder) -> None:
     keep(place, make_confusion())
-    (place / figures.FOLDER).write("half.json", b'{"kind": "confusion", "name"')
+    (place / training_figures.FOLDER).write("half.json", b'{"kind": "confusion", "name"')
 
     assert list(read(place)) == [make_confusion()]
 

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.app.cli_here import trainshed_here
-from trainshed.records import segments
-from trainshed.records.bucket import Bucket
-from trainshed.records.folder import CLAIM, LOG, RunFolder
-from trainshed.records.storage import Folder
+from trainshed.storage import segmented_log
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.folder import Folder
+from trainshed.storage.run_folder import CLAIM, LOG, RunFolder
 from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED
 
 
@@ -53,7 +53,7 @@ def test_another_attempt_and_the_last_lines_may_be_asked_for(place: Folder) -> N
 def test_logs_that_still_grow_in_a_bucket_are_shown(in_bucket: Bucket) -> None:
     attempt = RunFolder(in_bucket).attempt(1)
     for folder, name in ((attempt, LOG), (attempt / "workers", "0.log")):
-        (folder / f"{name}{segments.PARTS}").write("000000", f"of {name}\n".encode())
+        (folder / f"{name}{segmented_log.PARTS}").write("000000", f"of {name}\n".encode())
 
     said = trainshed_here("logs", str(in_bucket))
 

@@ -23,12 +23,12 @@ from tests.builders_run import (
     make_resume_point,
     make_started,
 )
-from trainshed.records.disk import Disk
-from trainshed.records.folder import REPORT
-from trainshed.records.storage import Folder
 from trainshed.report import NoRunFolderError, write_report
 from trainshed.report.history import list_checkpoints
 from trainshed.report.read import MAX_PICTURE_BYTES, read_run
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import Folder
+from trainshed.storage.run_folder import REPORT
 from trainshed_api.progress import (
     AnyEvent,
     BadRecords,

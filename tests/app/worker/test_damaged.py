@@ -20,9 +20,9 @@ from trainshed.driver.outset import Launch
 from trainshed.driver.sweep import superfluous
 from trainshed.faults import WorldError
 from trainshed.plan.preflight import Place, Prepared, prepare
-from trainshed.records.bucket import Bucket
-from trainshed.records.folder import Attempt
-from trainshed.records.storage import Folder
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.folder import Folder
+from trainshed.storage.run_folder import ClaimedAttempt
 from trainshed.worker.agreement import Control
 from trainshed.worker.saver import Saver
 from trainshed_api.v1alpha1 import CheckpointSpec
@@ -51,14 +51,14 @@ def damage(folder: Folder) -> None:
     folder.write("model.pt", bytes(content))
 
 
-def begin(prepared: Prepared) -> Attempt:
+def begin(prepared: Prepared) -> ClaimedAttempt:
     """Claim an attempt that nobody holds afterwards."""
     attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
     attempt.close()
     return attempt
 
 
-def save_of(prepared: Prepared, attempt: Attempt, given: Folder | None) -> Saver:
+def save_of(prepared: Prepared, attempt: ClaimedAttempt, given: Folder | None) -> Saver:
     """Return the saver of a worker of an attempt that was given a checkpoint."""
     job = make_job(Launch(prepared, Place(prepared.folder.at), given, [], time.time()), attempt)
     return Saver(job, Control(), 0, 1)

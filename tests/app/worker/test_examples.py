@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed.worker.examples import keep_examples
 
 

@@ -4,12 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed.worker.kept_log import FOLDER, kept, name_of
 
 PRINTS = """
 import os, pathlib, signal, sys, time
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed.worker.kept_log import kept
 
 print("before")

@@ -17,7 +17,7 @@ from trainshed.coordinator.actor import Coordinator
 from trainshed.coordinator.hub import Reported
 from trainshed.plan.unheeded import Unheeded
 from trainshed.ray_train.dataset_shards import PassKeeper
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed.worker.active import activate
 from trainshed.worker.own_loop import OwnLoop
 from trainshed_api.progress import Event, Started, WarningEvent

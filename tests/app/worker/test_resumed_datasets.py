@@ -19,7 +19,7 @@ from tests.builders import make_run
 from trainshed.driver.launch import make_job
 from trainshed.driver.outset import Launch
 from trainshed.plan.preflight import Place, prepare
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed.worker.job import Job
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from trainshed.data.sampler.description import describe
 from trainshed.driver.launch import make_job
 from trainshed.driver.outset import Launch
 from trainshed.plan.preflight import Place, prepare
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed.worker.agreement import Control
 from trainshed.worker.saver import Saver
 

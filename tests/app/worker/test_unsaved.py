@@ -18,7 +18,7 @@ from trainshed.driver.launch import make_job
 from trainshed.driver.outset import Launch
 from trainshed.faults import WorldError
 from trainshed.plan.preflight import Place, prepare
-from trainshed.records.bucket import Bucket
+from trainshed.storage.bucket import Bucket
 from trainshed.worker.agreement import Control
 from trainshed.worker.saver import Saver
 

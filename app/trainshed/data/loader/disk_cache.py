@@ -21,14 +21,14 @@ from trainshed.data.loader import ray_datasets
 from trainshed.data.loader.grouped import made_whole
 from trainshed.data.loader.object_store_cache import CachedBlocks
 from trainshed.data.sampler.fragments import Fragment
-from trainshed.records.folder import ROWS_LIST
+from trainshed.storage.run_folder import ROWS_LIST
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from trainshed.data.sampler.dataset_plan import DatasetPlan
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 logger = logging.getLogger(__name__)
 

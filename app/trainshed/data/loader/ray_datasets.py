@@ -63,7 +63,7 @@ from trainshed.ray_compat.execution import (
     this_actor,
 )
 from trainshed.ray_compat.lost_blocks import block_of
-from trainshed.records import durable
+from trainshed.storage import durable_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.mixing import Segment
     from trainshed.data.sampler.stage_time import Spending
     from trainshed.data.sources.column_arrays import Columns
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 # Column with the number of the fragment that a row is of.
 FRAGMENT = "__trainshed_fragment__"
@@ -512,7 +512,7 @@ def _written(folder: Folder, tables: Iterable[Block], field: str) -> Block:
             made_of.add(table)
         made_of.close()
         with path.open("rb+") as file:  # its list must not outlive it where the power is lost
-            durable.sync(file)
+            durable_files.sync(file)
             size = file.seek(0, os.SEEK_END)
         folder.adopt(made / name, name, ROWS_FILE)
     said = {"name": name, "rows": made_of.rows, "groups": made_of.groups, "bytes": size}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from trainshed.records.reach import AS_USUAL, Reach
+from trainshed.storage.store_options import AS_USUAL, StoreOptions
 from trainshed_api.formats import NoOptions
 from trainshed_api.where import columns_of
 
@@ -182,7 +182,7 @@ class Scan:
     # Rows that are kept on disk are known by the repr: those of earlier releases are read on.
     integers: tuple[str, ...] = field(default=(), repr=False)
     masks: bool = field(default=False, repr=False)
-    reach: Reach = AS_USUAL
+    reach: StoreOptions = AS_USUAL
     cache_bytes: int = 0
     nonce: str = field(default="", repr=False, compare=False)  # of no reading's identity
 

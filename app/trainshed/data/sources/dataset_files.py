@@ -36,8 +36,8 @@ from trainshed.data.sources.listing import ending_of, files_of
 from trainshed.data.sources.opener import ACCESS, cache_bytes_of, reach_of, stamp_of
 from trainshed.data.sources.stratifying import KnownStrata, StrataColumn, strata_of
 from trainshed.faults import WorldError, is_passing
-from trainshed.records.addresses import is_web, shown
-from trainshed.records.scratch import NoRoomError
+from trainshed.storage.addresses import is_web, shown
+from trainshed.storage.scratch import NoRoomError
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import options_of
 from trainshed_api.where import columns_of, parse_where
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from trainshed.data.sources.formats.format import Format, Reader, Table
     from trainshed.data.sources.listing import Found
     from trainshed.data.sources.opener import FileAccess, Opener
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
     from trainshed_api.formats import FormatName
     from trainshed_api.rows import ReadSpec
 

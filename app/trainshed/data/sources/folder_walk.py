@@ -10,7 +10,7 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from trainshed.records.storage import Stored
+from trainshed.storage.folder import Stored
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:

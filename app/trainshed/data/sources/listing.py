@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from trainshed.data.sources.folder_walk import HIDDEN, files_below, legible, names_below
-from trainshed.records.addresses import is_remote, is_web
-from trainshed.records.storage import UNDERWAY
+from trainshed.storage.addresses import is_remote, is_web
+from trainshed.storage.folder import UNDERWAY
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from trainshed.records.storage import Folder, Stored
+    from trainshed.storage.folder import Folder, Stored
 
 # Empty objects, of which a listing does not tell whether they are files.
 ASKED_AT_ONCE = 16
@@ -137,8 +137,10 @@ def ending_of(name: str) -> str:
 
 
 def _on_web(at: Folder, field: str) -> Found:
-    from trainshed.records.bucket import Bucket
-    from trainshed.records.ranges import stored_on_web  # not before: who has a disk needs no client
+    from trainshed.storage.bucket import Bucket
+    from trainshed.storage.ranged_reads import (
+        stored_on_web,  # not before: who has a disk needs no client
+    )
 
     assert isinstance(at, Bucket)
     file = stored_on_web(at)

@@ -18,12 +18,12 @@ from trainshed.data.sampler.fragments import FileVersion
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.local_cache import kept_here
 from trainshed.patience import READS, Patience
-from trainshed.records.addresses import is_remote, is_web, stored_file
-from trainshed.records.reach import AS_USUAL, Reach
-from trainshed.records.region import region_of
-from trainshed.records.scratch import NoRoomError
-from trainshed.records.spans import PART_BYTES, WHOLE
-from trainshed.records.storage import Stored
+from trainshed.storage.addresses import is_remote, is_web, stored_file
+from trainshed.storage.byte_ranges import PART_BYTES, WHOLE
+from trainshed.storage.folder import Stored
+from trainshed.storage.region import region_of
+from trainshed.storage.scratch import NoRoomError
+from trainshed.storage.store_options import AS_USUAL, StoreOptions
 from trainshed_api.names import ENV_SCRATCH
 from trainshed_api.quantity import parse_bytes
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pyarrow import NativeFile
 
     from trainshed.data.sampler.fragments import Fragment, Scan
-    from trainshed.records.bucket import Bucket
-    from trainshed.records.spans import Span
+    from trainshed.storage.bucket import Bucket
+    from trainshed.storage.byte_ranges import Span
     from trainshed_api.rows import ReadSpec
 
 # Of files whose server gives no ranges: each is fetched whole, whatever is read of it.
@@ -77,7 +77,7 @@ class FileOpener:
         is_brief: whether only a few first rows are read: nothing is fetched ahead or kept for them.
     """
 
-    reach: Reach = AS_USUAL
+    reach: StoreOptions = AS_USUAL
     cache_bytes: int = 0
     stamps: Mapping[str, FileVersion] = field(default_factory=dict, compare=False)
     nonce: str = ""
@@ -101,7 +101,7 @@ class FileOpener:
                 local.close()
                 raise
             return local
-        from trainshed.records.ranges import Ranges
+        from trainshed.storage.ranged_reads import Ranges
 
         file, stamp = stored_file(where, self.reach), self.stamps.get(where)
         if is_web(where) and not _gives_ranges(where, self.reach):
@@ -135,7 +135,7 @@ class FileOpener:
                     check_same(path, stamp, Stored(path, found.st_size, found.st_mtime))
 
     def _whole(self, file: Bucket) -> NativeFile:
-        from trainshed.records.ranges import stored_on_web
+        from trainshed.storage.ranged_reads import stored_on_web
 
         stored = stored_on_web(file)
         if stored is None:
@@ -212,7 +212,7 @@ ACCESS = FileAccess()
 open_file: Opener = FileOpener()
 
 
-def reach_of(read: ReadSpec) -> Reach:
+def reach_of(read: ReadSpec) -> StoreOptions:
     """Return how the store of a dataset is reached; Amazon's may be asked where it is."""
     path = read.path or ""
     is_anonymous = read.anonymous or is_rays_anonymous(path)
@@ -221,7 +221,7 @@ def reach_of(read: ReadSpec) -> Reach:
     if path.startswith(_S3) and not (region or endpoint) and _asks_region(is_anonymous):
         bucket = without_anonymous(path).removeprefix(_S3).partition("/")[0]
         region = region_of(bucket) or ""
-    return Reach(is_anonymous, read.requester_pays, endpoint, region, query)
+    return StoreOptions(is_anonymous, read.requester_pays, endpoint, region, query)
 
 
 def _asks_region(is_anonymous: bool) -> bool:
@@ -277,7 +277,7 @@ def check_same(where: str, stamp: FileVersion, found: Stored) -> None:
 
 
 def _ranges(file: Bucket, size: int, check: Callable[[Stored], None]) -> Iterator[bytes]:
-    from trainshed.records.ranges import Ranges
+    from trainshed.storage.ranged_reads import Ranges
 
     if size <= PART_BYTES:
         yield Ranges(file, size, check=check).fetch(0, size)
@@ -290,8 +290,8 @@ def _ranges(file: Bucket, size: int, check: Callable[[Stored], None]) -> Iterato
 def _streamed(file: Bucket, wanted: Stored) -> Iterator[bytes]:
     import obstore
 
-    from trainshed.records.client import client_of, told
-    from trainshed.records.ranges import stored_of
+    from trainshed.storage.ranged_reads import stored_of
+    from trainshed.storage.store_client import client_of, told
 
     with told(file.root, str(file)):
         found = obstore.get(client_of(file.root, reach=file.reach), file.key)
@@ -310,9 +310,9 @@ def _most_whole_bytes() -> int:
 
 
 @functools.lru_cache(maxsize=64)
-def _gives_ranges(where: str, reach: Reach) -> bool:
+def _gives_ranges(where: str, reach: StoreOptions) -> bool:
     """Ask a server whether it gives a part of a file."""
-    from trainshed.records.ranges import Ranges
+    from trainshed.storage.ranged_reads import Ranges
 
     try:
         Ranges(stored_file(where, reach)).fetch(0, 1)

@@ -23,7 +23,7 @@ from trainshed.data.sources.opener import open_file, stamp_of
 from trainshed.data.sources.read_retry import ReadRetrier, spans_of
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS, Patience
-from trainshed.records.addresses import is_remote
+from trainshed.storage.addresses import is_remote
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.data.sources.listing import Found
     from trainshed.data.sources.opener import Opener
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
     from trainshed_api.where import Condition
 
 # Neighbouring row groups of a file are one fragment up to this size: what the shuffle of blocks

@@ -24,7 +24,7 @@ from trainshed.data.sources.dataset_files import open_source
 from trainshed.data.sources.opener import FileAccess
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
-from trainshed.records.bucket import Bucket
+from trainshed.storage.bucket import Bucket
 from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
 

@@ -31,8 +31,8 @@ from trainshed.data.sources.dataset_files import open_source
 from trainshed.data.sources.opener import FileAccess
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
-from trainshed.records.bucket import Bucket
-from trainshed.records.disk import Disk
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
 

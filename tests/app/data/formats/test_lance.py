@@ -23,7 +23,7 @@ from trainshed.data.sources.fragment_reader import read_whole, reading
 from trainshed.data.sources.opener import FileAccess
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
-from trainshed.records.bucket import Bucket
+from trainshed.storage.bucket import Bucket
 from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
 
@@ -172,7 +172,7 @@ def test_a_run_that_reads_it_starts_programs_without_a_word(tmp_path: Path) -> N
     program = f"""
 import subprocess
 from trainshed.data.sources.dataset_files import open_source
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed_api.rows import ReadSpec
 read = ReadSpec.model_validate({read})
 open_source(Disk(read.path), read, "read")

@@ -28,7 +28,7 @@ from trainshed.data.sources.column_arrays import join
 from trainshed.data.sources.dataset_files import open_source
 from trainshed.data.sources.formats.iceberg_files import where_of
 from trainshed.data.sources.fragment_reader import read_rows, reading
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 from trainshed_api.data import DatasetSpec
 from trainshed_api.where import Among, Both, Condition, Missing, Not, parse_where
 

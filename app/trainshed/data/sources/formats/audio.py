@@ -23,7 +23,7 @@ from trainshed.data.sources.formats.whole_files import (
     read_files,
     unread,
 )
-from trainshed.records.spans import WHOLE
+from trainshed.storage.byte_ranges import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import AudioOptions
 

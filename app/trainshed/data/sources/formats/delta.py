@@ -16,7 +16,7 @@ from trainshed.data.sources.formats.format import Contents, Table
 from trainshed.data.sources.formats.table_files import read_row_groups
 from trainshed.data.sources.listing import Found
 from trainshed.data.sources.parquet import beyond_floats, cut, describe, read_footers, with_missing
-from trainshed.records.addresses import is_address
+from trainshed.storage.addresses import is_address
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import DeltaOptions
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.fragments import File, Fragment, Scan
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.data.sources.opener import FileAccess, Opener
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
     from trainshed_api.rows import ReadSpec
 
 _COLOURS = re.compile(r"\x1b\[\d+m")
@@ -109,7 +109,7 @@ def _table(scan: Scan, field: str) -> DeltaTable:
 
     version, told = _options(scan).version, None
     if is_address(scan.root):
-        from trainshed.records.client import options_of
+        from trainshed.storage.store_client import options_of
 
         told = options_of(scan.root, scan.reach)
     try:

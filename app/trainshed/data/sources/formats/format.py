@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.data.sources.listing import Found
     from trainshed.data.sources.opener import FileAccess, Opener
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
     from trainshed_api.rows import ReadSpec
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.fragments import Scan
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.data.sources.opener import FileAccess, Opener
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
     from trainshed_api.rows import ReadSpec
 
 _FILES = "trainshed.data.sources.formats.iceberg_files.IcebergFileIO"

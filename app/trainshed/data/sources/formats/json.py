@@ -39,7 +39,7 @@ from trainshed.data.sources.formats.shared_types import (
     shared_schema,
     told_types,
 )
-from trainshed.records.spans import WHOLE
+from trainshed.storage.byte_ranges import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import JsonOptions
 

@@ -17,7 +17,7 @@ from trainshed.data.sampler.fragments import File, Fragment
 from trainshed.data.sources.arrow_columns import becomes_floats, from_arrow
 from trainshed.data.sources.column_arrays import MOST_EXACT
 from trainshed.data.sources.formats.format import Contents, Table
-from trainshed.records.addresses import is_address
+from trainshed.storage.addresses import is_address
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import LanceOptions
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.fragments import Scan
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.data.sources.opener import FileAccess, Opener
-    from trainshed.records.reach import Reach
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
+    from trainshed.storage.store_options import StoreOptions
     from trainshed_api.rows import ReadSpec
 
 # Of a fragment that one task reads.
@@ -113,12 +113,12 @@ def _options(scan: Scan) -> LanceOptions:
 
 
 @functools.lru_cache(maxsize=4)
-def _kept(root: str, version: int, reach: Reach) -> LanceDataset:
+def _kept(root: str, version: int, reach: StoreOptions) -> LanceDataset:
     """Return a version of a table, whose manifest is read once in a process."""
     return _open(root, version, reach)
 
 
-def _open(root: str, version: int | None, reach: Reach) -> LanceDataset:
+def _open(root: str, version: int | None, reach: StoreOptions) -> LanceDataset:
     """Return a version of a table, the newest for None.
 
     Raises:
@@ -130,7 +130,7 @@ def _open(root: str, version: int | None, reach: Reach) -> LanceDataset:
     warnings.filterwarnings("ignore", message=_OF_FORKS)
     told = None
     if is_address(root):
-        from trainshed.records.client import options_of
+        from trainshed.storage.store_client import options_of
 
         told = options_of(root, reach)
     return lance.dataset(root, version=version, storage_options=told)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from trainshed.data.sampler.fragments import Fragment
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.listing import ending_of
-from trainshed.records.spans import WHOLE
+from trainshed.storage.byte_ranges import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -24,7 +24,7 @@ from trainshed.data.sources.formats.line_files import (
     with_packed,
 )
 from trainshed.data.sources.formats.shared_types import some_files
-from trainshed.records.spans import WHOLE
+from trainshed.storage.byte_ranges import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import TfrecordsOptions
 

@@ -16,7 +16,7 @@ from trainshed.data.sources.column_arrays import as_objects
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.formats.format import Format
 from trainshed.data.sources.formats.shared_types import some_files
-from trainshed.records.spans import WHOLE
+from trainshed.storage.byte_ranges import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import VideoOptions
 

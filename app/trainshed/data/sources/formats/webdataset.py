@@ -25,8 +25,8 @@ from trainshed.data.sources.formats.line_files import (
 from trainshed.data.sources.formats.npy import array_of
 from trainshed.data.sources.formats.shared_types import some_files
 from trainshed.data.sources.formats.tar import Tape, members
-from trainshed.records.addresses import is_remote
-from trainshed.records.spans import WHOLE
+from trainshed.storage.addresses import is_remote
+from trainshed.storage.byte_ranges import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import WebdatasetOptions
 

@@ -14,8 +14,8 @@ from typing_extensions import override
 from trainshed.data.sampler.fragments import Fragment
 from trainshed.data.sources.column_arrays import as_objects
 from trainshed.data.sources.formats.format import Format
-from trainshed.records.addresses import is_remote
-from trainshed.records.spans import WHOLE
+from trainshed.storage.addresses import is_remote
+from trainshed.storage.byte_ranges import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import ImagesOptions
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Reach:
+class StoreOptions:
     """How the store of a dataset is reached; what is empty is as the environment says.
 
     Args:
@@ -25,4 +25,4 @@ class Reach:
     query: str = field(default="", repr=False)
 
 
-AS_USUAL = Reach()
+AS_USUAL = StoreOptions()

@@ -18,32 +18,32 @@ from pathlib import Path
 import pytest
 
 from tests.faulty_s3 import FaultyS3
-from trainshed.records import durable
-from trainshed.records.addresses import open_folder
-from trainshed.records.bucket import Bucket
-from trainshed.records.disk import Disk
-from trainshed.records.folder import (
+from trainshed.storage import durable_files
+from trainshed.storage.addresses import open_folder
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import Folder
+from trainshed.storage.run_folder import (
     CLAIM,
     DEAD_AFTER_SECONDS,
     ENDED,
     HEARTBEAT,
-    Attempt,
     AttemptHeldError,
     Claim,
+    ClaimedAttempt,
     RunFolder,
     beat,
     boot_id,
     process_age_seconds,
     process_start,
 )
-from trainshed.records.storage import Folder
 
 MakeOld = Callable[[Folder, str, float], None]
 
 CLAIM_AND_WAIT = """
 import sys
-from trainshed.records.addresses import open_folder
-from trainshed.records.folder import AttemptHeldError, RunFolder
+from trainshed.storage.addresses import open_folder
+from trainshed.storage.run_folder import AttemptHeldError, RunFolder
 print("ready", flush=True)
 sys.stdin.readline()
 try:
@@ -55,7 +55,7 @@ sys.stdin.read()
 """
 
 
-def claim(folder: RunFolder, *, fresh: bool = False) -> Attempt:
+def claim(folder: RunFolder, *, fresh: bool = False) -> ClaimedAttempt:
     return folder.claim("abc", fresh)
 
 
@@ -149,7 +149,7 @@ def test_a_claim_is_on_its_disk_before_anything_is_done_under_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced = list[Path]()
-    monkeypatch.setattr(durable, "sync_folder", synced.append)
+    monkeypatch.setattr(durable_files, "sync_folder", synced.append)
     folder = RunFolder(Disk(tmp_path / "runs" / "digits"))
     claim_and_close(folder)
 
@@ -197,7 +197,7 @@ def test_of_many_at_once_exactly_one_wins(storage: Folder) -> None:
     drivers = 8
     barrier = threading.Barrier(drivers)
 
-    def race(folder: RunFolder) -> Attempt | None:
+    def race(folder: RunFolder) -> ClaimedAttempt | None:
         barrier.wait()
         try:
             return claim(folder)
@@ -254,7 +254,7 @@ def test_whose_heartbeat_stood_still_looks_whether_it_was_overtaken(
             enough.set()
         return now
 
-    attempt = Attempt(1, folder.attempt(1), clock=tell_time, seconds=0.01)
+    attempt = ClaimedAttempt(1, folder.attempt(1), clock=tell_time, seconds=0.01)
     assert enough.wait(60)
     attempt.close()
 

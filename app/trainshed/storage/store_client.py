@@ -20,7 +20,7 @@ from obstore.exceptions import (
 )
 from obstore.store import HTTPStore, S3Store, from_url
 
-from trainshed.records.reach import AS_USUAL, Reach
+from trainshed.storage.store_options import AS_USUAL, StoreOptions
 from trainshed_api.names import WEB_SCHEMES
 
 if TYPE_CHECKING:
@@ -75,7 +75,9 @@ class NoBucketError(OSError):
 
 
 @functools.lru_cache(maxsize=64)
-def client_of(root: str, *, is_patient: bool = False, reach: Reach = AS_USUAL) -> ObjectStore:
+def client_of(
+    root: str, *, is_patient: bool = False, reach: StoreOptions = AS_USUAL
+) -> ObjectStore:
     """Return the client of a bucket; credentials and endpoint are mostly the environment's.
 
     Args:
@@ -106,7 +108,7 @@ def client_of(root: str, *, is_patient: bool = False, reach: Reach = AS_USUAL) -
     return from_url(root, client_options=options, retry_config=retry)
 
 
-def options_of(root: str, reach: Reach = AS_USUAL) -> dict[str, str]:
+def options_of(root: str, reach: StoreOptions = AS_USUAL) -> dict[str, str]:
     """Return what other clients made of the same library are told, to go the way of this one.
 
     Args:
@@ -123,7 +125,7 @@ def options_of(root: str, reach: Reach = AS_USUAL) -> dict[str, str]:
     return found
 
 
-def _config(bucket: str, reach: Reach) -> S3Config:
+def _config(bucket: str, reach: StoreOptions) -> S3Config:
     """Return what the client of S3 is told beside the environment."""
     config: S3Config = {}
     if reach.endpoint:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.records.addresses import is_address, open_folder
-from trainshed.records.bucket import Bucket
-from trainshed.records.disk import Disk
-from trainshed.records.storage import Folder
+from trainshed.storage.addresses import is_address, open_folder
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import Folder
 
 KNOWN: dict[str, Folder] = {
     "/runs": Disk(Path("/runs")),

@@ -8,18 +8,18 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trainshed.records import durable
-from trainshed.records.storage import UNDERWAY
+from trainshed.storage import durable_files
+from trainshed.storage.folder import UNDERWAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 
 @dataclass(frozen=True)
-class Filling:
+class StagedFolder:
     """What a folder is filled with.
 
     Args:
@@ -37,7 +37,7 @@ def is_free(target: Folder) -> bool:
 
 
 @contextlib.contextmanager
-def fill(target: Folder) -> Iterator[Filling]:
+def fill(target: Folder) -> Iterator[StagedFolder]:
     """Fill a folder; nothing of it is left where the context ends by an error.
 
     On a disk it has its name once it is whole. In a bucket an object says until then that it is
@@ -53,7 +53,7 @@ def fill(target: Folder) -> Iterator[Filling]:
 
 
 @contextlib.contextmanager
-def _on_disk(target: Folder, path: Path) -> Iterator[Filling]:
+def _on_disk(target: Folder, path: Path) -> Iterator[StagedFolder]:
     with target.parent.aside("a part of the rows") as made:
         files, aside = made / "files", made / "aside"
         files.mkdir()
@@ -61,10 +61,10 @@ def _on_disk(target: Folder, path: Path) -> Iterator[Filling]:
 
         def add(file: Path) -> None:
             with file.open("rb+") as written:
-                durable.sync(written)
+                durable_files.sync(written)
             file.rename(files / file.name)
 
-        yield Filling(aside, add)
+        yield StagedFolder(aside, add)
         last = max((file.name for file in files.iterdir()), default="")
         _make_room(path, target)
         adopted = target.parent.adopt(files, target.name, last)
@@ -86,7 +86,7 @@ def _make_room(path: Path, target: Folder) -> None:
 
 
 @contextlib.contextmanager
-def _in_bucket(target: Folder) -> Iterator[Filling]:
+def _in_bucket(target: Folder) -> Iterator[StagedFolder]:
     target.create(UNDERWAY, uuid.uuid4().bytes)
     with contextlib.ExitStack() as undo, target.aside("a part of the rows") as aside:
         undo.callback(_forget, target)
@@ -99,7 +99,7 @@ def _in_bucket(target: Folder) -> Iterator[Filling]:
             target.write(file.name, file.read_bytes())
             file.unlink()
 
-        yield Filling(aside, add)
+        yield StagedFolder(aside, add)
         target.delete(UNDERWAY)
         undo.pop_all()
 

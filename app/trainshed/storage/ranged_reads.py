@@ -14,10 +14,10 @@ import obstore
 from obstore.exceptions import BaseError
 from typing_extensions import override
 
-from trainshed.records import spans
-from trainshed.records.bucket import PART_BYTES
-from trainshed.records.client import client_of, told
-from trainshed.records.storage import Stored
+from trainshed.storage import byte_ranges
+from trainshed.storage.bucket import PART_BYTES
+from trainshed.storage.folder import Stored
+from trainshed.storage.store_client import client_of, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from obstore import GetOptions, GetResult, ObjectMeta
     from obstore.store import ObjectStore
 
-    from trainshed.records.bucket import Bucket
-    from trainshed.records.spans import Span
+    from trainshed.storage.bucket import Bucket
+    from trainshed.storage.byte_ranges import Span
 
 # A size comes with the end of the file, where parquet has what is read first.
 TAIL_BYTES = 2**16
@@ -252,7 +252,7 @@ class _Ahead:
 
     def __init__(self, file: Ranges, ahead: Sequence[Span]) -> None:
         self._file = file
-        self._spans = spans.joined(ahead)
+        self._spans = byte_ranges.joined(ahead)
         self.first = self._spans[0][0]
         self._parts: list[Span] = []
         self._coming: dict[int, Future[bytes]] = {}
@@ -282,13 +282,13 @@ class _Ahead:
         size, endless = self._file.known_size(), self._spans[-1][1] == sys.maxsize
         if size is None and endless:
             # How many parts there are is told with the first.
-            first = (self.first, min(self._spans[0][1], self.first + spans.PART_BYTES))
+            first = (self.first, min(self._spans[0][1], self.first + byte_ranges.PART_BYTES))
             found = self._file.fetch(*first)
             size = self._file.known_size()
             self._coming[0] = Future()
             self._coming[0].set_result(found)
             self._next = 1
-        self._parts = spans.cut(self._spans, sys.maxsize if size is None else size)
+        self._parts = byte_ranges.cut(self._spans, sys.maxsize if size is None else size)
 
     def close(self) -> None:
         """Fetch no more."""

@@ -12,7 +12,7 @@ from trainshed_api.progress import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 FOLDER = "figures"
 # More are no figure: a table of thousands of features would hide the few that count.

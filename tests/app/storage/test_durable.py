@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.records import durable
+from trainshed.storage import durable_files
 
 
 def test_what_is_written_in_pieces_is_summed_as_one(tmp_path: Path) -> None:
     file = tmp_path / "file"
-    with durable.Summed(file.open("wb", buffering=0)) as opened:
+    with durable_files.ChecksumWriter(file.open("wb", buffering=0)) as opened:
         opened.write(b"some")
         opened.write(memoryview(b" bytes"))
-        durable.sync(opened)
+        durable_files.sync(opened)
 
     assert opened.crc32 == zlib.crc32(file.read_bytes())
     assert opened.bytes == len(b"some bytes")
@@ -27,7 +27,7 @@ def test_storage_that_knows_no_folders_to_sync_is_written_to(
 ) -> None:
     refuse_to_sync(monkeypatch, number)
 
-    durable.sync_folder(tmp_path)
+    durable_files.sync_folder(tmp_path)
 
 
 def test_storage_that_fails_to_sync_a_folder_says_so(
@@ -36,7 +36,7 @@ def test_storage_that_fails_to_sync_a_folder_says_so(
     refuse_to_sync(monkeypatch, errno.EIO)
 
     with pytest.raises(OSError, match="Input/output error"):
-        durable.sync_folder(tmp_path)
+        durable_files.sync_folder(tmp_path)
 
 
 def refuse_to_sync(monkeypatch: pytest.MonkeyPatch, number: int) -> None:

@@ -8,9 +8,9 @@ import pytest
 from tests.app.conftest import set_environment
 from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
-from trainshed.records import objects
-from trainshed.records.bucket import Bucket
-from trainshed.records.client import client_of
+from trainshed.storage import object_listing
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.store_client import client_of
 
 TREES: dict[str, list[str]] = {
     "nothing": [],
@@ -35,8 +35,8 @@ TREES: dict[str, list[str]] = {
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take 10 objects for many, and 20 folders for too many."""
-    monkeypatch.setattr(objects, "PAGE", 10)
-    monkeypatch.setattr(objects, "MOST_FOLDERS", 20)
+    monkeypatch.setattr(object_listing, "PAGE", 10)
+    monkeypatch.setattr(object_listing, "MOST_FOLDERS", 20)
 
 
 def fill(s3: S3Server, bucket: str, names: list[str]) -> None:
@@ -55,10 +55,10 @@ def test_all_are_listed_and_each_once(
     fill(s3, bucket, [*TREES[tree], "rows2/x", "else"])
     client = client_of(f"s3://{bucket}")
 
-    found = sorted(each["path"] for each in objects.list_objects(client, "rows"))
+    found = sorted(each["path"] for each in object_listing.list_objects(client, "rows"))
 
     assert found == sorted(TREES[tree])
-    assert len(objects.list_objects(client, "")) == len(TREES[tree]) + 2
+    assert len(object_listing.list_objects(client, "")) == len(TREES[tree]) + 2
     flat = [each for page in obstore.list(client) for each in page]
     assert len(flat) == len(TREES[tree]) + 2
 

@@ -16,9 +16,9 @@ import pyarrow as pa
 from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, PyFileSystem
 from typing_extensions import override
 
-from trainshed.records.bucket import PART_BYTES, PARTS_AT_ONCE, Bucket
-from trainshed.records.client import client_of, told
-from trainshed.records.ranges import Ranges
+from trainshed.storage.bucket import PART_BYTES, PARTS_AT_ONCE, Bucket
+from trainshed.storage.ranged_reads import Ranges
+from trainshed.storage.store_client import client_of, told
 
 if TYPE_CHECKING:
     import contextlib
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyarrow import NativeFile
     from pyarrow.fs import FileSystem
 
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 # Who reads a stream line by line shall not ask for each.
 _AHEAD_BYTES = 2**20

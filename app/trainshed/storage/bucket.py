@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 import obstore
 from typing_extensions import override
 
-from trainshed.records import scratch, segments
-from trainshed.records.client import client_of, told
-from trainshed.records.objects import list_objects
-from trainshed.records.reach import AS_USUAL, Reach
-from trainshed.records.storage import UNDERWAY, Appender, Folder, Stored
+from trainshed.storage import scratch, segmented_log
+from trainshed.storage.folder import UNDERWAY, Appender, Folder, Stored
+from trainshed.storage.object_listing import list_objects
+from trainshed.storage.store_client import client_of, told
+from trainshed.storage.store_options import AS_USUAL, StoreOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -56,7 +56,7 @@ class Bucket(Folder):
     root: str
     key: str = ""
     is_patient: bool = field(default=False, compare=False)
-    reach: Reach = AS_USUAL
+    reach: StoreOptions = AS_USUAL
 
     @property
     @override
@@ -185,11 +185,11 @@ class Bucket(Folder):
 
     @override
     def append(self, name: str) -> Appender:
-        return segments.Growing(self, name)
+        return segmented_log.SegmentedWriter(self, name)
 
     @override
     def lines(self, name: str) -> Iterator[str]:
-        return segments.lines(self, name)
+        return segmented_log.lines(self, name)
 
     @override
     @contextlib.contextmanager

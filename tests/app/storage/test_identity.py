@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.records.disk import Disk
-from trainshed.records.identity import Identity, folder_of, read_identity
+from trainshed.storage.disk import Disk
+from trainshed.storage.driver_identity import Identity, folder_of, read_identity
 from trainshed_api.errors import SpecError
 
 RUNS = Disk(Path("/runs"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.marks import unfinished
-from trainshed.records.storage import Folder
+from trainshed.storage.folder import Folder
 
 LAST = "manifest.json"
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from trainshed.records.disk import Disk
-from trainshed.records.reach import AS_USUAL, Reach
+from trainshed.storage.disk import Disk
+from trainshed.storage.store_options import AS_USUAL, StoreOptions
 from trainshed_api.names import BUCKET_SCHEMES, WEB_SCHEMES
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
-    from trainshed.records.bucket import Bucket
-    from trainshed.records.storage import Folder
+    from trainshed.storage.bucket import Bucket
+    from trainshed.storage.folder import Folder
 
 
 def is_address(text: str) -> bool:
@@ -50,28 +50,28 @@ def open_web(text: str) -> Bucket:
         raise ValueError("an address without a password: what is said is kept where others read it")
     if found.path in ("", "/") or found.path.endswith("/"):
         raise ValueError("the address of one file: folders are not listed at http:// and https://")
-    from trainshed.records.bucket import Bucket  # not before, as below
+    from trainshed.storage.bucket import Bucket  # not before, as below
 
     where, _, query = text.partition("#")[0].partition("?")
-    return Bucket(where, reach=Reach(query=query))
+    return Bucket(where, reach=StoreOptions(query=query))
 
 
-def reached(folder: Folder, reach: Reach) -> Folder:
+def reached(folder: Folder, reach: StoreOptions) -> Folder:
     """Return a folder that is reached as a dataset says; a disk's is where it is."""
     if folder.path or reach == AS_USUAL:
         return folder
-    from trainshed.records.bucket import Bucket
+    from trainshed.storage.bucket import Bucket
 
     assert isinstance(folder, Bucket)
     return replace(folder, reach=reach)
 
 
-def stored_file(where: str, reach: Reach = AS_USUAL) -> Bucket:
+def stored_file(where: str, reach: StoreOptions = AS_USUAL) -> Bucket:
     """Return a file that a listing named; it is no folder, though it looks like one.
 
     where: `s3://bucket/key`, or an address on the web, without what follows its question mark.
     """
-    from trainshed.records.bucket import Bucket
+    from trainshed.storage.bucket import Bucket
 
     if is_web(where):
         return Bucket(where, reach=reach)
@@ -110,6 +110,6 @@ def open_folder(text: str) -> Folder:
     if scheme not in BUCKET_SCHEMES or not is_whole or {".", ".."} & set(parts):
         kinds = ", ".join(f"{known}://" for known in BUCKET_SCHEMES)
         raise ValueError(f"a path, file://, or a bucket's address with one of {kinds}")
-    from trainshed.records.bucket import Bucket  # not before: who has a disk need not load it
+    from trainshed.storage.bucket import Bucket  # not before: who has a disk need not load it
 
     return Bucket(f"{scheme}://{found.netloc}", "/".join(parts))

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from trainshed.faults import RULES, classify
-from trainshed.records.bucket import Bucket
-from trainshed.records.scratch import NoRoomError, made_aside, room_for
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.scratch import NoRoomError, made_aside, room_for
 from trainshed_api.names import ENV_SCRATCH
 
 MAKES = """
 import os, signal, sys, tempfile
-from trainshed.records.scratch import made_aside
+from trainshed.storage.scratch import made_aside
 
 tempfile.tempdir = sys.argv[1]
 with made_aside("rows") as made:

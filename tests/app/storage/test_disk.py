@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.records import durable
-from trainshed.records.disk import Disk
+from trainshed.storage import durable_files
+from trainshed.storage.disk import Disk
 
 LAST = "manifest.json"
 # A killed process is one that ends at a call of the system, with all that Python would do left out.
 KILLED_AT = """
 import os, signal, sys
 from pathlib import Path
-from trainshed.records.disk import Disk
+from trainshed.storage.disk import Disk
 
 def end(event, arguments):
     if event == sys.argv[1]:
@@ -175,7 +175,7 @@ def test_half_a_file_keeps_nobody_out_on_storage_without_links(
 
     monkeypatch.setattr(os, "link", refuse)
     folder = Disk(tmp_path)
-    real = durable.sync
+    real = durable_files.sync
     synced = []
 
     def fail_once(file: object) -> None:
@@ -183,12 +183,12 @@ def test_half_a_file_keeps_nobody_out_on_storage_without_links(
         if len(synced) == 2:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(durable, "sync", fail_once)
+    monkeypatch.setattr(durable_files, "sync", fail_once)
     with pytest.raises(OSError, match="No space left"):
         folder.create("claim", b"mine")
     assert folder.names() == []
 
-    monkeypatch.setattr(durable, "sync", real)
+    monkeypatch.setattr(durable_files, "sync", real)
     folder.create("claim", b"yours")
     assert folder.read("claim") == b"yours"
 

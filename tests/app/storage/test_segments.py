@@ -8,10 +8,10 @@ import pytest
 
 from tests.faulty_s3 import FaultyS3
 from tests.s3_faults import Refusal, Rule
-from trainshed.records import segments
-from trainshed.records.bucket import Bucket
-from trainshed.records.segments import PIECE_BYTES, Growing
-from trainshed.records.storage import Folder
+from trainshed.storage import segmented_log
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.folder import Folder
+from trainshed.storage.segmented_log import PIECE_BYTES, SegmentedWriter
 
 SOON, NEVER = 0.05, 1000.0
 REFUSED = Refusal(403, "AccessDenied")
@@ -19,9 +19,9 @@ REFUSED = Refusal(403, "AccessDenied")
 
 def wait_for(folder: Folder, want: list[str]) -> None:
     deadline = time.monotonic() + 30
-    while list(segments.lines(folder, "log")) != want and time.monotonic() < deadline:
+    while list(segmented_log.lines(folder, "log")) != want and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert list(segments.lines(folder, "log")) == want
+    assert list(segmented_log.lines(folder, "log")) == want
 
 
 def pieces(folder: Folder) -> list[str]:
@@ -29,7 +29,7 @@ def pieces(folder: Folder) -> list[str]:
 
 
 def test_a_text_is_read_while_it_grows(storage: Folder) -> None:
-    text = Growing(storage, "log", SOON)
+    text = SegmentedWriter(storage, "log", SOON)
     text.write("one\n")
     wait_for(storage, ["one\n"])
     text.write("two\nthr")
@@ -38,12 +38,12 @@ def test_a_text_is_read_while_it_grows(storage: Folder) -> None:
     wait_for(storage, ["one\n", "two\n", "three\n"])
 
     text.close()
-    assert list(segments.lines(storage, "log")) == ["one\n", "two\n", "three\n"]
+    assert list(segmented_log.lines(storage, "log")) == ["one\n", "two\n", "three\n"]
     assert storage.names() == ["log"]
 
 
 def test_few_lines_now_and_then_are_one_piece(storage: Folder) -> None:
-    text = Growing(storage, "log", SOON)
+    text = SegmentedWriter(storage, "log", SOON)
     for number in range(5):
         text.write(f"{number}\n")
         wait_for(storage, [f"{each}\n" for each in range(number + 1)])
@@ -53,7 +53,7 @@ def test_few_lines_now_and_then_are_one_piece(storage: Folder) -> None:
 
 
 def test_many_lines_are_several_pieces_and_one_text(storage: Folder) -> None:
-    text = Growing(storage, "log", SOON)
+    text = SegmentedWriter(storage, "log", SOON)
     line = "x" * (PIECE_BYTES // 2) + "\n"
     for number in range(5):
         text.write(line)
@@ -61,16 +61,16 @@ def test_many_lines_are_several_pieces_and_one_text(storage: Folder) -> None:
 
     assert pieces(storage) == ["000000", "000001", "000002"]
     text.close()
-    assert list(segments.lines(storage, "log")) == [line] * 5
+    assert list(segmented_log.lines(storage, "log")) == [line] * 5
     assert storage.names() == ["log"]
 
 
 def test_what_a_kill_left_in_pieces_is_gone_on_with(storage: Folder) -> None:
-    killed = Growing(storage, "log", SOON)  # and never closed
+    killed = SegmentedWriter(storage, "log", SOON)  # and never closed
     killed.write("one\n")
     wait_for(storage, ["one\n"])
 
-    text = Growing(storage, "log", SOON)
+    text = SegmentedWriter(storage, "log", SOON)
     text.write("two\n")
     wait_for(storage, ["one\n", "two\n"])
     text.close()
@@ -83,24 +83,24 @@ def test_pieces_that_a_kill_left_beside_the_whole_count_once(storage: Folder) ->
     storage.write("log", b"one\ntwo\n")
     for number, content in enumerate((b"one\n", b"two\n")):
         (storage / "log.parts").write(f"{number:06d}", content)
-    assert list(segments.lines(storage, "log")) == ["one\n", "two\n"]
+    assert list(segmented_log.lines(storage, "log")) == ["one\n", "two\n"]
 
-    text = Growing(storage, "log", NEVER)
+    text = SegmentedWriter(storage, "log", NEVER)
     text.write("three\n")
     text.close()
 
-    assert list(segments.lines(storage, "log")) == ["one\n", "two\n", "three\n"]
+    assert list(segmented_log.lines(storage, "log")) == ["one\n", "two\n", "three\n"]
     assert storage.names() == ["log"]
 
 
 def test_what_is_opened_again_is_read_at_every_moment(storage: Folder) -> None:
-    Growing(storage, "log", NEVER).close()
+    SegmentedWriter(storage, "log", NEVER).close()
     written: list[str] = []
     is_over = threading.Event()
 
     def write() -> None:
         for number in range(15):
-            text = Growing(storage, "log", NEVER)
+            text = SegmentedWriter(storage, "log", NEVER)
             text.write(f"{number}\n")
             text.close()
             written.append(f"{number}\n")
@@ -110,20 +110,20 @@ def test_what_is_opened_again_is_read_at_every_moment(storage: Folder) -> None:
         writing = pool.submit(write)
         while not (is_over.is_set() or writing.done()):
             before = list(written)
-            found = list(segments.lines(storage, "log"))
+            found = list(segmented_log.lines(storage, "log"))
             assert found[: len(before)] == before
         writing.result()
-    assert list(segments.lines(storage, "log")) == written
+    assert list(segmented_log.lines(storage, "log")) == written
 
 
 def test_what_storage_takes_too_late_loses_what_was_first_and_says_so(storage: Folder) -> None:
-    text = Growing(storage, "log", NEVER)
+    text = SegmentedWriter(storage, "log", NEVER)
     line = "x" * 2**20 + "\n"
     for _ in range(40):
         text.write(line)
     text.close()
 
-    said, cut, *rest = segments.lines(storage, "log")
+    said, cut, *rest = segmented_log.lines(storage, "log")
     assert said == f"({40 * len(line) - 32 * 2**20} bytes were lost here)\n"
     assert len(cut) < len(line)
     assert rest == [line] * 31
@@ -133,34 +133,34 @@ def test_a_piece_that_was_refused_is_sent_again(
     through_faults: Bucket, faulty_s3: FaultyS3
 ) -> None:
     faulty_s3.add(Rule(REFUSED, method="PUT", key="*log.parts/*", times=2))
-    text = Growing(through_faults, "log", SOON)
+    text = SegmentedWriter(through_faults, "log", SOON)
     text.write("one\n")
     text.write("two\n")
 
     wait_for(through_faults, ["one\n", "two\n"])
     assert faulty_s3.count("PUT", "*log.parts/*") >= 3
     text.close()
-    assert list(segments.lines(through_faults, "log")) == ["one\n", "two\n"]
+    assert list(segmented_log.lines(through_faults, "log")) == ["one\n", "two\n"]
 
 
 def test_a_text_that_could_not_be_ended_is_there_as_far_as_it_came(
     through_faults: Bucket, faulty_s3: FaultyS3
 ) -> None:
-    text = Growing(through_faults, "log", SOON)
+    text = SegmentedWriter(through_faults, "log", SOON)
     text.write("one\n")
     wait_for(through_faults, ["one\n"])
     faulty_s3.add(Rule(REFUSED, method="PUT", key="*/log"))
 
     with pytest.raises(PermissionError):
         text.close()
-    assert list(segments.lines(through_faults, "log")) == ["one\n"]
+    assert list(segmented_log.lines(through_faults, "log")) == ["one\n"]
 
 
 @pytest.mark.parametrize("nth", [1, 2, 3])
 def test_a_text_whose_end_is_tried_again_keeps_all_of_it(
     through_faults: Bucket, faulty_s3: FaultyS3, nth: int
 ) -> None:
-    text = Growing(through_faults, "log", SOON)
+    text = SegmentedWriter(through_faults, "log", SOON)
     lines = [f"{number}" * PIECE_BYTES + "\n" for number in range(3)]
     for count, line in enumerate(lines, start=1):
         text.write(line)
@@ -170,17 +170,17 @@ def test_a_text_whose_end_is_tried_again_keeps_all_of_it(
 
     with pytest.raises(PermissionError):
         text.close()
-    assert list(segments.lines(through_faults, "log")) == lines
+    assert list(segmented_log.lines(through_faults, "log")) == lines
     text.close()
 
-    assert list(segments.lines(through_faults, "log")) == lines
+    assert list(segmented_log.lines(through_faults, "log")) == lines
     assert through_faults.names() == ["log"]
 
 
 def test_a_text_that_ends_while_it_is_read_is_read_to_its_end(
     through_faults: Bucket, faulty_s3: FaultyS3
 ) -> None:
-    text = Growing(through_faults, "log", SOON)
+    text = SegmentedWriter(through_faults, "log", SOON)
     lines = [f"{number}" * PIECE_BYTES + "\n" for number in range(3)]
     for count, line in enumerate(lines, start=1):
         text.write(line)
@@ -188,7 +188,7 @@ def test_a_text_that_ends_while_it_is_read_is_read_to_its_end(
     faulty_s3.add(Rule("answer held", method="GET", key="*log.parts/000000", times=1))
 
     with ThreadPoolExecutor(1) as pool:
-        reading = pool.submit(list, segments.lines(through_faults, "log"))
+        reading = pool.submit(list, segmented_log.lines(through_faults, "log"))
         faulty_s3.wait_until_held()
         text.close()
         faulty_s3.release()

@@ -8,9 +8,9 @@ import pytest
 
 from tests.app.conftest import KEY, set_environment
 from tests.faulty_s3 import FaultyS3
-from trainshed.records.bucket import Bucket
-from trainshed.records.disk import Disk
-from trainshed.records.storage import Folder
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import Folder
 
 
 @pytest.fixture

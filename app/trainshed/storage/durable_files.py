@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EISDIR}
 
 
-class Summed(io.BufferedWriter):
+class ChecksumWriter(io.BufferedWriter):
     """Writes a file, and knows what was written came to.
 
     Args:

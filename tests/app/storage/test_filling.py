@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.records.disk import Disk
-from trainshed.records.filling import Filling, fill, is_free
-from trainshed.records.storage import UNDERWAY, Folder
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import UNDERWAY, Folder
+from trainshed.storage.staged_folder import StagedFolder, fill, is_free
 
 
-def put(filling: Filling, name: str, text: str = "x") -> None:
+def put(filling: StagedFolder, name: str, text: str = "x") -> None:
     file = filling.aside / name
     file.write_text(text)
     filling.add(file)
@@ -86,8 +86,8 @@ def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from trainshed.records.addresses import open_folder
-from trainshed.records.filling import fill
+from trainshed.storage.addresses import open_folder
+from trainshed.storage.staged_folder import fill
 with fill(open_folder(sys.argv[1])) as filling:
     (filling.aside / "a").write_text("x")
     filling.add(filling.aside / "a")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 SECONDS_BETWEEN = 5.0
 PARTS = ".parts"
@@ -29,7 +29,7 @@ _MOST_JOINED = 64 * 2**20
 _MOST_LOOKS = 3
 
 
-class Growing(io.TextIOBase):
+class SegmentedWriter(io.TextIOBase):
     """A text that one process adds to.
 
     Args:

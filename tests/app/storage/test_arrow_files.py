@@ -14,9 +14,9 @@ from tests.app.conftest import KEY, set_environment
 from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 from tests.s3_faults import SLOW_DOWN, Rule
-from trainshed.records.arrow_files import as_ray_has_it, file_system
-from trainshed.records.bucket import PART_BYTES, Bucket
-from trainshed.records.disk import Disk
+from trainshed.storage.arrow_filesystem import as_ray_has_it, file_system
+from trainshed.storage.bucket import PART_BYTES, Bucket
+from trainshed.storage.disk import Disk
 
 
 @pytest.fixture

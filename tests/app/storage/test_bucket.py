@@ -19,15 +19,15 @@ from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 from tests.s3_faults import CONFLICT, SLOW_DOWN, Refusal, Rule
 from trainshed.faults import classify
-from trainshed.records.bucket import MOST_COPIED, PART_BYTES, Bucket
-from trainshed.records.disk import Disk
-from trainshed.records.storage import UNDERWAY
+from trainshed.storage.bucket import MOST_COPIED, PART_BYTES, Bucket
+from trainshed.storage.disk import Disk
+from trainshed.storage.folder import UNDERWAY
 
 LAST = "manifest.json"
 REFUSED = Refusal(403, "AccessDenied")
 OPERATE = """
 import sys
-from trainshed.records.addresses import open_folder
+from trainshed.storage.addresses import open_folder
 
 folder = open_folder(sys.argv[1])
 with folder.aside() as made:

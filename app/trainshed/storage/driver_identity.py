@@ -11,7 +11,7 @@ from trainshed_api.names import ENV_ATTEMPT, ENV_NAMESPACE, ENV_UID
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 UID_DIGITS = 8
 

@@ -22,7 +22,7 @@ from trainshed.patience import READS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trainshed.records.storage import Folder
+    from trainshed.storage.folder import Folder
 
 RECORD = "run.json"
 RESULT = "result.json"
@@ -76,7 +76,7 @@ class Claim:
     nonce: str = ""
 
 
-class Attempt:
+class ClaimedAttempt:
     """One claimed attempt; while it is open its heartbeat goes on.
 
     Args:
@@ -179,7 +179,7 @@ class RunFolder:
         except (OSError, ValueError, TypeError, RecursionError):
             return None
 
-    def claim(self, spec_hash: str, fresh: bool, number: int | None = None) -> Attempt:
+    def claim(self, spec_hash: str, fresh: bool, number: int | None = None) -> ClaimedAttempt:
         """Make an attempt and hold it.
 
         Args:
@@ -206,7 +206,7 @@ class RunFolder:
             folder.create(CLAIM, json.dumps(asdict(claim)).encode())
         except FileExistsError as error:
             raise AttemptHeldError(self._who(number)) from error
-        return Attempt(number, folder)
+        return ClaimedAttempt(number, folder)
 
     def _next_number(self) -> int:
         # A folder without a claim is somebody's who is about to make it, or never came to it.

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from trainshed.records import durable
-from trainshed.records.storage import Appender, Folder, Stored
+from trainshed.storage import durable_files
+from trainshed.storage.folder import Appender, Folder, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,7 +104,7 @@ class Disk(Folder):
         _make_once(self.at / name, content)
         # What lies in it is worth no more than its name.
         for folder in (self.at, *(each.parent for each in new)):
-            durable.sync_folder(folder)
+            durable_files.sync_folder(folder)
 
     @override
     def delete(self, name: str) -> None:
@@ -149,14 +149,14 @@ class Disk(Folder):
     @override
     def adopt(self, made: Path, name: str, last: str) -> Disk:
         made.chmod(0o755)  # mkdtemp's 0700 would keep everybody else out
-        durable.sync_folder(made)
+        durable_files.sync_folder(made)
         number, free = 1, self / name
         while not _is_renamed(made, free.at):
             number += 1
             free = self / f"{name}-{number}"
         with contextlib.ExitStack() as undo:
             undo.callback(free.remove, last)
-            durable.sync_folder(self.at)
+            durable_files.sync_folder(self.at)
             undo.pop_all()
         return free
 
@@ -201,7 +201,7 @@ def _make_once(path: Path, content: bytes) -> None:
     """
     aside = _beside(path)
     try:
-        durable.write_bytes(aside, content)
+        durable_files.write_bytes(aside, content)
         _give_name(aside, path, content)
     finally:
         aside.unlink(missing_ok=True)
@@ -223,7 +223,7 @@ def _make_without_links(path: Path, content: bytes) -> None:
     try:
         with file:
             file.write(content)
-            durable.sync(file)
+            durable_files.sync(file)
     except OSError:
         path.unlink()  # half of it would keep others out for good
         raise
