@@ -21,15 +21,15 @@ from ray.train.v2.api.context import LocalTrainContext
 from tests.app.builders_checkpoint import files_of_at_most
 from tests.builders import make_run
 from trainshed import frameworks
+from trainshed.attempt import resume
+from trainshed.attempt.finish import write_ending
+from trainshed.attempt.launch import make_job
+from trainshed.attempt.launch_config import Launch
+from trainshed.attempt.monitor import AttemptMonitor
+from trainshed.attempt.provenance import run_record
+from trainshed.attempt.result import AttemptResult
+from trainshed.attempt.signals import Stop
 from trainshed.coordinator.actor import Coordinator
-from trainshed.driver import resume
-from trainshed.driver.ending import write_ending
-from trainshed.driver.launch import make_job
-from trainshed.driver.outset import Launch
-from trainshed.driver.provenance import run_record
-from trainshed.driver.signals import Stop
-from trainshed.driver.verdict import Verdict
-from trainshed.driver.watch import Driver
 from trainshed.plan.preflight import Place, prepare
 from trainshed.storage.arrow_filesystem import as_ray_has_it
 from trainshed.storage.disk import Disk
@@ -52,7 +52,7 @@ class Left:
     """
 
     folder: RunFolder
-    verdict: Verdict
+    verdict: AttemptResult
     events: list[AnyEvent]
     error: Exception | None
     steps_begun: bool
@@ -93,7 +93,7 @@ def train_alone(
         make_job(launch, attempt), coordinator, frameworks.named(launch.prepared.spec.framework)
     )
     display = Shown()
-    driver = Driver(prepared, attempt, display, stop or Stop())
+    driver = AttemptMonitor(prepared, attempt, display, stop or Stop())
     for note in refused:
         driver.warn(note)
     work = Work(worker, dict(prepared.spec.config))

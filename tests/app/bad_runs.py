@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from tests.app.builders_checkpoint import write_checkpoint
 from tests.app.ray_run import write_run
-from trainshed.driver.provenance import run_record
+from trainshed.attempt.provenance import run_record
 from trainshed.plan.preflight import Place, prepare
 from trainshed.storage.disk import Disk
 from trainshed.storage.run_folder import RECORD

@@ -9,7 +9,7 @@ import ray.train
 from ray.train.v2._internal.execution.training_report import _TrainingReport
 
 from tests.app.stopped_evaluation import ask_to_stop
-from trainshed.driver.signals import Stop
+from trainshed.attempt.signals import Stop
 from trainshed.ray_train.report_relay import HeldUp, ReportRelay
 from trainshed.storage.disk import Disk
 from trainshed.worker.active import running

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import trainshed
-from trainshed.driver.signals import Stop
+from trainshed.attempt.signals import Stop
 from trainshed.worker.current import Run
 
 # Asked in the evaluation after this epoch, at this batch of it; None: it is not asked.

@@ -21,7 +21,7 @@ from tests.app.recovery import (
     resumed_step,
     stop_within,
 )
-from trainshed.driver.signals import Stop
+from trainshed.attempt.signals import Stop
 from trainshed_api.names import EXIT_SUCCEEDED, STOPPED, SUCCEEDED
 from trainshed_api.progress import Evaluated, WarningEvent
 

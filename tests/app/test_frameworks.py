@@ -19,9 +19,9 @@ from tests.app.builders_rows import write_rows
 from tests.app.ray_run import ROOT, import_path
 from tests.builders import make_run
 from trainshed import frameworks
+from trainshed.attempt.launch import make_job
+from trainshed.attempt.launch_config import Launch
 from trainshed.boosting.survivors import BoosterState
-from trainshed.driver.launch import make_job
-from trainshed.driver.outset import Launch
 from trainshed.plan.framework import check_framework
 from trainshed.plan.preflight import Place, prepare
 from trainshed.programs import keras_mlp
@@ -35,7 +35,7 @@ from trainshed_api.frameworks import RULES
 IMPORTS = """
 import sys
 import trainshed, trainshed.boosting, trainshed.keras, trainshed.cli.main
-import trainshed.driver.launch, trainshed.worker.process, trainshed.worker.current
+import trainshed.attempt.launch, trainshed.worker.process, trainshed.worker.current
 from trainshed import frameworks
 from trainshed.programs import boosted_trees, keras_mlp, tabular
 for name in ("torch", "xgboost", "tensorflow"):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.app import reporting_alone
 from tests.app.alone import Left, train_alone
-from trainshed.driver.signals import Stop
+from trainshed.attempt.signals import Stop
 from trainshed_api.names import STOPPED, SUCCEEDED
 
 

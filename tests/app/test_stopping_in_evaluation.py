@@ -8,7 +8,7 @@ import torch
 from tests.app import stopped_evaluation
 from tests.app.alone import Left, train_alone
 from tests.app.failing_runs import make_data, make_spec, write_numbers
-from trainshed.driver.signals import Stop
+from trainshed.attempt.signals import Stop
 from trainshed.worker import evaluation
 from trainshed_api.names import STOPPED, SUCCEEDED
 from trainshed_api.progress import CheckpointSaved, Evaluated

@@ -7,7 +7,7 @@ import pytest
 from tests.app import waiting_functions
 from tests.app.alone import train_alone
 from tests.app.failing_runs import Spec, make_spec, write_numbers
-from trainshed.driver.signals import Stop
+from trainshed.attempt.signals import Stop
 from trainshed_api.names import STOPPED
 from trainshed_api.progress import CheckpointSaved
 

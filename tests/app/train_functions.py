@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import trainshed
-from trainshed.driver.signals import Stop
+from trainshed.attempt.signals import Stop
 from trainshed.worker.current import Run
 
 # Set by a test in this process, for a config with `suspendAt`.

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import trainshed
-from trainshed.driver.signals import Stop
+from trainshed.attempt.signals import Stop
 from trainshed.worker.active import running
 
 # Batches with rows from this one on, of the fourth step, do not come before `released`.

@@ -54,8 +54,8 @@ def _measure(prepared: Prepared, seconds: float) -> None:
     if not prepared.plans or not prepared.spec.train:
         want = "at least one dataset, and train: a function that takes its batches"
         raise SpecError([Problem("spec.data.datasets", None, f"nothing to measure; want {want}")])
-    from trainshed.driver.measure import measure
-    from trainshed.driver.signals import Stop, on_stop
+    from trainshed.attempt.measure import measure
+    from trainshed.attempt.signals import Stop, on_stop
     from trainshed.ray_train.ray_cluster import leave
 
     stop, code = Stop(), EXIT_SUCCEEDED

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
+from trainshed.attempt import begin
 from trainshed.cli.files import place_of, spec_options
-from trainshed.driver import begin
 from trainshed.plan import code
 from trainshed.storage.run_folder import process_age_seconds
 from trainshed_api.loading import load_file
@@ -26,11 +26,11 @@ def run(file: Path | None, settings: tuple[str, ...], fresh: bool) -> None:
     Without FILE, as in a job that `trainshed submit` sent: what TRAINSHED_SPEC holds, on the Ray
     cluster around.
     """
-    from trainshed.driver.signals import Stop, StopRequestedError, on_stop
+    from trainshed.attempt.signals import Stop, StopRequestedError, on_stop
     from trainshed.ray_train.ray_cluster import leave
 
     stop = Stop()
-    wish = begin.Wish(fresh, time.time() - process_age_seconds(), stop)
+    wish = begin.RunOptions(fresh, time.time() - process_age_seconds(), stop)
     if file is None and ENV_SPEC not in os.environ:
         raise click.UsageError("Missing argument 'FILE'.")
     with on_stop(stop):
@@ -42,7 +42,7 @@ def run(file: Path | None, settings: tuple[str, ...], fresh: bool) -> None:
         leave(ended)
 
 
-def _run_here(file: Path, settings: tuple[str, ...], wish: begin.Wish) -> int:
+def _run_here(file: Path, settings: tuple[str, ...], wish: begin.RunOptions) -> int:
     place, beside = place_of(file), file.absolute().parent
     wanted = load_file(file, settings)
     code.enter(wanted.spec.code, beside)

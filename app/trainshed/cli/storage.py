@@ -20,8 +20,8 @@ def gc(where: str, delete: bool) -> None:
     goes on with. Nothing of a run that is under way
     or that was written within the last hour is listed, and nothing is deleted without --delete.
     """
+    from trainshed.attempt.gc import leftovers
     from trainshed.display.wording import say_bytes, say_plainly
-    from trainshed.driver.leftovers import leftovers
     from trainshed.storage.addresses import open_folder
 
     count, size = 0, 0

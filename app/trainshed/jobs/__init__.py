@@ -1,5 +1,5 @@
 """Runs as jobs of any Ray cluster, through its Jobs API.
 
 Lives here: who is asked and with which token, the calls, ids, following a job's log. Never here:
-training; what a job does is `trainshed.driver.begin`.
+training; what a job does is `trainshed.attempt.begin`.
 """

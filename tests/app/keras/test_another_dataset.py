@@ -15,9 +15,9 @@ from tests.app.failing_runs import make_spec
 from tests.app.worker.ranks import on_ranks
 from tests.builders import make_run
 from trainshed import frameworks
+from trainshed.attempt.launch import make_job
+from trainshed.attempt.launch_config import Launch
 from trainshed.coordinator.actor import Coordinator
-from trainshed.driver.launch import make_job
-from trainshed.driver.outset import Launch
 from trainshed.plan.preflight import Place, prepare
 from trainshed.storage.disk import Disk
 from trainshed.worker.job import Job

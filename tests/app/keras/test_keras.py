@@ -24,7 +24,7 @@ from tests.app.recovery import (
     stop_within,
 )
 from tests.app.tables import write_digits_table
-from trainshed.driver.signals import Stop
+from trainshed.attempt.signals import Stop
 from trainshed.faults import classify
 from trainshed_api.errors import SpecError
 from trainshed_api.names import EXIT_SUCCEEDED, STOPPED, SUCCEEDED

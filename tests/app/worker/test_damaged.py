@@ -10,14 +10,14 @@ from tests.app.builders_checkpoint import hold, make_manifest
 from tests.builders import make_run
 from tests.faulty_s3 import FaultyS3
 from tests.s3_faults import Refusal, Rule
+from trainshed.attempt import resume
+from trainshed.attempt.launch import make_job
+from trainshed.attempt.launch_config import Launch
+from trainshed.attempt.retention import superfluous
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.files import DamagedError
 from trainshed.checkpoint.state import random_state
 from trainshed.checkpoint.tracked import Tracked
-from trainshed.driver import resume
-from trainshed.driver.launch import make_job
-from trainshed.driver.outset import Launch
-from trainshed.driver.sweep import superfluous
 from trainshed.faults import WorldError
 from trainshed.plan.preflight import Place, Prepared, prepare
 from trainshed.storage.bucket import Bucket

@@ -11,14 +11,14 @@ from torch import nn
 from tests.app.builders_checkpoint import hold, make_manifest
 from tests.app.builders_rows import write_rows
 from tests.builders import make_data, make_run
+from trainshed.attempt.launch import make_job
+from trainshed.attempt.launch_config import Launch
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint import ray_snapshot
 from trainshed.checkpoint.manifest import Position
 from trainshed.checkpoint.state import random_state
 from trainshed.checkpoint.tracked import Tracked
 from trainshed.data.sampler.description import describe
-from trainshed.driver.launch import make_job
-from trainshed.driver.outset import Launch
 from trainshed.plan.preflight import Place, prepare
 from trainshed.storage.disk import Disk
 from trainshed.worker.agreement import Control

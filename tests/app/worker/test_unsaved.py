@@ -11,11 +11,11 @@ from tests.app.conftest import set_environment
 from tests.builders import make_run
 from tests.faulty_s3 import FaultyS3
 from tests.s3_faults import Refusal, Rule
+from trainshed.attempt.launch import make_job
+from trainshed.attempt.launch_config import Launch
 from trainshed.checkpoint.manifest import Position
 from trainshed.checkpoint.tracked import Tracked
 from trainshed.checkpoint.writer import Written
-from trainshed.driver.launch import make_job
-from trainshed.driver.outset import Launch
 from trainshed.faults import WorldError
 from trainshed.plan.preflight import Place, prepare
 from trainshed.storage.bucket import Bucket

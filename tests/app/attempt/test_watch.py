@@ -14,15 +14,15 @@ from ray.train.v2._internal.execution.training_report import _TrainingReport
 from tests.app.builders_checkpoint import files_of_at_most
 from tests.builders import make_run
 from tests.builders_run import make_checkpoint, make_finished, make_progress
+from trainshed.attempt.finish import write_ending
+from trainshed.attempt.monitor import AttemptMonitor
+from trainshed.attempt.output import kept
+from trainshed.attempt.provenance import run_record
+from trainshed.attempt.result import AttemptResult
+from trainshed.attempt.signals import FENCED, Stop
 from trainshed.coordinator import actor as runtime
 from trainshed.coordinator.actor import View
 from trainshed.coordinator.hub import Ending, Failure, Reported
-from trainshed.driver.ending import write_ending
-from trainshed.driver.output import kept
-from trainshed.driver.provenance import run_record
-from trainshed.driver.signals import FENCED, Stop
-from trainshed.driver.verdict import Verdict
-from trainshed.driver.watch import Driver
 from trainshed.plan.preflight import Place, Prepared, prepare
 from trainshed.ray_train.report_relay import ReportRelay
 from trainshed.storage.disk import Disk
@@ -104,7 +104,7 @@ def make_reports(path: str, *, resumed: bool = False) -> View:
 
 def make_driver(
     home: Path, stop: Stop | None = None, **spec: JsonValue
-) -> tuple[Prepared, ClaimedAttempt, Driver, Display]:
+) -> tuple[Prepared, ClaimedAttempt, AttemptMonitor, Display]:
     run = make_run(train="tests.app.processes:children", **spec)
     prepared = prepare(run, Place(Disk(home)))
     attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
@@ -112,11 +112,11 @@ def make_driver(
     record = run_record(prepared, home, started=0.0)
     prepared.folder.at.write(RECORD, record.model_dump_json(by_alias=True).encode())
     display = Display()
-    driver = Driver(prepared, attempt, display, stop or Stop())
+    driver = AttemptMonitor(prepared, attempt, display, stop or Stop())
     return prepared, attempt, driver, display
 
 
-def watch(driver: Driver, coordinator: Coordinator, looks: int = 3) -> Verdict:
+def watch(driver: AttemptMonitor, coordinator: Coordinator, looks: int = 3) -> AttemptResult:
     verdict = driver.watch(cast("Client", coordinator), Work(looks))
     driver.close(make_finished())
     return verdict
@@ -156,7 +156,7 @@ def test_a_full_disk_is_said_once_and_later_events_are_kept_again(tmp_path: Path
 def test_an_end_without_room_for_result_and_report_is_still_an_end(tmp_path: Path) -> None:
     prepared, attempt, driver, display = make_driver(tmp_path)
     with files_of_at_most(100):
-        write_ending(prepared, attempt, driver, Verdict("Succeeded", ""), started=0.0)
+        write_ending(prepared, attempt, driver, AttemptResult("Succeeded", ""), started=0.0)
 
     last = display.events[-1]
     assert isinstance(last, Finished)
@@ -211,14 +211,14 @@ BEST: JsonValue = {"best": {"metric": "valid.accuracy", "mode": "max"}}
 def test_work_that_comes_to_its_end_succeeded(tmp_path: Path) -> None:
     _, _, driver, _ = make_driver(tmp_path)
 
-    assert watch(driver, Coordinator(make_view())) == Verdict("Succeeded", "")
+    assert watch(driver, Coordinator(make_view())) == AttemptResult("Succeeded", "")
 
 
 def test_a_failure_of_the_users_is_the_verdict(tmp_path: Path) -> None:
     _, _, driver, _ = make_driver(tmp_path)
     verdict = watch(driver, Coordinator(make_view(), make_view(failure=FAILURE)))
 
-    assert verdict == Verdict(
+    assert verdict == AttemptResult(
         "Failed", "KeyError: 'lable' (worker 1, step 6)", "the user's traceback", "Application"
     )
 
@@ -229,7 +229,9 @@ def test_a_stop_is_passed_on_once_and_its_step_is_said(tmp_path: Path) -> None:
     _, _, driver, display = make_driver(tmp_path, stop)
     coordinator = Coordinator(make_view(), make_view(), make_view(ending=ENDING))
 
-    assert watch(driver, coordinator) == Verdict("Stopped", "Terminated: stopped after step 6")
+    assert watch(driver, coordinator) == AttemptResult(
+        "Stopped", "Terminated: stopped after step 6"
+    )
     assert coordinator.stopped == ["Terminated"]
     assert [e.grace_seconds for e in display.events if isinstance(e, Stopping)] == [60]
 
@@ -251,7 +253,7 @@ def test_no_end_within_the_grace_period_is_one(tmp_path: Path) -> None:
     stop.ask(signal.SIGINT)
     _, _, driver, _ = make_driver(tmp_path, stop, gracePeriodSeconds=0)
 
-    assert watch(driver, Coordinator(make_view()), looks=10**9) == Verdict(
+    assert watch(driver, Coordinator(make_view()), looks=10**9) == AttemptResult(
         "Stopped",
         "Interrupted: no end within gracePeriodSeconds (0); this attempt wrote no checkpoint",
     )
@@ -263,7 +265,7 @@ def test_a_stop_before_the_workers_began_ends_before_training(tmp_path: Path) ->
     _, _, driver, display = make_driver(tmp_path, stop)
     coordinator = Coordinator(make_view(groups=0))
 
-    assert watch(driver, coordinator, looks=10**9) == Verdict(
+    assert watch(driver, coordinator, looks=10**9) == AttemptResult(
         "Stopped", "Interrupted: stopped before training began"
     )
     assert [e.until for e in display.events if isinstance(e, Stopping)] == ["end"]
@@ -284,7 +286,7 @@ def test_a_second_signal_ends_at_once_with_a_result_that_names_the_newest_checkp
     message = (
         "Interrupted: ended at once by a second signal; the newest checkpoint is that of step 4"
     )
-    assert verdict == Verdict("Stopped", message)
+    assert verdict == AttemptResult("Stopped", message)
     result = ResultRecord.model_validate_json(prepared.folder.at.read(RESULT))
     assert (result.outcome, result.message, result.step) == ("Stopped", message, 7)
     assert prepared.folder.at.names() == ["attempts", "report.html", "result.json", "run.json"]
@@ -353,7 +355,7 @@ def test_a_grace_period_begins_when_the_stop_is_asked_for_not_when_it_is_seen(
     stop.asked_at -= 61  # while Ray was started
     _, _, driver, _ = make_driver(tmp_path, stop)
 
-    assert watch(driver, Coordinator(make_view()), looks=10**9) == Verdict(
+    assert watch(driver, Coordinator(make_view()), looks=10**9) == AttemptResult(
         "Stopped",
         "Suspended: no end within gracePeriodSeconds (60); this attempt wrote no checkpoint",
     )
@@ -364,7 +366,7 @@ def test_the_controller_says_how_long_a_stop_may_take(tmp_path: Path) -> None:
     stop.order("Suspended", 0)
     _, _, driver, display = make_driver(tmp_path, stop, gracePeriodSeconds=600)
 
-    assert watch(driver, Coordinator(make_view()), looks=10**9) == Verdict(
+    assert watch(driver, Coordinator(make_view()), looks=10**9) == AttemptResult(
         "Stopped",
         "Suspended: no end within gracePeriodSeconds (0); this attempt wrote no checkpoint",
     )
@@ -377,7 +379,7 @@ def test_an_attempt_that_was_superseded_ends_at_once_and_asks_nobody(tmp_path: P
     _, _, driver, _ = make_driver(tmp_path, stop)
     coordinator = Coordinator(make_view())
 
-    assert watch(driver, coordinator, looks=10**9) == Verdict(
+    assert watch(driver, coordinator, looks=10**9) == AttemptResult(
         "Stopped", "Superseded: another attempt has taken over"
     )
     assert coordinator.stopped == []
@@ -388,7 +390,7 @@ def test_an_attempt_that_was_overtaken_ends_where_no_controller_tells_it(tmp_pat
     attempt.is_overtaken = True
     coordinator = Coordinator(make_view())
 
-    assert watch(driver, coordinator, looks=10**9) == Verdict(
+    assert watch(driver, coordinator, looks=10**9) == AttemptResult(
         "Stopped", "Superseded: another attempt has taken over"
     )
 
@@ -396,7 +398,7 @@ def test_an_attempt_that_was_overtaken_ends_where_no_controller_tells_it(tmp_pat
 def test_only_the_last_attempt_writes_beside_the_attempts(tmp_path: Path) -> None:
     prepared, attempt, driver, _ = make_driver(tmp_path)
     prepared.folder.claim(prepared.spec_hash, fresh=False, number=2).close()
-    write_ending(prepared, attempt, driver, Verdict("Succeeded", ""), started=0.0)
+    write_ending(prepared, attempt, driver, AttemptResult("Succeeded", ""), started=0.0)
 
     assert prepared.folder.at.names() == ["attempts", "run.json"]
     *_, last = attempt.folder.lines(METRICS)
@@ -429,7 +431,7 @@ def test_checkpoints_that_nobody_can_rank_end_a_run_at_the_first_one(tmp_path: P
     verdict = watch(driver, Coordinator(make_view(), make_reports("c1")), looks=10**9)
     want = "spec.checkpoint.best.metric: got valid.accuracy, want a reported metric: loss"
 
-    assert verdict == Verdict("Failed", want, want, "Application")
+    assert verdict == AttemptResult("Failed", want, want, "Application")
 
 
 def test_what_a_function_of_ray_trains_alone_reports_is_ranked_or_the_end(tmp_path: Path) -> None:
@@ -443,7 +445,7 @@ def test_what_a_function_of_ray_trains_alone_reports_is_ranked_or_the_end(tmp_pa
     driver.close(make_finished())
 
     want = "spec.checkpoint.best.metric: got valid.accuracy, want a reported metric: loss"
-    assert verdict == Verdict("Failed", want, want, "Application")
+    assert verdict == AttemptResult("Failed", want, want, "Application")
     assert [type(event) for event in display.events] == [Progress, CheckpointSaved, Finished]
 
 

@@ -6,12 +6,12 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from trainshed.attempt.result import AttemptResult
+from trainshed.attempt.retention import Retention
+from trainshed.attempt.signals import FENCED
 from trainshed.coordinator.hub import Reported
 from trainshed.coordinator.reports import missing_best, told_by
 from trainshed.display.wording import say_resume
-from trainshed.driver.signals import FENCED
-from trainshed.driver.sweep import Sweeper
-from trainshed.driver.verdict import Verdict
 from trainshed.patience import READS
 from trainshed.storage.run_folder import METRICS
 from trainshed_api.names import APPLICATION, FAILED, STOPPED, SUCCEEDED
@@ -26,11 +26,11 @@ from trainshed_api.progress import (
 )
 
 if TYPE_CHECKING:
+    from trainshed.attempt.signals import Stop
+    from trainshed.attempt.snapshot_publisher import SnapshotPublisher
     from trainshed.coordinator.actor import View
     from trainshed.coordinator.client import Client
     from trainshed.display.choice import Display
-    from trainshed.driver.push import Pusher
-    from trainshed.driver.signals import Stop
     from trainshed.plan.preflight import Prepared
     from trainshed.storage.run_folder import ClaimedAttempt
 
@@ -51,7 +51,7 @@ class Work(Protocol):
         ...
 
 
-class Driver:
+class AttemptMonitor:
     """One attempt, seen from the process that started it."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Driver:
         attempt: ClaimedAttempt,
         display: Display,
         stop: Stop,
-        pusher: Pusher | None = None,
+        pusher: SnapshotPublisher | None = None,
     ) -> None:
         self._prepared = prepared
         self._attempt = attempt
@@ -70,7 +70,7 @@ class Driver:
         self._metrics = attempt.folder / METRICS
         self._events = attempt.folder.append(METRICS)
         self._misses_events = False
-        self._sweeper = Sweeper(
+        self._sweeper = Retention(
             prepared.folder, attempt.number, prepared.spec.checkpoint, prepared.named
         )
         self.view: View | None = None
@@ -104,7 +104,7 @@ class Driver:
         """Say whether another attempt has taken over."""
         return self._stop.reason == FENCED
 
-    def watch(self, coordinator: Client, work: Work) -> Verdict:
+    def watch(self, coordinator: Client, work: Work) -> AttemptResult:
         """Follow the work to its end; a stop is passed on and enforced after the grace period.
 
         A function with a loop of its own that saves checkpoints ends with the next one that it
@@ -120,7 +120,7 @@ class Driver:
             if self._attempt.is_overtaken:
                 self._stop.order(FENCED, 0.0)
             if self.fenced:
-                return Verdict(STOPPED, f"{FENCED}: another attempt has taken over")
+                return AttemptResult(STOPPED, f"{FENCED}: another attempt has taken over")
             if self._stop.reason and not is_stopping:
                 if not self._prepared.command and self.view and not self.view.groups:
                     return self.stop_before_training()
@@ -132,14 +132,14 @@ class Driver:
         self.look(coordinator)
         return self._unranked() or self._verdict(work.error)
 
-    def _ended_from_here(self, kept: str | None) -> Verdict | None:
+    def _ended_from_here(self, kept: str | None) -> AttemptResult | None:
         """Return the end of a run that the driver ends itself, once there is a reason.
 
         kept: the function's last checkpoint when the stop was requested.
         """
         reason, end = self._stop.reason, self.ends_at
         if self._own_checkpoint() not in (None, kept):
-            return Verdict(STOPPED, f"{reason}: stopped {self._place()}")
+            return AttemptResult(STOPPED, f"{reason}: stopped {self._place()}")
         if self._stop.at_once:
             said = "ended at once by a second signal"
         # Whoever waits for the end counts from when it was asked for, not from when it was seen.
@@ -147,14 +147,14 @@ class Driver:
             said = f"no end within gracePeriodSeconds ({self.grace_seconds:g})"
         else:
             return None
-        return Verdict(STOPPED, f"{reason}: {said}; {self._newest_checkpoint()}")
+        return AttemptResult(STOPPED, f"{reason}: {said}; {self._newest_checkpoint()}")
 
-    def stop_before_training(self) -> Verdict:
+    def stop_before_training(self) -> AttemptResult:
         """Return the end of a run that was asked to stop while it was being started."""
         if self.fenced:
-            return Verdict(STOPPED, f"{FENCED}: another attempt has taken over")
+            return AttemptResult(STOPPED, f"{FENCED}: another attempt has taken over")
         self._say_stopping("end")
-        return Verdict(STOPPED, f"{self._stop.reason}: stopped before training began")
+        return AttemptResult(STOPPED, f"{self._stop.reason}: stopped before training began")
 
     def _say_stopping(self, until: StopsWith) -> None:
         reason, grace = self._stop.reason or "", self.grace_seconds
@@ -219,7 +219,7 @@ class Driver:
         if any(isinstance(event, CheckpointSaved) for event in self.view.events):
             self._sweeper.begin()
 
-    def _unranked(self) -> Verdict | None:
+    def _unranked(self) -> AttemptResult | None:
         """Return the end of a run whose function reports checkpoints without the best's metric."""
         best = self._prepared.spec.checkpoint.best
         if best is None or self.view is None or self.view.reported.checkpoint is None:
@@ -228,7 +228,7 @@ class Driver:
         if not any(isinstance(e, CheckpointSaved) and e.path == path for e in self.view.events):
             return None  # it is the one that was resumed from, or was judged already
         problem = missing_best(best, self.view.reported.metrics)
-        return Verdict(FAILED, str(problem), str(problem), APPLICATION) if problem else None
+        return AttemptResult(FAILED, str(problem), str(problem), APPLICATION) if problem else None
 
     @property
     def grace_seconds(self) -> float:
@@ -247,19 +247,19 @@ class Driver:
             return None
         return self.view.reported.checkpoint[0]
 
-    def _verdict(self, error: Exception | None) -> Verdict:
+    def _verdict(self, error: Exception | None) -> AttemptResult:
         assert self.view
         failure, ending = self.view.failure, self.view.ending
         if failure:
             message = f"{failure.summary} (worker {failure.rank}, step {failure.step})"
-            return Verdict(FAILED, message, failure.traceback, failure.cause)
+            return AttemptResult(FAILED, message, failure.traceback, failure.cause)
         if error:
-            return Verdict.crashed(error)
+            return AttemptResult.crashed(error)
         if ending and ending.stopped:
             missing = f"; no checkpoint of {ending.unsaved}" if ending.unsaved else ""
             message = f"{self._stop.reason}: stopped {self._place()}{missing}"
-            return Verdict(STOPPED, message)
-        return Verdict(SUCCEEDED, "")
+            return AttemptResult(STOPPED, message)
+        return AttemptResult(SUCCEEDED, "")
 
     def sweep(self) -> None:
         """Delete what nobody needs any more; the workers have ended."""

@@ -10,9 +10,9 @@ import pytest
 from hack.cluster.ports import pick_ports
 from tests.app.jobs.server import Reply, Server, serve
 from tests.builders_run import make_checkpoint, make_finished, make_progress, make_started
-from trainshed.driver.push import Pusher, Target, Timing, read_target
-from trainshed.driver.signals import FENCED, Stop
-from trainshed.driver.verdict import Verdict
+from trainshed.attempt.result import AttemptResult
+from trainshed.attempt.signals import FENCED, Stop
+from trainshed.attempt.snapshot_publisher import SnapshotPublisher, Target, Timing, read_target
 from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED, EXIT_TERMINATED
 from trainshed_api.progress import WorkersLost
 from trainshed_api.snapshot import Snapshot, final_snapshot
@@ -29,13 +29,13 @@ SOME_POSTS = 10 * FAST.apart
 @contextmanager
 def pushing(
     server: Server | None, stop: Stop | None = None, timing: Timing = FAST
-) -> Iterator[Pusher]:
+) -> Iterator[SnapshotPublisher]:
     """Run a pusher of attempt 2; it ends with the block."""
     target = Target(f"{server.address}/progress", "secret") if server else None
-    pusher = Pusher(2, target, time.time() - 10, stop or Stop(), timing)
+    pusher = SnapshotPublisher(2, target, time.time() - 10, stop or Stop(), timing)
     pusher.start()
     yield pusher
-    pusher.end(Verdict("Succeeded", ""), EXIT_SUCCEEDED, None)
+    pusher.end(AttemptResult("Succeeded", ""), EXIT_SUCCEEDED, None)
 
 
 def snapshots(server: Server) -> list[Snapshot]:
@@ -116,13 +116,13 @@ def test_whatever_goes_wrong_over_a_loss_the_driver_goes_on_telling() -> None:
         raise ImportError("no grpc here")
 
     with serve(lambda *_: (200, '{"gone": ["w1"]}')) as server:
-        pusher = Pusher(2, Target(server.address, ""), 0.0, Stop(), FAST)
+        pusher = SnapshotPublisher(2, Target(server.address, ""), 0.0, Stop(), FAST)
         pusher.lose = lose
         pusher.start()
         wait_until(server, "Starting")
         pusher.show(make_started(2))
         wait_until(server, "Training")
-        pusher.end(Verdict("Succeeded", ""), EXIT_SUCCEEDED, None)
+        pusher.end(AttemptResult("Succeeded", ""), EXIT_SUCCEEDED, None)
 
 
 def test_where_the_workers_run_is_told_at_once() -> None:
@@ -138,7 +138,7 @@ def test_pods_that_are_said_to_be_gone_are_lost_soon_after_workers_were() -> Non
     told: list[tuple[str, ...]] = []
     timing = Timing(between=SOON, apart=0.01, after_a_loss=0.02, shaken=SOON)
     with serve(lambda *_: GO_ON) as server:
-        pusher = Pusher(2, Target(server.address, ""), 0.0, Stop(), timing)
+        pusher = SnapshotPublisher(2, Target(server.address, ""), 0.0, Stop(), timing)
         pusher.lose = told.append
         pusher.start()
         wait_until(server, "Starting")
@@ -149,7 +149,7 @@ def test_pods_that_are_said_to_be_gone_are_lost_soon_after_workers_were() -> Non
         deadline = time.monotonic() + SOON
         while not told and time.monotonic() < deadline:
             time.sleep(0.01)
-        pusher.end(Verdict("Succeeded", ""), EXIT_SUCCEEDED, None)
+        pusher.end(AttemptResult("Succeeded", ""), EXIT_SUCCEEDED, None)
 
     assert told[0] == ("w1",)
 
@@ -191,7 +191,7 @@ def test_an_end_is_told_with_its_cause_and_stands_in_the_log() -> None:
         with pushing(server) as pusher:
             pusher.show(make_started(2))
             pusher.show(make_finished("Failed", message="KeyError: 'x'"))
-        verdict = Verdict("Failed", "KeyError: 'x'", "the user's traceback", "Application")
+        verdict = AttemptResult("Failed", "KeyError: 'x'", "the user's traceback", "Application")
         pusher.end(verdict, 1, "/runs/result.json")
         log = pusher.deliver()
         told = snapshots(server)[-1]
@@ -228,7 +228,7 @@ def test_an_end_in_words_that_no_encoding_has_is_told() -> None:
     with serve(lambda *_: GO_ON) as server:
         with pushing(server) as pusher:
             pusher.show(make_started(2))
-        pusher.end(Verdict("Failed", "a\udce9", "in b\ud800", "Application"), 1, "/c\udcff")
+        pusher.end(AttemptResult("Failed", "a\udce9", "in b\ud800", "Application"), 1, "/c\udcff")
         logged = final_snapshot(pusher.deliver())
 
     assert logged
@@ -259,10 +259,12 @@ def test_an_end_is_told_until_it_is_heard() -> None:
 
 def test_a_controller_that_is_away_is_not_waited_for_for_ever() -> None:
     [nobody] = pick_ports(1)
-    pusher = Pusher(1, Target(f"http://127.0.0.1:{nobody}", ""), time.time(), Stop(), FAST)
+    pusher = SnapshotPublisher(
+        1, Target(f"http://127.0.0.1:{nobody}", ""), time.time(), Stop(), FAST
+    )
     pusher.start()
     pusher.show(make_progress(7))
-    pusher.end(Verdict("Stopped", "Terminated"), EXIT_TERMINATED, None)
+    pusher.end(AttemptResult("Stopped", "Terminated"), EXIT_TERMINATED, None)
     log = final_snapshot(pusher.deliver())
 
     assert log
@@ -273,7 +275,7 @@ def test_a_controller_that_is_away_is_not_waited_for_for_ever() -> None:
 
 def test_a_run_that_is_refused_is_told_without_having_started() -> None:
     with serve(lambda *_: GO_ON) as server:
-        pusher = Pusher(1, Target(server.address, "secret"), time.time(), Stop())
+        pusher = SnapshotPublisher(1, Target(server.address, "secret"), time.time(), Stop())
         pusher.refused("spec.epochs: missing", EXIT_INVALID)
         pusher.deliver()
 

@@ -9,7 +9,7 @@ from trainshed_api.names import FAILED, FailureCause, Outcome
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AttemptResult:
     """How it ended; if it failed, whose fault that was, and the user's traceback if theirs."""
 
     outcome: Outcome
@@ -18,7 +18,7 @@ class Verdict:
     cause: FailureCause | None = None
 
     @staticmethod
-    def crashed(error: Exception) -> Verdict:
+    def crashed(error: Exception) -> AttemptResult:
         """Return the verdict on an error that no worker told as its function's."""
         # What is known of nothing came from our own driver, or from Ray: not from the program.
         kind = classify(error) or "node"
@@ -27,4 +27,4 @@ class Verdict:
         said = f"{type(first).__name__}: {lines[0] if lines else ''}"
         if world := as_world_error(first):
             said = told(world.kind, str(world))
-        return Verdict(FAILED, said, str(error), RULES[kind].cause)
+        return AttemptResult(FAILED, said, str(error), RULES[kind].cause)

@@ -11,12 +11,12 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from trainshed.driver.signals import REASONS
+from trainshed.attempt.signals import REASONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from trainshed.driver.signals import Stop
+    from trainshed.attempt.signals import Stop
 
 SECONDS_FOR_LAST_WORDS = 2.0
 # How Ray begins a line that it passes on from another process, in colour or not.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import ValidationError
 
-from trainshed.driver.signals import FENCED
+from trainshed.attempt.signals import FENCED
 from trainshed_api.names import (
     ENV_PROGRESS_TOKEN,
     ENV_PROGRESS_URL,
@@ -29,12 +29,12 @@ from trainshed_api.snapshot import MAX_MESSAGE, Answer, Snapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from trainshed.driver.signals import Stop
-    from trainshed.driver.verdict import Verdict
+    from trainshed.attempt.result import AttemptResult
+    from trainshed.attempt.signals import Stop
     from trainshed_api.progress import AnyEvent
     from trainshed_api.records import ResultRecord
 
-log = logging.getLogger("trainshed.driver.push")
+log = logging.getLogger("trainshed.attempt.snapshot_publisher")
 
 SECONDS_FOR_A_POST = 5.0
 MAX_ANSWER_BYTES = 64 * 1024
@@ -102,7 +102,7 @@ def read_target(environment: Mapping[str, str]) -> Target | None:
     return Target(url, environment.get(ENV_PROGRESS_TOKEN, "")) if url else None
 
 
-class Pusher:
+class SnapshotPublisher:
     """The snapshot of one attempt, posted by a thread of its own from its start to its end.
 
     Args:
@@ -182,7 +182,7 @@ class Pusher:
                 self._urgent = True
                 self._changed.notify()
 
-    def end(self, verdict: Verdict, exit_code: int, result: str | None) -> None:
+    def end(self, verdict: AttemptResult, exit_code: int, result: str | None) -> None:
         """Take in how the attempt ended."""
         self._finish(
             state="Ended",

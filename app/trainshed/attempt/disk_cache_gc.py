@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from trainshed.driver import resume
+from trainshed.attempt import resume
 from trainshed.storage.run_folder import RESULT, ROWS, ROWS_LIST
 from trainshed_api.names import SUCCEEDED
 from trainshed_api.records import ResultRecord

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from trainshed.attempt import resume
+from trainshed.attempt.disk_cache_gc import unneeded_rows
+from trainshed.attempt.retention import superfluous
 from trainshed.checkpoint.files import MANIFEST, half_written
-from trainshed.driver import resume
-from trainshed.driver.kept_rows import unneeded_rows
-from trainshed.driver.sweep import superfluous
 from trainshed.storage.run_folder import ATTEMPTS, ROWS, ROWS_LIST, RunFolder
 from trainshed_api.v1alpha1 import TrainingRunSpec
 
@@ -32,7 +32,7 @@ ROWS_KEPT = "has rows that nobody goes on with"
 
 
 @dataclass(frozen=True)
-class Leftover:
+class Removable:
     """A folder that may go.
 
     Args:
@@ -52,7 +52,7 @@ class Leftover:
         self.folder.remove(first=self.first)
 
 
-def leftovers(storage: Folder, age_seconds: float = QUIET_SECONDS) -> Iterator[Leftover]:
+def leftovers(storage: Folder, age_seconds: float = QUIET_SECONDS) -> Iterator[Removable]:
     """Yield what may go of all runs below a storage; those that run now are left alone.
 
     age_seconds: for which nothing may have been written to what goes.
@@ -67,7 +67,7 @@ def leftovers(storage: Folder, age_seconds: float = QUIET_SECONDS) -> Iterator[L
                         yield found
 
 
-def _of_run(run: RunFolder, spec: TrainingRunSpec) -> Iterator[Leftover]:
+def _of_run(run: RunFolder, spec: TrainingRunSpec) -> Iterator[Removable]:
     numbers = run.attempts()
     if not numbers or _runs(run):
         return
@@ -110,5 +110,5 @@ def _spec_of(run: RunFolder) -> TrainingRunSpec | None:
         return None
 
 
-def _leftover(folder: Folder, why: str) -> Leftover:
-    return Leftover(folder, sum(each.bytes for each in folder.tree()), why)
+def _leftover(folder: Folder, why: str) -> Removable:
+    return Removable(folder, sum(each.bytes for each in folder.tree()), why)

@@ -11,9 +11,9 @@ import time
 import uuid
 from typing import TYPE_CHECKING
 
+from trainshed.attempt.command import Command
+from trainshed.attempt.result import AttemptResult
 from trainshed.checkpoint import ray_snapshot
-from trainshed.driver.command import Command
-from trainshed.driver.verdict import Verdict
 from trainshed.ray_train import ray_cluster
 from trainshed.ray_train.job_config import for_workers
 from trainshed.storage.run_folder import RAY_FOLDER
@@ -28,14 +28,16 @@ from trainshed_api.names import (
 from trainshed_api.progress import Started, WarningEvent
 
 if TYPE_CHECKING:
-    from trainshed.driver.outset import Launch
-    from trainshed.driver.signals import Stop
-    from trainshed.driver.watch import Driver
+    from trainshed.attempt.launch_config import Launch
+    from trainshed.attempt.monitor import AttemptMonitor
+    from trainshed.attempt.signals import Stop
     from trainshed.plan.preflight import Prepared
     from trainshed.storage.run_folder import ClaimedAttempt
 
 
-def follow(launch: Launch, attempt: ClaimedAttempt, driver: Driver, stop: Stop) -> Verdict:
+def follow(
+    launch: Launch, attempt: ClaimedAttempt, driver: AttemptMonitor, stop: Stop
+) -> AttemptResult:
     """Run the command of an attempt to its end and return how it ended."""
     from trainshed.coordinator import start as actor
 
@@ -110,15 +112,15 @@ def environment_of(
     return environment
 
 
-def _judge(verdict: Verdict, command: Command, words: str) -> Verdict:
+def _judge(verdict: AttemptResult, command: Command, words: str) -> AttemptResult:
     if verdict.outcome == STOPPED:  # not within its grace period
         return verdict
     if command.told:
-        return Verdict(STOPPED, f"{command.told}: {words} {_say_end(command.code)}")
+        return AttemptResult(STOPPED, f"{command.told}: {words} {_say_end(command.code)}")
     if command.code:
         last = f": {command.last_words}" if command.last_words else ""
         message = f"{words} {_say_end(command.code)}{last}"
-        return Verdict(FAILED, message, cause=APPLICATION)
+        return AttemptResult(FAILED, message, cause=APPLICATION)
     return verdict
 
 

@@ -27,8 +27,8 @@ from trainshed_api.names import ENV_HOME, ENV_SPEC, EXIT_INVALID, EXIT_SUCCEEDED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trainshed.driver.push import Pusher
-    from trainshed.driver.signals import Stop
+    from trainshed.attempt.signals import Stop
+    from trainshed.attempt.snapshot_publisher import SnapshotPublisher
     from trainshed.plan.preflight import Prepared
     from trainshed_api.records import ResultRecord
     from trainshed_api.v1alpha1 import TrainingRun
@@ -38,7 +38,7 @@ MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
-class Wish:
+class RunOptions:
     """What the user wants beyond the TrainingRun.
 
     Args:
@@ -53,7 +53,11 @@ class Wish:
 
 
 def begin(
-    run: TrainingRun, place: Place, beside: Path, wish: Wish, pusher: Pusher | None = None
+    run: TrainingRun,
+    place: Place,
+    beside: Path,
+    wish: RunOptions,
+    pusher: SnapshotPublisher | None = None,
 ) -> int:
     """Run the next attempt of a run and return the exit code.
 
@@ -72,9 +76,9 @@ def begin(
     with wish.stop.interrupting():
         prepared = prepare(run, place, beside)
         # Not before: these import Ray, and whoever has a mistake to mend should not wait for it.
+        from trainshed.attempt import launch, resume
+        from trainshed.attempt.launch_config import Launch
         from trainshed.display.choice import choose_display
-        from trainshed.driver import launch, resume
-        from trainshed.driver.outset import Launch
 
         if not wish.fresh:
             resume.check_same_run(prepared)
@@ -104,9 +108,9 @@ def begin(
         display.close()
 
 
-def _is_over(prepared: Prepared, done: ResultRecord, pusher: Pusher | None) -> int:
+def _is_over(prepared: Prepared, done: ResultRecord, pusher: SnapshotPublisher | None) -> int:
     """Say that nothing is left to do; return the exit code."""
-    from trainshed.driver import resume
+    from trainshed.attempt import resume
 
     name = prepared.run.metadata.name
     print(f"{name} is finished: --fresh trains it again")
@@ -123,7 +127,7 @@ def _is_over(prepared: Prepared, done: ResultRecord, pusher: Pusher | None) -> i
     return EXIT_SUCCEEDED
 
 
-def begin_job(settings: Sequence[str], wish: Wish) -> int:
+def begin_job(settings: Sequence[str], wish: RunOptions) -> int:
     """Run the TrainingRun that the environment holds, in the Ray cluster that this is a job of.
 
     Args:
@@ -134,15 +138,15 @@ def begin_job(settings: Sequence[str], wish: Wish) -> int:
         SpecError: when it cannot be accepted; no attempt was claimed.
         AttemptHeldError: when another driver is at work; then nobody was told anything.
     """
-    from trainshed.driver.push import Pusher, read_target
-    from trainshed.driver.verdict import Verdict
+    from trainshed.attempt.result import AttemptResult
+    from trainshed.attempt.snapshot_publisher import SnapshotPublisher, read_target
     from trainshed.ray_compat.lost_nodes import LostNodes
 
     identity = read_identity(os.environ)
     if identity is None:
         run, place = _join(settings, wish)
         return begin(run, place, Path.cwd(), wish)
-    pusher = Pusher(identity.attempt, read_target(os.environ), wish.started, wish.stop)
+    pusher = SnapshotPublisher(identity.attempt, read_target(os.environ), wish.started, wish.stop)
     pusher.lose = LostNodes().drop
     try:
         run, place = _join(settings, wish)
@@ -152,14 +156,14 @@ def begin_job(settings: Sequence[str], wish: Wish) -> int:
         print(pusher.deliver(), flush=True)
         raise
     except (OSError, WorldError) as error:  # the storage, or the cluster
-        pusher.end(Verdict.crashed(error), EXIT_TRY_AGAIN, None)
+        pusher.end(AttemptResult.crashed(error), EXIT_TRY_AGAIN, None)
         print(pusher.deliver(), flush=True)
         raise ClusterError(str(error), EXIT_TRY_AGAIN) from error
     print(pusher.deliver(), flush=True)
     return code
 
 
-def _join(settings: Sequence[str], wish: Wish) -> tuple[TrainingRun, Place]:
+def _join(settings: Sequence[str], wish: RunOptions) -> tuple[TrainingRun, Place]:
     """Return the run of this job, and its cluster, which is joined."""
     from trainshed.coordinator import start as actor
     from trainshed.ray_train import ray_cluster

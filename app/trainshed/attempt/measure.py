@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import ray
 
+from trainshed.attempt.launch import begin_to_feed, job_of, means_of
 from trainshed.checkpoint.manifest import Position
 from trainshed.coordinator import start as actor
 from trainshed.coordinator.doctor import say_limit
@@ -17,7 +18,6 @@ from trainshed.data.loader.disk_cache import DiskCache
 from trainshed.data.loader.stats_reporter import SECONDS_BETWEEN, TELLER
 from trainshed.data.sampler.dataset_plan import main_dataset
 from trainshed.data.sources.errors import DataError, raise_again
-from trainshed.driver.launch import begin_to_feed, job_of, means_of
 from trainshed.faults import WorldError
 from trainshed.plan.capacity import group_label, worker_label
 from trainshed.ray_train import ray_cluster
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from ray.actor import ActorHandle
 
+    from trainshed.attempt.signals import Stop
     from trainshed.coordinator.client import Client
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.stage_time import Spending, StageKey
-    from trainshed.driver.signals import Stop
     from trainshed.plan.capacity import Cluster
     from trainshed.plan.preflight import Prepared
     from trainshed.storage.folder import Folder

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from trainshed.driver.signals import FENCED, Stop, StopRequestedError, on_stop
+from trainshed.attempt.signals import FENCED, Stop, StopRequestedError, on_stop
 from trainshed_api.names import EXIT_INTERRUPTED, EXIT_TERMINATED, EXIT_TRY_AGAIN
 
 THRICE = """
 import os, signal, sys, time
-from trainshed.driver.signals import Stop, on_stop
+from trainshed.attempt.signals import Stop, on_stop
 stop = Stop()
 with on_stop(stop):
     os.kill(os.getpid(), getattr(signal, sys.argv[1]))

@@ -11,12 +11,12 @@ import pytest
 from tests.app.checkpoint.beside import beside
 from tests.app.jobs.server import serve
 from tests.builders import make_run
-from trainshed.driver import overtime
-from trainshed.driver.overtime import Overtime
-from trainshed.driver.push import Pusher, Target
-from trainshed.driver.signals import Stop
-from trainshed.driver.verdict import Verdict
-from trainshed.driver.watch import Driver
+from trainshed.attempt import shutdown_deadline
+from trainshed.attempt.monitor import AttemptMonitor
+from trainshed.attempt.result import AttemptResult
+from trainshed.attempt.shutdown_deadline import ShutdownDeadline
+from trainshed.attempt.signals import Stop
+from trainshed.attempt.snapshot_publisher import SnapshotPublisher, Target
 from trainshed.plan.preflight import Place, prepare
 from trainshed.storage.disk import Disk
 from trainshed.storage.run_folder import REPORT, RESULT
@@ -24,8 +24,8 @@ from trainshed_api.names import EXIT_TERMINATED, SNAPSHOT_LINE, STOPPED, SUCCEED
 from trainshed_api.progress import AnyEvent
 from trainshed_api.snapshot import Snapshot
 
-VERDICT = Verdict(STOPPED, "Suspended: stopped after step 7")
-SUCCESS = Verdict(SUCCEEDED, "")
+VERDICT = AttemptResult(STOPPED, "Suspended: stopped after step 7")
+SUCCESS = AttemptResult(SUCCEEDED, "")
 OBEYED = '{"stop": null}'
 RESULT_AT = "runs/digits/result.json"
 
@@ -40,13 +40,13 @@ class Quiet:
         """Do nothing."""
 
 
-def make_driver(home: Path, stop: Stop) -> Driver:
+def make_driver(home: Path, stop: Stop) -> AttemptMonitor:
     """Return a driver whose attempt is behind it, with a spec that gives it no grace."""
     run = make_run(train="tests.app.processes:children", gracePeriodSeconds=0)
     prepared = prepare(run, Place(Disk(home)))
     attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
     attempt.close()
-    return Driver(prepared, attempt, Quiet(), stop)
+    return AttemptMonitor(prepared, attempt, Quiet(), stop)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Case:
         is_stopped_later: whether the stop comes while it waits, not before.
     """
 
-    verdict: Verdict = VERDICT
+    verdict: AttemptResult = VERDICT
     written: frozenset[str] = frozenset()
     is_stopped_later: bool = False
 
@@ -76,12 +76,12 @@ def end_without_storage(address: str, home: Path, case: Case) -> None:
     """Be a driver that was stopped, has its grace period behind it, and waits for its storage."""
     for number, name in ((1, "out"), (2, "err")):
         os.dup2(os.open(home / name, os.O_WRONLY | os.O_CREAT), number)
-    overtime.SECONDS_TO_WRITE = 0.2
+    shutdown_deadline.SECONDS_TO_WRITE = 0.2
     stop = Stop()
     driver = make_driver(home, stop)
     driver.written.update(case.written)
-    pusher = Pusher(2, Target(address, "secret"), time.time(), stop)
-    with Overtime(pusher, stop) as ending:
+    pusher = SnapshotPublisher(2, Target(address, "secret"), time.time(), stop)
+    with ShutdownDeadline(pusher, stop) as ending:
         if not case.is_stopped_later:
             stop.order("Suspended", 0.0)
         ending.begin(driver, case.verdict, EXIT_TERMINATED, RESULT_AT)
@@ -113,15 +113,15 @@ def test_what_the_storage_holds_up_is_told_before_the_kill(tmp_path: Path, name:
 def test_who_was_not_stopped_or_is_in_time_ends_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overtime, "SECONDS_TO_WRITE", 0.2)
+    monkeypatch.setattr(shutdown_deadline, "SECONDS_TO_WRITE", 0.2)
     stop = Stop()
     driver = make_driver(tmp_path, stop)
-    pusher = Pusher(2, None, time.time(), stop)
-    with Overtime(pusher, stop) as ending:
+    pusher = SnapshotPublisher(2, None, time.time(), stop)
+    with ShutdownDeadline(pusher, stop) as ending:
         ending.begin(driver, VERDICT, EXIT_TERMINATED, RESULT_AT)
         time.sleep(0.6)
     stop.order("Suspended", 0.0)
-    with Overtime(pusher, stop) as ending:
+    with ShutdownDeadline(pusher, stop) as ending:
         ending.begin(driver, VERDICT, EXIT_TERMINATED, RESULT_AT)
     time.sleep(0.6)
     driver.end_events()
@@ -129,11 +129,11 @@ def test_who_was_not_stopped_or_is_in_time_ends_by_itself(
 
 def end_at_the_last_moment(address: str, home: Path) -> None:
     """Be a driver whose storage answers while its end without it is being told."""
-    overtime.SECONDS_TO_WRITE = 0.2
+    shutdown_deadline.SECONDS_TO_WRITE = 0.2
     stop = Stop()
     stop.order("Suspended", 0.0)
-    pusher = Pusher(2, Target(address, "secret"), time.time(), stop)
-    with Overtime(pusher, stop) as ending:
+    pusher = SnapshotPublisher(2, Target(address, "secret"), time.time(), stop)
+    with ShutdownDeadline(pusher, stop) as ending:
         ending.begin(make_driver(home, stop), VERDICT, EXIT_TERMINATED, RESULT_AT)
         while not (home / "told").exists():
             time.sleep(0.01)

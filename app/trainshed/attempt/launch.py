@@ -8,16 +8,16 @@ import time
 from typing import TYPE_CHECKING
 
 from trainshed import frameworks
+from trainshed.attempt import entrypoint, output
+from trainshed.attempt.disk_cache_gc import delete_left_rows, rows_before
+from trainshed.attempt.finish import write_ending
+from trainshed.attempt.monitor import AttemptMonitor
+from trainshed.attempt.provenance import run_record
+from trainshed.attempt.result import AttemptResult
+from trainshed.attempt.shutdown_deadline import ShutdownDeadline
+from trainshed.attempt.signals import Stop, StopRequestedError
 from trainshed.checkpoint import ray_snapshot
 from trainshed.coordinator.lanes import Means
-from trainshed.driver import entrypoint, output
-from trainshed.driver.ending import write_ending
-from trainshed.driver.kept_rows import delete_left_rows, rows_before
-from trainshed.driver.overtime import Overtime
-from trainshed.driver.provenance import run_record
-from trainshed.driver.signals import Stop, StopRequestedError
-from trainshed.driver.verdict import Verdict
-from trainshed.driver.watch import Driver
 from trainshed.plan.capacity import group_label, memory_room, worker_label, worker_resources
 from trainshed.plan.unheeded import find_unheeded
 from trainshed.ray_train import ray_cluster
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
     import ray
 
+    from trainshed.attempt.launch_config import Launch
+    from trainshed.attempt.snapshot_publisher import SnapshotPublisher
     from trainshed.coordinator.client import Client
     from trainshed.data.loader.disk_cache import DiskCache
     from trainshed.display.choice import Display
-    from trainshed.driver.outset import Launch
-    from trainshed.driver.push import Pusher
     from trainshed.plan.capacity import Cluster
     from trainshed.plan.preflight import Prepared
     from trainshed.ray_train.trainer import Trainer
@@ -57,7 +57,7 @@ def run(
     attempt: ClaimedAttempt,
     display: Display,
     stop: Stop,
-    pusher: Pusher | None = None,
+    pusher: SnapshotPublisher | None = None,
 ) -> int:
     """Run one claimed attempt and return the exit code."""
     prepared = launch.prepared
@@ -67,10 +67,10 @@ def run(
     for folder in (prepared.folder.at, attempt.folder):
         folder.write(RECORD, text.encode())
     with (
-        Overtime(pusher, stop) as overtime,
+        ShutdownDeadline(pusher, stop) as overtime,
         output.kept(attempt.folder.append(LOG)),
     ):
-        driver = Driver(launch.prepared, attempt, display, stop, pusher)
+        driver = AttemptMonitor(launch.prepared, attempt, display, stop, pusher)
         try:
             if prepared.command:
                 verdict = entrypoint.follow(launch, attempt, driver, stop)
@@ -79,7 +79,7 @@ def run(
         except StopRequestedError:
             verdict = driver.stop_before_training()
         except Exception as error:
-            verdict = Verdict.crashed(error)
+            verdict = AttemptResult.crashed(error)
         result = str(prepared.folder.at / RESULT)
         overtime.begin(driver, verdict, _exit_code(verdict, stop), result)
         write_ending(launch.prepared, attempt, driver, verdict, launch.started)
@@ -91,7 +91,7 @@ def run(
     return code
 
 
-def _exit_code(verdict: Verdict, stop: Stop) -> int:
+def _exit_code(verdict: AttemptResult, stop: Stop) -> int:
     if verdict.outcome == "Succeeded":
         return EXIT_SUCCEEDED
     if verdict.outcome == "Failed":
@@ -99,7 +99,9 @@ def _exit_code(verdict: Verdict, stop: Stop) -> int:
     return stop.exit_code
 
 
-def _fit(launch: Launch, attempt: ClaimedAttempt, driver: Driver, stop: Stop) -> Verdict:
+def _fit(
+    launch: Launch, attempt: ClaimedAttempt, driver: AttemptMonitor, stop: Stop
+) -> AttemptResult:
     with stop.interrupting():
         coordinator, fitting = _begin_to_fit(launch, attempt, driver)
     fitting.start()
@@ -107,7 +109,7 @@ def _fit(launch: Launch, attempt: ClaimedAttempt, driver: Driver, stop: Stop) ->
 
 
 def _begin_to_fit(
-    launch: Launch, attempt: ClaimedAttempt, driver: Driver
+    launch: Launch, attempt: ClaimedAttempt, driver: AttemptMonitor
 ) -> tuple[Client, _Fitting]:
     from trainshed.coordinator import start as actor
     from trainshed.data.loader.disk_cache import DiskCache

@@ -14,14 +14,14 @@ from tests.app.builders_checkpoint import write_checkpoint
 from tests.app.builders_rows import write_rows
 from tests.builders import make_data, make_dataset, make_run
 from tests.builders_later import make_later_spec
+from trainshed.attempt import resume
+from trainshed.attempt.disk_cache_gc import rows_before
+from trainshed.attempt.provenance import run_record
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint import ray_snapshot
 from trainshed.checkpoint.manifest import DatasetPosition, Manifest
 from trainshed.data.sampler.dataset_plan import OrderFingerprint
 from trainshed.data.sampler.description import describe
-from trainshed.driver import resume
-from trainshed.driver.kept_rows import rows_before
-from trainshed.driver.provenance import run_record
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
 from trainshed.plan.preflight import Place, Prepared, prepare

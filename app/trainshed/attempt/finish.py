@@ -6,10 +6,10 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from trainshed.attempt import resume
+from trainshed.attempt.disk_cache_gc import delete_rows
 from trainshed.checkpoint import files as checkpoint
 from trainshed.coordinator.lanes import stages_of
-from trainshed.driver import resume
-from trainshed.driver.kept_rows import delete_rows
 from trainshed.faults import WorldError
 from trainshed.patience import READS
 from trainshed.storage.run_folder import REPORT, RESULT
@@ -24,8 +24,8 @@ from trainshed_api.records import (
 )
 
 if TYPE_CHECKING:
-    from trainshed.driver.verdict import Verdict
-    from trainshed.driver.watch import Driver
+    from trainshed.attempt.monitor import AttemptMonitor
+    from trainshed.attempt.result import AttemptResult
     from trainshed.plan.preflight import Prepared
     from trainshed.storage.run_folder import ClaimedAttempt, RunFolder
 
@@ -36,7 +36,11 @@ NO_MODEL = (
 
 
 def write_ending(
-    prepared: Prepared, attempt: ClaimedAttempt, driver: Driver, verdict: Verdict, started: float
+    prepared: Prepared,
+    attempt: ClaimedAttempt,
+    driver: AttemptMonitor,
+    verdict: AttemptResult,
+    started: float,
 ) -> None:
     """Write result.json and the report, and show the last event; what finds no room is said."""
     from trainshed.report import write_report
@@ -78,7 +82,7 @@ def write_ending(
     driver.close(finished)
 
 
-def _is_superseded(folder: RunFolder, attempt: ClaimedAttempt, driver: Driver) -> bool:
+def _is_superseded(folder: RunFolder, attempt: ClaimedAttempt, driver: AttemptMonitor) -> bool:
     """Say whether what lies beside the attempts is not this one's to write, but the last one's."""
     if driver.fenced:
         return True
@@ -90,7 +94,11 @@ def _is_superseded(folder: RunFolder, attempt: ClaimedAttempt, driver: Driver) -
 
 
 def _result(
-    prepared: Prepared, attempt: ClaimedAttempt, driver: Driver, verdict: Verdict, started: float
+    prepared: Prepared,
+    attempt: ClaimedAttempt,
+    driver: AttemptMonitor,
+    verdict: AttemptResult,
+    started: float,
 ) -> ResultRecord:
     view = driver.view
     now = time.time()
@@ -128,7 +136,9 @@ def _result(
     )
 
 
-def _missing_model(prepared: Prepared, number: int, driver: Driver, verdict: Verdict) -> str:
+def _missing_model(
+    prepared: Prepared, number: int, driver: AttemptMonitor, verdict: AttemptResult
+) -> str:
     """Return what to say of a run that succeeded without a checkpoint; empty where it has one."""
     # What a script of the user's own saves is not told here.
     if verdict.outcome != SUCCEEDED or driver.known.checkpoint or prepared.command:
@@ -145,7 +155,9 @@ def _missing_model(prepared: Prepared, number: int, driver: Driver, verdict: Ver
     return NO_MODEL
 
 
-def _bad_records(prepared: Prepared, number: int, driver: Driver) -> dict[str, BadRecordsRecord]:
+def _bad_records(
+    prepared: Prepared, number: int, driver: AttemptMonitor
+) -> dict[str, BadRecordsRecord]:
     """Return what was left out of datasets, by what this attempt and those before it met."""
     from trainshed.report.read import read_events
 
@@ -167,7 +179,7 @@ def _bad_records(prepared: Prepared, number: int, driver: Driver) -> dict[str, B
     return known
 
 
-def _best(prepared: Prepared, number: int, driver: Driver) -> CheckpointRecord | None:
+def _best(prepared: Prepared, number: int, driver: AttemptMonitor) -> CheckpointRecord | None:
     """Return the best checkpoint that is kept, of an attempt and those that it goes on with."""
     wanted = prepared.spec.checkpoint.best
     if wanted is None:

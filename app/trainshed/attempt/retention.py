@@ -11,9 +11,9 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING
 
+from trainshed.attempt import resume
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.ray_snapshot import LINKED
-from trainshed.driver import resume
 from trainshed.faults import WorldError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def superfluous(
     return [*(folder for folder in theirs if folder not in kept), *given]
 
 
-class Sweeper:
+class Retention:
     """Sweeps beside the training, for the driver, which holds the attempt.
 
     Args:

@@ -11,13 +11,13 @@ import pytest
 from tests.app.builders_checkpoint import write_checkpoint
 from tests.app.jobs.server import serve
 from tests.builders import make_run
+from trainshed.attempt import begin, launch, resume
+from trainshed.attempt.begin import RunOptions
+from trainshed.attempt.launch_config import Launch
+from trainshed.attempt.provenance import run_record
+from trainshed.attempt.signals import Stop
+from trainshed.attempt.snapshot_publisher import SnapshotPublisher, Target
 from trainshed.checkpoint import files as checkpoint
-from trainshed.driver import begin, launch, resume
-from trainshed.driver.begin import Wish
-from trainshed.driver.outset import Launch
-from trainshed.driver.provenance import run_record
-from trainshed.driver.push import Pusher, Target
-from trainshed.driver.signals import Stop
 from trainshed.plan.capacity import Cluster, Node
 from trainshed.plan.preflight import Place, Prepared, prepare
 from trainshed.storage.disk import Disk
@@ -43,8 +43,8 @@ Chosen = tuple[Folder | None, Sequence[str]]
 UID = "0d9f1c2e-aaaa-bbbb-cccc-1234567890ab"
 
 
-def make_wish() -> Wish:
-    return Wish(fresh=False, started=time.time(), stop=Stop())
+def make_wish() -> RunOptions:
+    return RunOptions(fresh=False, started=time.time(), stop=Stop())
 
 
 def make_prepared(place: Place) -> Prepared:
@@ -121,7 +121,7 @@ def test_a_finished_run_says_so_to_user_and_controller_and_is_not_attempted_agai
     prepared = make_prepared(place)
     prepared.folder.claim(prepared.spec_hash, fresh=False, number=1).close()
     leave_result(prepared)
-    pusher = Pusher(2, None, time.time(), Stop())
+    pusher = SnapshotPublisher(2, None, time.time(), Stop())
 
     code = begin.begin(prepared.run, place, tmp_path, make_wish(), pusher)
 
@@ -208,7 +208,7 @@ def test_an_attempt_that_another_driver_made_is_made_once_and_the_late_one_tells
     ):
         if is_gone:
             first.close()
-        pusher = Pusher(2, Target(server.address, "secret"), time.time(), Stop())
+        pusher = SnapshotPublisher(2, Target(server.address, "secret"), time.time(), Stop())
         with pytest.raises(AttemptHeldError, match="attempt 2 is held by"):
             begin.begin(prepared.run, place, tmp_path, make_wish(), pusher)
         assert server.asked == []

@@ -9,8 +9,8 @@ import torch
 import trainshed
 from tests.app.alone import train_alone
 from tests.builders import make_run
-from trainshed.driver.ending import NO_MODEL
-from trainshed.driver.resume import finished, read_record
+from trainshed.attempt.finish import NO_MODEL
+from trainshed.attempt.resume import finished, read_record
 from trainshed.plan.preflight import Place, prepare
 from trainshed.storage.disk import Disk
 from trainshed_api.records import ResultRecord

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.driver.command import Command
-from trainshed.driver.signals import Stop
+from trainshed.attempt.command import Command
+from trainshed.attempt.signals import Stop
 from trainshed.plan.executable import find_command
 from trainshed_api.errors import SpecError
 
@@ -155,8 +155,8 @@ def test_what_does_not_listen_is_killed_with_its_children(tmp_path: Path) -> Non
 def test_command_dies_with_its_driver() -> None:
     code = (
         "import os, sys\n"
-        "from trainshed.driver.command import Command\n"
-        "from trainshed.driver.signals import Stop\n"
+        "from trainshed.attempt.command import Command\n"
+        "from trainshed.attempt.signals import Stop\n"
         "words = [sys.executable, '-c', 'import os, time; print(os.getpid()); time.sleep(60)']\n"
         "command = Command(words, dict(os.environ) | {'PYTHONUNBUFFERED': '1'}, Stop())\n"
         "command.join(60)"

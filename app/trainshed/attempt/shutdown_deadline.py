@@ -12,8 +12,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from trainshed.driver.push import SECONDS_FOR_A_POST
-from trainshed.driver.signals import FENCED
+from trainshed.attempt.signals import FENCED
+from trainshed.attempt.snapshot_publisher import SECONDS_FOR_A_POST
 from trainshed.storage.run_folder import REPORT, RESULT
 from trainshed_api.names import SECONDS_AFTER_GRACE
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from trainshed.driver.push import Pusher
-    from trainshed.driver.signals import Stop
-    from trainshed.driver.verdict import Verdict
-    from trainshed.driver.watch import Driver
+    from trainshed.attempt.monitor import AttemptMonitor
+    from trainshed.attempt.result import AttemptResult
+    from trainshed.attempt.signals import Stop
+    from trainshed.attempt.snapshot_publisher import SnapshotPublisher
 
 # Of the seconds between the end of the grace period and the kill; telling may take the others.
 SECONDS_TO_WRITE = SECONDS_AFTER_GRACE / 3
@@ -32,7 +32,7 @@ SECONDS_TO_TELL = SECONDS_AFTER_GRACE - SECONDS_TO_WRITE - SECONDS_FOR_A_POST
 SECONDS_BETWEEN_LOOKS = 0.25
 
 
-class Overtime:
+class ShutdownDeadline:
     """The time that a driver has for its last records; without a stop as much as it takes.
 
     Args:
@@ -40,14 +40,14 @@ class Overtime:
         stop: whether and when the run was asked to end, which may be while the records are written.
     """
 
-    def __init__(self, pusher: Pusher | None, stop: Stop) -> None:
+    def __init__(self, pusher: SnapshotPublisher | None, stop: Stop) -> None:
         self._pusher = pusher
         self._stop = stop
         self._over = threading.Event()
         # One of the two ends the process, and tells how: the block, or who counts down.
         self._turn = threading.Lock()
 
-    def begin(self, driver: Driver, verdict: Verdict, code: int, result: str) -> None:
+    def begin(self, driver: AttemptMonitor, verdict: AttemptResult, code: int, result: str) -> None:
         """Count down to the end of the process.
 
         Args:
@@ -71,7 +71,7 @@ class Overtime:
         )
         counting.start()
 
-    def __enter__(self) -> Overtime:
+    def __enter__(self) -> ShutdownDeadline:
         """Begin with what may take too long."""
         return self
 
@@ -85,7 +85,7 @@ class Overtime:
         with self._turn:
             self._over.set()
 
-    def _count(self, driver: Driver, leave: Callable[[], None]) -> None:
+    def _count(self, driver: AttemptMonitor, leave: Callable[[], None]) -> None:
         began = time.monotonic()
         while not self._over.wait(SECONDS_BETWEEN_LOOKS):
             end = driver.ends_at
@@ -94,7 +94,7 @@ class Overtime:
                     if not self._over.is_set():
                         leave()
 
-    def _say_what_is_missing(self, driver: Driver) -> None:
+    def _say_what_is_missing(self, driver: AttemptMonitor) -> None:
         missing = [name for name in (RESULT, REPORT) if name not in driver.written]
         if missing and self._stop.reason != FENCED:
             said = f"the storage does not answer in time: no {' and no '.join(missing)}"

@@ -12,9 +12,9 @@ import torch
 from tests.app.builders_checkpoint import hold, make_manifest
 from tests.app.conftest import set_environment
 from tests.faulty_s3 import FaultyS3
+from trainshed.attempt.retention import Retention
 from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint.ray_snapshot import LINKED, seed
-from trainshed.driver.sweep import Sweeper
 from trainshed.patience import Patience
 from trainshed.storage.bucket import Bucket
 from trainshed.storage.disk import Disk
@@ -54,7 +54,7 @@ def sweep(
     folder: RunFolder, attempt: int, spec: CheckpointSpec, named: Folder | None = None
 ) -> str | None:
     """Sweep as a driver does that saw a checkpoint, and then its end."""
-    sweeper = Sweeper(folder, attempt, spec, named)
+    sweeper = Retention(folder, attempt, spec, named)
     sweeper.begin()
     sweeper.finish()
     return sweeper.problem
@@ -100,7 +100,7 @@ def test_a_sweep_asks_no_more_after_many_attempts_than_after_one(
     set_environment(monkeypatch, faulty_s3.environment)
     place = Bucket(in_bucket.root, "through/faults")
     folder = make_folder(place, {number: {number: 1 / number} for number in range(1, 13)})
-    sweeper = Sweeper(folder, 12, spec, None)
+    sweeper = Retention(folder, 12, spec, None)
     asked = []
     for _ in range(2):
         before = faulty_s3.count()
@@ -249,7 +249,7 @@ def test_storage_that_does_not_answer_ends_nothing(
     def refuse(*_: object) -> None:
         raise OSError(errno.ESTALE, "Stale file handle")
 
-    sweeper = Sweeper(folder, 2, KEEP_TWO, None)
+    sweeper = Retention(folder, 2, KEEP_TWO, None)
     monkeypatch.setattr(Disk, "names", refuse)
     monkeypatch.setattr(checkpoint, "READS", Patience(rest=lambda _: None))
     sweeper.begin()
