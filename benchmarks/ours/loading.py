@@ -15,7 +15,7 @@ from benchmarks.plain.case import SIZE, Case, read_cases
 from trainshed.coordinator import start as coordinator
 from trainshed.coordinator.lanes import Means
 from trainshed.data.loader.data_server import ExecutionLimits
-from trainshed.plan.preflight import Place, prepare
+from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed_api.v1alpha1 import TrainingRun
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
     from trainshed.coordinator.client import Client
-    from trainshed.plan.preflight import Prepared
+    from trainshed.planning.preflight import Prepared
 
 STORE_BYTES = 4 * 2**30
 
@@ -110,7 +110,7 @@ def prepared(  # noqa: PLR0913 - a case, and what a spec says of it
         "metadata": {"name": "benchmark"},
         "spec": spec,
     }
-    return prepare(TrainingRun.model_validate(document), Place(Disk(folder), in_cluster=True))
+    return prepare(TrainingRun.model_validate(document), RunLocation(Disk(folder), in_cluster=True))
 
 
 def epochs_of(

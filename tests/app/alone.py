@@ -30,7 +30,7 @@ from trainshed.attempt.provenance import run_record
 from trainshed.attempt.result import AttemptResult
 from trainshed.attempt.signals import Stop
 from trainshed.coordinator.actor import Coordinator
-from trainshed.plan.preflight import Place, prepare
+from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.arrow_filesystem import as_ray_has_it
 from trainshed.storage.disk import Disk
 from trainshed.storage.folder import Folder
@@ -81,7 +81,7 @@ def train_alone(
     home: Path, spec: Mapping[str, JsonValue], *, fresh: bool = False, stop: Stop | None = None
 ) -> Left:
     """Run the next attempt of a run whose paths lie under `home`; `stop` may be told to end it."""
-    place = Place(Disk(home))
+    place = RunLocation(Disk(home))
     prepared = prepare(make_run(**spec), place)
     found, refused = resume.choose(prepared, fresh)
     attempt = prepared.folder.claim(prepared.spec_hash, fresh)

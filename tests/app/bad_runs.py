@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from tests.app.builders_checkpoint import write_checkpoint
 from tests.app.ray_run import write_run
 from trainshed.attempt.provenance import run_record
-from trainshed.plan.preflight import Place, prepare
+from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed.storage.run_folder import RECORD
 from trainshed_api.loading import load_file
@@ -91,7 +91,7 @@ def add_locked_storage(folder: Path) -> None:
 def add_another_run(folder: Path) -> None:
     """Leave what a run with another seed and config left."""
     file = write_run(folder, "test", **make_spec(seed=1, config={"rate": 0.1}))
-    prepared = prepare(load_file(file), Place(Disk(folder)))
+    prepared = prepare(load_file(file), RunLocation(Disk(folder)))
     prepared.folder.claim(prepared.spec_hash, fresh=False).close()
     record = run_record(prepared, folder, started=0.0)
     prepared.folder.at.write(RECORD, record.model_dump_json(by_alias=True).encode())

@@ -14,7 +14,7 @@ from tests.app.builders_rows import write_rows
 from tests.app.cli_here import trainshed_here
 from tests.app.processes import Mark, children
 from tests.app.ray_run import run_folder, trainshed, write_run
-from trainshed.plan.preflight import Place, prepare
+from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed_api.loading import load_file
 from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED, EXIT_TRY_AGAIN
@@ -110,7 +110,7 @@ def test_every_mistake_is_said_at_once(folder: Path) -> None:
 
 def test_a_run_that_another_driver_is_at_work_on_is_left_alone(folder: Path) -> None:
     file = write_run(folder, "test", **make_spec())
-    prepared = prepare(load_file(file), Place(Disk(folder)))
+    prepared = prepare(load_file(file), RunLocation(Disk(folder)))
     with closing(prepared.folder.claim(prepared.spec_hash, fresh=False)):
         before = content(folder)
 

@@ -10,7 +10,7 @@ from tests.app.ray_run import trainshed
 from tests.builders import make_document
 from tests.s3 import S3Server
 from trainshed.digits import write_digits
-from trainshed.plan.package import pack
+from trainshed.planning.code_archive import pack
 from trainshed.storage.bucket import Bucket
 from trainshed_api.names import ENV_HOME, ENV_SPEC, EXIT_SUCCEEDED
 

@@ -22,8 +22,8 @@ from trainshed import frameworks
 from trainshed.attempt.launch import make_job
 from trainshed.attempt.launch_config import Launch
 from trainshed.boosting.survivors import BoosterState
-from trainshed.plan.framework import check_framework
-from trainshed.plan.preflight import Place, prepare
+from trainshed.planning.framework import check_framework
+from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.programs import keras_mlp
 from trainshed.storage.disk import Disk
 from trainshed.worker.agreement import Control
@@ -100,7 +100,7 @@ def test_workers_of_a_named_group_look_for_their_framework_themselves(
     )
 
     with pytest.raises(SpecError, match=r"spec\.framework") if refused else nullcontext():
-        prepare(run, Place(Disk(tmp_path), in_cluster=True))
+        prepare(run, RunLocation(Disk(tmp_path), in_cluster=True))
 
 
 def test_a_network_of_keras_without_units_is_refused_before_it_starts() -> None:
@@ -154,7 +154,7 @@ def test_outside_a_run_there_is_none(ask: object) -> None:
 
 def test_another_framework_s_checkpoint_is_refused_by_its_file(tmp_path: Path) -> None:
     given = write_checkpoint(Disk(tmp_path / "theirs"))
-    place = Place(Disk(tmp_path))
+    place = RunLocation(Disk(tmp_path))
     prepared = prepare(make_run(train="tests.app.processes:children", framework="xgboost"), place)
     attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
     job = make_job(Launch(prepared, place, given, [], time.time()), attempt)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from trainshed.faults import WorldError
 from trainshed.jobs.errors import ClusterError
-from trainshed.plan import code
-from trainshed.plan.places import locate
-from trainshed.plan.preflight import Place, prepare
+from trainshed.planning import code
+from trainshed.planning.paths import locate
+from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed.storage.driver_identity import read_identity
 from trainshed.storage.run_folder import RESULT
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from trainshed.attempt.signals import Stop
     from trainshed.attempt.snapshot_publisher import SnapshotPublisher
-    from trainshed.plan.preflight import Prepared
+    from trainshed.planning.preflight import Prepared
     from trainshed_api.records import ResultRecord
     from trainshed_api.v1alpha1 import TrainingRun
 
@@ -54,7 +54,7 @@ class RunOptions:
 
 def begin(
     run: TrainingRun,
-    place: Place,
+    place: RunLocation,
     beside: Path,
     wish: RunOptions,
     pusher: SnapshotPublisher | None = None,
@@ -163,7 +163,7 @@ def begin_job(settings: Sequence[str], wish: RunOptions) -> int:
     return code
 
 
-def _join(settings: Sequence[str], wish: RunOptions) -> tuple[TrainingRun, Place]:
+def _join(settings: Sequence[str], wish: RunOptions) -> tuple[TrainingRun, RunLocation]:
     """Return the run of this job, and its cluster, which is joined."""
     from trainshed.coordinator import start as actor
     from trainshed.ray_train import ray_cluster
@@ -184,4 +184,4 @@ def _join(settings: Sequence[str], wish: RunOptions) -> tuple[TrainingRun, Place
         coordinator.load()
     cluster = ray_cluster.nodes(admitted=identity is not None)
     below = locate(home, Disk(Path.cwd()), ENV_HOME)
-    return run, Place(below, True, cluster, identity, coordinator)
+    return run, RunLocation(below, True, cluster, identity, coordinator)

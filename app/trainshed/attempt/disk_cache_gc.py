@@ -14,7 +14,7 @@ from trainshed_api.records import ResultRecord
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from trainshed.plan.preflight import Prepared
+    from trainshed.planning.preflight import Prepared
     from trainshed.storage.folder import Folder
     from trainshed.storage.run_folder import RunFolder
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from trainshed.attempt.launch_config import Launch
     from trainshed.attempt.monitor import AttemptMonitor
     from trainshed.attempt.signals import Stop
-    from trainshed.plan.preflight import Prepared
+    from trainshed.planning.preflight import Prepared
     from trainshed.storage.run_folder import ClaimedAttempt
 
 

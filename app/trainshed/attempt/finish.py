@@ -26,7 +26,7 @@ from trainshed_api.records import (
 if TYPE_CHECKING:
     from trainshed.attempt.monitor import AttemptMonitor
     from trainshed.attempt.result import AttemptResult
-    from trainshed.plan.preflight import Prepared
+    from trainshed.planning.preflight import Prepared
     from trainshed.storage.run_folder import ClaimedAttempt, RunFolder
 
 NO_MODEL = (

@@ -18,8 +18,13 @@ from trainshed.attempt.shutdown_deadline import ShutdownDeadline
 from trainshed.attempt.signals import Stop, StopRequestedError
 from trainshed.checkpoint import ray_snapshot
 from trainshed.coordinator.lanes import Means
-from trainshed.plan.capacity import group_label, memory_room, worker_label, worker_resources
-from trainshed.plan.unheeded import find_unheeded
+from trainshed.planning.cluster_capacity import (
+    group_label,
+    memory_room,
+    worker_label,
+    worker_resources,
+)
+from trainshed.planning.ignored_fields import find_unheeded
 from trainshed.ray_train import ray_cluster
 from trainshed.storage.arrow_filesystem import as_ray_has_it
 from trainshed.storage.run_folder import LOG, RECORD, RESULT, ROWS
@@ -41,8 +46,8 @@ if TYPE_CHECKING:
     from trainshed.coordinator.client import Client
     from trainshed.data.loader.disk_cache import DiskCache
     from trainshed.display.choice import Display
-    from trainshed.plan.capacity import Cluster
-    from trainshed.plan.preflight import Prepared
+    from trainshed.planning.cluster_capacity import ClusterNodes
+    from trainshed.planning.preflight import Prepared
     from trainshed.ray_train.trainer import Trainer
     from trainshed.storage.folder import Folder
     from trainshed.storage.run_folder import ClaimedAttempt
@@ -143,7 +148,7 @@ def _begin_to_fit(
 def begin_to_feed(
     prepared: Prepared,
     coordinator: Client,
-    cluster: Cluster,
+    cluster: ClusterNodes,
     labels: Mapping[str, str],
     shelf: DiskCache,
 ) -> ray.ObjectRef[None]:
@@ -162,7 +167,7 @@ def begin_to_feed(
     return coordinator.feed(prepared.plans, limits, means_of(prepared, cluster), shelf)
 
 
-def means_of(prepared: Prepared, cluster: Cluster) -> Means:
+def means_of(prepared: Prepared, cluster: ClusterNodes) -> Means:
     """Return what the rows of a run are prepared with."""
     spec = prepared.spec
     return Means(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trainshed.plan.preflight import Place, Prepared
+    from trainshed.planning.preflight import Prepared, RunLocation
     from trainshed.storage.folder import Folder
 
 
@@ -25,7 +25,7 @@ class Launch:
     """
 
     prepared: Prepared
-    place: Place
+    place: RunLocation
     resume_from: Folder | None
     notes: Sequence[str]
     started: float

@@ -19,7 +19,7 @@ from trainshed.data.loader.stats_reporter import SECONDS_BETWEEN, TELLER
 from trainshed.data.sampler.dataset_plan import main_dataset
 from trainshed.data.sources.errors import DataError, raise_again
 from trainshed.faults import WorldError
-from trainshed.plan.capacity import group_label, worker_label
+from trainshed.planning.cluster_capacity import group_label, worker_label
 from trainshed.ray_train import ray_cluster
 from trainshed.storage.run_folder import ROWS_LIST
 from trainshed.worker.feeds import Feeds
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from trainshed.coordinator.client import Client
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.stage_time import Spending, StageKey
-    from trainshed.plan.capacity import Cluster
-    from trainshed.plan.preflight import Prepared
+    from trainshed.planning.cluster_capacity import ClusterNodes
+    from trainshed.planning.preflight import Prepared
     from trainshed.storage.folder import Folder
     from trainshed.worker.job import Job
 
@@ -127,7 +127,7 @@ def measure(prepared: Prepared, seconds: float, stop: Stop, say: Callable[[str],
 
 def _measured(  # noqa: PLR0913, PLR0917 - what it is measured with
     prepared: Prepared,
-    cluster: Cluster,
+    cluster: ClusterNodes,
     kept: Folder,
     seconds: float,
     stop: Stop,

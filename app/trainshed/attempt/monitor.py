@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from trainshed.coordinator.actor import View
     from trainshed.coordinator.client import Client
     from trainshed.display.choice import Display
-    from trainshed.plan.preflight import Prepared
+    from trainshed.planning.preflight import Prepared
     from trainshed.storage.run_folder import ClaimedAttempt
 
 SECONDS_BETWEEN_LOOKS = 0.25

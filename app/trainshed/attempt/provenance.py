@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainshed import __version__
-from trainshed.plan import code
+from trainshed.planning import code
 from trainshed_api.records import DataRecord, GitState, MachineRecord, RunRecord
 
 if TYPE_CHECKING:
-    from trainshed.plan.preflight import Prepared
+    from trainshed.planning.preflight import Prepared
 
 
 def run_record(prepared: Prepared, home: Path | None, started: float) -> RunRecord:

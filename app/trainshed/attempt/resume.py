@@ -25,7 +25,7 @@ from trainshed_api.v1alpha1 import TrainingRunSpec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trainshed.plan.preflight import Prepared
+    from trainshed.planning.preflight import Prepared
     from trainshed.storage.folder import Folder
     from trainshed.storage.run_folder import RunFolder
 

@@ -10,9 +10,9 @@ import click
 
 from trainshed.cli.files import file_options
 from trainshed.patience import READS
-from trainshed.plan.code import local_folder
-from trainshed.plan.package import FIELD, pack
-from trainshed.plan.places import home_of, locate
+from trainshed.planning.code import local_folder
+from trainshed.planning.code_archive import FIELD, pack
+from trainshed.planning.paths import home_of, locate
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.loading import load_file, load_written
 from trainshed_api.names import EXIT_APPLICATION, EXIT_SUCCEEDED
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trainshed.jobs.kubectl import Kubectl
-    from trainshed.plan.package import Package
+    from trainshed.planning.code_archive import CodeArchive
     from trainshed.storage.folder import Folder
     from trainshed_api.status import TrainingRunStatus
     from trainshed_api.v1alpha1 import TrainingRun
@@ -85,7 +85,7 @@ def _storage_of(run: TrainingRun, file: Path, named: str | None) -> Folder:
     return found
 
 
-def _send(package: Package, folder: Folder) -> str:
+def _send(package: CodeArchive, folder: Folder) -> str:
     """Have a package in a folder and return its address."""
     there = folder.stat(package.name)
     if there is None or there.bytes != len(package.content):

@@ -18,7 +18,7 @@ from trainshed_api.names import EXIT_APPLICATION, EXIT_SUCCEEDED
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trainshed.plan.preflight import Prepared
+    from trainshed.planning.preflight import Prepared
 
 
 @click.command()
@@ -37,8 +37,8 @@ def explain(file: Path, settings: tuple[str, ...], measure: bool, seconds: float
     --measure starts Ray as a run does, but for GPUs, has the batches of the dataset that trains
     made for so many seconds, and says how fast each stage is and which one to change.
     """
-    from trainshed.plan.explanation import explain_lines
-    from trainshed.plan.machine import gpu_capabilities
+    from trainshed.planning.explanation import explain_lines
+    from trainshed.planning.machine import gpu_capabilities
 
     if measure:
         settings = (*settings, WITHOUT_GPUS)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainshed.plan import code
-from trainshed.plan.places import home_of
-from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed.planning import code
+from trainshed.planning.paths import home_of
+from trainshed.planning.preflight import Prepared, RunLocation, prepare
 from trainshed.ray_train.ray_cluster import in_cluster
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ def spec_options(command: Callable[..., None]) -> Callable[..., None]:
     )(changed)
 
 
-def place_of(file: Path) -> Place:
+def place_of(file: Path) -> RunLocation:
     """Return where the run of a file would run; asked before the working directory changes."""
-    return Place(home_of(file), in_cluster())
+    return RunLocation(home_of(file), in_cluster())
 
 
 def check(file: Path, run: TrainingRun) -> Prepared:

@@ -38,7 +38,7 @@ def _split(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
 def located(ctx: click.Context, param: click.Parameter, value: str) -> Folder:  # noqa: ARG001 - a callback
     """Return the folder of an option."""
     # At once: the code of a TrainingRun has another working directory.
-    from trainshed.plan.places import locate
+    from trainshed.planning.paths import locate
     from trainshed.storage.disk import Disk
 
     return locate(value, Disk(Path.cwd()), "--to")

@@ -10,7 +10,7 @@ import click
 
 from trainshed.attempt import begin
 from trainshed.cli.files import place_of, spec_options
-from trainshed.plan import code
+from trainshed.planning import code
 from trainshed.storage.run_folder import process_age_seconds
 from trainshed_api.loading import load_file
 from trainshed_api.names import ENV_SPEC

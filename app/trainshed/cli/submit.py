@@ -10,7 +10,7 @@ import click
 from trainshed.cli.cluster import access_options, connect, follow_run
 from trainshed.cli.files import file_options
 from trainshed.jobs.ids import choose_id
-from trainshed.plan.code import local_folder
+from trainshed.planning.code import local_folder
 from trainshed_api.job import render_runtime_env
 from trainshed_api.loading import load_file
 from trainshed_api.names import JOB_ENTRYPOINT

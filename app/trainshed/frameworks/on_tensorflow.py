@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import ray.train.torch
 
-from trainshed.plan.framework import check_framework
+from trainshed.planning.framework import check_framework
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

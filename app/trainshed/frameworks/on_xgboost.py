@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from trainshed.plan.framework import check_framework
+from trainshed.planning.framework import check_framework
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

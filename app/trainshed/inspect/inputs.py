@@ -21,8 +21,8 @@ from trainshed.functions import find, find_for_rows
 from trainshed.inspect.generated_rows import GeneratedRows
 from trainshed.inspect.skipped_records import SkippedRecords
 from trainshed.patience import READS
-from trainshed.plan.code import enter
-from trainshed.plan.places import home_of, locate_source
+from trainshed.planning.code import enter
+from trainshed.planning.paths import home_of, locate_source
 from trainshed.storage.addresses import is_web
 from trainshed.storage.disk import Disk
 from trainshed_api.errors import Problem, RuleError, SpecError, show_value

@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from trainshed.plan.capacity import Cluster, Node
+from trainshed.planning.cluster_capacity import ClusterNodes, Node
 from trainshed.ray_train.job_config import JOB_CONFIG, for_workers, with_working_dir
 from trainshed_api.groups import NodeGroup, decode_groups
 from trainshed_api.names import ENV_GROUPS, NODE_GROUP_LABEL
@@ -214,7 +214,7 @@ def descendants(parent: int) -> list[int]:
     return found
 
 
-def nodes(admitted: bool) -> Cluster:
+def nodes(admitted: bool) -> ClusterNodes:
     """Return the cluster as it is now.
 
     Args:
@@ -231,7 +231,7 @@ def nodes(admitted: bool) -> Cluster:
     ]
     waits = admitted or os.environ.get(ENV_AUTOSCALER) in ("1", "true")
     told = decode_groups(os.environ.get(ENV_GROUPS, ""))
-    return Cluster(there, waits, [node for group in told for node in _nodes_of(group)])
+    return ClusterNodes(there, waits, [node for group in told for node in _nodes_of(group)])
 
 
 def _nodes_of(group: NodeGroup) -> list[Node]:

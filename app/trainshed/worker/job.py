@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trainshed.data.sampler.dataset_plan import DatasetPlan
-    from trainshed.plan.unheeded import Unheeded
+    from trainshed.planning.ignored_fields import IgnoredFields
     from trainshed.storage.folder import Folder
     from trainshed_api.v1alpha1 import CheckpointSpec, Precision
 
@@ -65,7 +65,7 @@ class Job:
     grace_seconds: float
     checkpoint: CheckpointSpec
     plans: Mapping[str, DatasetPlan]
-    unheeded: Unheeded
+    unheeded: IgnoredFields
 
     @property
     def checkpoints(self) -> Folder:

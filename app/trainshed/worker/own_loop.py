@@ -13,7 +13,7 @@ from trainshed.checkpoint.files import is_ours
 from trainshed.data.loader.worker_shard import share_of
 from trainshed.data.sampler.stage_time import WAIT, Spent, StageKey
 from trainshed.data.sources.stage_timer import LEDGER
-from trainshed.plan.unheeded import warning_for_loops, warning_for_shards
+from trainshed.planning.ignored_fields import warning_for_loops, warning_for_shards
 from trainshed.ray_compat.checkpoint_reads import tell_reads
 from trainshed.worker import passes
 from trainshed.worker.meter import WAITING

@@ -26,7 +26,7 @@ from trainshed.checkpoint.state import Buffers, random_state, seed_everything, s
 from trainshed.checkpoint.writer import Writer, Written
 from trainshed.coordinator.reports import missing_best
 from trainshed.faults import WorldError, classify
-from trainshed.plan.labels import main_classes
+from trainshed.planning.class_labels import main_classes
 from trainshed.storage.arrow_filesystem import as_ray_has_it
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.progress import CheckpointSaved, Event, WarningEvent

@@ -18,8 +18,8 @@ from trainshed.attempt.provenance import run_record
 from trainshed.attempt.signals import Stop
 from trainshed.attempt.snapshot_publisher import SnapshotPublisher, Target
 from trainshed.checkpoint import files as checkpoint
-from trainshed.plan.capacity import Cluster, Node
-from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed.planning.cluster_capacity import ClusterNodes, Node
+from trainshed.planning.preflight import Prepared, RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed.storage.driver_identity import Identity
 from trainshed.storage.folder import Folder
@@ -47,7 +47,7 @@ def make_wish() -> RunOptions:
     return RunOptions(fresh=False, started=time.time(), stop=Stop())
 
 
-def make_prepared(place: Place) -> Prepared:
+def make_prepared(place: RunLocation) -> Prepared:
     """Return a run without data of 3 epochs."""
     return prepare(make_run(train="tests.app.processes:children", epochs=3), place)
 
@@ -117,7 +117,7 @@ def test_a_run_that_is_refused_is_told_to_user_log_and_controller(
 def test_a_finished_run_says_so_to_user_and_controller_and_is_not_attempted_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = Place(Disk(tmp_path), in_cluster=True, identity=Identity("team-a", UID, 2))
+    place = RunLocation(Disk(tmp_path), in_cluster=True, identity=Identity("team-a", UID, 2))
     prepared = make_prepared(place)
     prepared.folder.claim(prepared.spec_hash, fresh=False, number=1).close()
     leave_result(prepared)
@@ -145,7 +145,7 @@ def test_a_finished_run_names_code_that_changed_since(
     monkeypatch.chdir(tmp_path)
     script = tmp_path / "train.py"
     script.write_text("print(1)\n")
-    place = Place(Disk(tmp_path))
+    place = RunLocation(Disk(tmp_path))
     prepared = prepare(make_run(train=None, entrypoint=["python", "train.py"]), place)
     prepared.folder.claim(prepared.spec_hash, fresh=False).close()
     record = run_record(prepared, tmp_path, started=0.0)
@@ -164,7 +164,7 @@ def test_a_finished_run_names_code_that_changed_since(
 def test_how_far_the_driver_before_came_while_this_one_looked_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_over: bool
 ) -> None:
-    place = Place(Disk(tmp_path))
+    place = RunLocation(Disk(tmp_path))
     prepared = make_prepared(place)
     before = prepared.folder.claim(prepared.spec_hash, fresh=False)
     folder = prepared.folder.checkpoints(1)
@@ -200,7 +200,7 @@ def test_how_far_the_driver_before_came_while_this_one_looked_counts(
 def test_an_attempt_that_another_driver_made_is_made_once_and_the_late_one_tells_nobody(
     is_gone: bool, tmp_path: Path
 ) -> None:
-    place = Place(Disk(tmp_path), in_cluster=True, identity=Identity("team-a", UID, 2))
+    place = RunLocation(Disk(tmp_path), in_cluster=True, identity=Identity("team-a", UID, 2))
     prepared = make_prepared(place)
     with (
         closing(prepared.folder.claim(prepared.spec_hash, fresh=False, number=2)) as first,
@@ -221,7 +221,7 @@ def test_more_workers_than_the_group_holds_are_refused_with_the_arithmetic_and_l
     tmp_path: Path,
 ) -> None:
     gpu, cpu = (Node({NODE_GROUP_LABEL: name}, {"CPU": 2}, {"CPU": 2}) for name in ("gpu", "cpu"))
-    place = Place(Disk(tmp_path), in_cluster=True, cluster=Cluster([gpu, cpu]))
+    place = RunLocation(Disk(tmp_path), in_cluster=True, cluster=ClusterNodes([gpu, cpu]))
     run = make_run(
         train="tests.app.processes:children",
         workers={"count": 8, "group": "gpu"},

@@ -14,7 +14,7 @@ import pytest
 
 from trainshed.attempt.command import Command
 from trainshed.attempt.signals import Stop
-from trainshed.plan.executable import find_command
+from trainshed.planning.executable import find_command
 from trainshed_api.errors import SpecError
 
 PYTHON = sys.executable

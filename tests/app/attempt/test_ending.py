@@ -11,7 +11,7 @@ from tests.app.alone import train_alone
 from tests.builders import make_run
 from trainshed.attempt.finish import NO_MODEL
 from trainshed.attempt.resume import finished, read_record
-from trainshed.plan.preflight import Place, prepare
+from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed_api.records import ResultRecord
 
@@ -37,7 +37,7 @@ def train_once(home: Path, function: str) -> ResultRecord:
     spec: dict[str, JsonValue] = {"train": f"{NAME}:{function}", "epochs": 1}
     left = train_alone(home, spec)
     assert left.error is None
-    result = finished(prepare(make_run(**spec), Place(Disk(home))))
+    result = finished(prepare(make_run(**spec), RunLocation(Disk(home))))
     assert result
     assert left.finished.message == result.message
     assert left.finished.time == pytest.approx(result.finished_at.timestamp())
@@ -55,7 +55,7 @@ def test_a_run_that_saved_one_says_nothing_of_it(tmp_path: Path) -> None:
 def test_a_run_took_as_long_as_it_says_from_its_creation_to_its_end(tmp_path: Path) -> None:
     result = train_once(tmp_path, "saves_nothing")
 
-    run = prepare(make_run(train=f"{NAME}:saves_nothing", epochs=1), Place(Disk(tmp_path)))
+    run = prepare(make_run(train=f"{NAME}:saves_nothing", epochs=1), RunLocation(Disk(tmp_path)))
     record = read_record(run.folder)
     assert record
     took = (result.finished_at - record.created_at).total_seconds()

@@ -17,7 +17,7 @@ from trainshed.attempt.result import AttemptResult
 from trainshed.attempt.shutdown_deadline import ShutdownDeadline
 from trainshed.attempt.signals import Stop
 from trainshed.attempt.snapshot_publisher import SnapshotPublisher, Target
-from trainshed.plan.preflight import Place, prepare
+from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed.storage.run_folder import REPORT, RESULT
 from trainshed_api.names import EXIT_TERMINATED, SNAPSHOT_LINE, STOPPED, SUCCEEDED
@@ -43,7 +43,7 @@ class Quiet:
 def make_driver(home: Path, stop: Stop) -> AttemptMonitor:
     """Return a driver whose attempt is behind it, with a spec that gives it no grace."""
     run = make_run(train="tests.app.processes:children", gracePeriodSeconds=0)
-    prepared = prepare(run, Place(Disk(home)))
+    prepared = prepare(run, RunLocation(Disk(home)))
     attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
     attempt.close()
     return AttemptMonitor(prepared, attempt, Quiet(), stop)

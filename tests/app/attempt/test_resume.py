@@ -24,7 +24,7 @@ from trainshed.data.sampler.dataset_plan import OrderFingerprint
 from trainshed.data.sampler.description import describe
 from trainshed.faults import WorldError
 from trainshed.patience import Patience
-from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed.planning.preflight import Prepared, RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed.storage.folder import Folder
 from trainshed.storage.run_folder import RECORD, RESULT, ROWS
@@ -43,7 +43,7 @@ def make_prepared(home: Path, **changes: JsonValue) -> Prepared:
         **changes,
     }
     run = make_run(**{name: value for name, value in spec.items() if value is not None})
-    return prepare(run, Place(Disk(home)))
+    return prepare(run, RunLocation(Disk(home)))
 
 
 def make_attempt(prepared: Prepared, home: Path, *, fresh: bool = False) -> Folder:

@@ -23,7 +23,7 @@ from trainshed.attempt.signals import FENCED, Stop
 from trainshed.coordinator import actor as runtime
 from trainshed.coordinator.actor import View
 from trainshed.coordinator.hub import Ending, Failure, Reported
-from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed.planning.preflight import Prepared, RunLocation, prepare
 from trainshed.ray_train.report_relay import ReportRelay
 from trainshed.storage.disk import Disk
 from trainshed.storage.run_folder import LOG, METRICS, RECORD, RESULT, ClaimedAttempt
@@ -106,7 +106,7 @@ def make_driver(
     home: Path, stop: Stop | None = None, **spec: JsonValue
 ) -> tuple[Prepared, ClaimedAttempt, AttemptMonitor, Display]:
     run = make_run(train="tests.app.processes:children", **spec)
-    prepared = prepare(run, Place(Disk(home)))
+    prepared = prepare(run, RunLocation(Disk(home)))
     attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
     attempt.close()
     record = run_record(prepared, home, started=0.0)

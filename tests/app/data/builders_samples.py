@@ -17,7 +17,7 @@ from trainshed.data.loader.row_sources import LocalSource
 from trainshed.data.sampler.bad_records import BadRecordList
 from trainshed.data.sampler.dataset_plan import DatasetPlan, telling
 from trainshed.data.sampler.epoch_pass import Kind
-from trainshed.plan.preflight import Place, prepare
+from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed_api.loading import load_file
 from trainshed_api.v1alpha1 import TrainingRun
@@ -74,7 +74,7 @@ def open_sample(home: Path, name: str, settings: Sequence[str] = ()) -> Sample:
     told: list[BadRecordList] = []
     plans = {
         dataset: telling(plan, told.append)
-        for dataset, plan in prepare(run, Place(Disk(home))).plans.items()
+        for dataset, plan in prepare(run, RunLocation(Disk(home))).plans.items()
     }
     return Sample(run, plans, _own_blocks(run), told)
 

@@ -24,7 +24,7 @@ from trainshed.data.sources.local_cache import LocalFileCache
 from trainshed.data.sources.opener import FileAccess, reach_of
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import Patience
-from trainshed.plan.places import locate, locate_source
+from trainshed.planning.paths import locate, locate_source
 from trainshed.storage.addresses import open_web
 from trainshed.storage.byte_ranges import PART_BYTES, WHOLE
 from trainshed.storage.disk import Disk

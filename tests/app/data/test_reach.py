@@ -29,7 +29,7 @@ from trainshed.data.sources.dataset_files import open_source, read_fragment
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.formats import npy
 from trainshed.data.sources.opener import reach_of
-from trainshed.plan.places import locate_source
+from trainshed.planning.paths import locate_source
 from trainshed.storage.bucket import Bucket
 from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError

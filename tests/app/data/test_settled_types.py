@@ -22,8 +22,8 @@ from trainshed.data.sampler.function import Function, with_types
 from trainshed.data.sources.apply_functions import augment, transform
 from trainshed.data.sources.column_arrays import as_objects
 from trainshed.data.sources.errors import DataError
-from trainshed.plan.explanation import explain_lines
-from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed.planning.explanation import explain_lines
+from trainshed.planning.preflight import Prepared, RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 
@@ -51,7 +51,9 @@ def prepared(folder: Path, **fields: JsonValue) -> Prepared:
     """Return a run of the files, whose first rows were looked at."""
     loader = fields.pop("loader", "ray-data")
     data = make_data({"read": {"format": "parquet", "path": "rows"}, **fields}, loader=loader)
-    return prepare(make_run(train="tests.app.processes:children", data=data), Place(Disk(folder)))
+    return prepare(
+        make_run(train="tests.app.processes:children", data=data), RunLocation(Disk(folder))
+    )
 
 
 def gapped(at: int, **fields: JsonValue) -> list[JsonValue]:

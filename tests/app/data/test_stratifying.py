@@ -41,8 +41,8 @@ from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.formats import webdataset
 from trainshed.data.sources.fragment_reader import Reading, read_whole, reading
 from trainshed.data.sources.stratifying import KnownStrata, kinds_of
-from trainshed.plan.explanation import explain_lines
-from trainshed.plan.preflight import Place, prepare
+from trainshed.planning.explanation import explain_lines
+from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.bucket import Bucket
 from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
@@ -510,7 +510,7 @@ def test_explain_says_that_planning_reads_the_column(tmp_path: Path) -> None:
     def chosen(keep: str) -> Iterator[str]:
         read: JsonValue = {"format": "parquet", "path": "l.parquet", "holdout": holdout(keep)}
         run = make_run(train="tests.app.processes:children", data=make_data({"read": read}))
-        lines = explain_lines(prepare(run, Place(Disk(tmp_path))))
+        lines = explain_lines(prepare(run, RunLocation(Disk(tmp_path))))
         return (line.strip() for line in lines if "choose  " in line)
 
     pass_ = "choose    to know them, planning reads label of all rows once"

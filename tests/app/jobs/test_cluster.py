@@ -15,7 +15,7 @@ from tests.app.jobs.server import Reply, serve
 from tests.app.ray_head import Head, ask
 from tests.app.ray_run import ROOT, Output, finish, start, trainshed, write_run
 from tests.builders import make_run
-from trainshed.plan.capacity import Cluster, Node, check_capacity
+from trainshed.planning.cluster_capacity import ClusterNodes, Node, check_capacity
 from trainshed_api.errors import SpecError
 from trainshed_api.job import encode_run
 from trainshed_api.loading import load_file
@@ -210,7 +210,7 @@ def test_data_is_prepared_and_workers_train_on_their_own_groups(head: Head, tmp_
 def test_more_workers_than_the_nodes_of_a_group_hold_are_refused(head: Head) -> None:
     read = trainshed(program=READ_NODES, environment=head.inside, timeout_seconds=PATIENCE)
     assert read.code == EXIT_SUCCEEDED, read.stderr
-    cluster = Cluster([Node(**node) for node in json.loads(read.stdout)])
+    cluster = ClusterNodes([Node(**node) for node in json.loads(read.stdout)])
     assert {node.group: node.total["CPU"] for node in cluster.nodes} == {"gpu": 2, "cpu": 2}
 
     run = make_run(workers={"count": 8, "group": "gpu"}, batchSize=8)

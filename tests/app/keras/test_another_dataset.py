@@ -18,7 +18,7 @@ from trainshed import frameworks
 from trainshed.attempt.launch import make_job
 from trainshed.attempt.launch_config import Launch
 from trainshed.coordinator.actor import Coordinator
-from trainshed.plan.preflight import Place, prepare
+from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed.worker.job import Job
 from trainshed.worker.process import Worker
@@ -52,8 +52,8 @@ def make_two(home: Path) -> Job:
         framework="tensorflow",
         data={"cpus": 1, "loader": "torch", "datasets": datasets},
     )
-    prepared = prepare(make_run(**spec), Place(Disk(home)))
-    launch = Launch(prepared, Place(Disk(home)), None, [], started=0.0)
+    prepared = prepare(make_run(**spec), RunLocation(Disk(home)))
+    launch = Launch(prepared, RunLocation(Disk(home)), None, [], started=0.0)
     return make_job(launch, prepared.folder.claim(prepared.spec_hash, False))
 
 

@@ -19,7 +19,7 @@ from trainshed.checkpoint.files import DamagedError
 from trainshed.checkpoint.state import random_state
 from trainshed.checkpoint.tracked import Tracked
 from trainshed.faults import WorldError
-from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed.planning.preflight import Prepared, RunLocation, prepare
 from trainshed.storage.bucket import Bucket
 from trainshed.storage.folder import Folder
 from trainshed.storage.run_folder import ClaimedAttempt
@@ -60,7 +60,9 @@ def begin(prepared: Prepared) -> ClaimedAttempt:
 
 def save_of(prepared: Prepared, attempt: ClaimedAttempt, given: Folder | None) -> Saver:
     """Return the saver of a worker of an attempt that was given a checkpoint."""
-    job = make_job(Launch(prepared, Place(prepared.folder.at), given, [], time.time()), attempt)
+    job = make_job(
+        Launch(prepared, RunLocation(prepared.folder.at), given, [], time.time()), attempt
+    )
     return Saver(job, Control(), 0, 1)
 
 
@@ -69,7 +71,7 @@ def prepared(in_bucket: Bucket, faulty_s3: FaultyS3, monkeypatch: pytest.MonkeyP
     """A run in a bucket, seen through a proxy that a test gives rules."""
     for name, value in faulty_s3.environment.items():
         monkeypatch.setenv(name, value)
-    return prepare(make_run(train="tests.app.processes:children", epochs=3), Place(in_bucket))
+    return prepare(make_run(train="tests.app.processes:children", epochs=3), RunLocation(in_bucket))
 
 
 def test_a_group_goes_on_from_the_one_before_of_its_attempt(prepared: Prepared) -> None:

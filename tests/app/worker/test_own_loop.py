@@ -15,7 +15,7 @@ from tests.builders_run import make_started
 from trainshed.checkpoint import ray_snapshot
 from trainshed.coordinator.actor import Coordinator
 from trainshed.coordinator.hub import Reported
-from trainshed.plan.unheeded import Unheeded
+from trainshed.planning.ignored_fields import IgnoredFields
 from trainshed.ray_train.dataset_shards import PassKeeper
 from trainshed.storage.disk import Disk
 from trainshed.worker.active import activate
@@ -68,7 +68,7 @@ class Attempt:
     def __init__(self, folder: Path, rank: int = 0) -> None:
         checkpoint = Disk(folder / "1") / "checkpoint_7"
         job = SimpleNamespace(
-            users_resume=checkpoint, checkpoints=Disk(folder / "2"), unheeded=Unheeded()
+            users_resume=checkpoint, checkpoints=Disk(folder / "2"), unheeded=IgnoredFields()
         )
         self.coordinator = Coordinator(0.0)
         self.coordinator.report(ray_snapshot.reported_at(checkpoint), [])

@@ -19,7 +19,7 @@ from trainshed.checkpoint.manifest import Position
 from trainshed.checkpoint.state import random_state
 from trainshed.checkpoint.tracked import Tracked
 from trainshed.data.sampler.description import describe
-from trainshed.plan.preflight import Place, prepare
+from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed.worker.agreement import Control
 from trainshed.worker.saver import Saver
@@ -35,7 +35,7 @@ def test_a_checkpoint_that_its_owner_deletes_is_restored_all_the_same(tmp_path: 
         make_manifest(30),
         trust_objects=False,
     )
-    place = Place(Disk(tmp_path))
+    place = RunLocation(Disk(tmp_path))
     prepared = prepare(make_run(train="tests.app.processes:children", epochs=3), place)
     attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
     job = make_job(Launch(prepared, place, given, [], time.time()), attempt)
@@ -58,7 +58,7 @@ def test_an_earlier_release_can_read_what_is_written_at_an_epochs_end_alone(
     model = nn.Linear(2, 1)
     tracked = Tracked(model, None, None, {}, torch.amp.GradScaler("cpu", enabled=False))
     write_rows(tmp_path / "rows", 90)
-    place = Place(Disk(tmp_path))
+    place = RunLocation(Disk(tmp_path))
     prepared = prepare(make_run(train="tests.app.processes:children", data=make_data()), place)
     attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
     job = make_job(Launch(prepared, place, None, [], time.time()), attempt)

@@ -17,7 +17,7 @@ from trainshed.checkpoint.manifest import Position
 from trainshed.checkpoint.tracked import Tracked
 from trainshed.checkpoint.writer import Written
 from trainshed.faults import WorldError
-from trainshed.plan.preflight import Place, prepare
+from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.bucket import Bucket
 from trainshed.worker.agreement import Control
 from trainshed.worker.saver import Saver
@@ -27,9 +27,13 @@ def test_credentials_that_end_are_said_at_the_end_with_what_to_do(
     in_bucket: Bucket, faulty_s3: FaultyS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_environment(monkeypatch, faulty_s3.environment)
-    prepared = prepare(make_run(train="tests.app.processes:children", epochs=3), Place(in_bucket))
+    prepared = prepare(
+        make_run(train="tests.app.processes:children", epochs=3), RunLocation(in_bucket)
+    )
     attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
-    job = make_job(Launch(prepared, Place(prepared.folder.at), None, [], time.time()), attempt)
+    job = make_job(
+        Launch(prepared, RunLocation(prepared.folder.at), None, [], time.time()), attempt
+    )
     tracked = Tracked(nn.Linear(2, 1), None, None, {}, torch.amp.GradScaler("cpu", enabled=False))
     saver = Saver(job, Control(), 0, 1)
     faulty_s3.add(Rule(Refusal(400, "ExpiredToken")))

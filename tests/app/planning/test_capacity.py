@@ -6,8 +6,8 @@ import pytest
 from pydantic import JsonValue
 
 from tests.builders import make_data, make_dataset, make_run
-from trainshed.plan.capacity import (
-    Cluster,
+from trainshed.planning.cluster_capacity import (
+    ClusterNodes,
     Node,
     check_capacity,
     group_label,
@@ -106,7 +106,7 @@ CASES: dict[str, Case] = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_run_fits_or_waits_or_is_refused_with_the_arithmetic(case: Case) -> None:
     run = make_run(workers=case.workers, data=make_data(cpus=case.data_cpus))
-    cluster = Cluster(case.nodes)
+    cluster = ClusterNodes(case.nodes)
     if not case.want_refused:
         assert check_capacity(run.spec, cluster) == case.want_notes
         return
@@ -119,7 +119,7 @@ def test_a_run_fits_or_waits_or_is_refused_with_the_arithmetic(case: Case) -> No
 def test_a_cluster_that_may_grow_is_waited_for() -> None:
     run = make_run(workers={"count": 4, "group": "gpu", "resources": {"gpu": 1}})
 
-    assert check_capacity(run.spec, Cluster([HEAD, CPUS], waits=True)) == [
+    assert check_capacity(run.spec, ClusterNodes([HEAD, CPUS], waits=True)) == [
         "waiting for nodes: 4 x (1 CPUs, 1 GPUs) are needed, group gpu has 0 CPUs, 0 GPUs on "
         "0 nodes, which is room for 0; --cpu trains without GPUs"
     ]
@@ -143,7 +143,7 @@ def test_a_task_that_fits_no_node_of_the_data_is_refused(task: JsonValue, want: 
     run = make_run(data=make_data(make_dataset(task=task), cpus=8))
 
     with pytest.raises(SpecError) as caught:
-        check_capacity(run.spec, Cluster([CPUS, CPUS, GPUS]))
+        check_capacity(run.spec, ClusterNodes([CPUS, CPUS, GPUS]))
 
     assert str(caught.value) == f"spec.data.datasets.train.task: {want}"
 
@@ -188,10 +188,10 @@ def test_a_task_has_to_fit_beside_the_workers(
     run = make_run(workers=workers, data=make_data(make_dataset(task=task), cpus=cpus))
 
     if not want:
-        assert check_capacity(run.spec, Cluster(nodes)) == []
+        assert check_capacity(run.spec, ClusterNodes(nodes)) == []
         return
     with pytest.raises(SpecError) as caught:
-        check_capacity(run.spec, Cluster(nodes))
+        check_capacity(run.spec, ClusterNodes(nodes))
     assert str(caught.value) == f"spec.data.datasets.train.task: {want}"
 
 
@@ -200,8 +200,8 @@ def test_a_task_that_fits_is_not_spoken_of_and_one_that_may_is_waited_for() -> N
     run = make_run(data=data, workers={"group": "gpu"})
     small = make_node("cpu", CPU=4, memory=2 * GIB)
 
-    assert check_capacity(run.spec, Cluster([CPUS, GPUS])) == []
-    assert check_capacity(run.spec, Cluster([small, GPUS], waits=True)) == [
+    assert check_capacity(run.spec, ClusterNodes([CPUS, GPUS])) == []
+    assert check_capacity(run.spec, ClusterNodes([small, GPUS], waits=True)) == [
         f"spec.data.datasets.train.task: waiting for a node with 4 CPUs, 8Gi: {HAS} 4 CPUs, 2Gi"
     ]
 
@@ -209,33 +209,33 @@ def test_a_task_that_fits_is_not_spoken_of_and_one_that_may_is_waited_for() -> N
 def test_programs_without_datasets_leave_the_data_nothing() -> None:
     run = make_run(entrypoint=["python", "train.py"], workers={"count": 4})
 
-    assert check_capacity(run.spec, Cluster([LAPTOP])) == []
+    assert check_capacity(run.spec, ClusterNodes([LAPTOP])) == []
 
 
 def test_work_is_kept_in_a_group_that_is_there() -> None:
-    assert group_label("gpu", Cluster([CPUS, GPUS])) == ({NODE_GROUP_LABEL: "gpu"}, None)
-    assert group_label("", Cluster([CPUS, GPUS])) == ({}, None)
+    assert group_label("gpu", ClusterNodes([CPUS, GPUS])) == ({NODE_GROUP_LABEL: "gpu"}, None)
+    assert group_label("", ClusterNodes([CPUS, GPUS])) == ({}, None)
 
 
 def test_a_group_that_no_node_has_is_ignored_and_said() -> None:
     want = "no node has the label trainshed.dev/group=cpu: it is ignored"
 
-    assert group_label("cpu", Cluster([LAPTOP])) == ({}, want)
-    assert group_label("cpu", Cluster([GPUS])) == ({}, want)
+    assert group_label("cpu", ClusterNodes([LAPTOP])) == ({}, want)
+    assert group_label("cpu", ClusterNodes([GPUS])) == ({}, want)
 
 
 def test_a_group_that_may_come_is_kept() -> None:
-    assert group_label("gpu", Cluster([CPUS], waits=True)) == ({NODE_GROUP_LABEL: "gpu"}, None)
+    assert group_label("gpu", ClusterNodes([CPUS], waits=True)) == ({NODE_GROUP_LABEL: "gpu"}, None)
 
 
 def test_workers_leave_the_datas_group_alone_though_no_other_nodes_have_come_yet() -> None:
     run = make_run(workers={"count": 3}, data=make_data())
 
-    back = Cluster([HEAD, CPUS], waits=True, coming=[CPUS, GPUS])
+    back = ClusterNodes([HEAD, CPUS], waits=True, coming=[CPUS, GPUS])
 
     assert worker_label(run.spec, back) == {NODE_GROUP_LABEL: "!cpu"}
     assert check_capacity(run.spec, back) == []
-    assert worker_label(run.spec, Cluster([HEAD, CPUS], waits=True, coming=[CPUS])) == {}
+    assert worker_label(run.spec, ClusterNodes([HEAD, CPUS], waits=True, coming=[CPUS])) == {}
 
 
 PLACES: dict[str, tuple[list[Node], dict[str, JsonValue], dict[str, str]]] = {
@@ -256,11 +256,11 @@ def test_workers_belong(case: str) -> None:
     nodes, workers, want = PLACES[case]
     run = make_run(workers=workers, data=make_data())
 
-    assert worker_label(run.spec, Cluster(nodes)) == want
+    assert worker_label(run.spec, ClusterNodes(nodes)) == want
 
 
 def test_caches_count_on_the_memory_of_the_groups() -> None:
-    cluster = Cluster([HEAD, CPUS, CPUS, GPUS])
+    cluster = ClusterNodes([HEAD, CPUS, CPUS, GPUS])
     workers: dict[str, JsonValue] = {"count": 2, "group": "gpu", "resources": {"gpu": 1}}
 
     shared = memory_room(make_run(workers=workers).spec, cluster)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.s3 import S3Server
 from trainshed.faults import WorldError
-from trainshed.plan.places import check_cache, check_environment, check_storage, home_of, locate
+from trainshed.planning.paths import check_cache, check_environment, check_storage, home_of, locate
 from trainshed.storage.addresses import open_folder
 from trainshed.storage.bucket import Bucket
 from trainshed.storage.disk import Disk

@@ -6,7 +6,7 @@ import pytest
 from pydantic import JsonValue
 
 from tests.builders import make_data, make_dataset, make_run
-from trainshed.plan.unheeded import find_unheeded, warning_for_loops, warning_for_shards
+from trainshed.planning.ignored_fields import find_unheeded, warning_for_loops, warning_for_shards
 
 SPEC: dict[str, JsonValue] = {
     "batchSize": 32,

@@ -22,7 +22,7 @@ BATCH_FIELDS = ("batch_size", "accumulate")
 
 
 @dataclass(frozen=True)
-class Unheeded:
+class IgnoredFields:
     """Paths of fields that were set, by what would obey them.
 
     Args:
@@ -36,14 +36,14 @@ class Unheeded:
     data: tuple[str, ...] = ()
 
 
-def find_unheeded(spec: TrainingRunSpec) -> Unheeded:
+def find_unheeded(spec: TrainingRunSpec) -> IgnoredFields:
     """Return the fields that were set and need `trainshed.current()` to act."""
     feeds = (
         path
         for name, dataset in spec.data.datasets.items()
         for path in _set_paths(dataset.feed, f"spec.data.datasets.{name}.feed")
     )
-    return Unheeded(
+    return IgnoredFields(
         loop=(
             *_set_paths(spec, "spec", _loop_fields(spec)),
             *_set_paths(spec.checkpoint, "spec.checkpoint", CHECKPOINT_FIELDS),
@@ -53,7 +53,7 @@ def find_unheeded(spec: TrainingRunSpec) -> Unheeded:
     )
 
 
-def warning_for_shards(unheeded: Unheeded, asked_for_run: bool) -> str | None:
+def warning_for_shards(unheeded: IgnoredFields, asked_for_run: bool) -> str | None:
     """Return what to say to a function that takes shards; None when it obeys all that was set.
 
     Args:
@@ -69,7 +69,7 @@ def warning_for_shards(unheeded: Unheeded, asked_for_run: bool) -> str | None:
     )
 
 
-def warning_for_loops(unheeded: Unheeded) -> str | None:
+def warning_for_loops(unheeded: IgnoredFields) -> str | None:
     """Return what to say to a function that asked for nothing of the run."""
     fields = (*unheeded.loop, *unheeded.batches, *unheeded.data)
     if not fields:

@@ -11,8 +11,8 @@ from pydantic import JsonValue
 from tests.app.data.builders_plan import FUNCTIONS, write_rows
 from tests.builders import make_data, make_run
 from trainshed.data.sampler.dataset_plan import ROW_BYTES
-from trainshed.plan.explanation import explain_lines
-from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed.planning.explanation import explain_lines
+from trainshed.planning.preflight import Prepared, RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 
@@ -31,7 +31,7 @@ def prepared(home: Path, transform: dict[str, JsonValue], **fields: JsonValue) -
     read: JsonValue = {"format": "parquet", "path": "rows"}
     dataset: dict[str, JsonValue] = {"read": read, "transforms": [transform], **fields}
     run = make_run(train="tests.app.processes:children", data=make_data(dataset))
-    return prepare(run, Place(Disk(home)))
+    return prepare(run, RunLocation(Disk(home)))
 
 
 def make_filter(least: int) -> dict[str, JsonValue]:
@@ -67,7 +67,7 @@ def test_columns_are_numbers_wherever_rows_are_looked_at(tmp_path: Path) -> None
     run = make_run(train="tests.app.processes:children", data=data)
 
     with pytest.raises(SpecError, match="train: column x: got values of ndarray, want numbers"):
-        prepare(run, Place(Disk(tmp_path)))
+        prepare(run, RunLocation(Disk(tmp_path)))
 
 
 @pytest.mark.parametrize("on_bad_record", ["fail", "skip"])

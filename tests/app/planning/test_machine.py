@@ -6,7 +6,7 @@ import pytest
 from pydantic import JsonValue
 
 from tests.builders import make_data, make_dataset, make_run
-from trainshed.plan.machine import Machine, check_fits, machine_room, this_machine
+from trainshed.planning.machine import Machine, check_fits, machine_room, this_machine
 from trainshed_api.errors import SpecError
 
 MACHINE = Machine(cpus=4, memory=8 * 2**30, gpus=1)

@@ -10,7 +10,7 @@ from trainshed.data.sampler.batch_layout import training_steps
 from trainshed.data.sampler.sizes import megabytes
 from trainshed.data.sources.arrow_columns import say_stored
 from trainshed.display.wording import say_plainly
-from trainshed.plan.memory import kept_of
+from trainshed.planning.cache_memory import kept_of
 from trainshed_api.quantity import parse_cores
 
 # The compute capability from which on GPUs have TensorFloat32.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.fragments import Source
     from trainshed.data.sampler.function import Function
-    from trainshed.plan.preflight import Prepared
+    from trainshed.planning.preflight import Prepared
 
 
 def explain_lines(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.plan import package
-from trainshed.plan.package import check_name, pack
+from trainshed.planning import code_archive
+from trainshed.planning.code_archive import check_name, pack
 from trainshed_api.errors import SpecError
 
 
@@ -99,7 +99,7 @@ def test_another_archive_under_the_name_of_one_is_refused(tmp_path: Path) -> Non
 def test_data_beside_the_code_is_refused_with_the_largest_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(package, "MOST_BYTES", 2**20)
+    monkeypatch.setattr(code_archive, "MOST_BYTES", 2**20)
     folder = make_code(tmp_path)
     (folder / "rows.parquet").write_bytes(bytes(3 * 2**20))
 

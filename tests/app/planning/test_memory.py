@@ -11,10 +11,10 @@ from pydantic import JsonValue
 from tests.app.data.builders_formats import write_pictures
 from tests.app.data.builders_plan import FUNCTIONS, write_rows
 from tests.builders import make_data, make_dataset, make_run
-from trainshed.plan.capacity import Cluster, Node
-from trainshed.plan.explanation import explain_lines
-from trainshed.plan.memory import check_disk, kept_of
-from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed.planning.cache_memory import check_disk, kept_of
+from trainshed.planning.cluster_capacity import ClusterNodes, Node
+from trainshed.planning.explanation import explain_lines
+from trainshed.planning.preflight import Prepared, RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed.storage.run_folder import ROWS, ROWS_LIST, RunFolder
 from trainshed_api.errors import SpecError
@@ -51,7 +51,9 @@ def prepared(home: Path, nodes: Sequence[Node], **data: JsonValue) -> Prepared:
         data=make_data({"read": read, **data}, loader=loader),
     )
     # It waits for nodes that are not there.
-    return prepare(run, Place(Disk(home), in_cluster=True, cluster=Cluster(nodes, waits=True)))
+    return prepare(
+        run, RunLocation(Disk(home), in_cluster=True, cluster=ClusterNodes(nodes, waits=True))
+    )
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,7 @@ def test_the_windows_of_a_mix_are_counted_and_its_rows_are_kept_where_they_are_r
         workers={"count": 2, "group": "gpu"},
         data={"datasets": datasets},
     )
-    place = Place(Disk(home), in_cluster=True, cluster=Cluster([LARGE, GPU], waits=True))
+    place = RunLocation(Disk(home), in_cluster=True, cluster=ClusterNodes([LARGE, GPU], waits=True))
 
     lines = "\n".join(explain_lines(prepare(run, place)))
 
@@ -230,8 +232,10 @@ def test_a_window_has_at_least_two_steps(
         workers={"count": 2, "group": "gpu"},
         data=make_data(dataset),
     )
-    cluster = Cluster([LARGE, GPU], waits=True)
-    lines = list(explain_lines(prepare(run, Place(Disk(home), in_cluster=True, cluster=cluster))))
+    cluster = ClusterNodes([LARGE, GPU], waits=True)
+    lines = list(
+        explain_lines(prepare(run, RunLocation(Disk(home), in_cluster=True, cluster=cluster)))
+    )
 
     assert f"  memory    {want} in each worker" in lines
 
@@ -298,7 +302,7 @@ def test_groups_of_a_mix_tell_no_size_of_it(home: Path) -> None:
         "a": {"read": read, "transforms": [FIRSTS]},
     }
     run = make_run(train="tests.app.processes:children", data={"datasets": datasets})
-    place = Place(Disk(home), in_cluster=True, cluster=Cluster([LARGE, GPU], waits=True))
+    place = RunLocation(Disk(home), in_cluster=True, cluster=ClusterNodes([LARGE, GPU], waits=True))
 
     plans = prepare(run, place).plans
 
@@ -346,7 +350,7 @@ def test_rows_that_no_packing_makes_fit_are_refused(home: Path) -> None:
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     """A run of one attempt whose rows do not go where there is half a MB."""
-    monkeypatch.setattr("trainshed.plan.preflight.num_free", lambda _: MIB // 2)
+    monkeypatch.setattr("trainshed.planning.preflight.num_free", lambda _: MIB // 2)
     write_rows(tmp_path / "rows", GROUPS, WIDTH)
     run = RunFolder(Disk(tmp_path / "storage" / "local" / "digits"))
     run.claim("abc", fresh=False).close()
@@ -387,8 +391,8 @@ def on_disk(home: Path, resume: str = "latest") -> Prepared:
         data=make_data(make_dataset(cache="disk")),
         checkpoint={"resume": resume},
     )
-    cluster = Cluster([LARGE, GPU], waits=True)
-    return prepare(run, Place(Disk(home), in_cluster=True, cluster=cluster))
+    cluster = ClusterNodes([LARGE, GPU], waits=True)
+    return prepare(run, RunLocation(Disk(home), in_cluster=True, cluster=cluster))
 
 
 # ------------------------------------------------------------------- how large rows are
@@ -429,7 +433,7 @@ def of_pictures(
         of_files[name] = {"read": {"format": "images", "path": name}, "transforms": DECODED}
     data: JsonValue = {"datasets": {**of_files, **others}}
     run = make_run(train="tests.app.processes:children", batchSize=4, data=data)
-    return prepare(run, Place(Disk(folder)))
+    return prepare(run, RunLocation(Disk(folder)))
 
 
 THREE = {"ant": 2, "bee": 2, "cat": 2}

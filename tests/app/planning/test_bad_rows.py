@@ -10,8 +10,8 @@ import pytest
 
 from tests.app.data.builders_plan import FUNCTIONS
 from tests.builders import make_data, make_run
-from trainshed.plan.explanation import explain_lines
-from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed.planning.explanation import explain_lines
+from trainshed.planning.preflight import Prepared, RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 
@@ -34,7 +34,7 @@ def look_at(folder: Path, files: Sequence[Sequence[str]], on_bad_record: str = "
         batchSize=2,
         data={"datasets": {"train": {"read": read, "onBadRecord": on_bad_record}}},
     )
-    return prepare(run, Place(Disk(folder)))
+    return prepare(run, RunLocation(Disk(folder)))
 
 
 def test_bad_rows_that_are_met_are_left_out_and_said(tmp_path: Path) -> None:
@@ -91,4 +91,6 @@ def test_a_value_that_its_type_cannot_hold_is_said_with_its_row(
     data = make_data({"read": read, "feed": feed, "transforms": transforms})
 
     with pytest.raises(SpecError, match=rf"feed\.dtypes\.x: column x, {place}: got 0\.5; "):
-        prepare(make_run(train="tests.app.processes:children", data=data), Place(Disk(tmp_path)))
+        prepare(
+            make_run(train="tests.app.processes:children", data=data), RunLocation(Disk(tmp_path))
+        )

@@ -20,7 +20,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 import trainshed_api
 from trainshed.faults import WorldError
 from trainshed.patience import READS
-from trainshed.plan.package import FIELD, MOST_BYTES, check_name
+from trainshed.planning.code_archive import FIELD, MOST_BYTES, check_name
 from trainshed.storage.addresses import open_folder
 from trainshed_api.errors import Problem, SpecError, show_value
 

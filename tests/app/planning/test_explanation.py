@@ -15,8 +15,8 @@ from tests.app.data.builders_plan import write_rows as write_numbered_rows
 from tests.app.failing_runs import make_spec, write_numbers
 from tests.builders import make_data, make_run
 from trainshed.data.sources.column_arrays import Columns
-from trainshed.plan.explanation import MOST_COLUMNS, explain_lines
-from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed.planning.explanation import MOST_COLUMNS, explain_lines
+from trainshed.planning.preflight import Prepared, RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 
@@ -31,7 +31,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def prepared(home: Path, precision: str) -> Prepared:
-    return prepare(make_run(**make_spec(precision=precision)), Place(Disk(home)))
+    return prepare(make_run(**make_spec(precision=precision)), RunLocation(Disk(home)))
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def test_a_buffer_that_means_none_beside_files_is_said(home: Path) -> None:
         read: JsonValue = {"format": "parquet", "path": "rows"}
         data = make_data({"read": read, "shuffle": shuffle}, loader="torch")
         run = make_run(train="tests.app.processes:children", data=data)
-        return list(prepare(run, Place(Disk(home))).notes)
+        return list(prepare(run, RunLocation(Disk(home))).notes)
 
     (said,) = notes(mode="files", bufferSize=10_000)
     assert "bufferSize: 10000 beside mode files means no buffer, as the default does" in said
@@ -89,7 +89,7 @@ def test_who_reads_and_who_augments_is_said(home: Path) -> None:
         dataset = {"read": read, "augment": augment, "cache": cache}
         data = make_data(dataset, loader="torch", loaderProcesses=processes)
         run = make_run(train="tests.app.processes:children", data=data)
-        return "\n".join(explain_lines(prepare(run, Place(Disk(home)))))
+        return "\n".join(explain_lines(prepare(run, RunLocation(Disk(home)))))
 
     write_rows(home / "rows", 80)
     assert "by 2 processes of each worker" in lines(2, "none")
@@ -104,7 +104,7 @@ def explained(home: Path, dataset: dict[str, JsonValue], loader: str = "ray-data
     read: JsonValue = {"format": "parquet", "path": "rows"}
     data = make_data({"read": read, **dataset}, loader=loader)
     run = make_run(train="tests.app.processes:children", data=data)
-    return [line.strip() for line in explain_lines(prepare(run, Place(Disk(home))))]
+    return [line.strip() for line in explain_lines(prepare(run, RunLocation(Disk(home))))]
 
 
 def without_odd(batch: Columns) -> Columns:
@@ -204,7 +204,7 @@ def test_a_query_that_one_task_reads_is_said(
     data = make_data({"read": {"reader": "read_sql", "options": options}})
     run = make_run(train="tests.app.processes:children", data=data)
 
-    said = "\n".join(explain_lines(prepare(run, Place(Disk(home)))))
+    said = "\n".join(explain_lines(prepare(run, RunLocation(Disk(home)))))
 
     by_one = "read      ray.data:read_sql, all rows by one task: with options.shard_keys several"
     assert "read      ray.data:read_sql" in said
@@ -225,7 +225,7 @@ def test_texts_are_taken_where_a_function_makes_batches_of_them(home: Path) -> N
     }
     run = make_run(train="tests.app.processes:children", data={"datasets": datasets})
 
-    lines = list(explain_lines(prepare(run, Place(Disk(home)))))
+    lines = list(explain_lines(prepare(run, RunLocation(Disk(home)))))
 
     said = f"collate   {functions}:padded in the worker"
     assert [line.strip() for line in lines if "  collate" in line] == [said, said]
@@ -246,7 +246,7 @@ def test_texts_of_a_mix_without_a_function_are_refused(home: Path) -> None:
     with pytest.raises(
         SpecError, match=r"datasets\.train: column word: got values of str, want numbers"
     ):
-        prepare(run, Place(Disk(home)))
+        prepare(run, RunLocation(Disk(home)))
 
 
 def test_texts_are_left_to_a_function_that_makes_its_own_batches(home: Path) -> None:
@@ -259,4 +259,4 @@ def test_texts_are_left_to_a_function_that_makes_its_own_batches(home: Path) -> 
     }
     run = make_run(train="tests.app.plain_functions:count_rows", data={"datasets": datasets})
 
-    assert list(prepare(run, Place(Disk(home))).plans) == ["train", "part"]
+    assert list(prepare(run, RunLocation(Disk(home))).plans) == ["train", "part"]

@@ -23,7 +23,7 @@ PACKED = 4
 
 
 @dataclass(frozen=True)
-class Kept:
+class CachedDataset:
     """What is kept of one dataset, by its estimated size.
 
     Args:
@@ -47,7 +47,7 @@ class Kept:
         return self.pinned_whole.part(min(1.0, self.pinned_share * num_workers))
 
 
-def kept_of(plan: DatasetPlan, num_workers: int, batch_size: int) -> Kept | None:
+def kept_of(plan: DatasetPlan, num_workers: int, batch_size: int) -> CachedDataset | None:
     """Return what is kept of a dataset; None where only running its function tells its size."""
     size, mode = plan.size, plan.shuffle.mode
     # The size of a mix is that of an epoch; how many rows a transform leaves nobody can guess, but
@@ -66,12 +66,12 @@ def kept_of(plan: DatasetPlan, num_workers: int, batch_size: int) -> Kept | None
         held = WINDOWS * _window_rows(plan, num_workers, batch_size)
         worker = size.part(part * min(1.0, held / rows))
     if plan.loader == "torch":
-        return Kept(plan, nothing, nothing, 0.0, worker)
+        return CachedDataset(plan, nothing, nothing, 0.0, worker)
     # Workers get what they keep through the object store, and a stream is sorted in it.
     keeps = plan.cache in ("objects", "workers")
     store = size if keeps or mode == "global" else nothing
     pins = plan.cache == "workers" or (plan.cache == "objects" and mode == "global")
-    return Kept(plan, store, size if pins else nothing, part, worker)
+    return CachedDataset(plan, store, size if pins else nothing, part, worker)
 
 
 def _window_rows(plan: DatasetPlan, num_workers: int, batch_size: int) -> int:
@@ -136,7 +136,7 @@ def check_disk(plans: Iterable[DatasetPlan], free: int, where: str) -> list[str]
     ]
 
 
-def _check_pinned(all_kept: Sequence[Kept], room: CacheMemory) -> list[str]:
+def _check_pinned(all_kept: Sequence[CachedDataset], room: CacheMemory) -> list[str]:
     """Look whether each node's object store holds what its workers read all at once.
 
     Where it does not, Ray 2.60 maps files below its temporary folder instead (its
@@ -160,7 +160,7 @@ def _check_pinned(all_kept: Sequence[Kept], room: CacheMemory) -> list[str]:
     ]
 
 
-def _check_workers(all_kept: Sequence[Kept], room: CacheMemory) -> list[str]:
+def _check_workers(all_kept: Sequence[CachedDataset], room: CacheMemory) -> list[str]:
     """Look whether each node's memory holds what its workers keep for themselves."""
     worker = _sum(kept.worker for kept in all_kept)
     names = _names(all_kept, lambda kept: kept.worker)
@@ -198,10 +198,12 @@ def _sum(sizes: Iterable[Size]) -> Size:
     )
 
 
-def _largest(all_kept: Sequence[Kept], part: Callable[[Kept], Size]) -> Kept:
+def _largest(
+    all_kept: Sequence[CachedDataset], part: Callable[[CachedDataset], Size]
+) -> CachedDataset:
     return max(all_kept, key=lambda kept: part(kept).likely)
 
 
-def _names(all_kept: Sequence[Kept], part: Callable[[Kept], Size]) -> str:
+def _names(all_kept: Sequence[CachedDataset], part: Callable[[CachedDataset], Size]) -> str:
     names = [kept.plan.name for kept in all_kept if part(kept).most]
     return f"dataset{'s' if len(names) > 1 else ''} {', '.join(names)}"

@@ -35,7 +35,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Cluster:
+class ClusterNodes:
     """The nodes that are there.
 
     Args:
@@ -55,10 +55,12 @@ class Cluster:
         object.__setattr__(self, "groups", names)
 
     @property
-    def whole(self) -> Cluster:
+    def whole(self) -> ClusterNodes:
         """Return the cluster when all of it is there, as far as that is known."""
         known = {node.group for node in self.coming}
-        return Cluster([*self.coming, *(n for n in self.nodes if n.group not in known)], self.waits)
+        return ClusterNodes(
+            [*self.coming, *(n for n in self.nodes if n.group not in known)], self.waits
+        )
 
     def within(self, group: str) -> list[Node]:
         """Return the nodes of a group; all of them where no node says its group."""
@@ -78,7 +80,7 @@ def worker_resources(spec: TrainingRunSpec) -> dict[str, float]:
     return wanted
 
 
-def check_capacity(spec: TrainingRunSpec, cluster: Cluster) -> list[str]:
+def check_capacity(spec: TrainingRunSpec, cluster: ClusterNodes) -> list[str]:
     """Return what a run has to wait for or do without, one line each.
 
     Raises:
@@ -92,7 +94,7 @@ def check_capacity(spec: TrainingRunSpec, cluster: Cluster) -> list[str]:
     return [*notes, *_check_tasks(spec, cluster)]
 
 
-def _check_workers(spec: TrainingRunSpec, cluster: Cluster) -> list[str]:
+def _check_workers(spec: TrainingRunSpec, cluster: ClusterNodes) -> list[str]:
     wanted, count = worker_resources(spec), spec.workers.count
     nodes = cluster.within(spec.workers.group)
     in_group = spec.workers.group and cluster.groups
@@ -113,7 +115,7 @@ def _check_workers(spec: TrainingRunSpec, cluster: Cluster) -> list[str]:
     return []
 
 
-def _check_data(spec: TrainingRunSpec, cluster: Cluster) -> list[str]:
+def _check_data(spec: TrainingRunSpec, cluster: ClusterNodes) -> list[str]:
     """Look whether a CPU is left for the data: without one, its tasks would wait for ever."""
     if not spec.data.datasets or spec.data.loader != "ray-data":
         return []
@@ -132,7 +134,7 @@ def _check_data(spec: TrainingRunSpec, cluster: Cluster) -> list[str]:
     return [f"spec.data.cpus: {spec.data.cpus} are asked for, {taken} leaves {max(left, 0):g}"]
 
 
-def _check_tasks(spec: TrainingRunSpec, cluster: Cluster) -> Iterator[str]:
+def _check_tasks(spec: TrainingRunSpec, cluster: ClusterNodes) -> Iterator[str]:
     """Yield for which task of a dataset no node has room yet: it would wait for ever."""
     cluster = cluster.whole
     theirs = cluster.within(spec.data.placement) or list(cluster.nodes)
@@ -159,7 +161,9 @@ def _check_tasks(spec: TrainingRunSpec, cluster: Cluster) -> Iterator[str]:
         yield f"{field}: waiting for a node with {_say(wanted)}: {has}"
 
 
-def _left_by_workers(node: Node, spec: TrainingRunSpec, cluster: Cluster) -> Mapping[str, float]:
+def _left_by_workers(
+    node: Node, spec: TrainingRunSpec, cluster: ClusterNodes
+) -> Mapping[str, float]:
     """Return what a node has beside the workers that no other node has room for."""
     wanted, theirs = worker_resources(spec), cluster.within(spec.workers.group)
     if node not in theirs:
@@ -187,7 +191,7 @@ def _say(resources: Mapping[str, float]) -> str:
     return ", ".join(parts)
 
 
-def group_label(group: str, cluster: Cluster) -> tuple[dict[str, str], str | None]:
+def group_label(group: str, cluster: ClusterNodes) -> tuple[dict[str, str], str | None]:
     """Return the node labels that keep work in a group, and a line when they are left out."""
     if not group:
         return {}, None
@@ -196,7 +200,7 @@ def group_label(group: str, cluster: Cluster) -> tuple[dict[str, str], str | Non
     return {}, f"no node has the label {NODE_GROUP_LABEL}={group}: it is ignored"
 
 
-def worker_label(spec: TrainingRunSpec, cluster: Cluster) -> Mapping[str, str]:
+def worker_label(spec: TrainingRunSpec, cluster: ClusterNodes) -> Mapping[str, str]:
     """Return the node labels that keep the workers where they belong.
 
     Workers that belong nowhere stay away from the data's nodes where they would take its last
@@ -217,7 +221,7 @@ def worker_label(spec: TrainingRunSpec, cluster: Cluster) -> Mapping[str, str]:
     return {NODE_GROUP_LABEL: f"!{spec.data.placement}"}
 
 
-def memory_room(spec: TrainingRunSpec, cluster: Cluster) -> CacheMemory:
+def memory_room(spec: TrainingRunSpec, cluster: ClusterNodes) -> CacheMemory:
     """Return the memory that caches may count on."""
     wanted = worker_resources(spec)
     nodes = [

@@ -29,7 +29,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True)
-class Package:
+class CodeArchive:
     """An archive.
 
     Args:
@@ -43,7 +43,7 @@ class Package:
     files: int
 
 
-def pack(folder: Path) -> Package:
+def pack(folder: Path) -> CodeArchive:
     """Return a folder as an archive; what git ignores and what looks like a key is left out.
 
     Raises:
@@ -67,7 +67,7 @@ def pack(folder: Path) -> Package:
             entry.external_attr = 0o755 << 16
             packed.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
     content = archive.getvalue()
-    return Package(f"{hashlib.sha256(content).hexdigest()}.zip", content, len(files))
+    return CodeArchive(f"{hashlib.sha256(content).hexdigest()}.zip", content, len(files))
 
 
 def check_name(name: str, archive: Path) -> None:

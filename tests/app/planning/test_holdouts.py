@@ -11,8 +11,8 @@ from tests.app.data.builders_formats import write_csv, write_json, write_picture
 from tests.app.data.builders_media import write_film
 from tests.app.data.builders_tables import table_rows, write_delta
 from tests.builders import make_run
-from trainshed.plan.holdouts import check_holdouts
-from trainshed.plan.preflight import Place, Prepared, prepare
+from trainshed.planning.holdouts import check_holdouts
+from trainshed.planning.preflight import Prepared, RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 
@@ -48,7 +48,7 @@ def look_at(home: Path, train: Read, valid: Read) -> Prepared:
     }
     # One that takes rows of any columns.
     use = "tests.app.plain_functions:count_rows"
-    return prepare(make_run(train=use, data={"datasets": datasets}), Place(Disk(home)))
+    return prepare(make_run(train=use, data={"datasets": datasets}), RunLocation(Disk(home)))
 
 
 class Case(NamedTuple):

@@ -10,8 +10,8 @@ import pytest
 from pydantic import JsonValue
 
 from tests.builders import make_run
-from trainshed.plan.code import changed, digests, enter, fetch
-from trainshed.plan.package import pack
+from trainshed.planning.code import changed, digests, enter, fetch
+from trainshed.planning.code_archive import pack
 from trainshed.storage.bucket import Bucket
 from trainshed_api.errors import SpecError
 
@@ -183,5 +183,5 @@ def test_code_that_is_not_below_the_folder_has_not_changed(tmp_path: Path) -> No
 
 
 def test_our_own_code_is_told_by_its_version_alone() -> None:
-    package = Path(sys.modules["trainshed.plan.code"].__file__ or "").parents[2]
+    package = Path(sys.modules["trainshed.planning.code"].__file__ or "").parents[2]
     assert not any(name.startswith("trainshed/") for name in digests(package))

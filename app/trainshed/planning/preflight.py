@@ -46,14 +46,14 @@ from trainshed.functions import (
     find_training_function,
     takes_shards,
 )
-from trainshed.plan.capacity import check_capacity, memory_room
-from trainshed.plan.executable import find_command
-from trainshed.plan.framework import check_framework
-from trainshed.plan.holdouts import check_holdouts
-from trainshed.plan.labels import check_labels, label_notes
-from trainshed.plan.machine import Machine, check_fits, machine_room, this_machine
-from trainshed.plan.memory import check_disk, check_memory
-from trainshed.plan.places import (
+from trainshed.planning.cache_memory import check_disk, check_memory
+from trainshed.planning.class_labels import check_labels, label_notes
+from trainshed.planning.cluster_capacity import check_capacity, memory_room
+from trainshed.planning.executable import find_command
+from trainshed.planning.framework import check_framework
+from trainshed.planning.holdouts import check_holdouts
+from trainshed.planning.machine import Machine, check_fits, machine_room, this_machine
+from trainshed.planning.paths import (
     check_cache,
     check_environment,
     check_storage,
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.bad_records import BadRecordList
     from trainshed.data.sampler.fragments import Fragment, Source
     from trainshed.data.sampler.function import Function
-    from trainshed.plan.capacity import Cluster
+    from trainshed.planning.cluster_capacity import ClusterNodes
     from trainshed.storage.driver_identity import Identity
     from trainshed.storage.folder import Folder
     from trainshed_api.v1alpha1 import DatasetSpec, TrainingRun, TrainingRunSpec
@@ -93,7 +93,7 @@ MOST_BAD = 100
 
 
 @dataclass(frozen=True)
-class Place:
+class RunLocation:
     """Where a run is to run.
 
     Args:
@@ -106,7 +106,7 @@ class Place:
 
     home: Folder
     in_cluster: bool = False
-    cluster: Cluster | None = None
+    cluster: ClusterNodes | None = None
     identity: Identity | None = None
     coordinator: Client | None = None
 
@@ -141,7 +141,7 @@ class Prepared:
         return self.run.spec
 
 
-def prepare(run: TrainingRun, place: Place, beside: Path | None = None) -> Prepared:
+def prepare(run: TrainingRun, place: RunLocation, beside: Path | None = None) -> Prepared:
     """Check a run against its data, its code, its storage and the machines it is to run on.
 
     Args:
