@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 import trainshed.boosting
-from trainshed.boosting.columns import MatrixColumns
+from trainshed.boosting.matrix_columns import MatrixColumns
 
 
 def train(config: dict[str, object]) -> None:

@@ -27,7 +27,7 @@ from trainshed.worker.evaluation import Score, Scores
 if TYPE_CHECKING:
     import xgboost
 
-    from trainshed.boosting.run import BoostingRun
+    from trainshed.boosting.boosting_run import BoostingRun
 
 # The dataset whose batches are the run's steps.
 MAIN = "train"
@@ -45,7 +45,7 @@ def train(config: Mapping[str, object]) -> None:
         function(config["config"])
         observed.finish()
     else:
-        from trainshed.boosting.run import BoostingRun
+        from trainshed.boosting.boosting_run import BoostingRun
 
         assert isinstance(run, BoostingRun)
         rounds = ObservedRounds(run)

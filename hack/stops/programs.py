@@ -115,7 +115,7 @@ def boost(config: Mapping[str, object]) -> None:  # noqa: ARG001
     import xgboost
 
     import trainshed.boosting
-    from trainshed.boosting.columns import MatrixColumns
+    from trainshed.boosting.matrix_columns import MatrixColumns
 
     run = trainshed.boosting.current()
     rows = run.matrix("train", MatrixColumns("y", ("x",)))

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 import trainshed.boosting
 from tests.app.train_functions import die, linger, suspend
-from trainshed.boosting.columns import MatrixColumns
-from trainshed.boosting.stopping import EarlyStopping
+from trainshed.boosting.early_stopping import EarlyStopping
+from trainshed.boosting.matrix_columns import MatrixColumns
 
 PARAMS: Mapping[str, object] = {
     "objective": "reg:squarederror",

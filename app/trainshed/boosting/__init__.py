@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trainshed.boosting.run import BoostingRun
+    from trainshed.boosting.boosting_run import BoostingRun
 
 __all__ = ["current"]
 
@@ -20,7 +20,7 @@ def current() -> BoostingRun:
     Raises:
         RuntimeError: outside a training function of a run with framework xgboost.
     """
-    from trainshed.boosting.run import BoostingRun
+    from trainshed.boosting.boosting_run import BoostingRun
     from trainshed.worker.active import active
 
     return active(BoostingRun)

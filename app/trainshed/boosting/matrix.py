@@ -14,10 +14,10 @@ import numpy as np
 import torch
 import xgboost
 
-from trainshed.boosting.columns import (
+from trainshed.boosting.matrix_columns import (
     Categories,
+    FeatureColumn,
     Groups,
-    Input,
     Layout,
     MatrixColumns,
     as_numbers,
@@ -170,13 +170,13 @@ class _Reading(xgboost.DataIter):
         return codes
 
 
-def _look(share: Share, columns: MatrixColumns) -> list[Input]:
+def _look(share: Share, columns: MatrixColumns) -> list[FeatureColumn]:
     """Return what the columns are by all ranks' first tables, the label last. A collective.
 
     Raises:
         ValueError: on all ranks, when one has no rows, or ranks or tables differ.
     """
-    mine: list[Input] = []
+    mine: list[FeatureColumn] = []
     for table in share.tables():
         columns.check(table, share.place)
         now = columns.inputs(table)
@@ -187,13 +187,13 @@ def _look(share: Share, columns: MatrixColumns) -> list[Input]:
     if columns.group is not None:
         _check_groups(share, columns.group)
     told = _gather(share.control, json.dumps([astuple(each) for each in mine]))
-    found = merge(([Input(*each) for each in json.loads(one)] for one in told), share.place)
+    found = merge(([FeatureColumn(*each) for each in json.loads(one)] for one in told), share.place)
     if len(found) == 1:
         raise ValueError(f"{share.place}: there is no feature, only the label {columns.label}")
     return found
 
 
-def _only(wanted: Sequence[Input], found: Sequence[Input]) -> list[Input]:
+def _only(wanted: Sequence[FeatureColumn], found: Sequence[FeatureColumn]) -> list[FeatureColumn]:
     """Return what was found of some columns, and of the label, which is last."""
     names = {each.name for each in wanted}
     return [*(each for each in found[:-1] if each.name in names), *found[-1:]]
@@ -217,7 +217,9 @@ def _check_groups(share: Share, column: str) -> None:
         )
 
 
-def _categories(share: Share, found: Sequence[Input], categorical: Sequence[str]) -> Categories:
+def _categories(
+    share: Share, found: Sequence[FeatureColumn], categorical: Sequence[str]
+) -> Categories:
     """Return all categories of the columns, on all ranks alike. A collective."""
     texts = {each.name: set[str]() for each in found if each.kind == "texts"}
     most = {name: -1.0 for name in categorical if name not in texts}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     import xgboost
 
-    from trainshed.boosting.columns import Categories
+    from trainshed.boosting.matrix_columns import Categories
 
     Objective = Callable[[np.ndarray, xgboost.DMatrix], tuple[np.ndarray, np.ndarray]]
     Metric = Callable[[np.ndarray, xgboost.DMatrix], tuple[str, float]]

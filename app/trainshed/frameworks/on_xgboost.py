@@ -30,8 +30,8 @@ class OnXGBoost:
     def running(self, job: Job, coordinator: Client) -> Iterator[AnyRun]:
         """Form XGBoost's group."""
         check_framework("xgboost", in_cluster=True)
+        from trainshed.boosting.boosting_run import BoostingRun
         from trainshed.boosting.collective import joined
-        from trainshed.boosting.run import BoostingRun
 
         run = BoostingRun(job, coordinator)
         with joined(run.control, run.rank, run.world_size):

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from trainshed.boosting.boosting_run import BoostingRun
     from trainshed.boosting.matrix import Matrix
-    from trainshed.boosting.run import BoostingRun
     from trainshed_api.errors import SpecError
 
 # Parameters that XGBoost takes under two names, of which its configuration shows one.
@@ -113,9 +113,9 @@ class BoostedTreesOptions(Options):
 def train(config: dict[str, object]) -> None:
     """Grow trees on `config["features"]` to predict `config["label"]`."""
     # XGBoost is imported where it is needed: an image may have none.
-    from trainshed.boosting.columns import MatrixColumns
-    from trainshed.boosting.run import DEFAULT_BINS
-    from trainshed.boosting.stopping import EarlyStopping
+    from trainshed.boosting.boosting_run import DEFAULT_BINS
+    from trainshed.boosting.early_stopping import EarlyStopping
+    from trainshed.boosting.matrix_columns import MatrixColumns
 
     options = BoostedTreesOptions.read(config)
     run = trainshed.boosting.current()

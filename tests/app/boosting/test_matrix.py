@@ -8,8 +8,8 @@ import xgboost
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.boosting.columns import Groups, Input, MatrixColumns, features, merge
 from trainshed.boosting.matrix import Matrix, Share, build
+from trainshed.boosting.matrix_columns import FeatureColumn, Groups, MatrixColumns, features, merge
 from trainshed.data.sources.column_arrays import Columns, cut_rows, num_rows
 from trainshed.worker.agreement import Control
 
@@ -113,15 +113,15 @@ def test_a_column_that_begins_with_missing_values_is_what_comes_after_them(value
 
 
 def test_ranks_agree_on_what_a_column_is_or_all_say_that_they_do_not() -> None:
-    text, numbers = Input("c", None, "texts"), Input("c", None, "numbers")
-    missing, array = Input("c", None, "missing"), Input("c", 3, "numbers")
+    text, numbers = FeatureColumn("c", None, "texts"), FeatureColumn("c", None, "numbers")
+    missing, array = FeatureColumn("c", None, "missing"), FeatureColumn("c", 3, "numbers")
 
     assert merge([[missing], [text], [missing]], "x") == [text]
     for other, said in ((text, "texts"), (array, "3 numbers")):
         with pytest.raises(ValueError, match=rf"x: column c holds numbers .*, {said} in others"):
             merge([[numbers], [other]], "x")
     with pytest.raises(ValueError, match="x: column d is in some tables only"):
-        merge([[numbers], [numbers, Input("d", None, "numbers")]], "x")
+        merge([[numbers], [numbers, FeatureColumn("d", None, "numbers")]], "x")
 
 
 def test_codes_that_did_not_train_are_missing_values() -> None:

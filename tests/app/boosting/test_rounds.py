@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import xgboost
 
+from trainshed.boosting.booster_state import BoosterState
+from trainshed.boosting.early_stopping import EarlyStoppingState
 from trainshed.boosting.rounds import draws_samples, forget_samples, scores_of
-from trainshed.boosting.stopping import Watch
-from trainshed.boosting.survivors import BoosterState
 
 PARAMS = {
     "objective": "binary:logistic",
@@ -46,7 +46,7 @@ def make_matrix() -> xgboost.QuantileDMatrix:
 def boost(params: dict[str, object], state: BoosterState, rounds: int) -> bytes:
     """Go on to so many rounds as a run does; return the model."""
     matrix = make_matrix()
-    booster = state.begin(params, [matrix], Watch(None))
+    booster = state.begin(params, [matrix], EarlyStoppingState(None))
     for number in range(booster.num_boosted_rounds(), rounds):
         if draws_samples(params):
             forget_samples(booster)

@@ -8,12 +8,14 @@ import xgboost
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.boosting.stopping import EarlyStopping, Watch
+from trainshed.boosting.early_stopping import EarlyStopping, EarlyStoppingState
 
 SCORES = st.lists(st.integers(0, 6).map(lambda n: n / 4), min_size=1, max_size=30)
 
 
-def stops_at(watch: Watch, scores: list[float], first: int = 0, metric: str = "logloss") -> int:
+def stops_at(
+    watch: EarlyStoppingState, scores: list[float], first: int = 0, metric: str = "logloss"
+) -> int:
     """Return the round after which a watch stops, -1 for never."""
     for number, score in enumerate(scores, start=first):
         watch.see(number, {"train": {metric: 0.0}, "valid": {metric: score}})
@@ -41,7 +43,7 @@ def xgboost_stops_at(scores: list[float], rounds: int, metric: str) -> tuple[int
 def test_it_stops_where_xgboost_s_own_callback_does(
     scores: list[float], rounds: int, metric: str
 ) -> None:
-    watch = Watch(EarlyStopping(rounds))
+    watch = EarlyStoppingState(EarlyStopping(rounds))
 
     assert (stops_at(watch, scores, metric=metric), watch.best_round) == xgboost_stops_at(
         scores, rounds, metric
@@ -53,7 +55,7 @@ def test_counters_that_were_kept_stop_it_at_the_same_round(
     scores: list[float], rounds: int, data: st.DataObject
 ) -> None:
     cut = data.draw(st.integers(0, len(scores)))
-    whole, first, second = (Watch(EarlyStopping(rounds)) for _ in range(3))
+    whole, first, second = (EarlyStoppingState(EarlyStopping(rounds)) for _ in range(3))
     want = stops_at(whole, scores)
 
     found = stops_at(first, scores[:cut])
@@ -81,8 +83,8 @@ def test_what_it_shall_look_at_has_to_be_there(case: str) -> None:
     rule, want = WRONG[case]
 
     with pytest.raises(ValueError, match=want):
-        stops_at(Watch(rule()), [1.0])
+        stops_at(EarlyStoppingState(rule()), [1.0])
 
 
 def test_without_a_rule_it_never_stops() -> None:
-    assert stops_at(Watch(None), [1.0] * 50) == -1
+    assert stops_at(EarlyStoppingState(None), [1.0] * 50) == -1

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import xgboost
 
-from trainshed.boosting.stopping import Watch
+from trainshed.boosting.early_stopping import EarlyStoppingState
 from trainshed.checkpoint.files import STATE
 from trainshed.checkpoint.manifest import TrackedObject
 from trainshed.checkpoint.model_file import XGBOOST
@@ -22,11 +22,14 @@ class BoosterState:
 
     def __init__(self) -> None:
         self.booster: xgboost.Booster | None = None
-        self._watch = Watch(None)
+        self._watch = EarlyStoppingState(None)
         self._counters: Mapping[str, object] = {}
 
     def begin(
-        self, params: Mapping[str, object], matrices: Sequence[xgboost.DMatrix], watch: Watch
+        self,
+        params: Mapping[str, object],
+        matrices: Sequence[xgboost.DMatrix],
+        watch: EarlyStoppingState,
     ) -> xgboost.Booster:
         """Return the booster that goes on: of the trees there are, or of none.
 

@@ -31,7 +31,7 @@ class EarlyStopping:
     min_delta: float = 0.0
 
 
-class Watch:
+class EarlyStoppingState:
     """Counts the rounds since the best score.
 
     Args:

@@ -37,11 +37,11 @@ class MatrixColumns:
     weight: str | None = None
     group: str | None = None
 
-    def inputs(self, columns: Columns) -> list[Input]:
+    def inputs(self, columns: Columns) -> list[FeatureColumn]:
         """Return the columns with features as a table has them, and the label last."""
         others = (self.label, self.weight, self.group)
         names = list(self.features) or [name for name in columns if name not in others]
-        return [Input.of(name, columns[name]) for name in (*names, self.label)]
+        return [FeatureColumn.of(name, columns[name]) for name in (*names, self.label)]
 
     def check(self, columns: Columns, place: str) -> None:
         """Refuse columns that are not there.
@@ -61,7 +61,7 @@ Kind = Literal["numbers", "texts", "missing"]
 
 
 @dataclass(frozen=True)
-class Input:
+class FeatureColumn:
     """What a column is, as far as rows have told.
 
     Args:
@@ -75,14 +75,14 @@ class Input:
     kind: Kind
 
     @classmethod
-    def of(cls, name: str, values: Array) -> Input:
+    def of(cls, name: str, values: Array) -> FeatureColumn:
         """Return what a column's values say."""
         if not is_text(values):
             return cls(name, _width(values), "numbers")
         has_texts = any(value is not None for value in values.tolist())
         return cls(name, None, "texts" if has_texts else "missing")
 
-    def with_what(self, other: Input, place: str) -> Input:
+    def with_what(self, other: FeatureColumn, place: str) -> FeatureColumn:
         """Return what both say.
 
         Raises:
@@ -100,7 +100,7 @@ class Input:
         return self.kind if self.width is None else f"{self.width} numbers"
 
 
-def merge(several: Iterable[Sequence[Input]], place: str) -> list[Input]:
+def merge(several: Iterable[Sequence[FeatureColumn]], place: str) -> list[FeatureColumn]:
     """Return what tables say together, in the order of the first one.
 
     Raises:
@@ -163,12 +163,12 @@ class Layout:
         types: q for a quantity, c for a category.
     """
 
-    inputs: tuple[Input, ...]
+    inputs: tuple[FeatureColumn, ...]
     names: tuple[str, ...]
     types: tuple[str, ...]
 
     @classmethod
-    def of(cls, inputs: Sequence[Input], categorical: Collection[str]) -> Layout:
+    def of(cls, inputs: Sequence[FeatureColumn], categorical: Collection[str]) -> Layout:
         """Return the layout of features; texts are categories, and so is what is named."""
         names: list[str] = []
         types: list[str] = []

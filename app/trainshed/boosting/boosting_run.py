@@ -12,11 +12,11 @@ import numpy as np
 import ray.train.torch
 
 from trainshed.boosting import matrix as matrices
-from trainshed.boosting.columns import MatrixColumns
+from trainshed.boosting.booster_state import BoosterState
+from trainshed.boosting.early_stopping import EarlyStopping, EarlyStoppingState
 from trainshed.boosting.matrix import Matrix, Share
+from trainshed.boosting.matrix_columns import MatrixColumns
 from trainshed.boosting.rounds import draws_samples, forget_samples, keep_texts, scores_of
-from trainshed.boosting.stopping import EarlyStopping, Watch
-from trainshed.boosting.survivors import BoosterState
 from trainshed.worker.any_run import AnyRun
 from trainshed.worker.meter import CHECKPOINTING, EVALUATING, WAITING
 from trainshed_api.progress import Evaluated
@@ -122,7 +122,7 @@ class BoostingRun(AnyRun):
         self._loop.board.steps, self._loop.board.epoch = rounds, 1
         self._loop.begin_steps()
         settings = self._settings(params)
-        watch = Watch(early_stopping)
+        watch = EarlyStoppingState(early_stopping)
         others = [each.data for each in scored.values() if each is not train]
         booster = self._state.begin(settings, [train.data, *others], watch)
         keep_texts(booster, train.categories)
@@ -189,7 +189,7 @@ class BoostingRun(AnyRun):
             )
         super().announce()
 
-    def _is_done(self, booster: xgboost.Booster, rounds: int, watch: Watch) -> bool:
+    def _is_done(self, booster: xgboost.Booster, rounds: int, watch: EarlyStoppingState) -> bool:
         is_over = self._loop.position.epoch > 0 or watch.is_over
         return is_over or booster.num_boosted_rounds() >= rounds
 
