@@ -156,18 +156,18 @@ def read_by_all(parent: Bucket, proxy: FaultyS3, megabytes: int, folder: Path) -
     import torch
 
     from benchmarks.ours.stepping import manifest_of
-    from trainshed.checkpoint import files
-    from trainshed.checkpoint.at_hand import at_hand
+    from trainshed.checkpoint import store
+    from trainshed.checkpoint.local_checkpoint import local_checkpoint
     from trainshed.checkpoint.model_file import TORCH
 
     weights = {"weight": torch.zeros(megabytes * 2**18)}
-    content = files.Content(TORCH, weights, {})
-    written = files.write(parent, content, manifest_of(1), trust_objects=False)
-    manifest = files.verify(written)
+    content = store.Content(TORCH, weights, {})
+    written = store.write(parent, content, manifest_of(1), trust_objects=False)
+    manifest = store.verify(written)
     tempfile.tempdir = str(folder)
 
     def fetch(_: int) -> None:
-        with at_hand(written, manifest):
+        with local_checkpoint(written, manifest):
             pass
 
     try:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import torch
 
-from trainshed.checkpoint.files import Content
 from trainshed.checkpoint.manifest import ORDER, Manifest, Position
 from trainshed.checkpoint.model_file import TORCH
+from trainshed.checkpoint.store import Content
 from trainshed.checkpoint.writer import Writer
 from trainshed.storage.addresses import open_folder
 

@@ -7,10 +7,10 @@ from typing import TypeVar, cast
 
 import torch
 
-from trainshed.checkpoint import files as checkpoint
-from trainshed.checkpoint.files import Content
+from trainshed.checkpoint import store as checkpoint
 from trainshed.checkpoint.manifest import ORDER, Manifest, Position
 from trainshed.checkpoint.model_file import TORCH
+from trainshed.checkpoint.store import Content
 from trainshed.data.sampler.description import Described
 from trainshed.storage.folder import Folder
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from tests.app.alone import train_alone
 from tests.app.failing_runs import make_data, make_spec, write_numbers
-from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint import store as checkpoint
 from trainshed.storage.addresses import open_folder
 from trainshed_api.progress import CheckpointSaved, Evaluated
 

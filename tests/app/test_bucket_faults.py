@@ -13,7 +13,7 @@ from tests.app.failing_runs import make_data, make_spec, write_numbers
 from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 from tests.s3_faults import SLOW_DOWN, Refusal, Rule
-from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint import store as checkpoint
 from trainshed.storage.bucket import Bucket
 from trainshed.storage.run_folder import ENDED, HEARTBEAT, RunFolder
 from trainshed_api.names import FAILED, SUCCEEDED

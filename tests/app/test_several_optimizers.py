@@ -12,8 +12,8 @@ import trainshed
 from tests.app.alone import Left, train_alone
 from tests.app.builders_rows import write_rows
 from tests.builders import make_data
-from trainshed.checkpoint import files as checkpoint
-from trainshed.checkpoint.tracked import Tracked
+from trainshed.checkpoint import store as checkpoint
+from trainshed.checkpoint.tracked import TrackedObjects
 from trainshed_api.names import FAILED, SUCCEEDED
 
 MOST = 0.1
@@ -106,7 +106,7 @@ def test_one_scaler_serves_all_optimizers(parts: int) -> None:
         optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
         # The scale changes at each update.
         scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=1, enabled=is_half)
-        tracked = Tracked(models[0], optimizers[0], None, {"other": optimizers[1]}, scaler)
+        tracked = TrackedObjects(models[0], optimizers[0], None, {"other": optimizers[1]}, scaler)
         for _ in range(3):
             for part in range(parts):
                 for model, optimizer in zip(models, optimizers, strict=True):

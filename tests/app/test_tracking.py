@@ -15,7 +15,7 @@ import trainshed
 from tests.app.alone import Left, train_alone
 from tests.app.builders_rows import write_rows
 from tests.builders import make_data
-from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint import store as checkpoint
 from trainshed_api.names import FAILED, SUCCEEDED
 
 FIELD = "spec.checkpoint.allowMissing"

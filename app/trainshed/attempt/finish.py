@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainshed.attempt import resume
 from trainshed.attempt.disk_cache_gc import delete_rows
-from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint import store as checkpoint
 from trainshed.coordinator.lanes import stages_of
 from trainshed.faults import WorldError
 from trainshed.patience import READS

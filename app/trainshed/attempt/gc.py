@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from trainshed.attempt import resume
 from trainshed.attempt.disk_cache_gc import unneeded_rows
 from trainshed.attempt.retention import superfluous
-from trainshed.checkpoint.files import MANIFEST, half_written
+from trainshed.checkpoint.store import MANIFEST, half_written
 from trainshed.storage.run_folder import ATTEMPTS, ROWS, ROWS_LIST, RunFolder
 from trainshed_api.v1alpha1 import TrainingRunSpec
 

@@ -222,7 +222,7 @@ def job_of(prepared: Prepared, number: int, folder: Folder, resume: Folder | Non
         folder: of the attempt.
         resume: checkpoint that it goes on from.
     """
-    from trainshed.checkpoint.files import is_of_run
+    from trainshed.checkpoint.store import is_of_run
     from trainshed.worker.job import Job
 
     spec = prepared.spec

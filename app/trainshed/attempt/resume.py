@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint import ray_snapshot
+from trainshed.checkpoint import store as checkpoint
 from trainshed.data.sampler import description
 from trainshed.data.sampler.dataset_plan import main_dataset
 from trainshed.faults import WorldError, is_passing

@@ -12,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from trainshed.attempt import resume
-from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint import store as checkpoint
 from trainshed.checkpoint.ray_snapshot import LINKED
 from trainshed.faults import WorldError
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import xgboost
 
 from trainshed.boosting.early_stopping import EarlyStoppingState
-from trainshed.checkpoint.files import STATE
 from trainshed.checkpoint.manifest import TrackedObject
 from trainshed.checkpoint.model_file import XGBOOST
+from trainshed.checkpoint.store import STATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

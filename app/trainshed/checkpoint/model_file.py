@@ -20,7 +20,7 @@ class ModelFile:
 
     Args:
         name: of the file.
-        save: writes what `Survivors.weights` gave.
+        save: writes what `CheckpointAdapter.weights` gave.
         load: reads it again; runs nothing that the file holds.
     """
 
@@ -29,7 +29,7 @@ class ModelFile:
     load: Callable[[BinaryIO], object]
 
 
-class Survivors(Protocol):
+class CheckpointAdapter(Protocol):
     """What of a run must survive, as its framework has it."""
 
     @property

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import torch
 
-from trainshed.checkpoint.files import STATE
 from trainshed.checkpoint.manifest import TrackedObject
 from trainshed.checkpoint.model_file import TORCH
 from trainshed.checkpoint.optimizer_state import by_name, by_number, names_of
 from trainshed.checkpoint.state import Stateful
+from trainshed.checkpoint.store import STATE
 from trainshed.checkpoint.wrapping import (
     UnsupportedWrapperError,
     check_wrapping,
@@ -60,7 +60,7 @@ def check_others(others: Mapping[str, Stateful]) -> None:
                 )
 
 
-class Tracked:
+class TrackedObjects:
     """The objects whose state a checkpoint holds."""
 
     model_file = TORCH

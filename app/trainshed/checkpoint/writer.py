@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trainshed.checkpoint.files import Content, make, put
+from trainshed.checkpoint.store import Content, make, put
 
 if TYPE_CHECKING:
     from trainshed.checkpoint.manifest import Manifest
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Written:
+class WriteResult:
     """A checkpoint that is on storage, or why it is not.
 
     Args:
@@ -57,7 +57,7 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._before: threading.Thread | None = None
         self._made = threading.Event()
-        self._done: list[Written] = []
+        self._done: list[WriteResult] = []
 
     def begin(self, content: Content, manifest: Manifest) -> None:
         """Start to write; `wait_for_memory` must have been called since the last one."""
@@ -84,7 +84,7 @@ class Writer:
             self._thread = None
 
     @property
-    def finished(self) -> list[Written]:
+    def finished(self) -> list[WriteResult]:
         """Return all that were finished since the start, in order."""
         return self._done
 
@@ -116,4 +116,4 @@ class Writer:
             before.join()
         # As long as the run goes on, each of them stays.
         light = manifest.model_copy(update={"data": None})
-        self._done.append(Written(light, folder, failed, put_seconds))
+        self._done.append(WriteResult(light, folder, failed, put_seconds))

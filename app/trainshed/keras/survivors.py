@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from trainshed.checkpoint.files import STATE
 from trainshed.checkpoint.manifest import TrackedObject
 from trainshed.checkpoint.model_file import KERAS
+from trainshed.checkpoint.store import STATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

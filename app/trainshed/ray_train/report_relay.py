@@ -28,7 +28,7 @@ from ray.train.v2._internal.execution.callback import (
 )
 from ray.train.v2._internal.execution.failure_handling import FailureDecision
 
-from trainshed.checkpoint.files import is_ours
+from trainshed.checkpoint.store import is_ours
 from trainshed.coordinator.client import Client
 from trainshed.coordinator.reports import events_of, reported
 from trainshed.ray_compat.quiet_logs import quiet

@@ -12,7 +12,7 @@ import torch
 from typing_extensions import override
 
 from trainshed.checkpoint.state import Stateful, random_state, set_random_state
-from trainshed.checkpoint.tracked import Scheduler, Tracked, check_others
+from trainshed.checkpoint.tracked import Scheduler, TrackedObjects, check_others
 from trainshed.checkpoint.wrapping import (
     check_wrapping,
     make_scaler,
@@ -68,7 +68,7 @@ class Run(EpochRun):
         self._carrier = Carrier(streams_of(self.device))
         self._step = Step(self.world_size, job.accumulate)
         self._has_skipped = False
-        self._tracked: Tracked | None = None
+        self._tracked: TrackedObjects | None = None
 
     def track(
         self,
@@ -102,7 +102,7 @@ class Run(EpochRun):
         check_others(others)
         is_half = self._job.precision == "float16"
         scaler = make_scaler(model, self.device.type, enabled=is_half)
-        tracked = Tracked(model, optimizer, scheduler, others, scaler)
+        tracked = TrackedObjects(model, optimizer, scheduler, others, scaler)
         self._tracked = self._loop.survivors = tracked
         for stepped in tracked.optimizers:
             stepped.register_step_post_hook(self._note_optimizer_step)

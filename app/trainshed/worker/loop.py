@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from trainshed.checkpoint.model_file import Survivors
+    from trainshed.checkpoint.model_file import CheckpointAdapter
     from trainshed.coordinator.client import Client
     from trainshed.worker.job import Job
     from trainshed_api.progress import Event
@@ -65,7 +65,7 @@ class Loop:
         self._measured: dict[str, int] = {}
         # What to tell of the end of a run that succeeds.
         self.note = ""
-        self.survivors: Survivors | None = None
+        self.survivors: CheckpointAdapter | None = None
         self._losses = Losses()
         self._stalls = Stalls(job.first_step_seconds, job.stall_seconds)
         self._next_agreement = self.position.step + 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import ray.train
 
 from trainshed.checkpoint import ray_snapshot
-from trainshed.checkpoint.files import is_ours
+from trainshed.checkpoint.store import is_ours
 from trainshed.data.loader.worker_shard import share_of
 from trainshed.data.sampler.stage_time import WAIT, Spent, StageKey
 from trainshed.data.sources.stage_timer import LEDGER

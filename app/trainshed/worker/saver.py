@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import ray.train
 
-from trainshed.checkpoint import files as checkpoint
-from trainshed.checkpoint.at_hand import at_hand
-from trainshed.checkpoint.files import Content, DamagedError
+from trainshed.checkpoint import store as checkpoint
+from trainshed.checkpoint.local_checkpoint import local_checkpoint
 from trainshed.checkpoint.manifest import (
     ORDER,
     Manifest,
@@ -23,7 +22,8 @@ from trainshed.checkpoint.manifest import (
 )
 from trainshed.checkpoint.ray_snapshot import LINKED
 from trainshed.checkpoint.state import Buffers, random_state, seed_everything, set_random_state
-from trainshed.checkpoint.writer import Writer, Written
+from trainshed.checkpoint.store import Content, DamagedError
+from trainshed.checkpoint.writer import Writer, WriteResult
 from trainshed.coordinator.reports import missing_best
 from trainshed.faults import WorldError, classify
 from trainshed.planning.class_labels import main_classes
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from trainshed.checkpoint.manifest import DatasetPosition
-    from trainshed.checkpoint.model_file import Survivors
+    from trainshed.checkpoint.model_file import CheckpointAdapter
     from trainshed.data.sampler.description import Described
     from trainshed.storage.folder import Folder
     from trainshed.worker.agreement import Control
@@ -102,7 +102,7 @@ class Saver:
 
     def begin(
         self,
-        tracked: Survivors,
+        tracked: CheckpointAdapter,
         position: Position,
         metrics: Mapping[str, float],
         scored: Collection[str],
@@ -163,7 +163,7 @@ class Saver:
             events += self._warn_of_grace(done)
         return events
 
-    def _warn_of_grace(self, done: Written) -> list[Event]:
+    def _warn_of_grace(self, done: WriteResult) -> list[Event]:
         """Say once, before there is a stop, that one may leave too little time."""
         grace = self._job.grace_seconds
         if self._warned_of_grace or done.folder is None or not done.is_too_slow_for(grace):
@@ -202,7 +202,7 @@ class Saver:
                 raise WorldError(said, classify(why) or "storage")
             raise LastCheckpointError(said)
 
-    def restore(self, tracked: Survivors) -> None:
+    def restore(self, tracked: CheckpointAdapter) -> None:
         """Load the checkpoint that this group starts from, random state included.
 
         Raises:
@@ -223,7 +223,7 @@ class Saver:
         if self.manifest.objects is not None:
             check_objects(self.manifest.objects, tracks, allowed, str(self.start))
         try:
-            with at_hand(source, self.manifest) as folder:
+            with local_checkpoint(source, self.manifest) as folder:
                 model, state = checkpoint.load(folder, kind, trust_objects=self._trust_objects)
         except DamagedError as error:
             raise self._passed_over(self.start, error) from error
@@ -251,7 +251,7 @@ class Saver:
         is_own = folder.parent.is_same(self._job.checkpoints)
         return WorldError(str(error), "storage" if is_own else "damaged")
 
-    def _report(self, done: Written) -> Event:
+    def _report(self, done: WriteResult) -> Event:
         position = done.manifest.position
         if isinstance(done.error, OSError):  # a full disk may have room again
             ray.train.report({})

@@ -17,7 +17,7 @@ from trainshed.attempt.launch_config import Launch
 from trainshed.attempt.provenance import run_record
 from trainshed.attempt.signals import Stop
 from trainshed.attempt.snapshot_publisher import SnapshotPublisher, Target
-from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint import store as checkpoint
 from trainshed.planning.cluster_capacity import ClusterNodes, Node
 from trainshed.planning.preflight import Prepared, RunLocation, prepare
 from trainshed.storage.disk import Disk

@@ -13,7 +13,7 @@ from tests.app.cli_here import trainshed_here
 from trainshed.attempt import gc as found
 from trainshed.attempt.disk_cache_gc import delete_left_rows, delete_rows
 from trainshed.attempt.gc import ROWS_KEPT, SUPERFLUOUS, UNFINISHED, leftovers
-from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint import store as checkpoint
 from trainshed.storage.disk import Disk
 from trainshed.storage.folder import UNDERWAY, Folder
 from trainshed.storage.run_folder import RECORD, ROWS, ROWS_LIST, RunFolder

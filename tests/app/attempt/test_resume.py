@@ -17,8 +17,8 @@ from tests.builders_later import make_later_spec
 from trainshed.attempt import resume
 from trainshed.attempt.disk_cache_gc import rows_before
 from trainshed.attempt.provenance import run_record
-from trainshed.checkpoint import files as checkpoint
 from trainshed.checkpoint import ray_snapshot
+from trainshed.checkpoint import store as checkpoint
 from trainshed.checkpoint.manifest import DatasetPosition, Manifest
 from trainshed.data.sampler.dataset_plan import OrderFingerprint
 from trainshed.data.sampler.description import describe

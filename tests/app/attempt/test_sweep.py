@@ -13,7 +13,7 @@ from tests.app.builders_checkpoint import hold, make_manifest
 from tests.app.conftest import set_environment
 from tests.faulty_s3 import FaultyS3
 from trainshed.attempt.retention import Retention
-from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint import store as checkpoint
 from trainshed.checkpoint.ray_snapshot import LINKED, seed
 from trainshed.patience import Patience
 from trainshed.storage.bucket import Bucket

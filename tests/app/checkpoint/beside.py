@@ -7,7 +7,12 @@ from collections.abc import Callable, Mapping
 from multiprocessing.process import BaseProcess
 
 # Loaded once by the process that the others are copies of; nothing of it has begun a thread.
-_LOADED = ["torch", "obstore", "trainshed.checkpoint.at_hand", "trainshed.checkpoint.writer"]
+_LOADED = [
+    "torch",
+    "obstore",
+    "trainshed.checkpoint.local_checkpoint",
+    "trainshed.checkpoint.writer",
+]
 
 
 def beside(target: Callable[..., object], *arguments: object) -> BaseProcess:

@@ -15,10 +15,10 @@ from typing_extensions import override
 
 from tests.app.builders_checkpoint import write_checkpoint
 from tests.app.checkpoint.beside import beside, credentials
-from trainshed.checkpoint import files as checkpoint
-from trainshed.checkpoint.at_hand import at_hand
-from trainshed.checkpoint.files import BadCheckpointError
+from trainshed.checkpoint import store as checkpoint
+from trainshed.checkpoint.local_checkpoint import local_checkpoint
 from trainshed.checkpoint.manifest import Manifest
+from trainshed.checkpoint.store import BadCheckpointError
 from trainshed.storage.bucket import Bucket
 from trainshed.storage.disk import Disk
 from trainshed.storage.scratch import NoRoomError
@@ -58,7 +58,7 @@ def files_below(folder: Path) -> dict[str, int]:
 
 @contextmanager
 def has_weight(folder: Bucket, manifest: Manifest, weight: float) -> Iterator[Path]:
-    with at_hand(folder, manifest) as here:
+    with local_checkpoint(folder, manifest) as here:
         assert weight_in(here) == weight
         yield here
 
@@ -143,7 +143,7 @@ def test_content_that_was_altered_is_refused_by_the_name_of_its_folder(
     for _ in range(2):
         with (
             pytest.raises(BadCheckpointError, match=f"{name} does not have") as caught,
-            at_hand(folder, manifest),
+            local_checkpoint(folder, manifest),
         ):
             pass
         assert str(folder) in str(caught.value)
@@ -160,7 +160,7 @@ def test_a_file_that_would_lie_outside_is_refused(in_bucket: Bucket, own_tempora
 
     with (
         pytest.raises(BadCheckpointError, match=r"\.\./outside is no name of a file"),
-        at_hand(folder, crafted),
+        local_checkpoint(folder, crafted),
     ):
         pass
     assert not list(own_temporary.rglob("outside"))
@@ -250,13 +250,16 @@ def test_a_folder_that_others_may_have_put_something_into_is_refused(
     folder = write_checkpoint(in_bucket, 10)
 
     manifest = checkpoint.verify(folder)
-    with pytest.raises(PermissionError, match="is not this user's"), at_hand(folder, manifest):
+    with (
+        pytest.raises(PermissionError, match="is not this user's"),
+        local_checkpoint(folder, manifest),
+    ):
         pass
 
 
 def test_nobody_else_may_read_what_was_fetched(in_bucket: Bucket, own_temporary: Path) -> None:
     folder = write_checkpoint(in_bucket, 10)
-    with at_hand(folder, checkpoint.verify(folder)):
+    with local_checkpoint(folder, checkpoint.verify(folder)):
         [users] = own_temporary.iterdir()
 
     assert users.stat().st_mode & 0o777 == 0o700
@@ -269,13 +272,16 @@ def test_one_that_the_disk_has_no_room_for_is_not_fetched(
     monkeypatch.setenv(ENV_SCRATCH, "1")
     manifest = checkpoint.verify(folder)
 
-    with pytest.raises(NoRoomError, match=f"no room for {folder} of"), at_hand(folder, manifest):
+    with (
+        pytest.raises(NoRoomError, match=f"no room for {folder} of"),
+        local_checkpoint(folder, manifest),
+    ):
         raise AssertionError("fetched")
 
 
 def test_on_a_disk_nothing_is_copied(on_disk: Disk, own_temporary: Path) -> None:
     folder = write_checkpoint(on_disk, 10)
-    with at_hand(folder, checkpoint.verify(folder)) as here:
+    with local_checkpoint(folder, checkpoint.verify(folder)) as here:
         assert here == folder.path
 
     assert list(own_temporary.iterdir()) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.builders_checkpoint import write_checkpoint
-from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint import store as checkpoint
 from trainshed.storage.disk import Disk
 
 

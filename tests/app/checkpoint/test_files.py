@@ -23,9 +23,9 @@ from tests.app.builders_checkpoint import (
 )
 from tests.faulty_s3 import FaultyS3
 from tests.s3_faults import Refusal, Rule
-from trainshed.checkpoint import files as checkpoint
-from trainshed.checkpoint.at_hand import at_hand
-from trainshed.checkpoint.files import BadCheckpointError
+from trainshed.checkpoint import store as checkpoint
+from trainshed.checkpoint.local_checkpoint import local_checkpoint
+from trainshed.checkpoint.store import BadCheckpointError
 from trainshed.faults import WorldError
 from trainshed.patience import Patience, Read
 from trainshed.storage.bucket import Bucket
@@ -36,7 +36,7 @@ from trainshed_api.errors import SpecError
 
 def load(folder: Folder, *, trust_objects: bool = False) -> tuple[object, Mapping[str, object]]:
     """Load a checkpoint from wherever it lies."""
-    with at_hand(folder, checkpoint.verify(folder)) as here:
+    with local_checkpoint(folder, checkpoint.verify(folder)) as here:
         return checkpoint.load(here, trust_objects=trust_objects)
 
 

@@ -17,9 +17,9 @@ import torch
 from tests.app.builders_checkpoint import hold, make_manifest
 from tests.app.checkpoint.beside import beside, credentials
 from tests.app.marks import unfinished
-from trainshed.checkpoint import files as checkpoint
-from trainshed.checkpoint.at_hand import at_hand
-from trainshed.checkpoint.files import MANIFEST, BadCheckpointError
+from trainshed.checkpoint import store as checkpoint
+from trainshed.checkpoint.local_checkpoint import local_checkpoint
+from trainshed.checkpoint.store import MANIFEST, BadCheckpointError
 from trainshed.checkpoint.writer import Writer
 from trainshed.storage.folder import Folder
 
@@ -100,7 +100,7 @@ def whole_steps(place: Folder) -> dict[int, Folder]:
     for folder in checkpoint.candidates([place]):
         manifest = checkpoint.verify(folder)
         step = manifest.position.step
-        with at_hand(folder, manifest) as here:
+        with local_checkpoint(folder, manifest) as here:
             model, state = checkpoint.load(here, trust_objects=False)
         assert isinstance(model, dict)
         assert (model["weight"].unique().tolist(), state) == ([float(step)], {"step": step})

@@ -10,9 +10,9 @@ from tests.app.alone import train_alone
 from tests.app.builders_checkpoint import make_manifest, write_checkpoint
 from tests.app.builders_rows import write_rows
 from tests.builders import make_data, make_dataset
-from trainshed.checkpoint import files as checkpoint
-from trainshed.checkpoint.files import BadCheckpointError
+from trainshed.checkpoint import store as checkpoint
 from trainshed.checkpoint.manifest import DatasetPosition, Manifest, TrackedObject
+from trainshed.checkpoint.store import BadCheckpointError
 from trainshed.storage.disk import Disk
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 
 from tests.app.checkpoint.test_state import same
-from trainshed.checkpoint.tracked import Tracked, check_others
+from trainshed.checkpoint.tracked import TrackedObjects, check_others
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ WRAPPERS: dict[str, Callable[[nn.Module], nn.Module]] = {
 }
 
 
-def track(wrap: Callable[[nn.Module], nn.Module], value: float) -> Tracked:
+def track(wrap: Callable[[nn.Module], nn.Module], value: float) -> TrackedObjects:
     """Track a model, and beside it a second one and an average, all of one value."""
     main, second, named = nn.Linear(2, 1), wrap(nn.Linear(2, 1)), wrap(Stepped())
     average = AveragedModel(wrap(nn.Linear(2, 1)))
@@ -53,7 +53,7 @@ def track(wrap: Callable[[nn.Module], nn.Module], value: float) -> Tracked:
     for model in (main, second, named, average):
         for tensor in model.parameters():
             nn.init.constant_(tensor, value)
-    return Tracked(
+    return TrackedObjects(
         main,
         torch.optim.SGD(main.parameters(), lr=0.1),
         None,

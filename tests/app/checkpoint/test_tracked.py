@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from trainshed.checkpoint.tracked import Tracked
+from trainshed.checkpoint.tracked import TrackedObjects
 from trainshed.worker.logged import Logged
 from trainshed_api.progress import Progress
 
@@ -25,7 +25,7 @@ class Average:
         self.value = float(str(state["value"]))
 
 
-def make_tracked(average: float, *, steps: int = 0) -> tuple[Tracked, Average]:
+def make_tracked(average: float, *, steps: int = 0) -> tuple[TrackedObjects, Average]:
     torch.manual_seed(steps)
     model = nn.Linear(3, 1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
@@ -36,7 +36,7 @@ def make_tracked(average: float, *, steps: int = 0) -> tuple[Tracked, Average]:
         scheduler.step()
     mine = Average(average)
     scaler = torch.amp.GradScaler("cpu", enabled=False)
-    return Tracked(model, optimizer, scheduler, {"average": mine}, scaler), mine
+    return TrackedObjects(model, optimizer, scheduler, {"average": mine}, scaler), mine
 
 
 def test_all_that_is_tracked_comes_back() -> None:
@@ -67,7 +67,7 @@ def test_a_step_whose_gradients_overflow_is_skipped_and_its_norm_is_null() -> No
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     # The scale of the first step is too large, that of the second one is not.
     scaler = torch.amp.GradScaler("cpu", init_scale=3e38, backoff_factor=1e-30)
-    tracked, logged = Tracked(model, optimizer, None, {}, scaler), Logged()
+    tracked, logged = TrackedObjects(model, optimizer, None, {}, scaler), Logged()
     before, seen = model.weight.detach().clone(), []
     for step in (1, 2):
         tracked.backward(model(torch.full((2, 3), 10.0)).sum())

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.app.checkpoint.test_state import same
 from tests.app.checkpoint.wrapped_training import Attempts, Network, make_jobs, run_all
 from tests.app.worker.ranks import on_ranks
-from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint import store as checkpoint
 
 
 def train_all(home: Path, num_ranks: int, runs: list[Attempts]) -> dict[str, tuple[object, object]]:

@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from tests.app.checkpoint.test_state import same
 from tests.app.worker.ranks import on_ranks
-from trainshed.checkpoint.tracked import Tracked
+from trainshed.checkpoint.tracked import TrackedObjects
 from trainshed.checkpoint.wrapping import check_wrapping, inside, make_scaler, unwrapped
 from trainshed.worker.agreement import Control
 from trainshed.worker.evaluation import in_step
@@ -46,12 +46,12 @@ COMPILED: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-def track(model: nn.Module) -> Tracked:
+def track(model: nn.Module) -> TrackedObjects:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
     optimizer.step()
-    return Tracked(model, optimizer, None, {}, torch.amp.GradScaler("cpu", enabled=False))
+    return TrackedObjects(model, optimizer, None, {}, torch.amp.GradScaler("cpu", enabled=False))
 
 
 @pytest.mark.parametrize("saved", COMPILED.values(), ids=COMPILED)

@@ -12,7 +12,7 @@ import torch
 from typing_extensions import override
 
 from tests.app.builders_checkpoint import Bomb, files_of_at_most, hold, make_manifest
-from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint import store as checkpoint
 from trainshed.checkpoint.writer import Writer
 from trainshed.data.sampler.description import Described
 from trainshed.storage.disk import Disk

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 import trainshed
 from tests.app.checkpoint.wrapped_training import Attempts, fsdp, make_jobs, run_all
 from tests.app.worker.ranks import on_ranks
-from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint import store as checkpoint
 from trainshed.data.loader.batches import Batch
 from trainshed.worker.agreement import Control
 from trainshed.worker.job import Job

@@ -14,10 +14,10 @@ from trainshed.attempt import resume
 from trainshed.attempt.launch import make_job
 from trainshed.attempt.launch_config import Launch
 from trainshed.attempt.retention import superfluous
-from trainshed.checkpoint import files as checkpoint
-from trainshed.checkpoint.files import DamagedError
+from trainshed.checkpoint import store as checkpoint
 from trainshed.checkpoint.state import random_state
-from trainshed.checkpoint.tracked import Tracked
+from trainshed.checkpoint.store import DamagedError
+from trainshed.checkpoint.tracked import TrackedObjects
 from trainshed.faults import WorldError
 from trainshed.planning.preflight import Prepared, RunLocation, prepare
 from trainshed.storage.bucket import Bucket
@@ -30,9 +30,11 @@ from trainshed_api.v1alpha1 import CheckpointSpec
 pytestmark = pytest.mark.s3
 
 
-def track() -> Tracked:
+def track() -> TrackedObjects:
     """Return what a function tracks: a model of two weights."""
-    return Tracked(nn.Linear(2, 1), None, None, {}, torch.amp.GradScaler("cpu", enabled=False))
+    return TrackedObjects(
+        nn.Linear(2, 1), None, None, {}, torch.amp.GradScaler("cpu", enabled=False)
+    )
 
 
 def write(parent: Folder, step: int) -> Folder:

@@ -11,7 +11,7 @@ import torch
 import trainshed
 from tests.app.checkpoint.wrapped_training import Attempts, make_jobs, run_all
 from tests.app.worker.ranks import on_ranks
-from trainshed.checkpoint import files as checkpoint
+from trainshed.checkpoint import store as checkpoint
 from trainshed.checkpoint.manifest import Manifest
 from trainshed.worker import logged as module
 from trainshed.worker.agreement import Control

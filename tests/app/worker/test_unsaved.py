@@ -14,8 +14,8 @@ from tests.s3_faults import Refusal, Rule
 from trainshed.attempt.launch import make_job
 from trainshed.attempt.launch_config import Launch
 from trainshed.checkpoint.manifest import Position
-from trainshed.checkpoint.tracked import Tracked
-from trainshed.checkpoint.writer import Written
+from trainshed.checkpoint.tracked import TrackedObjects
+from trainshed.checkpoint.writer import WriteResult
 from trainshed.faults import WorldError
 from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.bucket import Bucket
@@ -34,7 +34,9 @@ def test_credentials_that_end_are_said_at_the_end_with_what_to_do(
     job = make_job(
         Launch(prepared, RunLocation(prepared.folder.at), None, [], time.time()), attempt
     )
-    tracked = Tracked(nn.Linear(2, 1), None, None, {}, torch.amp.GradScaler("cpu", enabled=False))
+    tracked = TrackedObjects(
+        nn.Linear(2, 1), None, None, {}, torch.amp.GradScaler("cpu", enabled=False)
+    )
     saver = Saver(job, Control(), 0, 1)
     faulty_s3.add(Rule(Refusal(400, "ExpiredToken")))
     saver.begin(tracked, Position(epoch=1, step=10), {}, (), lambda: None)
@@ -58,6 +60,6 @@ def test_credentials_that_end_are_said_at_the_end_with_what_to_do(
 def test_two_checkpoints_on_their_way_at_a_stop_have_to_fit_its_grace(
     put_seconds: float, want: bool
 ) -> None:
-    written = Written(make_manifest(10), None, None, put_seconds)
+    written = WriteResult(make_manifest(10), None, None, put_seconds)
 
     assert written.is_too_slow_for(60) is want

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainshed.checkpoint.files import (
+from trainshed.checkpoint.store import (
     MANIFEST,
     BadCheckpointError,
     DamagedError,
@@ -33,7 +33,7 @@ _WHOLE = ".whole"
 
 
 @contextlib.contextmanager
-def at_hand(folder: Folder, manifest: Manifest) -> Iterator[Path]:
+def local_checkpoint(folder: Folder, manifest: Manifest) -> Iterator[Path]:
     """Give a folder with the files of a checkpoint: its own where that is on a disk.
 
     One of a bucket is fetched by whoever comes first, and stays for the other ranks and for a

@@ -321,7 +321,11 @@ def ranked(parents: Iterable[Folder], metric: str, mode: str) -> Ranking:
 
 
 def load(
-    at_hand: Path, kind: ModelFile = TORCH, patience: Patience = READS, *, trust_objects: bool
+    local_checkpoint: Path,
+    kind: ModelFile = TORCH,
+    patience: Patience = READS,
+    *,
+    trust_objects: bool,
 ) -> tuple[object, Mapping[str, object]]:
     """Return (model, state) of a verified checkpoint, on the CPU.
 
@@ -336,11 +340,11 @@ def load(
     """
     from trainshed.checkpoint import trust
 
-    model = patience.read(partial(_load, at_hand / kind.name, kind.load))
+    model = patience.read(partial(_load, local_checkpoint / kind.name, kind.load))
     if not trust_objects:
-        patience.read(partial(trust.check_plain, at_hand / STATE))
+        patience.read(partial(trust.check_plain, local_checkpoint / STATE))
     read = _load_objects if trust_objects else TORCH.load
-    state = patience.read(partial(_load, at_hand / STATE, read))
+    state = patience.read(partial(_load, local_checkpoint / STATE, read))
     return model, cast("Mapping[str, object]", state)
 
 
