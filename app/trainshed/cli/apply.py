@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainshed.cli.files import file_options
+from trainshed.cli.run_file import file_options
 from trainshed.patience import READS
 from trainshed.planning.code import local_folder
 from trainshed.planning.code_archive import FIELD, pack

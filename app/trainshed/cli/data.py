@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainshed.cli.rows import as_bytes, located, of_rows, with_processes
+from trainshed.cli.data_options import as_bytes, located, of_rows, with_processes
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainshed.cli.files import WITHOUT_GPUS, check, file_options
+from trainshed.cli.run_file import WITHOUT_GPUS, check, file_options
 from trainshed.data.sources.errors import DataError
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.loading import load_file

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trainshed.cli.cluster import access_options, connect
-from trainshed.cli.place import is_place, open_place
+from trainshed.cli.run_location import is_place, open_place
 from trainshed.display.wording import say_duration
 from trainshed_api.names import EXIT_INVALID
 
@@ -67,9 +67,9 @@ def logs(
     if is_place(named):
         if follow:
             raise click.UsageError(f"--follow is for a job of a cluster, {named} is a folder")
-        from trainshed.cli import kept_logs
+        from trainshed.cli import stored_logs
 
-        kept_logs.show(open_place(named), attempt, tail)
+        stored_logs.show(open_place(named), attempt, tail)
         return
     if attempt is not None or tail is not None:
         raise click.UsageError(f"--attempt and --tail are for a run's folder, {named} is none")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 import yaml
 
-from trainshed.cli.files import file_options
+from trainshed.cli.run_file import file_options
 from trainshed_api.errors import Problem, SpecError, show_value
 from trainshed_api.loading import load_file
 from trainshed_api.rayjob import Attempt, SharedCluster, render_rayjob

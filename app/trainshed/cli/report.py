@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainshed.cli.place import ARGUMENT, place_of, storage_errors
+from trainshed.cli.run_location import ARGUMENT, place_of, storage_errors
 
 if TYPE_CHECKING:
     from trainshed.storage.folder import Folder

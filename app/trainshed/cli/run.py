@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from trainshed.attempt import begin
-from trainshed.cli.files import place_of, spec_options
+from trainshed.cli.run_file import place_of, spec_options
 from trainshed.planning import code
 from trainshed.storage.run_folder import process_age_seconds
 from trainshed_api.loading import load_file

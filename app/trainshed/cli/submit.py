@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trainshed.cli.cluster import access_options, connect, follow_run
-from trainshed.cli.files import file_options
+from trainshed.cli.run_file import file_options
 from trainshed.jobs.ids import choose_id
 from trainshed.planning.code import local_folder
 from trainshed_api.job import render_runtime_env

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainshed.cli.files import check, file_options
+from trainshed.cli.run_file import check, file_options
 from trainshed_api.loading import load_file
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainshed.cli.place import ARGUMENT, storage_errors
+from trainshed.cli.run_location import ARGUMENT, storage_errors
 from trainshed.display.wording import say_plainly
 from trainshed.storage.run_folder import LOG, METRICS, RunFolder
 
