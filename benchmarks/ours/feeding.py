@@ -17,7 +17,7 @@ from ray.cluster_utils import Cluster
 from benchmarks.plain.clock import EpochClock
 from trainshed.allocator import keep_freed_memory
 from trainshed.coordinator import start as coordinator
-from trainshed.coordinator.lanes import Means
+from trainshed.coordinator.stage_rates import Means
 from trainshed.data.loader.batches import Feed
 from trainshed.data.loader.data_server import ExecutionLimits
 from trainshed.data.loader.processes import Processes

@@ -13,7 +13,7 @@ import ray
 from benchmarks.ours import feeding
 from benchmarks.plain.case import SIZE, Case, read_cases
 from trainshed.coordinator import start as coordinator
-from trainshed.coordinator.lanes import Means
+from trainshed.coordinator.stage_rates import Means
 from trainshed.data.loader.data_server import ExecutionLimits
 from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk

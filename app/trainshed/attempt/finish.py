@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trainshed.attempt import resume
 from trainshed.attempt.disk_cache_gc import delete_rows
 from trainshed.checkpoint import store as checkpoint
-from trainshed.coordinator.lanes import stages_of
+from trainshed.coordinator.stage_rates import stages_of
 from trainshed.faults import WorldError
 from trainshed.patience import READS
 from trainshed.storage.run_folder import REPORT, RESULT

@@ -17,7 +17,7 @@ from trainshed.attempt.result import AttemptResult
 from trainshed.attempt.shutdown_deadline import ShutdownDeadline
 from trainshed.attempt.signals import Stop, StopRequestedError
 from trainshed.checkpoint import ray_snapshot
-from trainshed.coordinator.lanes import Means
+from trainshed.coordinator.stage_rates import Means
 from trainshed.planning.cluster_capacity import (
     group_label,
     memory_room,

@@ -12,8 +12,8 @@ import ray
 from trainshed.attempt.launch import begin_to_feed, job_of, means_of
 from trainshed.checkpoint.manifest import Position
 from trainshed.coordinator import start as actor
-from trainshed.coordinator.doctor import say_limit
-from trainshed.coordinator.lanes import Means, lanes_of, words_of
+from trainshed.coordinator.bottleneck import say_limit
+from trainshed.coordinator.stage_rates import Means, lanes_of, words_of
 from trainshed.data.loader.disk_cache import DiskCache
 from trainshed.data.loader.stats_reporter import SECONDS_BETWEEN, TELLER
 from trainshed.data.sampler.dataset_plan import main_dataset

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from trainshed.attempt.result import AttemptResult
 from trainshed.attempt.retention import Retention
 from trainshed.attempt.signals import FENCED
-from trainshed.coordinator.hub import Reported
-from trainshed.coordinator.reports import missing_best, told_by
+from trainshed.coordinator.ray_reports import missing_best, told_by
+from trainshed.coordinator.run_state import Reported
 from trainshed.display.wording import say_resume
 from trainshed.patience import READS
 from trainshed.storage.run_folder import METRICS

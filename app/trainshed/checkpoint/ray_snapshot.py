@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import ray
 from pydantic import Field, JsonValue, ValidationError
 
-from trainshed.coordinator.reports import reported
+from trainshed.coordinator.ray_reports import reported
 from trainshed.faults import WorldError, is_passing
 from trainshed.patience import READS
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
-    from trainshed.coordinator.hub import Reported
+    from trainshed.coordinator.run_state import Reported
     from trainshed.storage.folder import Folder
 
 SNAPSHOT = "checkpoint_manager_snapshot.json"

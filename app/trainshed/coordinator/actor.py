@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
-from trainshed.coordinator.bad_records import LeftOut
-from trainshed.coordinator.hub import Ending, Failure, Hub, Reported, Seconds
+from trainshed.coordinator.bad_record_limits import BadRecordLimits
+from trainshed.coordinator.run_state import Failure, FunctionResult, Reported, RunState, Seconds
 from trainshed.ray_compat.data_warnings import heed
 from trainshed.ray_compat.quiet_logs import quiet
 from trainshed.ray_compat.spilling import watch_spilling
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ray.train import Result
     from ray.train.v2.api.reported_checkpoint import ReportedCheckpoint
 
-    from trainshed.coordinator.lanes import Means
-    from trainshed.coordinator.waits import Waits
+    from trainshed.coordinator.data_wait import DataWaitMonitor
+    from trainshed.coordinator.stage_rates import Means
     from trainshed.data.loader.data_server import DataServer, ExecutionLimits, Slice
     from trainshed.data.loader.disk_cache import DiskCache
     from trainshed.data.loader.object_store_cache import CachedBlocks
@@ -61,7 +61,7 @@ class View:
     events: Sequence[Event]
     groups: int
     failure: Failure | None
-    ending: Ending | None
+    ending: FunctionResult | None
     reported: Reported
     seconds: Seconds
     hosts: tuple[str, ...]
@@ -76,14 +76,14 @@ class Coordinator:
     """Thin: the feeder moves rows, the hub keeps what is known, Ray Train's controller trains."""
 
     def __init__(self, started: float) -> None:
-        self._hub = Hub(started)
+        self._hub = RunState(started)
         # Calls come in threads of their own: one that takes events must not lose another's.
         self._lock = threading.Lock()
         self._passes: Mapping[str, int] = {}
         self._feeder: DataServer | None = None
-        self._waits: Waits | None = None
+        self._waits: DataWaitMonitor | None = None
         self._controller: TrainControllerHost | None = None
-        self._left_out = LeftOut(())
+        self._left_out = BadRecordLimits(())
 
     def load(self) -> None:
         """Import what feeding and training need, while the driver still checks the run."""
@@ -102,7 +102,7 @@ class Coordinator:
         # breaks when two threads enter it at different points. The feeder's thread imports modules
         # of the user's, and what is to train is unpickled in another one.
         self.load()
-        from trainshed.coordinator.waits import Waits
+        from trainshed.coordinator.data_wait import DataWaitMonitor
         from trainshed.data.loader.bad_record_reporter import BadRecordReporter
         from trainshed.data.loader.data_server import DataServer
         from trainshed.data.sampler.dataset_plan import telling
@@ -111,12 +111,12 @@ class Coordinator:
         quiet("ray.data", logging.CRITICAL)
         heed("ray.data", self._warn)
         watch_spilling(self._warn)
-        self._waits = Waits(plans, means)
+        self._waits = DataWaitMonitor(plans, means)
         telling_plans = {
             name: telling(plan, BadRecordReporter(ray.get_runtime_context().current_actor))
             for name, plan in plans.items()
         }
-        self._left_out = LeftOut(tuple(plans.values()))
+        self._left_out = BadRecordLimits(tuple(plans.values()))
         self._feeder = DataServer(telling_plans, limits, self._warn, shelf)
         self._feeder.start()
 
@@ -230,7 +230,7 @@ class Coordinator:
         with self._lock:
             self._hub.mark(group, at, step, seconds)
 
-    def leave(self, group: int, seconds: Mapping[str, float], ending: Ending) -> None:
+    def leave(self, group: int, seconds: Mapping[str, float], ending: FunctionResult) -> None:
         """Take in the end of the training function."""
         with self._lock:
             self._hub.leave(group, time.time(), seconds, ending)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from trainshed.coordinator.lanes import words_of
+from trainshed.coordinator.stage_rates import words_of
 from trainshed.data.sampler.dataset_plan import OBJECT_STORE_SHARE
 from trainshed.data.sampler.sizes import megabytes
 from trainshed.data.sampler.stage_time import (
@@ -21,7 +21,7 @@ from trainshed.data.sampler.stage_time import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trainshed.coordinator.lanes import Lane, Means
+    from trainshed.coordinator.stage_rates import Means, StageRate
     from trainshed.data.sampler.dataset_plan import DatasetPlan
 
 # More than so many times as many is no number that anybody sets.
@@ -67,7 +67,7 @@ def is_of_readers(stage: StageKey) -> bool:
     return stage.stage == READ or stage.stage.startswith((TRANSFORMS, AUGMENT))
 
 
-def say_stage(plan: DatasetPlan, lane: Lane, stage: StageKey) -> str:
+def say_stage(plan: DatasetPlan, lane: StageRate, stage: StageKey) -> str:
     """Return what a stage takes of a row, and how many rows its lane can do."""
     own = 1000 * lane.stages[stage] / lane.rows
     whole = 1000 * lane.row_seconds

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from ray.train import Result
 
     from trainshed.coordinator.actor import Coordinator, View
-    from trainshed.coordinator.hub import Ending, Failure, Reported
-    from trainshed.coordinator.lanes import Means
+    from trainshed.coordinator.run_state import Failure, FunctionResult, Reported
+    from trainshed.coordinator.stage_rates import Means
     from trainshed.data.loader.data_server import ExecutionLimits
     from trainshed.data.loader.disk_cache import DiskCache
     from trainshed.data.sampler.dataset_plan import DatasetPlan
@@ -88,7 +88,7 @@ class Client:
         """Remember the time spent up to a checkpoint."""
         self.handle.mark.remote(group, step, at, seconds)
 
-    def leave(self, group: int, seconds: Mapping[str, float], ending: Ending) -> None:
+    def leave(self, group: int, seconds: Mapping[str, float], ending: FunctionResult) -> None:
         """Say how the training function ended; waits until it is known."""
         ray.get(self.handle.leave.remote(group, seconds, ending))
 

@@ -30,7 +30,7 @@ from ray.train.v2._internal.execution.failure_handling import FailureDecision
 
 from trainshed.checkpoint.store import is_ours
 from trainshed.coordinator.client import Client
-from trainshed.coordinator.reports import events_of, reported
+from trainshed.coordinator.ray_reports import events_of, reported
 from trainshed.ray_compat.quiet_logs import quiet
 from trainshed.storage.addresses import open_folder
 from trainshed.storage.arrow_filesystem import as_ray_has_it

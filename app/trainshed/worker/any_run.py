@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trainshed.coordinator.client import Client
-    from trainshed.coordinator.hub import Failure
+    from trainshed.coordinator.run_state import Failure
     from trainshed.worker.agreement import Control
     from trainshed.worker.job import Job
 

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, NoReturn
 
 from trainshed.checkpoint.manifest import Position
-from trainshed.coordinator.hub import Ending, Failure
+from trainshed.coordinator.run_state import Failure, FunctionResult
 from trainshed.worker.agreement import Agreement, Control, Proposal, next_agreement
 from trainshed.worker.dataset_positions import DatasetPositions
 from trainshed.worker.losses import Losses
@@ -215,7 +215,7 @@ class Loop:
         seconds = self.meter.seconds()
         self.board.seconds = seconds
         self._reporter.close()
-        ending = Ending(
+        ending = FunctionResult(
             stopped=stopped,
             epoch=self.position.epoch,
             step=self.position.step,

@@ -14,7 +14,7 @@ import torch
 import trainshed
 from trainshed.allocator import keep_freed_memory
 from trainshed.checkpoint.state import seed_everything
-from trainshed.coordinator.hub import Failure
+from trainshed.coordinator.run_state import Failure
 from trainshed.data.sources.errors import RemoteTracebackError
 from trainshed.faults import RULES, WorldError, classify, told
 from trainshed.functions import find_training_function, takes_config

@@ -24,7 +24,7 @@ from trainshed.checkpoint.ray_snapshot import LINKED
 from trainshed.checkpoint.state import Buffers, random_state, seed_everything, set_random_state
 from trainshed.checkpoint.store import Content, DamagedError
 from trainshed.checkpoint.writer import Writer, WriteResult
-from trainshed.coordinator.reports import missing_best
+from trainshed.coordinator.ray_reports import missing_best
 from trainshed.faults import WorldError, classify
 from trainshed.planning.class_labels import main_classes
 from trainshed.storage.arrow_filesystem import as_ray_has_it

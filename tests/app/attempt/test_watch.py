@@ -22,7 +22,7 @@ from trainshed.attempt.result import AttemptResult
 from trainshed.attempt.signals import FENCED, Stop
 from trainshed.coordinator import actor as runtime
 from trainshed.coordinator.actor import View
-from trainshed.coordinator.hub import Ending, Failure, Reported
+from trainshed.coordinator.run_state import Failure, FunctionResult, Reported
 from trainshed.planning.preflight import Prepared, RunLocation, prepare
 from trainshed.ray_train.report_relay import ReportRelay
 from trainshed.storage.disk import Disk
@@ -204,7 +204,7 @@ def test_a_log_that_finds_no_room_keeps_nobody_from_reading(
 # ------------------------------------------------------------- how it ended
 
 FAILURE = Failure(1, 6, "KeyError: 'lable'", "the user's traceback")
-ENDING = Ending(True, 1, 6, {}, None, None, None)
+ENDING = FunctionResult(True, 1, 6, {}, None, None, None)
 BEST: JsonValue = {"best": {"metric": "valid.accuracy", "mode": "max"}}
 
 
@@ -330,7 +330,7 @@ def test_a_function_of_its_own_is_stopped_where_it_says(case: str, tmp_path: Pat
     stop = Stop()
     stop.ask(signal.SIGINT)
     _, _, driver, _ = make_driver(tmp_path, stop)
-    uncounted = Ending(True, 0, 0, {}, None, None, None)
+    uncounted = FunctionResult(True, 0, 0, {}, None, None, None)
     view = make_view(reported=reported, ending=uncounted)
 
     assert watch(driver, Coordinator(view)).message == f"Interrupted: stopped {want}"

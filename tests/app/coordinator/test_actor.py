@@ -15,7 +15,7 @@ FEEDS = """
 import sys
 from trainshed.data.loader import feeder
 from trainshed.coordinator.actor import Coordinator
-from trainshed.coordinator.lanes import Means
+from trainshed.coordinator.stage_rates import Means
 
 loaded = []
 feeder.Feeder.start = lambda _: loaded.append("trainshed.ray_compat.train_controller" in

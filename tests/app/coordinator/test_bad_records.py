@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from tests.app.data.builders_plan import make_plan, write_rows
-from trainshed.coordinator.bad_records import LeftOut
+from trainshed.coordinator.bad_record_limits import BadRecordLimits
 from trainshed.data.sampler.bad_records import BadRecord, BadRecordList
 from trainshed.data.sources.errors import DataError
 from trainshed_api.progress import BadRecords, WarningEvent
 
 
 @pytest.fixture
-def left_out(tmp_path: Path) -> LeftOut:
+def left_out(tmp_path: Path) -> BadRecordLimits:
     folder = write_rows(tmp_path / "rows", ([8],))
-    return LeftOut((make_plan(folder, onBadRecord="skip", badRecordLimit=3),))
+    return BadRecordLimits((make_plan(folder, onBadRecord="skip", badRecordLimit=3),))
 
 
 def told(*places: int) -> BadRecordList:
@@ -22,7 +22,9 @@ def told(*places: int) -> BadRecordList:
     return BadRecordList("spec.data.datasets.train", ("a.csv", 0, 0)).after(records)
 
 
-def test_the_first_bad_row_is_a_warning_and_later_ones_are_counted(left_out: LeftOut) -> None:
+def test_the_first_bad_row_is_a_warning_and_later_ones_are_counted(
+    left_out: BadRecordLimits,
+) -> None:
     assert not left_out.events(1.0)
     left_out.take(told(0))
     warning, first = left_out.events(2.0)
@@ -42,7 +44,9 @@ def test_the_first_bad_row_is_a_warning_and_later_ones_are_counted(left_out: Lef
     assert not left_out.events(4.0)
 
 
-def test_more_than_may_be_is_an_error_to_who_tells_and_is_counted(left_out: LeftOut) -> None:
+def test_more_than_may_be_is_an_error_to_who_tells_and_is_counted(
+    left_out: BadRecordLimits,
+) -> None:
     with pytest.raises(DataError, match="4 rows of about 8 cannot be used, more than its badRec"):
         left_out.take(told(0, 1, 2, 3))
 

@@ -8,9 +8,9 @@ import pytest
 from pydantic import JsonValue
 
 from tests.app.data.builders_plan import make_mix, make_plan, write_rows
-from trainshed.coordinator.doctor import Loop, diagnose, say_limit
-from trainshed.coordinator.lanes import Means
-from trainshed.coordinator.waits import TRAINING, WAITING, Waits
+from trainshed.coordinator.bottleneck import StepTiming, diagnose, say_limit
+from trainshed.coordinator.data_wait import TRAINING, WAITING, DataWaitMonitor
+from trainshed.coordinator.stage_rates import Means
 from trainshed.data.sampler.sizes import Size
 from trainshed.data.sampler.stage_time import Spending, Spent, StageKey
 
@@ -56,7 +56,7 @@ class Case:
     fields: Mapping[str, JsonValue]
     spent: Spending
     want: tuple[str, ...]
-    loop: Loop = Loop(training=10_000 / 610, waiting=24.1)  # noqa: RUF009 - frozen
+    loop: StepTiming = StepTiming(training=10_000 / 610, waiting=24.1)  # noqa: RUF009 - frozen
     means: Means = make_means()  # noqa: RUF009 - frozen
     settings: Mapping[str, object] | None = None
 
@@ -124,7 +124,7 @@ CASES = {
         STREAMED,
         DECODE,
         ("transforms[0]", "set data.cpus as high as can be (813 would do, there are 4)"),
-        loop=Loop(training=0.1, waiting=60.0),
+        loop=StepTiming(training=0.1, waiting=60.0),
         means=make_means(cores=4),
     ),
     "a transform of single rows": Case(
@@ -273,7 +273,7 @@ def test_with_loader_torch_processes_are_what_to_change(
     processes, *said = case
     plan = make_plan(rows, loader="torch", processes=processes, cache="none", transforms=TRANSFORMS)
 
-    found = diagnose(plan, DECODE, make_means(), Loop(10_000 / 610, 24.1))
+    found = diagnose(plan, DECODE, make_means(), StepTiming(10_000 / 610, 24.1))
 
     assert found
     assert found.stage == StageKey("train", "transforms[0]")
@@ -286,7 +286,7 @@ def test_no_more_processes_are_asked_for_than_there_are_cpus(
 ) -> None:
     plan = make_plan(rows, loader="torch", processes=1, cache="none", transforms=TRANSFORMS)
 
-    found = diagnose(plan, DECODE, make_means(cores=4), Loop(10_000 / rate, 60.0))
+    found = diagnose(plan, DECODE, make_means(cores=4), StepTiming(10_000 / rate, 60.0))
 
     assert found
     assert said in found.message
@@ -300,7 +300,7 @@ def test_of_a_mix_the_part_is_named_whose_rows_were_counted(rows: Path) -> None:
         StageKey("books", "count"): Spent(20.0, 100),
     }
 
-    found = diagnose(plan, spent, make_means(), Loop(10_000 / 610, 24.1))
+    found = diagnose(plan, spent, make_means(), StepTiming(10_000 / 610, 24.1))
 
     assert found
     assert found.stage == StageKey("books", "count")
@@ -316,7 +316,7 @@ def test_of_a_mix_the_slow_part_is_named(rows: Path) -> None:
         **spending(deal=0.1, batch=0.01, wait=46.0),
     }
 
-    found = diagnose(plan, spent, make_means(), Loop(10_000 / 610, 24.1))
+    found = diagnose(plan, spent, make_means(), StepTiming(10_000 / 610, 24.1))
 
     assert found
     assert found.stage == StageKey("books", "transforms[0]")
@@ -324,14 +324,14 @@ def test_of_a_mix_the_slow_part_is_named(rows: Path) -> None:
 
 
 QUIET = {
-    "hardly any waiting": Loop(training=100.0, waiting=9.0),
-    "not for long yet": Loop(training=1.0, waiting=20.0),
-    "nothing yet": Loop(0.0, 0.0),
+    "hardly any waiting": StepTiming(training=100.0, waiting=9.0),
+    "not for long yet": StepTiming(training=1.0, waiting=20.0),
+    "nothing yet": StepTiming(0.0, 0.0),
 }
 
 
 @pytest.mark.parametrize("loop", QUIET.values(), ids=QUIET)
-def test_nothing_is_said_of_a_run_that_does_well(rows: Path, loop: Loop) -> None:
+def test_nothing_is_said_of_a_run_that_does_well(rows: Path, loop: StepTiming) -> None:
     assert diagnose(make_plan(rows), DECODE, make_means(), loop) is None
 
 
@@ -347,12 +347,14 @@ def test_where_nobody_trains_the_limit_is_told(rows: Path) -> None:
 
 
 @pytest.fixture
-def waits(rows: Path) -> Waits:
+def waits(rows: Path) -> DataWaitMonitor:
     plan = make_plan(rows, **STREAMED)  # type: ignore[arg-type]  # of the spec
-    return Waits({"train": plan}, make_means())
+    return DataWaitMonitor({"train": plan}, make_means())
 
 
-def test_waiting_is_told_once_and_at_the_end_only_where_it_is_something_else(waits: Waits) -> None:
+def test_waiting_is_told_once_and_at_the_end_only_where_it_is_something_else(
+    waits: DataWaitMonitor,
+) -> None:
     seconds = {TRAINING: 10_000 / 610, WAITING: 24.1}
     slow_read = spending(read=8.0, deal=0.1, batch=0.001, wait=46.0)
 
@@ -368,7 +370,9 @@ def grown(spent: Spending, times: float) -> Spending:
     return {key: Spent(each.seconds * times, int(each.rows * times)) for key, each in spent.items()}
 
 
-def test_what_training_waited_for_is_said_until_it_has_not_for_a_while(waits: Waits) -> None:
+def test_what_training_waited_for_is_said_until_it_has_not_for_a_while(
+    waits: DataWaitMonitor,
+) -> None:
     waited, spent = {TRAINING: 1640.0, WAITING: 2410.0}, grown(DECODE, 100)
 
     told, lately = [], []
@@ -382,7 +386,9 @@ def test_what_training_waited_for_is_said_until_it_has_not_for_a_while(waits: Wa
     assert waits.verdict(busy, spent)
 
 
-def test_waiting_that_begins_late_is_told_however_long_the_run_has_gone_on(waits: Waits) -> None:
+def test_waiting_that_begins_late_is_told_however_long_the_run_has_gone_on(
+    waits: DataWaitMonitor,
+) -> None:
     weeks, told = 2_000_000.0, []
     waits.notice({TRAINING: weeks}, {})
     for minutes in range(1, 61):  # it waits as in the other cases
@@ -395,7 +401,7 @@ def test_waiting_that_begins_late_is_told_however_long_the_run_has_gone_on(waits
     assert waits.now
 
 
-def test_another_stage_is_told_once_the_first_one_did_not_hold(waits: Waits) -> None:
+def test_another_stage_is_told_once_the_first_one_did_not_hold(waits: DataWaitMonitor) -> None:
     waited = {TRAINING: 10_000 / 610, WAITING: 24.1}
     assert waits.notice(waited, DECODE)
     for training in (2000.0, 4000.0):
@@ -414,7 +420,7 @@ def test_of_two_datasets_in_a_loop_the_one_that_is_waited_for_is_told(rows: Path
         "train": make_plan(rows, cache="none"),
         "pairs": replace(make_plan(rows, **STREAMED), name="pairs"),  # type: ignore[arg-type]
     }
-    waits = Waits(plans, make_means())
+    waits = DataWaitMonitor(plans, make_means())
     seconds = {TRAINING: 10_000 / 610, WAITING: 24.1}
     quick = spending(read=0.01, deal=0.02, batch=0.001, wait=0.2)
     slow = spending(dataset="pairs", read=0.01, transform=8.1, deal=0.02, batch=0.001, wait=46.0)
@@ -429,7 +435,7 @@ def test_of_two_datasets_in_a_loop_the_one_that_is_waited_for_is_told(rows: Path
     assert first.stage.dataset == "train"
 
 
-def test_what_a_lost_group_waited_for_does_not_count(waits: Waits) -> None:
+def test_what_a_lost_group_waited_for_does_not_count(waits: DataWaitMonitor) -> None:
     seconds = {TRAINING: 10_000 / 610, WAITING: 24.1}
     waits.begin(seconds, DECODE)
 

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.coordinator.hub import Ending, Hub, Reported
+from trainshed.coordinator.run_state import FunctionResult, Reported, RunState
 from trainshed.worker.meter import WORKER_BUCKETS
 from trainshed_api.progress import CheckpointSaved, WarningEvent, WorkersLost
 
 START = 1000.0
 
 
-def make_ending(step: int = 10) -> Ending:
-    return Ending(
+def make_ending(step: int = 10) -> FunctionResult:
+    return FunctionResult(
         stopped=False,
         epoch=1,
         step=step,
@@ -38,11 +38,11 @@ def spent(**seconds: float) -> dict[str, float]:
 
 
 def test_all_is_starting_before_the_first_group() -> None:
-    assert Hub(START).seconds(START + 7) == {"starting": 7.0}
+    assert RunState(START).seconds(START + 7) == {"starting": 7.0}
 
 
 def test_a_run_without_losses() -> None:
-    hub = Hub(START)
+    hub = RunState(START)
     group = hub.join(START + 5, 0)
     hub.update(group, spent(training=2, waitingForData=1), [])
     hub.leave(group, START + 15, spent(training=6, waitingForData=2, evaluating=2), make_ending())
@@ -58,7 +58,7 @@ def test_a_run_without_losses() -> None:
 
 
 def test_what_workers_have_not_said_yet_is_no_measure_of_training() -> None:
-    hub = Hub(START)
+    hub = RunState(START)
     group = hub.join(START + 5, 0)
     assert hub.measured(START + 8) == {"starting": 5.0, "training": 3.0}
     hub.update(group, spent(training=2, waitingForData=1), [])
@@ -67,7 +67,7 @@ def test_what_workers_have_not_said_yet_is_no_measure_of_training() -> None:
 
 
 def test_ranks_that_all_wait_for_rows_stop_after_the_step_that_all_have_done() -> None:
-    hub = Hub(START)
+    hub = RunState(START)
     group = hub.join(START, 0)
     assert not hub.wait(group, 0, 7, 2)
     assert not hub.wait(group, 1, 7, 2)
@@ -79,7 +79,7 @@ def test_ranks_that_all_wait_for_rows_stop_after_the_step_that_all_have_done() -
 
 
 def test_a_rank_whose_rows_have_come_does_not_wait_any_more() -> None:
-    hub = Hub(START, stop_reason="Suspended")
+    hub = RunState(START, stop_reason="Suspended")
     group = hub.join(START, 0)
     assert not hub.wait(group, 0, 7, 2)
     assert not hub.go_on(group, 0)
@@ -88,7 +88,7 @@ def test_a_rank_whose_rows_have_come_does_not_wait_any_more() -> None:
 
 
 def test_ranks_that_wait_after_different_steps_do_not_stop_there() -> None:
-    hub = Hub(START, stop_reason="Suspended")
+    hub = RunState(START, stop_reason="Suspended")
     group = hub.join(START, 0)
 
     assert not hub.wait(group, 0, 7, 2)
@@ -96,7 +96,7 @@ def test_ranks_that_wait_after_different_steps_do_not_stop_there() -> None:
 
 
 def test_a_lost_group_does_not_wait_any_more() -> None:
-    hub = Hub(START, stop_reason="Suspended")
+    hub = RunState(START, stop_reason="Suspended")
     first = hub.join(START, 0)
     assert not hub.wait(first, 0, 0, 2)
     second = hub.join(START + 5, 0)
@@ -107,7 +107,7 @@ def test_a_lost_group_does_not_wait_any_more() -> None:
 
 
 def test_what_a_lost_group_did_after_the_checkpoint_is_lost() -> None:
-    hub = Hub(START)
+    hub = RunState(START)
     first = hub.join(START + 5, 0)
     hub.mark(first, START + 9, 40, spent(training=4))
     hub.update(first, spent(training=9, waitingForData=1), [])
@@ -123,7 +123,7 @@ def test_what_a_lost_group_did_after_the_checkpoint_is_lost() -> None:
 
 
 def test_without_a_checkpoint_all_of_a_lost_group_is_lost() -> None:
-    hub = Hub(START)
+    hub = RunState(START)
     first = hub.join(START + 5, 0)
     hub.update(first, spent(training=9), [])
     hub.join(START + 20, 0)
@@ -132,7 +132,7 @@ def test_without_a_checkpoint_all_of_a_lost_group_is_lost() -> None:
 
 
 def test_a_checkpoint_that_was_refused_counts_as_none() -> None:
-    hub = Hub(START)
+    hub = RunState(START)
     first = hub.join(START, 0)
     hub.mark(first, START + 4, 40, spent(training=4))
     hub.mark(first, START + 8, 80, spent(training=8))
@@ -143,7 +143,7 @@ def test_a_checkpoint_that_was_refused_counts_as_none() -> None:
 
 
 def test_two_losses_add_up() -> None:
-    hub = Hub(START)
+    hub = RunState(START)
     hub.mark(hub.join(START, 0), START + 4, 40, spent(training=4))
     hub.mark(hub.join(START + 10, 40), START + 13, 80, spent(training=3))
     hub.join(START + 14, 80)
@@ -152,7 +152,7 @@ def test_two_losses_add_up() -> None:
 
 
 def test_the_word_of_an_earlier_group_no_longer_counts() -> None:
-    hub = Hub(START)
+    hub = RunState(START)
     zombie = hub.join(START, 0)
     group = hub.join(START + 10, 0)
     hub.update(zombie, spent(evaluating=100), [WarningEvent(time=START, message="zombie")])
@@ -166,7 +166,7 @@ def test_the_word_of_an_earlier_group_no_longer_counts() -> None:
 
 
 def test_a_script_that_fits_twice_starts_twice() -> None:
-    hub = Hub(START)
+    hub = RunState(START)
     hub.join(START + 5, 0)
     hub.end(START + 8)
     hub.join(START + 10, 0)
@@ -176,7 +176,7 @@ def test_a_script_that_fits_twice_starts_twice() -> None:
 
 
 def test_a_checkpoint_that_the_user_wrote_is_no_training() -> None:
-    hub = Hub(START)
+    hub = RunState(START)
     hub.join(START + 1, 0)
     hub.hold("checkpointing", 2.0)
 
@@ -184,7 +184,7 @@ def test_a_checkpoint_that_the_user_wrote_is_no_training() -> None:
 
 
 def test_a_new_group_goes_on_from_what_the_user_reported() -> None:
-    hub = Hub(START)
+    hub = RunState(START)
     hub.join(START, 0)
     hub.report(START + 3, Reported(epoch=1, checkpoint=("c1", 1, None)), [])
     hub.join(START + 10, 0)
@@ -196,7 +196,7 @@ def test_a_new_group_goes_on_from_what_the_user_reported() -> None:
 
 
 def test_a_loss_names_the_checkpoint_that_training_goes_on_from() -> None:
-    hub = Hub(START)
+    hub = RunState(START)
     group = hub.join(START, 0)
     hub.lose(START + 1, "worker 1 is gone")
     hub.update(group, {}, [make_saved(10), make_saved(20)])
@@ -210,7 +210,7 @@ def test_a_loss_names_the_checkpoint_that_training_goes_on_from() -> None:
 
 
 def test_reports_replace_only_what_they_say() -> None:
-    hub = Hub(START)
+    hub = RunState(START)
     hub.report(
         START, Reported(epoch=1, metrics={"loss": 2.0, "a": 1.0}, checkpoint=("c", 1, 5)), []
     )
@@ -220,7 +220,7 @@ def test_reports_replace_only_what_they_say() -> None:
 
 
 def test_a_run_that_starts_over_forgets_what_was_reported_before_it() -> None:
-    hub = Hub(START)
+    hub = RunState(START)
     hub.report(START, Reported(epoch=13, step=210, checkpoint=("c", 13, 210)), [])
     hub.join(START, 0)
     hub.start_over()
@@ -262,7 +262,7 @@ MOVES = st.tuples(
 @given(st.lists(MOVES, max_size=30))
 def test_seconds_add_up_to_the_wall_time(moves: list[tuple[str, int, float, float]]) -> None:
     now = START
-    hub = Hub(START)
+    hub = RunState(START)
     worker: Worker | None = None
     for move, number, share, seconds in moves:
         if move == "join":

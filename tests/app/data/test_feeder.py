@@ -38,9 +38,9 @@ from tests.app.data.builders_plan import (
 )
 from tests.app.failing_runs import FRAME, write_corrupt_numbers, write_numbers
 from tests.app.ray_head import start_here
-from trainshed.coordinator.bad_records import LeftOut
-from trainshed.coordinator.doctor import say_limit
-from trainshed.coordinator.lanes import Means
+from trainshed.coordinator.bad_record_limits import BadRecordLimits
+from trainshed.coordinator.bottleneck import say_limit
+from trainshed.coordinator.stage_rates import Means
 from trainshed.data.loader import row_sources
 from trainshed.data.loader.arrow_blocks import joined, to_block
 from trainshed.data.loader.bad_record_reporter import BadRecordReporter
@@ -1323,7 +1323,7 @@ class Counting:
     """An actor that counts what is left out, as the coordinator does."""
 
     def __init__(self, plan: DatasetPlan) -> None:
-        self._left_out = LeftOut((plan,))
+        self._left_out = BadRecordLimits((plan,))
 
     def leave_out(self, told: BadRecordList) -> None:
         """Take it in."""

@@ -15,8 +15,8 @@ from ray.train.v2._internal.callbacks.placement_group_callback import PlacementG
 from ray.train.v2._internal.execution.failure_handling import FailureDecision
 from ray.train.v2._internal.execution.training_report import _TrainingReport
 
-from trainshed.coordinator.hub import Reported
-from trainshed.coordinator.reports import events_of, reported
+from trainshed.coordinator.ray_reports import events_of, reported
+from trainshed.coordinator.run_state import Reported
 from trainshed.ray_train.report_relay import (
     ENV_COORDINATOR,
     HeldUp,

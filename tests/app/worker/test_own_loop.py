@@ -14,7 +14,7 @@ from typing_extensions import override
 from tests.builders_run import make_started
 from trainshed.checkpoint import ray_snapshot
 from trainshed.coordinator.actor import Coordinator
-from trainshed.coordinator.hub import Reported
+from trainshed.coordinator.run_state import Reported
 from trainshed.planning.ignored_fields import IgnoredFields
 from trainshed.ray_train.dataset_shards import PassKeeper
 from trainshed.storage.disk import Disk

@@ -7,7 +7,7 @@ import re
 from numbers import Real
 from typing import TYPE_CHECKING
 
-from trainshed.coordinator.hub import Reported
+from trainshed.coordinator.run_state import Reported
 from trainshed_api.errors import Problem
 from trainshed_api.progress import LARGEST_COUNT, CheckpointSaved, Evaluated, Event, Progress
 

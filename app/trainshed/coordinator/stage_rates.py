@@ -77,7 +77,7 @@ class Means:
 
 
 @dataclass(frozen=True)
-class Lane:
+class StageRate:
     """Tasks, processes or threads that do the same stages side by side.
 
     Args:
@@ -123,12 +123,12 @@ class Lane:
         return f"{self.number} {self.who}"
 
 
-def shortest_lane(plan: DatasetPlan, spent: Spending, means: Means) -> Lane | None:
+def shortest_lane(plan: DatasetPlan, spent: Spending, means: Means) -> StageRate | None:
     """Return the lane that gives workers the fewest rows a second; None where none was measured."""
     return min(lanes_of(plan, spent, means), key=lambda each: each.given, default=None)
 
 
-def lanes_of(plan: DatasetPlan, spent: Spending, means: Means) -> list[Lane]:
+def lanes_of(plan: DatasetPlan, spent: Spending, means: Means) -> list[StageRate]:
     """Return the lanes of a dataset that is prepared in every epoch, as far as was measured.
 
     Args:
@@ -145,13 +145,13 @@ def lanes_of(plan: DatasetPlan, spent: Spending, means: Means) -> list[Lane]:
     if plan.loader == "torch":
         number = plan.processes * means.workers
         who = "processes of the loader"
-        lanes.append(Lane(of_data, given, number, who, "data.loaderProcesses"))
+        lanes.append(StageRate(of_data, given, number, who, "data.loaderProcesses"))
     else:
         made = spent.get(StageKey(plan.name, DEAL), NOTHING).rows
         who = "CPU for data" if means.cpus == 1 else "CPUs for data"
         takers = 1 if plan.split else means.workers  # a row that all get is made once
-        lanes.append(Lane(of_data, made, means.cpus, who, "data.cpus", plan.task_cpus, takers))
-    lanes.append(Lane(of_worker, given, means.workers, _threads(means.workers)))
+        lanes.append(StageRate(of_data, made, means.cpus, who, "data.cpus", plan.task_cpus, takers))
+    lanes.append(StageRate(of_worker, given, means.workers, _threads(means.workers)))
     return [lane for lane in lanes if lane.rows and sum(lane.stages.values()) > 0]
 
 

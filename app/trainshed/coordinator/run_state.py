@@ -39,7 +39,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Ending:
+class FunctionResult:
     """How the training function ended on rank 0.
 
     Args:
@@ -107,7 +107,7 @@ class _Mark:
 
 
 @dataclass
-class Hub:
+class RunState:
     """The state itself.
 
     Args:
@@ -122,7 +122,7 @@ class Hub:
     _waiting: dict[int, int] = field(default_factory=dict)
     _all_leave: bool = False
     failure: Failure | None = None
-    ending: Ending | None = None
+    ending: FunctionResult | None = None
     reported: Reported = field(default_factory=Reported)
     groups: int = 0
     hosts: tuple[str, ...] = ()
@@ -229,7 +229,9 @@ class Hub:
         self._now, self._held = self.seconds(now), {}
         self._left = now
 
-    def leave(self, group: int, now: float, seconds: Mapping[str, float], ending: Ending) -> None:
+    def leave(
+        self, group: int, now: float, seconds: Mapping[str, float], ending: FunctionResult
+    ) -> None:
         """Take in the end of the training function."""
         if group == self.groups:
             self.ending = ending

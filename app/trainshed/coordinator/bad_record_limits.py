@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trainshed_api.progress import Event
 
 
-class LeftOut:
+class BadRecordLimits:
     """The bad records of all datasets of a run.
 
     Args:

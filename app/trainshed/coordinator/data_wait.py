@@ -10,15 +10,15 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from trainshed.coordinator.doctor import MOST_OF_IT, Loop, diagnose, later_waits
+from trainshed.coordinator.bottleneck import MOST_OF_IT, StepTiming, diagnose, later_waits
 from trainshed.data.sampler.dataset_plan import main_dataset
 from trainshed.data.sampler.stage_time import NOTHING, WAIT, Spending, StageKey, since
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trainshed.coordinator.doctor import Verdict
-    from trainshed.coordinator.lanes import Means
+    from trainshed.coordinator.bottleneck import Bottleneck
+    from trainshed.coordinator.stage_rates import Means
     from trainshed.data.sampler.dataset_plan import DatasetPlan
 
 TRAINING, WAITING = "training", "waitingForData"
@@ -38,7 +38,7 @@ class _Mark(NamedTuple):
         return sum(self.seconds.get(bucket, 0.0) for bucket in (TRAINING, WAITING))
 
 
-class Waits:
+class DataWaitMonitor:
     """Watches the waiting of one attempt; what an earlier worker group did does not count.
 
     Args:
@@ -55,7 +55,7 @@ class Waits:
         self._marks = deque([self._began])
         self._told: StageKey | None = None
         self._has_passed = False
-        self.now: Verdict | None = None
+        self.now: Bottleneck | None = None
         """What training waits for as far as `notice` knows; None where it hardly waits."""
 
     def begin(self, seconds: Mapping[str, float], spent: Spending) -> None:
@@ -64,7 +64,7 @@ class Waits:
         self._marks = deque([self._began])
         self.now = None
 
-    def verdict(self, seconds: Mapping[str, float], spent: Spending) -> Verdict | None:
+    def verdict(self, seconds: Mapping[str, float], spent: Spending) -> Bottleneck | None:
         """Return what training waited for in all; None where it hardly did.
 
         Args:
@@ -73,21 +73,21 @@ class Waits:
         """
         return self._since(self._began, _Mark(seconds, spent))
 
-    def _since(self, before: _Mark, mark: _Mark) -> Verdict | None:
+    def _since(self, before: _Mark, mark: _Mark) -> Bottleneck | None:
         if self._main is None:
             return None
         training, waiting = (
             max(0.0, mark.seconds.get(bucket, 0.0) - before.seconds.get(bucket, 0.0))
             for bucket in (TRAINING, WAITING)
         )
-        loop, spent = Loop(training, waiting), since(mark.spent, before.spent)
+        loop, spent = StepTiming(training, waiting), since(mark.spent, before.spent)
         name = self._waited_for(self._main, loop, spent)
         found = diagnose(self._plans[name], spent, self._means, loop)
         if found is None or name == self._main:
             return found
         return replace(found, message=f"dataset {name}: {found.message}")
 
-    def _waited_for(self, main: str, loop: Loop, spent: Spending) -> str:
+    def _waited_for(self, main: str, loop: StepTiming, spent: Spending) -> str:
         """Return the dataset of whose later batches most waiting is; the main one where it is not.
 
         Training may take batches of several datasets, and of first ones nobody tells whose.

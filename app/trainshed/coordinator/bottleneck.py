@@ -14,7 +14,7 @@ from trainshed.coordinator.advice import (
     say_stage,
     why_counted,
 )
-from trainshed.coordinator.lanes import shortest_lane
+from trainshed.coordinator.stage_rates import shortest_lane
 from trainshed.data.sampler.stage_time import (
     AUGMENT,
     BATCH,
@@ -30,7 +30,7 @@ from trainshed.data.sampler.stage_time import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from trainshed.coordinator.lanes import Lane, Means
+    from trainshed.coordinator.stage_rates import Means, StageRate
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.stage_time import Spending
 
@@ -43,7 +43,7 @@ MOST_OF_IT = 0.5
 
 
 @dataclass(frozen=True)
-class Loop:
+class StepTiming:
     """How the steps of a run go, in seconds of a worker.
 
     Args:
@@ -62,7 +62,7 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Bottleneck:
     """What training waits for.
 
     Args:
@@ -79,7 +79,9 @@ def later_waits(spent: Spending) -> float:
     return sum(each.seconds for key, each in spent.items() if key.stage == WAIT)
 
 
-def diagnose(plan: DatasetPlan, spent: Spending, means: Means, loop: Loop) -> Verdict | None:
+def diagnose(
+    plan: DatasetPlan, spent: Spending, means: Means, loop: StepTiming
+) -> Bottleneck | None:
     """Return why training waits for a dataset; None where it hardly waits, or not for long.
 
     Args:
@@ -100,7 +102,7 @@ def diagnose(plan: DatasetPlan, spent: Spending, means: Means, loop: Loop) -> Ve
         case.no_rows,
     )
     stage, said = next(filter(None, (way() for way in ways)), case.uneven())
-    return Verdict(stage, f"waiting for data takes {loop.percent:.0f} % of the time: {said}")
+    return Bottleneck(stage, f"waiting for data takes {loop.percent:.0f} % of the time: {said}")
 
 
 def say_limit(plan: DatasetPlan, spent: Spending, means: Means) -> str | None:
@@ -123,7 +125,7 @@ class _Case:
     plan: DatasetPlan
     spent: Spending
     means: Means
-    loop: Loop
+    loop: StepTiming
 
     @property
     def _wanted(self) -> float:
@@ -225,7 +227,7 @@ class _Case:
             said = "each batch is made when it is asked for: set feed.prefetchBatches to 2"
         return self._key(BATCH), said
 
-    def _more(self, lane: Lane, stage: StageKey) -> Iterator[str]:
+    def _more(self, lane: StageRate, stage: StageKey) -> Iterator[str]:
         """Yield how more of a lane would do it."""
         plan, means = self.plan, self.means
         number = max(lane.number + 1, math.ceil(self._wanted / lane.takers * lane.row_seconds))
