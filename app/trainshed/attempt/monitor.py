@@ -11,7 +11,7 @@ from trainshed.attempt.retention import Retention
 from trainshed.attempt.signals import FENCED
 from trainshed.coordinator.ray_reports import missing_best, told_by
 from trainshed.coordinator.run_state import Reported
-from trainshed.display.wording import say_resume
+from trainshed.display.formatting import say_resume
 from trainshed.patience import READS
 from trainshed.storage.run_folder import METRICS
 from trainshed_api.names import APPLICATION, FAILED, STOPPED, SUCCEEDED

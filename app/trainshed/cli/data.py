@@ -193,7 +193,7 @@ def write(  # noqa: PLR0913, PLR0917 - the options of a command
     disk of FOLDER, for a bucket on this machine's. Nothing is overwritten, and what is not whole is
     not left there.
     """
-    from trainshed.display.wording import say_bytes, say_count
+    from trainshed.display.formatting import say_bytes, say_count
     from trainshed.inspect.read_progress import bar
     from trainshed.inspect.writing import WriteOptions, write
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainshed.display.wording import say_plainly
+from trainshed.display.formatting import say_plainly
 from trainshed_api.errors import Problem, SpecError, show_value
 from trainshed_api.formats import FORMATS
 from trainshed_api.quantity import parse_bytes

@@ -11,7 +11,7 @@ import click
 
 from trainshed.cli.cluster import access_options, connect
 from trainshed.cli.run_location import is_place, open_place
-from trainshed.display.wording import say_duration
+from trainshed.display.formatting import say_duration
 from trainshed_api.names import EXIT_INVALID
 
 if TYPE_CHECKING:

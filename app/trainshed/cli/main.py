@@ -18,7 +18,7 @@ from trainshed.cli.storage import storage
 from trainshed.cli.submit import submit
 from trainshed.cli.validate import validate
 from trainshed.data.sources.errors import DataError, UsersError
-from trainshed.display.wording import say_lines_plainly
+from trainshed.display.formatting import say_lines_plainly
 from trainshed.faults import WorldError
 from trainshed.jobs.errors import ClusterError
 from trainshed.storage.run_folder import AttemptHeldError

@@ -21,7 +21,7 @@ def gc(where: str, delete: bool) -> None:
     or that was written within the last hour is listed, and nothing is deleted without --delete.
     """
     from trainshed.attempt.gc import leftovers
-    from trainshed.display.wording import say_bytes, say_plainly
+    from trainshed.display.formatting import say_bytes, say_plainly
     from trainshed.storage.addresses import open_folder
 
     count, size = 0, 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trainshed.cli.run_location import ARGUMENT, storage_errors
-from trainshed.display.wording import say_plainly
+from trainshed.display.formatting import say_plainly
 from trainshed.storage.run_folder import LOG, METRICS, RunFolder
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 import sys
 from typing import Protocol, TextIO
 
-from trainshed.display.lines import LineDisplay
+from trainshed.display.json_lines import LineDisplay
 from trainshed.display.terminal import TerminalDisplay
 from trainshed_api.progress import AnyEvent
 

@@ -4,8 +4,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trainshed.display.budget import LEAST_SECONDS_FOR_GOODPUT, split_time
-from trainshed.display.wording import say_duration, say_number, say_percent
+from trainshed.display.formatting import say_duration, say_number, say_percent
+from trainshed.display.time_budget import LEAST_SECONDS_FOR_GOODPUT, split_time
 from trainshed_api.progress import Finished
 
 OUTCOME_STYLES = {"Succeeded": "bold green", "Failed": "bold red"}

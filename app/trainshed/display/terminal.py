@@ -13,8 +13,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from trainshed.display.summary import summarise
-from trainshed.display.wording import (
+from trainshed.display.formatting import (
     say_count,
     say_duration,
     say_metrics,
@@ -25,6 +24,7 @@ from trainshed.display.wording import (
     say_stop,
     say_whole_seconds,
 )
+from trainshed.display.summary import summarise
 from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,

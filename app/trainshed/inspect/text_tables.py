@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from trainshed.display.wording import MISSING, say_bytes, say_count, say_percent, say_plainly
+from trainshed.display.formatting import MISSING, say_bytes, say_count, say_percent, say_plainly
 from trainshed.inspect.statistics import MOST_VALUES
 from trainshed.inspect.values import as_key, say_value
 

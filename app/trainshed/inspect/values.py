@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainshed.data.sources.column_arrays import is_text
-from trainshed.display.wording import MISSING, say_bytes, say_plainly
+from trainshed.display.formatting import MISSING, say_bytes, say_plainly
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

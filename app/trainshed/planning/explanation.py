@@ -9,7 +9,7 @@ from trainshed.data.loader.ray_readers import is_read_by_one_task
 from trainshed.data.sampler.batch_layout import training_steps
 from trainshed.data.sampler.sizes import megabytes
 from trainshed.data.sources.arrow_columns import say_stored
-from trainshed.display.wording import say_plainly
+from trainshed.display.formatting import say_plainly
 from trainshed.planning.cache_memory import kept_of
 from trainshed_api.quantity import parse_cores
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from trainshed.display.wording import say_number, say_percent
+from trainshed.display.formatting import say_number, say_percent
 from trainshed.storage.training_figures import Confusion, Importance
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trainshed.display.wording import (
+from trainshed.display.formatting import (
     MISSING,
     say_count,
     say_duration,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from trainshed.display.wording import say_duration, say_moment
+from trainshed.display.formatting import say_duration, say_moment
 from trainshed.report.places import Measured
 from trainshed.report.read import Attempt, RunFolder
 from trainshed_api.progress import (

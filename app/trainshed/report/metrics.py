@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from trainshed.display.wording import say_number, say_place
+from trainshed.display.formatting import say_number, say_place
 from trainshed.report.read import RunFolder
 from trainshed_api.progress import Evaluated, Progress
 

@@ -11,8 +11,7 @@ from itertools import islice
 import yaml
 
 from trainshed import __version__
-from trainshed.display.budget import LEAST_SECONDS_FOR_GOODPUT, split_time
-from trainshed.display.wording import (
+from trainshed.display.formatting import (
     MISSING,
     say_count,
     say_duration,
@@ -20,6 +19,7 @@ from trainshed.display.wording import (
     say_number,
     say_percent,
 )
+from trainshed.display.time_budget import LEAST_SECONDS_FOR_GOODPUT, split_time
 from trainshed.report.bad_records import BadRow, list_bad_records
 from trainshed.report.curves import Curves, collect_curves
 from trainshed.report.figures import (

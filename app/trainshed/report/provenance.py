@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trainshed.display.wording import say_bytes, say_moment
+from trainshed.display.formatting import say_bytes, say_moment
 from trainshed.report.read import RunFolder
 from trainshed_api.records import DataRecord, GitState, MachineRecord
 

@@ -17,7 +17,7 @@ from tests.builders_run import (
     make_started,
 )
 from trainshed.display.choice import choose_display
-from trainshed.display.lines import LineDisplay
+from trainshed.display.json_lines import LineDisplay
 from trainshed.display.terminal import TerminalDisplay
 from trainshed_api.progress import (
     AnyEvent,

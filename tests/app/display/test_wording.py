@@ -2,8 +2,7 @@
 
 import pytest
 
-from trainshed.display.budget import split_time
-from trainshed.display.wording import (
+from trainshed.display.formatting import (
     MISSING,
     say_bytes,
     say_duration,
@@ -14,6 +13,7 @@ from trainshed.display.wording import (
     say_plainly,
     say_whole_seconds,
 )
+from trainshed.display.time_budget import split_time
 
 DURATIONS = {
     None: MISSING,

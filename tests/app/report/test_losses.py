@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.app.report.pages import write_page
 from tests.builders_run import RunFolderBuilder, make_finished, make_progress, make_started
-from trainshed.display.wording import MISSING
+from trainshed.display.formatting import MISSING
 from trainshed.report.losses import LossRow, list_losses
 from trainshed.report.read import read_run
 from trainshed.storage.disk import Disk
