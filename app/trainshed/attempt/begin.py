@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainshed.faults import WorldError
-from trainshed.jobs.errors import ClusterError
+from trainshed.jobs.cluster_error import ClusterError
 from trainshed.planning import code
 from trainshed.planning.paths import locate
 from trainshed.planning.preflight import RunLocation, prepare

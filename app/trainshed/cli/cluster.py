@@ -17,8 +17,8 @@ from trainshed_api.names import EXIT_APPLICATION, EXIT_INTERRUPTED, EXIT_SUCCEED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trainshed.jobs.access import Access
-    from trainshed.jobs.client import Job, Jobs
+    from trainshed.jobs.access import DashboardAccess
+    from trainshed.jobs.jobs_api import Job, Jobs
 
 # Of the cluster's clock and ours: how much earlier its first event may seem.
 CLOCK_SECONDS = 2.0
@@ -49,9 +49,9 @@ def access_options(command: Callable[..., None]) -> Callable[..., None]:
     )(changed)
 
 
-def connect(access: Access) -> Jobs:
+def connect(access: DashboardAccess) -> Jobs:
     """Return the jobs of a cluster; only now Ray is imported."""
-    from trainshed.jobs.client import Jobs
+    from trainshed.jobs.jobs_api import Jobs
 
     return Jobs(access)
 

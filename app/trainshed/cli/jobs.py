@@ -15,8 +15,8 @@ from trainshed.display.formatting import say_duration
 from trainshed_api.names import EXIT_INVALID
 
 if TYPE_CHECKING:
-    from trainshed.jobs.access import Access
-    from trainshed.jobs.client import Job, Jobs
+    from trainshed.jobs.access import DashboardAccess
+    from trainshed.jobs.jobs_api import Job, Jobs
 
 SECONDS_BETWEEN_LOOKS = 0.5
 
@@ -24,7 +24,7 @@ SECONDS_BETWEEN_LOOKS = 0.5
 @click.command()
 @click.argument("job_id", metavar="ID")
 @access_options
-def status(job_id: str, access: Access) -> None:
+def status(job_id: str, access: DashboardAccess) -> None:
     """Say how the job ID does."""
     job = connect(access).get(job_id)
     click.echo(_line(job, len(job.id)))
@@ -34,7 +34,7 @@ def status(job_id: str, access: Access) -> None:
 
 @click.command(name="list")
 @access_options
-def list_jobs(access: Access) -> None:
+def list_jobs(access: DashboardAccess) -> None:
     """List the jobs that the cluster remembers, the oldest first."""
     jobs = connect(access).list()
     width = max((len(job.id) for job in jobs), default=0)
@@ -57,7 +57,7 @@ def logs(
     follow: bool,
     attempt: int | None,
     tail: int | None,
-    access: Access,
+    access: DashboardAccess,
 ) -> None:
     """Print what the job ID has printed: events as one JSON object a line, and all else.
 
@@ -89,7 +89,7 @@ def logs(
 def stop(
     job_id: str,
     no_wait: bool,
-    access: Access,
+    access: DashboardAccess,
 ) -> None:
     """Stop the job ID after a checkpoint, for which it has its gracePeriodSeconds."""
     jobs = connect(access)
@@ -103,9 +103,9 @@ def stop(
 @click.command()
 @click.argument("job_id", metavar="ID")
 @access_options
-def delete(job_id: str, access: Access) -> None:
+def delete(job_id: str, access: DashboardAccess) -> None:
     """Let the cluster forget the job ID, which is over; what the run left on storage stays."""
-    from trainshed.jobs.errors import ClusterError
+    from trainshed.jobs.cluster_error import ClusterError
 
     jobs = connect(access)
     job = jobs.get(job_id)

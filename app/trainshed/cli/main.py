@@ -20,7 +20,7 @@ from trainshed.cli.validate import validate
 from trainshed.data.sources.errors import DataError, UsersError
 from trainshed.display.formatting import say_lines_plainly
 from trainshed.faults import WorldError
-from trainshed.jobs.errors import ClusterError
+from trainshed.jobs.cluster_error import ClusterError
 from trainshed.storage.run_folder import AttemptHeldError
 from trainshed_api.errors import SpecError
 from trainshed_api.names import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_TRY_AGAIN

@@ -19,7 +19,7 @@ from trainshed_api.spechash import spec_hash
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trainshed.jobs.access import Access
+    from trainshed.jobs.access import DashboardAccess
 
 
 @click.command()
@@ -34,7 +34,7 @@ def submit(
     settings: tuple[str, ...],
     fresh: bool,
     follow: bool,
-    access: Access,
+    access: DashboardAccess,
 ) -> None:
     """Train FILE on a Ray cluster, as a job; one of it that runs already is followed.
 

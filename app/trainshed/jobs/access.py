@@ -16,7 +16,7 @@ AUTHORIZATION = "Authorization"
 
 
 @dataclass(frozen=True)
-class Access:
+class DashboardAccess:
     """How a cluster's dashboard is reached.
 
     Args:
@@ -35,7 +35,7 @@ def find_access(
     token_file: Path | None,
     headers: Sequence[str],
     environment: Mapping[str, str],
-) -> Access:
+) -> DashboardAccess:
     """Return how to reach the cluster that the command line or the environment names.
 
     Args:
@@ -54,11 +54,11 @@ def find_access(
         raise SpecError([Problem(field, show_value(named), want)])
     sent = dict(_split(header) for header in headers)
     if any(name.lower() == AUTHORIZATION.lower() for name in sent):
-        return Access(named.rstrip("/"), sent, "--header")
+        return DashboardAccess(named.rstrip("/"), sent, "--header")
     token, found = _find_token(token_file, environment)
     if token:
         sent[AUTHORIZATION] = f"Bearer {token}"
-    return Access(named.rstrip("/"), sent, found if token else "")
+    return DashboardAccess(named.rstrip("/"), sent, found if token else "")
 
 
 def _split(header: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from trainshed.jobs.errors import ClusterError
+from trainshed.jobs.cluster_error import ClusterError
 from trainshed_api.names import EXIT_TRY_AGAIN, SNAPSHOT_LINE
 from trainshed_api.progress import parse_event
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trainshed.display.choice import Display
-    from trainshed.jobs.client import Job, Jobs
+    from trainshed.jobs.jobs_api import Job, Jobs
 
 # A port-forward breaks now and then; a cluster that stays away for a minute is gone.
 MOST_TRIES = 60

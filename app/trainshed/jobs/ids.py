@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from trainshed.jobs.client import Job
+    from trainshed.jobs.jobs_api import Job
 
 HASH_DIGITS = 8
 

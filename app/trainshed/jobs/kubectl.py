@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from trainshed.jobs.errors import ClusterError
+from trainshed.jobs.cluster_error import ClusterError
 from trainshed_api.names import EXIT_INVALID, EXIT_TRY_AGAIN
 from trainshed_api.status import TrainingRunStatus
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.jobs.access import Access, find_access
+from trainshed.jobs.access import DashboardAccess, find_access
 from trainshed_api.errors import SpecError
 
 BEARER = {"Authorization": "Bearer secret"}
 
 
 def test_without_a_word_it_is_this_machine() -> None:
-    assert find_access(None, None, [], {}) == Access("http://localhost:8265", {})
+    assert find_access(None, None, [], {}) == DashboardAccess("http://localhost:8265", {})
 
 
 def test_the_command_line_wins_over_the_environment(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_the_command_line_wins_over_the_environment(tmp_path: Path) -> None:
 
     access = find_access("https://here:8265/", file, ["X-Team: a: b"], environment)
 
-    assert access == Access(
+    assert access == DashboardAccess(
         "https://here:8265", {"X-Team": "a: b", **BEARER}, f"--token-file {file}"
     )
 
@@ -29,7 +29,7 @@ def test_the_command_line_wins_over_the_environment(tmp_path: Path) -> None:
 def test_the_environment_names_cluster_and_token() -> None:
     environment = {"RAY_ADDRESS": "http://there:8265", "RAY_AUTH_TOKEN": "secret"}
 
-    assert find_access(None, None, [], environment) == Access(
+    assert find_access(None, None, [], environment) == DashboardAccess(
         "http://there:8265", BEARER, "RAY_AUTH_TOKEN"
     )
 

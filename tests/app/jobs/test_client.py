@@ -8,9 +8,9 @@ import pytest
 
 from hack.cluster.ports import pick_ports
 from tests.app.jobs.server import Reply, serve
-from trainshed.jobs.access import Access
-from trainshed.jobs.client import check_cluster
-from trainshed.jobs.errors import ClusterError
+from trainshed.jobs.access import DashboardAccess
+from trainshed.jobs.cluster_error import ClusterError
+from trainshed.jobs.jobs_api import check_cluster
 from trainshed_api.names import EXIT_INVALID, EXIT_TRY_AGAIN
 
 RIGHT = {"/api/version": (200, json.dumps({"ray_version": "2.60.0"})), "/api/jobs/": (200, "[]")}
@@ -54,7 +54,7 @@ CASES: dict[str, Case] = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_what_stands_behind_the_address_is_said(case: Case) -> None:
     with serve(lambda path, _: case.replies.get(path, (404, "not found"))) as server:
-        access = Access(server.address, {"Authorization": "Bearer x"}, case.token_from)
+        access = DashboardAccess(server.address, {"Authorization": "Bearer x"}, case.token_from)
         if not case.want:
             check_cluster(access)
         else:
@@ -71,7 +71,7 @@ def test_nobody_behind_the_address_is_worth_another_try() -> None:
     address = f"http://127.0.0.1:{nobody}"
 
     with pytest.raises(ClusterError) as caught:
-        check_cluster(Access(address, {}))
+        check_cluster(DashboardAccess(address, {}))
 
     want = "does not answer (Connection refused): is it the dashboard's address?"
     assert str(caught.value) == f"{address} {want}"

@@ -7,9 +7,9 @@ from typing import cast
 import pytest
 
 from tests.builders_run import make_finished, make_progress
-from trainshed.jobs.client import Job, Jobs
-from trainshed.jobs.errors import ClusterError
+from trainshed.jobs.cluster_error import ClusterError
 from trainshed.jobs.follow import MOST_TRIES, LogReader, follow
+from trainshed.jobs.jobs_api import Job, Jobs
 from trainshed_api.names import EXIT_INVALID, EXIT_TRY_AGAIN, SNAPSHOT_LINE
 from trainshed_api.progress import AnyEvent
 

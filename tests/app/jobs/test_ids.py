@@ -2,8 +2,8 @@
 
 import pytest
 
-from trainshed.jobs.client import Job
 from trainshed.jobs.ids import choose_id
+from trainshed.jobs.jobs_api import Job
 
 HASH = "1a2b3c4d5e6f"
 

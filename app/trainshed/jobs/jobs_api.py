@@ -17,7 +17,7 @@ import urllib.request
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from trainshed.jobs.errors import ClusterError
+from trainshed.jobs.cluster_error import ClusterError
 from trainshed_api.names import EXIT_APPLICATION, EXIT_INVALID, EXIT_TRY_AGAIN
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
     from ray.job_submission import JobDetails, JobSubmissionClient
 
-    from trainshed.jobs.access import Access
+    from trainshed.jobs.access import DashboardAccess
 
 # The run relies on what this release does; what a cluster with an older one would say comes late.
 OLDEST_RAY = (2, 60)
@@ -78,7 +78,7 @@ class Jobs:
         ClusterError: when nobody answers, or not as a cluster of ours does; so do all methods.
     """
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: DashboardAccess) -> None:
         self._access = access
         check_cluster(access)
         from ray.job_submission import JobSubmissionClient
@@ -152,7 +152,7 @@ class Jobs:
         return f"{self._access.address}: {said.splitlines()[0]}", exit_code
 
 
-def check_cluster(access: Access) -> None:
+def check_cluster(access: DashboardAccess) -> None:
     """Find out whether there is a Ray cluster that takes jobs from us.
 
     Raises:
@@ -171,7 +171,7 @@ def check_cluster(access: Access) -> None:
         raise ClusterError(message, EXIT_INVALID)
 
 
-def _get(access: Access, path: str) -> JsonValue:
+def _get(access: DashboardAccess, path: str) -> JsonValue:
     """Return the JSON behind a path; None where there is none."""
     where = access.address
     request = urllib.request.Request(where + path, headers=dict(access.headers))
