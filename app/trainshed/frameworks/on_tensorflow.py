@@ -38,10 +38,10 @@ class OnTensorFlow:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
         import tensorflow as tf
 
-        from trainshed.keras import cluster
-        from trainshed.keras.run import KerasRun
+        from trainshed.keras import tf_config
+        from trainshed.keras.keras_run import KerasRun
 
-        cluster.prepare(job.threads, has_gpu=ray.train.torch.get_device().type == "cuda")
+        tf_config.prepare(job.threads, has_gpu=ray.train.torch.get_device().type == "cuda")
         # Ranks draw numbers of their own, such as what a dropout leaves out; a model's first
         # weights are rank 0's on all.
         tf.keras.utils.set_random_seed(job.seed + ray.train.get_context().get_world_rank())

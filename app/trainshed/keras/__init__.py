@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trainshed.keras.run import KerasRun
+    from trainshed.keras.keras_run import KerasRun
 
 __all__ = ["current"]
 
@@ -20,7 +20,7 @@ def current() -> KerasRun:
     Raises:
         RuntimeError: outside a training function of a run with framework tensorflow.
     """
-    from trainshed.keras.run import KerasRun
+    from trainshed.keras.keras_run import KerasRun
     from trainshed.worker.active import active
 
     return active(KerasRun)

@@ -298,7 +298,7 @@ def test_what_could_not_be_gone_on_with_is_refused(tmp_path: Path, mistake: str,
 
 
 def test_a_gpu_that_tensorflow_does_not_see_is_said() -> None:
-    from trainshed.keras.cluster import prepare
+    from trainshed.keras.tf_config import prepare
 
     with pytest.raises(
         SpecError, match=r"spec\.workers\.resources\.gpu: got 1, want 0: .*and-cuda"

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainshed.keras import cluster
+from trainshed.keras import tf_config
 from trainshed.keras.callbacks import CallbacksOfRun
 from trainshed.keras.checks import check_model
 from trainshed.keras.feeding import Fed
-from trainshed.keras.progress import Progress
-from trainshed.keras.stepping import Steps
-from trainshed.keras.survivors import KerasState
+from trainshed.keras.keras_state import KerasState
+from trainshed.keras.step_callback import StepCallback
+from trainshed.keras.train_loop import KerasTrainLoop
 from trainshed.worker.by_epochs import EpochRun
 from trainshed.worker.meter import CHECKPOINTING, EVALUATING, WAITING
 from trainshed_api.progress import Evaluated
@@ -45,7 +45,7 @@ class KerasRun(EpochRun):
 
     def __init__(self, job: Job, coordinator: Client) -> None:
         super().__init__(job, coordinator)
-        self.strategy = cluster.join(self.control, self.rank, self.world_size)
+        self.strategy = tf_config.join(self.control, self.rank, self.world_size)
         self._tracked: tuple[tf.keras.Model, KerasState] | None = None
 
     def track(self, model: tf.keras.Model) -> None:
@@ -96,13 +96,13 @@ class KerasRun(EpochRun):
         model, state = self._model()
         if state.is_over:
             return
-        progress = Progress(self._loop, self._log)
+        progress = StepCallback(self._loop, self._log)
         told = CallbacksOfRun(
             [*callbacks, progress], model, self._job.epochs or 0, state.remembered
         )
         state.remember = told.memory
         model.stop_training = False
-        steps = Steps(model, self.strategy)
+        steps = KerasTrainLoop(model, self.strategy)
         for epoch in self.epochs():
             logs = self._fit_epoch(pair, dataset, epoch, steps, told, progress)
             logs |= self._scores(pair, scored)
@@ -126,9 +126,9 @@ class KerasRun(EpochRun):
         pair: Pair,
         dataset: str,
         epoch: int,
-        steps: Steps,
+        steps: KerasTrainLoop,
         told: CallbacksOfRun,
-        progress: Progress,
+        progress: StepCallback,
     ) -> dict[str, float]:
         """Train for what is left of an epoch; return what the metrics came to in it."""
         self._loop.begin_steps()

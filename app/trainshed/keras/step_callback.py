@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from trainshed.worker.loop import Loop
 
 
-class Progress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # TensorFlow is untyped
+class StepCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]  # TensorFlow is untyped
     """Ends a step of the run after each of Keras's.
 
     Args:

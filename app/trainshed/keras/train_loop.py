@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Logs = dict[str, tf.Tensor]
 
 
-class Steps:
+class KerasTrainLoop:
     """Trains a model batch by batch, on all ranks alike.
 
     Args:
