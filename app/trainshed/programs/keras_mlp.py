@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 
 import trainshed.keras
-from trainshed.programs.columns import pick
-from trainshed.programs.labels import LabelGuard
+from trainshed.programs.batch_columns import pick
+from trainshed.programs.label_guard import LabelGuard
 from trainshed.programs.models import mlp
 from trainshed.programs.options import fault
 from trainshed.programs.tabular import TabularOptions, check_targets, join_features

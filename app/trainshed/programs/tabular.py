@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import trainshed
-from trainshed.programs.columns import pick
-from trainshed.programs.labels import LabelGuard
+from trainshed.programs.batch_columns import pick
+from trainshed.programs.label_guard import LabelGuard
 from trainshed.programs.models import mlp
 from trainshed.programs.optimizer import build_optimizer
 from trainshed.programs.options import ProgramOptions, fault

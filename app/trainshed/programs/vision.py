@@ -8,12 +8,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import trainshed
-from trainshed.programs.columns import pick
-from trainshed.programs.labels import LabelGuard
+from trainshed.programs.batch_columns import pick
+from trainshed.programs.images import SampleImages, to_model_input
+from trainshed.programs.label_guard import LabelGuard
 from trainshed.programs.models import cnn, vit
 from trainshed.programs.optimizer import build_optimizer
 from trainshed.programs.options import ImageOptions, fault
-from trainshed.programs.pictures import Gallery, to_model_input
 
 
 def train(config: dict[str, object]) -> None:
@@ -29,7 +29,7 @@ def train(config: dict[str, object]) -> None:
     run.track(model, optimizer, scheduler)
     train_labels = LabelGuard("train", "label", options.classes)
     valid_labels = LabelGuard("valid", "label", options.classes)
-    gallery = Gallery()
+    gallery = SampleImages()
 
     def score(module: nn.Module, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         images = pick(batch, "image")

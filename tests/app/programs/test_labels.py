@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from trainshed.programs.labels import LabelGuard
+from trainshed.programs.label_guard import LabelGuard
 
 FAULTS = {
     "too large": (torch.tensor([0, 12, 3]), "label 12 at step 7 is no class; with"),

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
+from trainshed.programs.images import SampleImages, to_model_input
 from trainshed.programs.options import ImageOptions
-from trainshed.programs.pictures import Gallery, to_model_input
 
 GREY = ImageOptions.read({"imageSize": 2, "channels": 1})
 COLOUR = ImageOptions.read({"imageSize": 2})
@@ -32,7 +32,7 @@ def test_pictures_of_another_shape_are_refused() -> None:
 
 
 def test_gallery_keeps_the_first_pictures_and_says_which_are_right() -> None:
-    gallery = Gallery(limit=3)
+    gallery = SampleImages(limit=3)
     for start in (0, 2):
         images = torch.full((2, 4, 4, 1), start, dtype=torch.uint8)
         gallery.add(images, torch.tensor([start, 1]), torch.tensor([start, 5]))
@@ -43,14 +43,14 @@ def test_gallery_keeps_the_first_pictures_and_says_which_are_right() -> None:
 
 
 def test_gallery_shows_floats_from_black_to_white() -> None:
-    gallery = Gallery()
+    gallery = SampleImages()
     gallery.add(torch.tensor([[[-2.0, 2.0]]]), torch.tensor([0]), torch.tensor([0]))
     assert gallery.images.dtype == np.uint8
     assert gallery.images.tolist() == [[[0, 255]]]
 
 
 def test_cleared_gallery_is_empty() -> None:
-    gallery = Gallery()
+    gallery = SampleImages()
     gallery.add(torch.zeros(1, 4, 4), torch.tensor([0]), torch.tensor([0]))
     gallery.clear()
     assert (len(gallery.images), gallery.captions, gallery.good) == (0, [], [])

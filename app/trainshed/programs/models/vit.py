@@ -51,7 +51,7 @@ class Vit(nn.Module):
             options.channels, options.width, kernel_size=options.patch, stride=options.patch
         )
         self.position_TD = nn.Parameter(torch.randn(num_tokens, options.width) * 0.02)
-        self.blocks = nn.Sequential(*(Block(options) for _ in range(options.depth)))
+        self.blocks = nn.Sequential(*(TransformerBlock(options) for _ in range(options.depth)))
         self.norm = nn.LayerNorm(options.width)
         self.head = nn.Linear(options.width, options.classes)
 
@@ -63,7 +63,7 @@ class Vit(nn.Module):
         return logits
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     """Attention, then feed-forward; each reads normed tokens and adds to the stream."""
 
     def __init__(self, options: VitOptions) -> None:

@@ -30,7 +30,7 @@ def to_model_input(images: Tensor, options: ImageOptions) -> Tensor:
     return pixels.float() / 127.5 - 1 if images.dtype == torch.uint8 else pixels.float()
 
 
-class Gallery:
+class SampleImages:
     """The first pictures of an evaluation, each with its class and the predicted one."""
 
     def __init__(self, limit: int = 16) -> None:
