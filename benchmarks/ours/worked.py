@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.plain.case import work
 
 if TYPE_CHECKING:
-    from trainshed.transforms.batch import Batch
+    from trainshed.transforms.batch_checks import Batch
 
 
 def worked(batch: Batch, *, column: str, rounds: int) -> Batch:

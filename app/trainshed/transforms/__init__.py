@@ -5,17 +5,17 @@ What is random draws from `rng`, whose numbers belong to rows. No torch, no Ray,
 Shape letters: B rows of a batch, H and W height and width, C channels.
 """
 
-from trainshed.transforms.batch import Batch
+from trainshed.transforms.batch_checks import Batch
 from trainshed.transforms.colour import color_jitter, random_gray
-from trainshed.transforms.columns import normalize, rename
-from trainshed.transforms.decode import decode_image, decode_random_resized_crop
-from trainshed.transforms.place import (
+from trainshed.transforms.crop_and_flip import (
     random_crop_flip,
     random_erasing,
     random_flip,
     random_resized_crop,
 )
+from trainshed.transforms.decode import decode_image, decode_random_resized_crop
 from trainshed.transforms.sequences import windows
+from trainshed.transforms.tabular import normalize, rename
 
 __all__ = [
     "Batch",

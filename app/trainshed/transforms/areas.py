@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from trainshed.transforms.batch import as_range
+from trainshed.transforms.batch_checks import as_range
 from trainshed.transforms.resize import Box
 
 if TYPE_CHECKING:

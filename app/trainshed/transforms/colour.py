@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image
 
-from trainshed.transforms.batch import GREY, as_number, get_pixels
+from trainshed.transforms.batch_checks import GREY, as_number, get_pixels
 
 if TYPE_CHECKING:
     from trainshed.data.sampler.randomness import RowRandom
-    from trainshed.transforms.batch import Batch, Pixels
+    from trainshed.transforms.batch_checks import Batch, Pixels
 
 # Shares of red, green and blue in a picture's grey.
 _WEIGHTS = np.array(GREY) / 65536

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from trainshed.transforms.areas import draw_areas
-from trainshed.transforms.batch import as_flag, as_number, as_one_of, as_size, get_column
-from trainshed.transforms.encoded import decode
+from trainshed.transforms.batch_checks import as_flag, as_number, as_one_of, as_size, get_column
+from trainshed.transforms.pixels import decode
 from trainshed.transforms.resize import Box
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from trainshed.data.sampler.randomness import RowRandom
-    from trainshed.transforms.batch import Batch
-    from trainshed.transforms.encoded import Choice
+    from trainshed.transforms.batch_checks import Batch
+    from trainshed.transforms.pixels import Choice
 
 Mode = Literal["RGB", "L"]
 _MODES = ("RGB", "L")

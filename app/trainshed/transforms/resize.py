@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 if TYPE_CHECKING:
-    from trainshed.transforms.batch import Pixels
+    from trainshed.transforms.batch_checks import Pixels
 
 HAS_RESIZER = importlib.util.find_spec("cykooz_resizer") is not None
 

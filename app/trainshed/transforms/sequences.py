@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.transforms.batch import as_count, as_names, as_one_of, get_column
+from trainshed.transforms.batch_checks import as_count, as_names, as_one_of, get_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trainshed.transforms.batch import Batch
+    from trainshed.transforms.batch_checks import Batch
 
 _RESTS = ("drop", "pad")
 

@@ -13,7 +13,7 @@ from PIL import ExifTags, Image, ImageOps
 from tests.app.transforms.builders import apart, images, make_column
 from tests.builders_data import encode_jpeg, encode_png, make_photo
 from trainshed.transforms import decode_image
-from trainshed.transforms.encoded import read_jpeg
+from trainshed.transforms.pixels import read_jpeg
 
 PHOTO = make_photo(45, 60)
 GREY = PHOTO[..., 1]

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from trainshed.transforms.areas import draw_areas
-from trainshed.transforms.batch import as_number, as_range, as_size, get_pictures, get_pixels
+from trainshed.transforms.batch_checks import as_number, as_range, as_size, get_pictures, get_pixels
 from trainshed.transforms.resize import resize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainshed.data.sampler.randomness import RowRandom
-    from trainshed.transforms.batch import Array, Batch
+    from trainshed.transforms.batch_checks import Array, Batch
 
 
 def random_crop_flip(

@@ -20,7 +20,7 @@ from PIL import ExifTags, Image, TiffImagePlugin
 from trainshed.transforms.resize import Box, resize
 
 if TYPE_CHECKING:
-    from trainshed.transforms.batch import Pixels
+    from trainshed.transforms.batch_checks import Pixels
 
 # What Pillow raises for bytes that are no picture, or only the beginning of one.
 _UNREADABLE = (
@@ -41,7 +41,7 @@ _ROOM = 2
 _EIGHTHS = (1, 2, 3, 4)
 
 
-class Turn(NamedTuple):
+class Orientation(NamedTuple):
     """How a picture is to be seen: its axes change places first, then it is mirrored."""
 
     is_lying: bool
@@ -49,9 +49,11 @@ class Turn(NamedTuple):
     mirrors_down: bool
 
 
-_AS_IT_LIES = Turn(is_lying=False, mirrors_across=False, mirrors_down=False)
+_AS_IT_LIES = Orientation(is_lying=False, mirrors_across=False, mirrors_down=False)
 # What EXIF's numbers of an orientation mean.
-_TURNS = {n: Turn(n in {5, 6, 7, 8}, n in {2, 3, 6, 7}, n in {3, 4, 7, 8}) for n in range(1, 9)}
+_TURNS = {
+    n: Orientation(n in {5, 6, 7, 8}, n in {2, 3, 6, 7}, n in {3, 4, 7, 8}) for n in range(1, 9)
+}
 
 # Of a picture's height and width: which part of it is wanted, and the height and width it becomes.
 Choice = Callable[[int, int], tuple[Box, tuple[int, int]]]
@@ -150,7 +152,7 @@ def _part(
     shape: tuple[int, int],
     read: Callable[[tuple[float, float]], tuple[Pixels, float]],
     choose: Choice,
-    turn: Turn,
+    turn: Orientation,
 ) -> Pixels:
     """Return the chosen part of a picture that has the height and width `shape` in its file."""
     height, width = shape[::-1] if turn.is_lying else shape
@@ -167,7 +169,7 @@ def _part(
     return pixels[:: -1 if turn.mirrors_down else 1, :: -1 if turn.mirrors_across else 1]
 
 
-def _turn_of(encoded: bytes) -> Turn:
+def _turn_of(encoded: bytes) -> Orientation:
     with Image.open(io.BytesIO(encoded)) as picture:
         if picture.format == "TIFF":  # Pillow turns these itself, as it loads them
             return _AS_IT_LIES

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainshed.transforms.batch import get_column
+from trainshed.transforms.batch_checks import get_column
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from trainshed.transforms.batch import Batch
+    from trainshed.transforms.batch_checks import Batch
 
 
 def normalize(
