@@ -22,7 +22,7 @@ def current() -> Run:
     Raises:
         RuntimeError: outside a training function that Trainshed started.
     """
-    from trainshed.worker.active import active
+    from trainshed.worker.active_run import active
     from trainshed.worker.current import Run
 
     return active(Run)

@@ -20,7 +20,7 @@ from hack.stops.marks import (
     keep_weights,
     read_plan,
 )
-from trainshed.worker.active import running
+from trainshed.worker.active_run import running
 from trainshed.worker.current import Run
 from trainshed.worker.evaluation import Score, Scores
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from trainshed.worker.carrier import Mark
+from trainshed.worker.device_prefetcher import Mark
 
 Tensors = dict[str, torch.Tensor]
 

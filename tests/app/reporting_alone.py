@@ -12,7 +12,7 @@ from tests.app.stopped_evaluation import ask_to_stop
 from trainshed.attempt.signals import Stop
 from trainshed.ray_train.report_relay import HeldUp, ReportRelay
 from trainshed.storage.disk import Disk
-from trainshed.worker.active import running
+from trainshed.worker.active_run import running
 
 if TYPE_CHECKING:
     from trainshed.worker.current import Run

@@ -26,8 +26,8 @@ from trainshed.planning.framework import check_framework
 from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.programs import keras_mlp
 from trainshed.storage.disk import Disk
-from trainshed.worker.agreement import Control
-from trainshed.worker.saver import Saver
+from trainshed.worker.checkpoint_saver import CheckpointSaver
+from trainshed.worker.step_sync import Control
 from trainshed_api.errors import SpecError
 from trainshed_api.frameworks import RULES
 
@@ -158,7 +158,7 @@ def test_another_framework_s_checkpoint_is_refused_by_its_file(tmp_path: Path) -
     prepared = prepare(make_run(train="tests.app.processes:children", framework="xgboost"), place)
     attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
     job = make_job(Launch(prepared, place, given, [], time.time()), attempt)
-    saver = Saver(job, Control(), 0, 1)
+    saver = CheckpointSaver(job, Control(), 0, 1)
     attempt.close()
 
     with pytest.raises(SpecError, match=r"resume: got .* with model\.pt, want one with model\.ubj"):

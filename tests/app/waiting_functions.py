@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 import trainshed
 from trainshed.attempt.signals import Stop
-from trainshed.worker.active import running
+from trainshed.worker.active_run import running
 
 # Batches with rows from this one on, of the fourth step, do not come before `released`.
 FIRST_HELD = 90

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from trainshed.ray_train.trainer import Trainer
     from trainshed.storage.folder import Folder
     from trainshed.storage.run_folder import ClaimedAttempt
-    from trainshed.worker.job import Job
+    from trainshed.worker.attempt_config import AttemptConfig
 
 # Worker groups that may be lost in one attempt before it counts as failed.
 MAX_WORKER_LOSSES = 10
@@ -180,7 +180,7 @@ def means_of(prepared: Prepared, cluster: ClusterNodes) -> Means:
     )
 
 
-def _needs_a_name(job: Job, found: Folder) -> bool:
+def _needs_a_name(job: AttemptConfig, found: Folder) -> bool:
     """Say whether an attempt has to have a checkpoint under a name of its own.
 
     A function's own kind, which only Ray gives it. The runtime reads its kind where it lies; on a
@@ -208,12 +208,14 @@ class _Fitting(threading.Thread):
             self.error = error
 
 
-def make_job(launch: Launch, attempt: ClaimedAttempt) -> Job:
+def make_job(launch: Launch, attempt: ClaimedAttempt) -> AttemptConfig:
     """Return what the workers of an attempt are told."""
     return job_of(launch.prepared, attempt.number, attempt.folder, launch.resume_from)
 
 
-def job_of(prepared: Prepared, number: int, folder: Folder, resume: Folder | None = None) -> Job:
+def job_of(
+    prepared: Prepared, number: int, folder: Folder, resume: Folder | None = None
+) -> AttemptConfig:
     """Return what workers are told.
 
     Args:
@@ -223,12 +225,12 @@ def job_of(prepared: Prepared, number: int, folder: Folder, resume: Folder | Non
         resume: checkpoint that it goes on from.
     """
     from trainshed.checkpoint.store import is_of_run
-    from trainshed.worker.job import Job
+    from trainshed.worker.attempt_config import AttemptConfig
 
     spec = prepared.spec
     assert spec.train
     ours = resume is not None and is_of_run(resume)
-    return Job(
+    return AttemptConfig(
         name=prepared.run.metadata.name,
         train=spec.train,
         attempt=number,
@@ -254,7 +256,7 @@ def job_of(prepared: Prepared, number: int, folder: Folder, resume: Folder | Non
 
 
 def make_trainer(
-    job: Job, prepared: Prepared, coordinator: Client, labels: Mapping[str, str]
+    job: AttemptConfig, prepared: Prepared, coordinator: Client, labels: Mapping[str, str]
 ) -> Trainer:
     """Return Ray's trainer for a job.
 

@@ -22,7 +22,7 @@ from trainshed.faults import WorldError
 from trainshed.planning.cluster_capacity import group_label, worker_label
 from trainshed.ray_train import ray_cluster
 from trainshed.storage.run_folder import ROWS_LIST
-from trainshed.worker.feeds import Feeds
+from trainshed.worker.dataset_registry import DatasetRegistry
 from trainshed_api.progress import WarningEvent
 from trainshed_api.quantity import parse_cores
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from trainshed.planning.cluster_capacity import ClusterNodes
     from trainshed.planning.preflight import Prepared
     from trainshed.storage.folder import Folder
-    from trainshed.worker.job import Job
+    from trainshed.worker.attempt_config import AttemptConfig
 
 SECONDS_BETWEEN_LOOKS = 0.25
 # Below a run's folder: rows that are kept on disk meanwhile.
@@ -76,8 +76,8 @@ class Taker:
         num_ranks: number of them.
     """
 
-    def __init__(self, job: Job, coordinator: Client, rank: int, num_ranks: int) -> None:
-        self._feeds = Feeds(job, coordinator, rank, num_ranks, group=1)
+    def __init__(self, job: AttemptConfig, coordinator: Client, rank: int, num_ranks: int) -> None:
+        self._feeds = DatasetRegistry(job, coordinator, rank, num_ranks, group=1)
         self._name = str(job.main_dataset)
         TELLER.tell(coordinator.spend)
 

@@ -21,6 +21,6 @@ def current() -> BoostingRun:
         RuntimeError: outside a training function of a run with framework xgboost.
     """
     from trainshed.boosting.boosting_run import BoostingRun
-    from trainshed.worker.active import active
+    from trainshed.worker.active_run import active
 
     return active(BoostingRun)

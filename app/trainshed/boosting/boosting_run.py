@@ -17,8 +17,8 @@ from trainshed.boosting.early_stopping import EarlyStopping, EarlyStoppingState
 from trainshed.boosting.matrix import Matrix, Share
 from trainshed.boosting.matrix_columns import MatrixColumns
 from trainshed.boosting.rounds import draws_samples, forget_samples, keep_texts, scores_of
-from trainshed.worker.any_run import AnyRun
-from trainshed.worker.meter import CHECKPOINTING, EVALUATING, WAITING
+from trainshed.worker.base_run import BaseRun
+from trainshed.worker.phase_timer import CHECKPOINTING, EVALUATING, WAITING
 from trainshed_api.progress import Evaluated
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from trainshed.boosting.rounds import Metric, Objective, Scores
     from trainshed.coordinator.client import Client
     from trainshed.data.sources.column_arrays import Columns
-    from trainshed.worker.job import Job
+    from trainshed.worker.attempt_config import AttemptConfig
 
 __all__ = ["BoostingRun", "EarlyStopping", "Matrix", "MatrixColumns"]
 
 DEFAULT_BINS = 256
 
 
-class BoostingRun(AnyRun):
+class BoostingRun(BaseRun):
     """One worker's side of a run whose steps are rounds.
 
     Args:
@@ -47,7 +47,7 @@ class BoostingRun(AnyRun):
     framework = "xgboost"
     asked_for_by = "trainshed.boosting.current()"
 
-    def __init__(self, job: Job, coordinator: Client) -> None:
+    def __init__(self, job: AttemptConfig, coordinator: Client) -> None:
         # All rounds are one epoch: a checkpoint at its end is the result.
         super().__init__(replace(job, epochs=1), coordinator)
         self._state = BoosterState()

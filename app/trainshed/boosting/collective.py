@@ -11,7 +11,7 @@ from xgboost import RabitTracker, collective
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trainshed.worker.agreement import Control
+    from trainshed.worker.step_sync import Control
 
 # As long as torch's group waits (ray_train/gloo.py); XGBoost's own 300 s are less than some
 # shares take to be read.

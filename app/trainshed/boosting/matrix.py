@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trainshed.data.sources.column_arrays import Columns
-    from trainshed.worker.agreement import Control
+    from trainshed.worker.step_sync import Control
 
 
 @dataclass(frozen=True)

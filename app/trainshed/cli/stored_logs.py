@@ -58,13 +58,13 @@ def _attempt(folder: Folder, number: int | None) -> Folder:
 
 
 def _logs(attempt: Folder) -> Iterator[tuple[str, Folder]]:
-    from trainshed.worker import kept_log
+    from trainshed.worker import process_log
 
     yield LOG, attempt
-    workers = attempt / kept_log.FOLDER
+    workers = attempt / process_log.FOLDER
     ranks = {int(found[1]) for name in workers.names() if (found := _OF_A_WORKER.match(name))}
     for rank in sorted(ranks):
-        yield kept_log.name_of(rank), workers
+        yield process_log.name_of(rank), workers
 
 
 def _read(folder: Folder, name: str, tail: int | None) -> Iterator[str]:

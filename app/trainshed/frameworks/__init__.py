@@ -1,7 +1,7 @@
 """Frameworks: for each how its workers come together, and what a training function is given.
 
 One file each; `named` finds it. What a step, a state and a model file are, each says by its run:
-worker/any_run.py, checkpoint/model_file.py. Never here: what the contract refuses
+worker/base_run.py, checkpoint/model_file.py. Never here: what the contract refuses
 (trainshed_api.frameworks). docs/frameworks.md says what another one has to write.
 """
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ray.train.backend import BackendConfig
 
     from trainshed.coordinator.client import Client
-    from trainshed.worker.any_run import AnyRun
-    from trainshed.worker.job import Job
+    from trainshed.worker.attempt_config import AttemptConfig
+    from trainshed.worker.base_run import BaseRun
     from trainshed_api.frameworks import FrameworkName
 
 
@@ -32,7 +32,7 @@ class Framework(Protocol):
         """
         ...
 
-    def running(self, job: Job, coordinator: Client) -> AbstractContextManager[AnyRun]:
+    def running(self, job: AttemptConfig, coordinator: Client) -> AbstractContextManager[BaseRun]:
         """Come together with the other ranks, and part again where all went well. A collective.
 
         In a worker's process. Raises what the framework raises where a peer is gone, which

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from ray.train.backend import BackendConfig
 
     from trainshed.coordinator.client import Client
-    from trainshed.worker.any_run import AnyRun
-    from trainshed.worker.job import Job
+    from trainshed.worker.attempt_config import AttemptConfig
+    from trainshed.worker.base_run import BaseRun
 
 
 class OnTorch:
@@ -29,13 +29,13 @@ class OnTorch:
         return GlooConfig()
 
     @contextmanager
-    def running(self, job: Job, coordinator: Client) -> Iterator[AnyRun]:
+    def running(self, job: AttemptConfig, coordinator: Client) -> Iterator[BaseRun]:
         """Set torch up; Ray Train's backend has made the group and ends it."""
-        from trainshed.worker import compiler, reproducible
+        from trainshed.worker import lazy_compiler, reproducible
         from trainshed.worker.current import Run
         from trainshed.worker.precision import set_float32_products
 
-        compiler.leave_out()
+        lazy_compiler.leave_out()
         if job.reproducible:
             reproducible.prepare()
         run = Run(job, coordinator)

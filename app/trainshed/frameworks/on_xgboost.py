@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from ray.train.backend import BackendConfig
 
     from trainshed.coordinator.client import Client
-    from trainshed.worker.any_run import AnyRun
-    from trainshed.worker.job import Job
+    from trainshed.worker.attempt_config import AttemptConfig
+    from trainshed.worker.base_run import BaseRun
 
 
 class OnXGBoost:
@@ -27,7 +27,7 @@ class OnXGBoost:
         return GlooConfig()
 
     @contextmanager
-    def running(self, job: Job, coordinator: Client) -> Iterator[AnyRun]:
+    def running(self, job: AttemptConfig, coordinator: Client) -> Iterator[BaseRun]:
         """Form XGBoost's group."""
         check_framework("xgboost", in_cluster=True)
         from trainshed.boosting.boosting_run import BoostingRun

@@ -21,6 +21,6 @@ def current() -> KerasRun:
         RuntimeError: outside a training function of a run with framework tensorflow.
     """
     from trainshed.keras.keras_run import KerasRun
-    from trainshed.worker.active import active
+    from trainshed.worker.active_run import active
 
     return active(KerasRun)

@@ -14,8 +14,8 @@ from trainshed.keras.feeding import Fed
 from trainshed.keras.keras_state import KerasState
 from trainshed.keras.step_callback import StepCallback
 from trainshed.keras.train_loop import KerasTrainLoop
-from trainshed.worker.by_epochs import EpochRun
-from trainshed.worker.meter import CHECKPOINTING, EVALUATING, WAITING
+from trainshed.worker.epoch_run import EpochRun
+from trainshed.worker.phase_timer import CHECKPOINTING, EVALUATING, WAITING
 from trainshed_api.progress import Evaluated
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from trainshed.data.loader.prefetch import Prefetched
     from trainshed.data.sampler.epoch_pass import EpochPass
     from trainshed.keras.feeding import Pair
+    from trainshed.worker.attempt_config import AttemptConfig
     from trainshed.worker.dataset_positions import OpenPass
-    from trainshed.worker.job import Job
 
 
 class KerasRun(EpochRun):
@@ -43,7 +43,7 @@ class KerasRun(EpochRun):
     framework = "tensorflow"
     asked_for_by = "trainshed.keras.current()"
 
-    def __init__(self, job: Job, coordinator: Client) -> None:
+    def __init__(self, job: AttemptConfig, coordinator: Client) -> None:
         super().__init__(job, coordinator)
         self.strategy = tf_config.join(self.control, self.rank, self.world_size)
         self._tracked: tuple[tf.keras.Model, KerasState] | None = None

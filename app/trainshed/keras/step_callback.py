@@ -11,7 +11,7 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from trainshed.worker.loop import Loop
+    from trainshed.worker.loop import TrainingLoop
 
 
 class StepCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]  # TensorFlow is untyped
@@ -25,7 +25,7 @@ class StepCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]  # Tensor
     # Keras reads no number of a device for us before we ask.
     _supports_tf_logs = True
 
-    def __init__(self, loop: Loop, log: Callable[[str, float], None]) -> None:
+    def __init__(self, loop: TrainingLoop, log: Callable[[str, float], None]) -> None:
         super().__init__()
         self._loop = loop
         self._log = log

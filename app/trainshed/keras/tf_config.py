@@ -14,7 +14,7 @@ from trainshed_api.errors import Problem, SpecError
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from trainshed.worker.agreement import Control
+    from trainshed.worker.step_sync import Control
 
 
 def prepare(threads: int, *, has_gpu: bool) -> None:

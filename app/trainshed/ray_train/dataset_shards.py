@@ -39,7 +39,7 @@ class ShardProvider:
         Raises:
             KeyError: when the spec has no such dataset.
         """
-        from trainshed.worker.active import running
+        from trainshed.worker.active_run import running
 
         run = running()
         assert run
@@ -59,7 +59,7 @@ class PassKeeper(TrainContextCallback):
     @contextlib.contextmanager
     def on_report(self) -> Iterator[None]:
         """Say it before the report goes out: the controller asks when the report arrives."""
-        from trainshed.worker.active import running
+        from trainshed.worker.active_run import running
 
         run = running()
         if run and run.rank == 0:

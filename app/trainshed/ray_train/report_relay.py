@@ -36,9 +36,9 @@ from trainshed.storage.addresses import open_folder
 from trainshed.storage.arrow_filesystem import as_ray_has_it
 from trainshed.storage.disk import Disk
 from trainshed.storage.run_folder import RAY_FOLDER
-from trainshed.worker import passes
-from trainshed.worker.active import running
-from trainshed.worker.meter import CHECKPOINTING
+from trainshed.worker import pass_counter
+from trainshed.worker.active_run import running
+from trainshed.worker.phase_timer import CHECKPOINTING
 from trainshed_api.names import ENV_STORAGE
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class ReportRelay(ReportCallback):
             kept = folder_of(checkpoint, self._checkpoints) if checkpoint else None
             # First of all, because the driver may end a run that was asked to stop at its report.
             if kept and (done := coordinator.passes()):
-                passes.write(kept, done)
+                pass_counter.write(kept, done)
             path = checkpoint.path if checkpoint else None
             report = reported(metrics[0], str(kept) if kept else path)
             if events := events_of(report, time.time()):

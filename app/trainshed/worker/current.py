@@ -21,8 +21,8 @@ from trainshed.checkpoint.wrapping import (
     unwrapped,
 )
 from trainshed.worker.batch_norm import share_statistics
-from trainshed.worker.by_epochs import EpochRun
-from trainshed.worker.carrier import Carrier, streams_of
+from trainshed.worker.device_prefetcher import DevicePrefetcher, streams_of
+from trainshed.worker.epoch_run import EpochRun
 from trainshed.worker.evaluation import (
     EvaluationStoppedError,
     Score,
@@ -33,7 +33,7 @@ from trainshed.worker.evaluation import (
     same_buffers,
     until_stopped,
 )
-from trainshed.worker.meter import CHECKPOINTING, EVALUATING, WAITING
+from trainshed.worker.phase_timer import CHECKPOINTING, EVALUATING, WAITING
 from trainshed.worker.precision import autocast_dtype
 from trainshed.worker.reproducible import sum_in_rank_order
 from trainshed.worker.step import Step, as_weight, parts_of
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from trainshed.data.loader.batch_structure import Tensors
     from trainshed.data.loader.batches import Batch
     from trainshed.data.sampler.epoch_pass import EpochPass
-    from trainshed.worker.job import Job
+    from trainshed.worker.attempt_config import AttemptConfig
 
 Made = TypeVar("Made")
 
@@ -62,10 +62,10 @@ class Run(EpochRun):
     framework = "torch"
     asked_for_by = "trainshed.current()"
 
-    def __init__(self, job: Job, coordinator: Client) -> None:
+    def __init__(self, job: AttemptConfig, coordinator: Client) -> None:
         super().__init__(job, coordinator)
         self.device: torch.device = ray.train.torch.get_device()
-        self._carrier = Carrier(streams_of(self.device))
+        self._carrier = DevicePrefetcher(streams_of(self.device))
         self._step = Step(self.world_size, job.accumulate)
         self._has_skipped = False
         self._tracked: TrackedObjects | None = None

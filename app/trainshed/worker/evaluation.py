@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import torch
 import torch.distributed as dist
 
-from trainshed.worker.fetch import fetch
+from trainshed.worker.device_reads import fetch
 
 if TYPE_CHECKING:
-    from trainshed.worker.agreement import Control
+    from trainshed.worker.step_sync import Control
 
 B = TypeVar("B")
 Number: TypeAlias = torch.Tensor | float

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 from trainshed.checkpoint.manifest import Position
 from trainshed.coordinator.run_state import Failure, FunctionResult
-from trainshed.worker.agreement import Agreement, Control, Proposal, next_agreement
+from trainshed.worker.checkpoint_saver import CheckpointSaver, check_best_metric
 from trainshed.worker.dataset_positions import DatasetPositions
-from trainshed.worker.losses import Losses
-from trainshed.worker.meter import CHECKPOINTING, WAITING, Meter
-from trainshed.worker.pace import Pace
+from trainshed.worker.loss_checks import Losses
+from trainshed.worker.phase_timer import CHECKPOINTING, WAITING, PhaseTimer
 from trainshed.worker.reporter import Reporter, Scoreboard
-from trainshed.worker.saver import Saver, check_best_metric
-from trainshed.worker.stalls import Stalls
+from trainshed.worker.step_sync import Control, Proposal, StepSync, next_agreement
+from trainshed.worker.throughput import ThroughputMeter
+from trainshed.worker.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from trainshed.checkpoint.model_file import CheckpointAdapter
     from trainshed.coordinator.client import Client
-    from trainshed.worker.job import Job
+    from trainshed.worker.attempt_config import AttemptConfig
     from trainshed_api.progress import Event
 
 
@@ -36,7 +36,7 @@ class NonFiniteLossError(ArithmeticError):
     """The loss is NaN or infinite; the message names the step."""
 
 
-class Loop:
+class TrainingLoop:
     """Counts steps; at their boundaries agrees, writes checkpoints and stops, on all ranks alike.
 
     Args:
@@ -46,10 +46,10 @@ class Loop:
         num_ranks: number of workers.
     """
 
-    def __init__(self, job: Job, coordinator: Client, rank: int, num_ranks: int) -> None:
+    def __init__(self, job: AttemptConfig, coordinator: Client, rank: int, num_ranks: int) -> None:
         self.job = job
         self.control = Control()
-        self.saver = Saver(job, self.control, rank, num_ranks)
+        self.saver = CheckpointSaver(job, self.control, rank, num_ranks)
         self.position = self.saver.position
         self.dataset_positions = DatasetPositions({})
         self.saver.dataset_positions = lambda: self.dataset_positions.settled
@@ -57,8 +57,8 @@ class Loop:
         self._is_waiting = False
         group = coordinator.join(self.position.step) if rank == 0 else 0
         self.group = self.control.from_leader(group)
-        self.meter = Meter()
-        self._pace = Pace()
+        self.meter = PhaseTimer()
+        self._pace = ThroughputMeter()
         self.board = Scoreboard(job.epochs, epoch=self.position.epoch + 1, step=self.position.step)
         self.metrics = dict(self.saver.manifest.metrics if self.saver.manifest else {})
         # At which step each was measured here; what was measured before is of other weights.
@@ -67,7 +67,7 @@ class Loop:
         self.note = ""
         self.survivors: CheckpointAdapter | None = None
         self._losses = Losses()
-        self._stalls = Stalls(job.first_step_seconds, job.stall_seconds)
+        self._stalls = Watchdog(job.first_step_seconds, job.stall_seconds)
         self._next_agreement = self.position.step + 1
         self._reporter = Reporter(coordinator, self.group, self.board) if rank == 0 else None
 
@@ -282,7 +282,7 @@ class Loop:
         with self.meter.inside(CHECKPOINTING):
             self.say(self.saver.register(written))
 
-    def _agree(self, *, knows_losses: bool) -> Agreement:
+    def _agree(self, *, knows_losses: bool) -> StepSync:
         """Agree with all ranks; knows_losses: wait for those that are not known yet."""
         agreed = self.control.agree(
             Proposal(
@@ -297,7 +297,7 @@ class Loop:
         self._publish(agreed)
         return agreed
 
-    def _publish(self, agreed: Agreement) -> None:
+    def _publish(self, agreed: StepSync) -> None:
         board = self.board
         board.seconds = agreed.seconds
         board.saves = self.survivors is not None and self.job.checkpoint.is_written
@@ -312,6 +312,6 @@ class Loop:
         self._coordinator.mark(self.group, self.position.step, time.time(), seconds)
 
 
-def _check_losses(agreed: Agreement) -> None:
+def _check_losses(agreed: StepSync) -> None:
     if agreed.bad_step is not None:
         raise NonFiniteLossError(f"the loss is NaN or infinite at step {agreed.bad_step}")

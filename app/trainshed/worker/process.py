@@ -19,9 +19,9 @@ from trainshed.data.sources.errors import RemoteTracebackError
 from trainshed.faults import RULES, WorldError, classify, told
 from trainshed.functions import find_training_function, takes_config
 from trainshed.ray_compat.quiet_logs import quiet
-from trainshed.worker.active import activate
-from trainshed.worker.kept_log import kept
+from trainshed.worker.active_run import activate
 from trainshed.worker.loop import StopTraining
+from trainshed.worker.process_log import kept
 from trainshed.worker.user_failure import UserFailureError
 from trainshed_api.errors import SpecError
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from trainshed.coordinator.client import Client
-    from trainshed.worker.any_run import AnyRun
-    from trainshed.worker.job import Job
+    from trainshed.worker.attempt_config import AttemptConfig
+    from trainshed.worker.base_run import BaseRun
 
 OURS = Path(trainshed.__file__).parent
 # By where they are installed, not by name: in Ray's own images people's home is called ray.
@@ -43,7 +43,7 @@ _NO_FRAMES = re.compile(r"^Traceback \(most recent call last\):\n(?!  File )", r
 class InWorker(Protocol):
     """What a framework does in a worker's process."""
 
-    def running(self, job: Job, coordinator: Client) -> AbstractContextManager[AnyRun]:
+    def running(self, job: AttemptConfig, coordinator: Client) -> AbstractContextManager[BaseRun]:
         """Come together with the other ranks, and part again where all went well. A collective."""
         ...
 
@@ -57,7 +57,7 @@ class Worker:
         framework: by which the workers train.
     """
 
-    def __init__(self, job: Job, coordinator: Client, framework: InWorker) -> None:
+    def __init__(self, job: AttemptConfig, coordinator: Client, framework: InWorker) -> None:
         self._job = job
         self._coordinator = coordinator
         self._framework = framework
@@ -82,7 +82,7 @@ class Worker:
         except SpecError as error:  # before there was a run to tell it: nothing else gets here
             raise UserFailureError(summary(error)) from None
 
-    def _run(self, run: AnyRun, config: dict[str, object]) -> None:
+    def _run(self, run: BaseRun, config: dict[str, object]) -> None:
         activate(run)
         try:
             run.announce()

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from trainshed.worker.logged import Logged
+from trainshed.worker.metric_means import Logged
 from trainshed_api.progress import Event, Progress, StepName, WarningEvent
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import torch
 
 from trainshed.data.sampler.batch_layout import part_spans
-from trainshed.worker.fetch import fetch
+from trainshed.worker.device_reads import fetch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trainshed.data.loader.batches import Batch
-    from trainshed.worker.agreement import Control
-    from trainshed.worker.fetch import Fetched
+    from trainshed.worker.device_reads import Fetched
+    from trainshed.worker.step_sync import Control
 
 
 def parts_of(batch: Batch, most: int, num_ranks: int) -> Iterator[Batch]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from trainshed.boosting.matrix import Matrix, Share, build
 from trainshed.boosting.matrix_columns import FeatureColumn, Groups, MatrixColumns, features, merge
 from trainshed.data.sources.column_arrays import Columns, cut_rows, num_rows
-from trainshed.worker.agreement import Control
+from trainshed.worker.step_sync import Control
 
 LABEL = MatrixColumns("y")
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from trainshed.checkpoint.tracked import TrackedObjects
-from trainshed.worker.logged import Logged
+from trainshed.worker.metric_means import Logged
 from trainshed_api.progress import Progress
 
 

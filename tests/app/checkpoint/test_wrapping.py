@@ -15,8 +15,8 @@ from tests.app.checkpoint.test_state import same
 from tests.app.worker.ranks import on_ranks
 from trainshed.checkpoint.tracked import TrackedObjects
 from trainshed.checkpoint.wrapping import check_wrapping, inside, make_scaler, unwrapped
-from trainshed.worker.agreement import Control
 from trainshed.worker.evaluation import in_step
+from trainshed.worker.step_sync import Control
 
 compiled = cast("Callable[[nn.Module], nn.Module]", partial(torch.compile, backend="eager"))
 

@@ -25,7 +25,7 @@ from trainshed.attempt.launch_config import Launch
 from trainshed.coordinator.actor import Coordinator
 from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
-from trainshed.worker.job import Job
+from trainshed.worker.attempt_config import AttemptConfig
 from trainshed.worker.process import Worker
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Attempts:
     wrappers: Sequence[str]
 
 
-def make_jobs(home: Path, num_ranks: int) -> Job:
+def make_jobs(home: Path, num_ranks: int) -> AttemptConfig:
     """Write rows, and return a job to train on them."""
     write_rows(home / "rows", ROWS)
     spec = make_spec(
@@ -143,7 +143,10 @@ def make_jobs(home: Path, num_ranks: int) -> Job:
 
 
 def run_all(
-    job: Job, runs: Sequence[Attempts], rank: int, config: Mapping[str, object] | None = None
+    job: AttemptConfig,
+    runs: Sequence[Attempts],
+    rank: int,
+    config: Mapping[str, object] | None = None,
 ) -> list[str]:
     """Make all attempts of all runs; return the errors that were not meant.
 
@@ -162,7 +165,7 @@ def run_all(
     return errors
 
 
-def _attempt(job: Job, rank: int, config: dict[str, object]) -> str | None:
+def _attempt(job: AttemptConfig, rank: int, config: dict[str, object]) -> str | None:
     assert job.folder.path
     job.folder.path.mkdir(parents=True, exist_ok=True)
     set_train_fn_utils(Functions(job.folder.path, rank))

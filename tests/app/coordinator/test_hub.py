@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainshed.coordinator.run_state import FunctionResult, Reported, RunState
-from trainshed.worker.meter import WORKER_BUCKETS
+from trainshed.worker.phase_timer import WORKER_BUCKETS
 from trainshed_api.progress import CheckpointSaved, WarningEvent, WorkersLost
 
 START = 1000.0

@@ -20,7 +20,7 @@ from trainshed.attempt.launch_config import Launch
 from trainshed.coordinator.actor import Coordinator
 from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
-from trainshed.worker.job import Job
+from trainshed.worker.attempt_config import AttemptConfig
 from trainshed.worker.process import Worker
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ Columns = dict[str, np.ndarray]
 BROKEN_AT, RESUMED_AT = 4, 2
 
 
-def make_two(home: Path) -> Job:
+def make_two(home: Path) -> AttemptConfig:
     """Return a job of two epochs with two datasets of different lengths."""
     datasets: dict[str, JsonValue] = {}
     for name, rows in (("train", 40), ("other", 56)):
@@ -79,7 +79,7 @@ def train(config: dict[str, object]) -> None:
     run.fit(pair, dataset="other")
 
 
-def make_attempts(job: Job, rank: int) -> list[list[list[int]]]:
+def make_attempts(job: AttemptConfig, rank: int) -> list[list[list[int]]]:
     """Return the rows of each batch in a broken attempt, the next one, and a run of its own."""
     seen: list[list[list[int]]] = []
     for name, broken_at in (("stopped", BROKEN_AT), ("stopped", -1), ("undisturbed", -1)):

@@ -27,7 +27,7 @@ from trainshed.ray_train.report_relay import (
 from trainshed.storage.arrow_filesystem import as_ray_has_it
 from trainshed.storage.disk import Disk
 from trainshed.storage.folder import Folder
-from trainshed.worker import passes
+from trainshed.worker import pass_counter
 from trainshed_api.progress import CheckpointSaved, Evaluated, Event, Progress
 
 if TYPE_CHECKING:
@@ -164,9 +164,9 @@ def test_passes_behind_a_users_checkpoint_are_kept_beside_it(tmp_path: Path) -> 
     folder = Disk(tmp_path)
     relay({}, str(folder / "checkpoint_a"), Told(done={"train": 2}))
     relay({}, str(folder / "checkpoint_b"), Told(done={"train": 3}))
-    assert passes.read(folder / "checkpoint_a") == {"train": 2}
-    assert passes.read(folder / "checkpoint_b") == {"train": 3}
-    assert passes.read(folder / "other") == {}
+    assert pass_counter.read(folder / "checkpoint_a") == {"train": 2}
+    assert pass_counter.read(folder / "checkpoint_b") == {"train": 3}
+    assert pass_counter.read(folder / "other") == {}
 
 
 def test_a_checkpoint_is_told_by_the_name_that_users_know_and_its_passes_lie_beside_it(
@@ -179,11 +179,11 @@ def test_a_checkpoint_is_told_by_the_name_that_users_know_and_its_passes_lie_bes
     ReportRelay(cast("Client", told), place / "ray").after_report(report, [{}])
 
     assert [each.checkpoint for each in told.reports] == [(str(kept), None, None)]
-    assert passes.read(kept) == {"train": 2}
+    assert pass_counter.read(kept) == {"train": 2}
 
 
 def test_a_pass_left_early_is_over_when_the_next_begins() -> None:
-    counted = passes.Passes({"train": 4})
+    counted = pass_counter.Passes({"train": 4})
     assert counted.begin("train") == 4
     assert counted.done == {"train": 4}  # a checkpoint in the middle: the pass begins again
     assert counted.begin("train") == 5

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from trainshed.worker.agreement import Agreement, Control, Proposal
 from trainshed.worker.evaluation import (
     EvaluationStoppedError,
     exact_means,
@@ -16,7 +15,8 @@ from trainshed.worker.evaluation import (
     same_buffers,
     until_stopped,
 )
-from trainshed.worker.meter import WORKER_BUCKETS
+from trainshed.worker.phase_timer import WORKER_BUCKETS
+from trainshed.worker.step_sync import Control, Proposal, StepSync
 
 BAD_STEPS: tuple[int | None, ...] = (None, 9, 7)
 # Of 11 rows the last rank has none, and the others no number of them in common.
@@ -28,8 +28,8 @@ class Done:
     """What a rank came to know."""
 
     rank: int
-    fine: Agreement
-    bad: Agreement
+    fine: StepSync
+    bad: StepSync
     gathered: list[list[float]]
     told: int
     means: dict[str, float]

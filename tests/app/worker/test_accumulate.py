@@ -16,9 +16,9 @@ from tests.app.checkpoint.wrapped_training import Attempts, fsdp, make_jobs, run
 from tests.app.worker.ranks import on_ranks
 from trainshed.checkpoint import store as checkpoint
 from trainshed.data.loader.batches import Batch
-from trainshed.worker.agreement import Control
-from trainshed.worker.job import Job
+from trainshed.worker.attempt_config import AttemptConfig
 from trainshed.worker.step import Step, as_weight, parts_of
+from trainshed.worker.step_sync import Control
 
 NAME = __name__
 # As `spec.accumulate` and `backward_step(clip_norm=)`.
@@ -74,7 +74,7 @@ class Way:
     by_token: bool = False
 
 
-def run_ways(job: Job, ways: Sequence[Way], rank: int) -> list[str]:
+def run_ways(job: AttemptConfig, ways: Sequence[Way], rank: int) -> list[str]:
     errors = []
     for way in ways:
         here = replace(job, accumulate=way.accumulate, train=f"{NAME}:train")

@@ -7,8 +7,8 @@ import torch
 
 from tests.app.worker.ranks import on_ranks
 from tests.app.worker.ranks_do import Done, do_all
-from trainshed.worker.agreement import Control, Proposal, next_agreement
-from trainshed.worker.meter import WORKER_BUCKETS
+from trainshed.worker.phase_timer import WORKER_BUCKETS
+from trainshed.worker.step_sync import Control, Proposal, next_agreement
 
 SECONDS = {bucket: float(number) for number, bucket in enumerate(WORKER_BUCKETS)}
 

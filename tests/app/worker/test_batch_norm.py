@@ -16,8 +16,8 @@ import trainshed
 from tests.app.checkpoint.wrapped_training import Attempts, make_jobs, run_all
 from tests.app.worker.ranks import on_ranks
 from trainshed.checkpoint.wrapping import UnsupportedWrapperError, unwrapped
+from trainshed.worker.attempt_config import AttemptConfig
 from trainshed.worker.batch_norm import ALONE, share_statistics
-from trainshed.worker.job import Job
 
 compiled = cast("Callable[[nn.Module], nn.Module]", partial(torch.compile, backend="eager"))
 
@@ -111,7 +111,7 @@ def track(config: dict[str, object]) -> None:
     raise RuntimeError(f"{run.device}: {has_shared(model)}")
 
 
-def track_on(job: Job, devices: Sequence[str], rank: int) -> list[str]:
+def track_on(job: AttemptConfig, devices: Sequence[str], rank: int) -> list[str]:
     runs = [Attempts(device, ["DDP"]) for device in devices]
     return [run_all(job, [run], rank, {"device": run.name})[0] for run in runs]
 

@@ -13,7 +13,12 @@ from tests.app.fake_gpu import FakeGpu
 from trainshed.data.loader.batch_structure import take_apart
 from trainshed.data.loader.batches import Batch
 from trainshed.data.loader.prefetch import Prefetched
-from trainshed.worker.carrier import MOST_STEPS_BEHIND, Carrier, CudaStreams, streams_of
+from trainshed.worker.device_prefetcher import (
+    MOST_STEPS_BEHIND,
+    CudaStreams,
+    DevicePrefetcher,
+    streams_of,
+)
 
 SECONDS = 60.0
 
@@ -23,7 +28,9 @@ def made(number: int) -> Iterator[Batch]:
         yield Batch({"x": torch.full((3,), float(step))}, rows=3, total=6)
 
 
-def prefetched(batches: Iterator[Batch], carrier: Carrier, depth: int = 100) -> Prefetched[Batch]:
+def prefetched(
+    batches: Iterator[Batch], carrier: DevicePrefetcher, depth: int = 100
+) -> Prefetched[Batch]:
     return Prefetched(batches, depth, finish=carrier.stage)
 
 
@@ -39,7 +46,7 @@ def add_up(rows: torch.Tensor, sums: list[float]) -> None:
     sums.append(float(rows.sum()))
 
 
-def train(gpu: FakeGpu, carrier: Carrier, batches: Iterator[Batch]) -> list[float]:
+def train(gpu: FakeGpu, carrier: DevicePrefetcher, batches: Iterator[Batch]) -> list[float]:
     """Make a step of each batch: add its rows up, in the device's own time."""
     sums: list[float] = []
     for batch in carrier.held_back(carrier.carried(prefetched(batches, carrier))):
@@ -53,12 +60,12 @@ def train(gpu: FakeGpu, carrier: Carrier, batches: Iterator[Batch]) -> list[floa
 def test_a_step_sees_its_own_rows_however_slow_copies_are(copies_first: bool) -> None:
     gpu = FakeGpu(copies_first)
 
-    assert train(gpu, Carrier(gpu), made(30)) == [3.0 * step for step in range(30)]
+    assert train(gpu, DevicePrefetcher(gpu), made(30)) == [3.0 * step for step in range(30)]
 
 
 def test_what_a_function_made_of_a_batch_is_carried_tensor_by_tensor() -> None:
     gpu = FakeGpu()
-    carrier = Carrier(gpu)
+    carrier = DevicePrefetcher(gpu)
 
     def nested() -> Iterator[Batch]:
         for step in range(3):
@@ -78,7 +85,7 @@ def test_what_a_function_made_of_a_batch_is_carried_tensor_by_tensor() -> None:
 
 def test_memory_of_a_batch_is_kept_until_its_step_is_done() -> None:
     gpu = FakeGpu()
-    carrier = Carrier(gpu)
+    carrier = DevicePrefetcher(gpu)
 
     seen = [batch.tensors["x"] for batch in carrier.carried(prefetched(made(5), carrier))]
 
@@ -87,7 +94,7 @@ def test_memory_of_a_batch_is_kept_until_its_step_is_done() -> None:
 
 def test_the_next_batch_is_copied_beside_the_step_of_the_present_one() -> None:
     gpu, seen = FakeGpu(), list[int]()
-    carrier = Carrier(gpu)
+    carrier = DevicePrefetcher(gpu)
     batches = prefetched(made(5), carrier)
     carried = carrier.carried(batches)
     next(carried)
@@ -114,7 +121,7 @@ def test_a_batch_that_is_not_made_yet_holds_up_no_step() -> None:
         yield second
 
     gpu = FakeGpu()
-    carrier = Carrier(gpu)
+    carrier = DevicePrefetcher(gpu)
     carried = carrier.carried(prefetched(slow(), carrier))
 
     first = next(carried)  # would wait for ever
@@ -128,7 +135,7 @@ def test_a_batch_that_is_not_made_yet_holds_up_no_step() -> None:
 def test_batches_are_pinned_by_the_thread_that_makes_them() -> None:
     gpu = FakeGpu()
 
-    train(gpu, Carrier(gpu), made(3))
+    train(gpu, DevicePrefetcher(gpu), made(3))
 
     assert gpu.pinned_by == {"prefetch"}
 
@@ -139,7 +146,7 @@ def test_an_error_comes_after_the_batches_before_it() -> None:
         raise ValueError("no more rows")
 
     gpu, seen = FakeGpu(), list[float]()
-    carrier = Carrier(gpu)
+    carrier = DevicePrefetcher(gpu)
     carried = carrier.carried(prefetched(broken(), carrier))
 
     def read() -> None:
@@ -154,7 +161,7 @@ def test_an_error_comes_after_the_batches_before_it() -> None:
 
 def test_who_waits_for_nothing_is_held_back_before_memory_is_full() -> None:
     gpu, steps = FakeGpu(), list[int]()
-    carrier = Carrier(gpu)
+    carrier = DevicePrefetcher(gpu)
     most_behind = 0
     for step, _ in enumerate(carrier.held_back(carrier.carried(prefetched(made(40), carrier)))):
         gpu.compute(partial(steps.append, step))
@@ -174,7 +181,7 @@ def test_who_leaves_early_ends_the_thread() -> None:
             closed.set()
 
     gpu = FakeGpu()
-    carrier = Carrier(gpu)
+    carrier = DevicePrefetcher(gpu)
     carried = carrier.carried(prefetched(endless(), carrier, depth=2))
     next(carried)
 
@@ -185,7 +192,7 @@ def test_who_leaves_early_ends_the_thread() -> None:
 
 @pytest.mark.parametrize("depth", [0, 2])
 def test_on_a_cpu_batches_stay_what_they_are(depth: int) -> None:
-    carrier = Carrier(streams_of(torch.device("cpu")))
+    carrier = DevicePrefetcher(streams_of(torch.device("cpu")))
     there = list(made(3))
 
     carried = list(carrier.held_back(carrier.carried(prefetched(iter(there), carrier, depth))))
@@ -199,7 +206,7 @@ def test_on_a_cpu_batches_stay_what_they_are(depth: int) -> None:
 @pytest.mark.gpu
 def test_rows_reach_a_gpu_whole_while_it_is_busy() -> None:
     device = torch.device("cuda", torch.cuda.current_device())
-    carrier = Carrier(CudaStreams(device))
+    carrier = DevicePrefetcher(CudaStreams(device))
     load = torch.randn(2048, 2048, device=device)
     # Large enough to be copied for a while; memory is used anew all along.
     rows = (torch.full((1 << 20,), float(step)) for step in range(50))
@@ -215,7 +222,7 @@ def test_rows_reach_a_gpu_whole_while_it_is_busy() -> None:
 @pytest.mark.gpu
 def test_a_batch_is_pinned_before_it_is_sent_to_a_gpu() -> None:
     device = torch.device("cuda", torch.cuda.current_device())
-    carrier = Carrier(CudaStreams(device))
+    carrier = DevicePrefetcher(CudaStreams(device))
 
     assert all(carrier.stage(batch).tensors["x"].is_pinned() for batch in made(2))
 
@@ -223,7 +230,7 @@ def test_a_batch_is_pinned_before_it_is_sent_to_a_gpu() -> None:
 @pytest.mark.gpu
 def test_tensors_of_a_nest_lie_pinned_and_then_on_a_gpu() -> None:
     device = torch.device("cuda", torch.cuda.current_device())
-    carrier = Carrier(CudaStreams(device))
+    carrier = DevicePrefetcher(CudaStreams(device))
     nest, tensors = take_apart([torch.arange(3), {"x": torch.arange(5)}, "a"], "0.")
     batch = Batch(tensors, rows=3, total=3, nests=(nest,))
 

@@ -23,8 +23,8 @@ from trainshed.planning.preflight import Prepared, RunLocation, prepare
 from trainshed.storage.bucket import Bucket
 from trainshed.storage.folder import Folder
 from trainshed.storage.run_folder import ClaimedAttempt
-from trainshed.worker.agreement import Control
-from trainshed.worker.saver import Saver
+from trainshed.worker.checkpoint_saver import CheckpointSaver
+from trainshed.worker.step_sync import Control
 from trainshed_api.v1alpha1 import CheckpointSpec
 
 pytestmark = pytest.mark.s3
@@ -60,12 +60,12 @@ def begin(prepared: Prepared) -> ClaimedAttempt:
     return attempt
 
 
-def save_of(prepared: Prepared, attempt: ClaimedAttempt, given: Folder | None) -> Saver:
+def save_of(prepared: Prepared, attempt: ClaimedAttempt, given: Folder | None) -> CheckpointSaver:
     """Return the saver of a worker of an attempt that was given a checkpoint."""
     job = make_job(
         Launch(prepared, RunLocation(prepared.folder.at), given, [], time.time()), attempt
     )
-    return Saver(job, Control(), 0, 1)
+    return CheckpointSaver(job, Control(), 0, 1)
 
 
 @pytest.fixture

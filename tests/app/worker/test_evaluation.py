@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from tests.app.worker.ranks import on_ranks
-from trainshed.worker.agreement import Control
 from trainshed.worker.evaluation import (
     SECONDS_BETWEEN_MEETINGS,
     EvaluationStoppedError,
@@ -18,6 +17,7 @@ from trainshed.worker.evaluation import (
     exact_means,
     until_stopped,
 )
+from trainshed.worker.step_sync import Control
 
 
 def batches_of(*sizes: int) -> Iterator[tuple[dict[str, Tensor], int]]:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.app.checkpoint.wrapped_training import EPOCHS, make_jobs
 from trainshed.checkpoint.manifest import DatasetPosition, Position
-from trainshed.worker.feeds import Feeds
+from trainshed.worker.dataset_registry import DatasetRegistry
 
 if TYPE_CHECKING:
     from trainshed.coordinator.client import Client
@@ -16,40 +16,42 @@ NO_COORDINATOR = cast("Client", None)  # none is asked for a pass
 
 
 @pytest.fixture(scope="module")
-def feeds(tmp_path_factory: pytest.TempPathFactory) -> Feeds:
+def feeds(tmp_path_factory: pytest.TempPathFactory) -> DatasetRegistry:
     job = make_jobs(tmp_path_factory.mktemp("run"), num_ranks=2)
-    return Feeds(job, NO_COORDINATOR, 0, num_ranks=2, group=3)
+    return DatasetRegistry(job, NO_COORDINATOR, 0, num_ranks=2, group=3)
 
 
 @pytest.mark.parametrize("step_in_epoch", [0, 2])
 def test_the_pass_that_is_begun_ahead_is_the_one_that_is_asked_for_next(
-    feeds: Feeds, step_in_epoch: int
+    feeds: DatasetRegistry, step_in_epoch: int
 ) -> None:
     now = feeds.passing("train", "train", Position(epoch=0, step_in_epoch=step_in_epoch, step=2))
 
     assert now.following == feeds.passing("train", "train", Position(epoch=1, step=4))
 
 
-def test_nothing_follows_the_last_epoch(feeds: Feeds) -> None:
+def test_nothing_follows_the_last_epoch(feeds: DatasetRegistry) -> None:
     last = Position(epoch=EPOCHS - 1, step=10)
 
     assert feeds.passing("train", "train", last).following is None
 
 
-def test_nothing_is_begun_ahead_of_an_evaluation(feeds: Feeds) -> None:
+def test_nothing_is_begun_ahead_of_an_evaluation(feeds: DatasetRegistry) -> None:
     assert feeds.passing("train", "exact", Position()).following is None
 
 
-def test_steps_are_the_same_for_any_number_of_workers(feeds: Feeds) -> None:
+def test_steps_are_the_same_for_any_number_of_workers(feeds: DatasetRegistry) -> None:
     position = Position(step_in_epoch=5, step=5)
 
     assert feeds.gone_on(position, before=3) == position
 
 
-def test_where_each_worker_gets_all_rows_fewer_go_on_at_the_step_before(feeds: Feeds) -> None:
+def test_where_each_worker_gets_all_rows_fewer_go_on_at_the_step_before(
+    feeds: DatasetRegistry,
+) -> None:
     plans = {name: replace(plan, split=False) for name, plan in feeds._job.plans.items()}
     whole = replace(feeds._job, plans=plans, batch_size=12)
-    two = Feeds(whole, NO_COORDINATOR, 0, num_ranks=2, group=3)
+    two = DatasetRegistry(whole, NO_COORDINATOR, 0, num_ranks=2, group=3)
 
     # Three workers had 4 rows in a step each, two have 6: the rows from the 18th on are left.
     gone_on = two.gone_on(Position(step_in_epoch=5, step=11), before=3)
@@ -57,10 +59,12 @@ def test_where_each_worker_gets_all_rows_fewer_go_on_at_the_step_before(feeds: F
     assert gone_on == Position(step_in_epoch=3, step=11)
 
 
-def test_datasets_beside_the_steps_are_resumed_at_their_own_steps(feeds: Feeds) -> None:
+def test_datasets_beside_the_steps_are_resumed_at_their_own_steps(feeds: DatasetRegistry) -> None:
     plan = feeds._job.plans["train"]
     plans = {"train": plan, "shared": plan, "whole": replace(plan, split=False)}
-    two = Feeds(replace(feeds._job, plans=plans, batch_size=12), NO_COORDINATOR, 0, 2, group=3)
+    two = DatasetRegistry(
+        replace(feeds._job, plans=plans, batch_size=12), NO_COORDINATOR, 0, 2, group=3
+    )
     began = DatasetPosition(epoch=4, step_in_epoch=5)
     positions = two.beside_steps_gone_on(dict.fromkeys(("shared", "whole", "gone"), began), 3)
 
@@ -69,7 +73,11 @@ def test_datasets_beside_the_steps_are_resumed_at_their_own_steps(feeds: Feeds) 
     assert (at.epoch, at.first_step, at.following) == (4, 5, None)
 
 
-def test_nothing_is_begun_ahead_where_nobody_knows_how_many_epochs_there_are(feeds: Feeds) -> None:
-    endless = Feeds(replace(feeds._job, epochs=None), NO_COORDINATOR, 0, num_ranks=2, group=3)
+def test_nothing_is_begun_ahead_where_nobody_knows_how_many_epochs_there_are(
+    feeds: DatasetRegistry,
+) -> None:
+    endless = DatasetRegistry(
+        replace(feeds._job, epochs=None), NO_COORDINATOR, 0, num_ranks=2, group=3
+    )
 
     assert endless.passing("train", "train", Position()).following is None

@@ -5,12 +5,12 @@ import sys
 from pathlib import Path
 
 from trainshed.storage.disk import Disk
-from trainshed.worker.kept_log import FOLDER, kept, name_of
+from trainshed.worker.process_log import FOLDER, kept, name_of
 
 PRINTS = """
 import os, pathlib, signal, sys, time
 from trainshed.storage.disk import Disk
-from trainshed.worker.kept_log import kept
+from trainshed.worker.process_log import kept
 
 print("before")
 with kept(Disk(pathlib.Path(sys.argv[1])), 3, seconds=0.05):

@@ -13,11 +13,11 @@ from tests.app.checkpoint.wrapped_training import Attempts, make_jobs, run_all
 from tests.app.worker.ranks import on_ranks
 from trainshed.checkpoint import store as checkpoint
 from trainshed.checkpoint.manifest import Manifest
-from trainshed.worker import logged as module
-from trainshed.worker.agreement import Control
-from trainshed.worker.fetch import Here, fetch
-from trainshed.worker.job import Job
-from trainshed.worker.logged import Logged
+from trainshed.worker import metric_means as module
+from trainshed.worker.attempt_config import AttemptConfig
+from trainshed.worker.device_reads import Here, fetch
+from trainshed.worker.metric_means import Logged
+from trainshed.worker.step_sync import Control
 
 
 def known(logged: Logged) -> dict[str, float]:
@@ -191,7 +191,7 @@ def train(_config: dict[str, object]) -> None:
                 run.log(late=run.step)
 
 
-def train_once(job: Job, rank: int) -> list[str]:
+def train_once(job: AttemptConfig, rank: int) -> list[str]:
     here = replace(job, train=f"{__name__}:train")
     return run_all(here, [Attempts("run", ["DDP"])], rank)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 
-from trainshed.worker.losses import Losses
+from trainshed.worker.loss_checks import Losses
 
 
 @dataclass

@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from tests.app.clock import Clock
 from trainshed.data.sampler.stage_time import WAIT, Spent, StageKey
 from trainshed.data.sources.stage_timer import LEDGER
-from trainshed.worker.meter import (
+from trainshed.worker.phase_timer import (
     CHECKPOINTING,
     EVALUATING,
     TRAINING,
     WAITING,
     WORKER_BUCKETS,
-    Meter,
+    PhaseTimer,
 )
 
 
 def test_time_goes_to_the_bucket_inside_and_then_to_the_one_before() -> None:
     clock = Clock()
-    meter = Meter(clock)
+    meter = PhaseTimer(clock)
     clock.pass_(1)
     with meter.inside(EVALUATING):
         clock.pass_(2)
@@ -38,7 +38,7 @@ def test_time_goes_to_the_bucket_inside_and_then_to_the_one_before() -> None:
 
 def test_an_exception_ends_the_bucket_too() -> None:
     clock = Clock()
-    meter = Meter(clock)
+    meter = PhaseTimer(clock)
     with contextlib.suppress(ValueError), meter.inside(CHECKPOINTING):
         clock.pass_(1)
         raise ValueError
@@ -56,7 +56,7 @@ class Given(NamedTuple):
 @pytest.mark.usefixtures("empty_ledger")
 def test_waiting_is_until_an_item_is_there_and_not_what_is_done_with_it() -> None:
     clock = Clock()
-    meter = Meter(clock)
+    meter = PhaseTimer(clock)
 
     def make() -> Iterator[Given]:
         for seconds in (1, 2):
@@ -79,7 +79,7 @@ def test_no_second_is_missing_and_none_counts_twice(
     moves: list[tuple[str, float]],
 ) -> None:
     clock = Clock(1e6)
-    meter = Meter(clock)
+    meter = PhaseTimer(clock)
     open_blocks: list[contextlib.AbstractContextManager[None]] = []
     for move, seconds in moves:
         if move == "leave":

@@ -18,17 +18,17 @@ from trainshed.coordinator.run_state import Reported
 from trainshed.planning.ignored_fields import IgnoredFields
 from trainshed.ray_train.dataset_shards import PassKeeper
 from trainshed.storage.disk import Disk
-from trainshed.worker.active import activate
-from trainshed.worker.own_loop import OwnLoop
+from trainshed.worker.active_run import activate
+from trainshed.worker.plain_function import PlainFunction
 from trainshed_api.progress import Event, Started, WarningEvent
 
 if TYPE_CHECKING:
     from ray.train.v2.api.reported_checkpoint import ReportedCheckpoint
 
     from trainshed.coordinator.client import Client
-    from trainshed.worker.any_run import AnyRun
-    from trainshed.worker.feeds import Feeds
-    from trainshed.worker.job import Job
+    from trainshed.worker.attempt_config import AttemptConfig
+    from trainshed.worker.base_run import BaseRun
+    from trainshed.worker.dataset_registry import DatasetRegistry
 
 
 class Functions(LocalTrainFnUtils):
@@ -74,10 +74,10 @@ class Attempt:
         self.coordinator.report(ray_snapshot.reported_at(checkpoint), [])
         self.told: list[Event] = []
         client = cast("Client", self.coordinator)
-        self.own_loop = OwnLoop(
-            cast("Job", job),
+        self.own_loop = PlainFunction(
+            cast("AttemptConfig", job),
             client,
-            cast("Feeds", SimpleNamespace(rank=rank, group=1)),
+            cast("DatasetRegistry", SimpleNamespace(rank=rank, group=1)),
             lambda message: self.say([WarningEvent(time=0.0, message=message)]),
             self.say,
         )
@@ -86,7 +86,7 @@ class Attempt:
         self.own_loop.started = make_started(2).model_copy(update={"resumed_from": point})
         self._keeper = PassKeeper(client)
         run = SimpleNamespace(rank=rank, own_loop=self.own_loop)
-        activate(cast("AnyRun", run))
+        activate(cast("BaseRun", run))
 
     def say(self, events: Sequence[Event]) -> None:
         """Take in what is said."""

@@ -3,12 +3,12 @@
 import pytest
 
 from tests.app.clock import Clock
-from trainshed.worker.pace import Pace
+from trainshed.worker.throughput import ThroughputMeter
 
 
-def make_pace() -> tuple[Pace, Clock]:
+def make_pace() -> tuple[ThroughputMeter, Clock]:
     clock = Clock(100.0)
-    return Pace(clock), clock
+    return ThroughputMeter(clock), clock
 
 
 def test_one_step_has_no_pace_yet() -> None:

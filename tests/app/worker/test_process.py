@@ -16,7 +16,7 @@ import ray
 import torch
 from torch import nn
 
-from trainshed.worker.pace import Pace
+from trainshed.worker.throughput import Pace
 
 
 def in_my_code():

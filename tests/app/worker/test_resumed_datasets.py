@@ -20,7 +20,7 @@ from trainshed.attempt.launch import make_job
 from trainshed.attempt.launch_config import Launch
 from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
-from trainshed.worker.job import Job
+from trainshed.worker.attempt_config import AttemptConfig
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -51,7 +51,7 @@ def train(config: dict[str, object]) -> None:
                 run.backward_step(model(by_name["train"]["x"]).mean())
 
 
-def make_zipped(home: Path) -> Job:
+def make_zipped(home: Path) -> AttemptConfig:
     """Return a job with datasets of different lengths; each worker has all rows of `whole`."""
     datasets: dict[str, JsonValue] = {}
     for name, rows in {"train": 40, "early": 56, "late": 88, "whole": 144}.items():
@@ -86,7 +86,9 @@ def used_by(file: Path, num_ranks: int) -> Used:
     return used
 
 
-def make_attempts(job: Job, home: Path, broken_at: dict[str, int], rank: int) -> list[str]:
+def make_attempts(
+    job: AttemptConfig, home: Path, broken_at: dict[str, int], rank: int
+) -> list[str]:
     """Make an attempt of each run; return the errors."""
     errors = []
     for name, step in broken_at.items():
@@ -95,7 +97,9 @@ def make_attempts(job: Job, home: Path, broken_at: dict[str, int], rank: int) ->
     return errors
 
 
-def attempted(job: Job, home: Path, num_ranks: int, **broken_at: int) -> tuple[list[str], ...]:
+def attempted(
+    job: AttemptConfig, home: Path, num_ranks: int, **broken_at: int
+) -> tuple[list[str], ...]:
     """Return the errors of each rank."""
     home.mkdir()
     return tuple(on_ranks(num_ranks, home, partial(make_attempts, job, home, broken_at), 300))

@@ -21,8 +21,8 @@ from trainshed.checkpoint.tracked import TrackedObjects
 from trainshed.data.sampler.description import describe
 from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
-from trainshed.worker.agreement import Control
-from trainshed.worker.saver import Saver
+from trainshed.worker.checkpoint_saver import CheckpointSaver
+from trainshed.worker.step_sync import Control
 
 
 def test_a_checkpoint_that_its_owner_deletes_is_restored_all_the_same(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_a_checkpoint_that_its_owner_deletes_is_restored_all_the_same(tmp_path: 
     ray_snapshot.seed(job.checkpoints, given)
     given.remove(first=checkpoint.MANIFEST)
 
-    saver = Saver(job, Control(), 0, 1)
+    saver = CheckpointSaver(job, Control(), 0, 1)
     saver.restore(tracked)
     attempt.close()
 
@@ -62,7 +62,7 @@ def test_an_earlier_release_can_read_what_is_written_at_an_epochs_end_alone(
     prepared = prepare(make_run(train="tests.app.processes:children", data=make_data()), place)
     attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
     job = make_job(Launch(prepared, place, None, [], time.time()), attempt)
-    saver = Saver(job, Control(), 0, 1)
+    saver = CheckpointSaver(job, Control(), 0, 1)
     plan = job.plans["train"]
     saver.describe_data = lambda: {"train": known} if (known := describe(plan, None)) else {}
     saver.begin(

@@ -5,7 +5,7 @@ import sys
 
 STEPS = """
 import ctypes, sys, time
-from trainshed.worker.stalls import Stalls
+from trainshed.worker.watchdog import Stalls
 
 stalls = Stalls(float(sys.argv[1]), float(sys.argv[2]))
 if "first" in sys.argv:

@@ -19,8 +19,8 @@ from trainshed.checkpoint.writer import WriteResult
 from trainshed.faults import WorldError
 from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.bucket import Bucket
-from trainshed.worker.agreement import Control
-from trainshed.worker.saver import Saver
+from trainshed.worker.checkpoint_saver import CheckpointSaver
+from trainshed.worker.step_sync import Control
 
 
 def test_credentials_that_end_are_said_at_the_end_with_what_to_do(
@@ -37,7 +37,7 @@ def test_credentials_that_end_are_said_at_the_end_with_what_to_do(
     tracked = TrackedObjects(
         nn.Linear(2, 1), None, None, {}, torch.amp.GradScaler("cpu", enabled=False)
     )
-    saver = Saver(job, Control(), 0, 1)
+    saver = CheckpointSaver(job, Control(), 0, 1)
     faulty_s3.add(Rule(Refusal(400, "ExpiredToken")))
     saver.begin(tracked, Position(epoch=1, step=10), {}, (), lambda: None)
     saver.wait()

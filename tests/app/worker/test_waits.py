@@ -8,8 +8,8 @@ import torch
 
 from trainshed.data.loader.batches import Batch
 from trainshed.data.loader.prefetch import Prefetched
-from trainshed.worker.carrier import Carrier, streams_of
-from trainshed.worker.losses import Losses
+from trainshed.worker.device_prefetcher import DevicePrefetcher, streams_of
+from trainshed.worker.loss_checks import Losses
 
 pytestmark = pytest.mark.gpu
 
@@ -31,7 +31,7 @@ def make_batches(count: int) -> Iterator[Batch]:
 
 def test_no_step_waits_for_its_device() -> None:
     device = torch.device("cuda", 0)
-    carrier, losses = Carrier(streams_of(device)), Losses()
+    carrier, losses = DevicePrefetcher(streams_of(device)), Losses()
     model = torch.nn.Linear(4, 1).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     batches = Prefetched(make_batches(30), 4, finish=carrier.stage)

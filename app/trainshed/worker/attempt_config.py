@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Job:
+class AttemptConfig:
     """One attempt of a run, resolved.
 
     Args:

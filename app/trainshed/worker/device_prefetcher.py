@@ -111,7 +111,7 @@ class _Sent:
     copied: Mark
 
 
-class Carrier:
+class DevicePrefetcher:
     """Brings the batches of one worker to its device; all but `stage` by the thread that trains.
 
     Args:

@@ -15,7 +15,7 @@ PAUSE_SECONDS = 2.0
 FEWEST_STEPS = 2
 
 
-class Pace:
+class ThroughputMeter:
     """Keeps (seconds, rows) of recent steps."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:

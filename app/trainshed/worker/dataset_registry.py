@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.description import Described
     from trainshed.data.sources.column_arrays import Columns
-    from trainshed.worker.job import Job
+    from trainshed.worker.attempt_config import AttemptConfig
 
 # Rows that travel together where no batch says: with a hundred columns some 25 MB.
 TABLE_ROWS = 65_536
 
 
-class Feeds:
+class DatasetRegistry:
     """Makes each dataset's feed when it is first asked for.
 
     Args:
@@ -46,7 +46,7 @@ class Feeds:
 
     def __init__(  # noqa: PLR0913 - who it is, and where its rows come from
         self,
-        job: Job,
+        job: AttemptConfig,
         coordinator: Client,
         rank: int,
         num_ranks: int,

@@ -10,13 +10,17 @@ from trainshed_api.progress import ResumePoint, Started
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trainshed.worker.job import Job
-    from trainshed.worker.loop import Loop
-    from trainshed.worker.own_loop import OwnLoop
+    from trainshed.worker.attempt_config import AttemptConfig
+    from trainshed.worker.loop import TrainingLoop
+    from trainshed.worker.plain_function import PlainFunction
 
 
 def announce(
-    job: Job, loop: Loop, own_loop: OwnLoop, steps: int | None, warn: Callable[[str], None]
+    job: AttemptConfig,
+    loop: TrainingLoop,
+    own_loop: PlainFunction,
+    steps: int | None,
+    warn: Callable[[str], None],
 ) -> None:
     """Say that training begins, from where, and on how many rows as far as is known."""
     for refused in loop.saver.refused:
@@ -37,7 +41,7 @@ def announce(
     loop.say_now([started])
 
 
-def _resume_point(loop: Loop, own_loop: OwnLoop) -> ResumePoint | None:
+def _resume_point(loop: TrainingLoop, own_loop: PlainFunction) -> ResumePoint | None:
     start, position = loop.saver.start, loop.saver.position
     if start is None:
         return own_loop.resume_point

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from trainshed.worker.any_run import AnyRun
+    from trainshed.worker.base_run import BaseRun
 
-Kind = TypeVar("Kind", bound="AnyRun")
+Kind = TypeVar("Kind", bound="BaseRun")
 
-_active: AnyRun | None = None
+_active: BaseRun | None = None
 
 
 def active(kind: type[Kind]) -> Kind:
@@ -35,12 +35,12 @@ def active(kind: type[Kind]) -> Kind:
     return _active
 
 
-def running() -> AnyRun | None:
+def running() -> BaseRun | None:
     """Return the run of this worker, if there is one, for what works beside its function."""
     return _active
 
 
-def activate(run: AnyRun | None) -> None:
+def activate(run: BaseRun | None) -> None:
     """Make a run the one that `trainshed.current()` returns in this process."""
     global _active  # noqa: PLW0603 - one worker process trains one run
     _active = run

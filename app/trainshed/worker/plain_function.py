@@ -15,9 +15,9 @@ from trainshed.data.sampler.stage_time import WAIT, Spent, StageKey
 from trainshed.data.sources.stage_timer import LEDGER
 from trainshed.planning.ignored_fields import warning_for_loops, warning_for_shards
 from trainshed.ray_compat.checkpoint_reads import tell_reads
-from trainshed.worker import passes
-from trainshed.worker.meter import WAITING
-from trainshed.worker.passes import Passes
+from trainshed.worker import pass_counter
+from trainshed.worker.pass_counter import Passes
+from trainshed.worker.phase_timer import WAITING
 from trainshed_api.progress import WarningEvent
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.epoch_pass import EpochPass
     from trainshed.ray_compat.data_iterator import PlannedShard
     from trainshed.storage.folder import Folder
-    from trainshed.worker.feeds import Feeds
-    from trainshed.worker.job import Job
+    from trainshed.worker.attempt_config import AttemptConfig
+    from trainshed.worker.dataset_registry import DatasetRegistry
     from trainshed_api.progress import Event, ResumePoint, Started
 
 
-class OwnLoop:
+class PlainFunction:
     """What one worker's function uses of its run besides `trainshed.current()`.
 
     Args:
@@ -45,9 +45,9 @@ class OwnLoop:
 
     def __init__(
         self,
-        job: Job,
+        job: AttemptConfig,
         coordinator: Client,
-        feeds: Feeds,
+        feeds: DatasetRegistry,
         warn: Callable[[str], None],
         say_now: Callable[[Sequence[Event]], None],
     ) -> None:
@@ -59,7 +59,7 @@ class OwnLoop:
         self._shards: dict[str, PlannedShard] = {}
         # The user's own that this worker group starts from.
         self.checkpoint = _users_checkpoint(job)
-        self.passes = Passes(passes.read(self.checkpoint) if self.checkpoint else {})
+        self.passes = Passes(pass_counter.read(self.checkpoint) if self.checkpoint else {})
         # What was said when training began.
         self.started: Started | None = None
         # Until the function reads its checkpoint, or shows by a report that it began without it.
@@ -137,7 +137,7 @@ class OwnLoop:
                 self._warn(message)
 
 
-def _users_checkpoint(job: Job) -> Folder | None:
+def _users_checkpoint(job: AttemptConfig) -> Folder | None:
     """Return what `ray.train.get_checkpoint()` gives, by the name that it was written under."""
     checkpoint = ray.train.get_checkpoint()
     name = PurePath(checkpoint.path).name if checkpoint else None

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, SupportsFloat
 
 import torch
 
-from trainshed.worker.fetch import fetch
+from trainshed.worker.device_reads import fetch
 
 if TYPE_CHECKING:
-    from trainshed.worker.agreement import Control
-    from trainshed.worker.fetch import Fetched
+    from trainshed.worker.device_reads import Fetched
+    from trainshed.worker.step_sync import Control
 
 # Tensors of a device that are kept one by one; then their sum is.
 _MOST_KEPT = 256

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainshed.worker.any_run import AnyRun
+from trainshed.worker.base_run import BaseRun
 from trainshed.worker.dataset_positions import DatasetPositions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class EpochRun(AnyRun):
+class EpochRun(BaseRun):
     """One worker's side of such a run."""
 
     def announce(self) -> None:

@@ -13,11 +13,11 @@ from trainshed.checkpoint.manifest import Prediction
 from trainshed.data.loader.prefetch import Prefetched
 from trainshed.data.loader.stats_reporter import TELLER
 from trainshed.storage import training_figures
+from trainshed.worker.dataset_registry import DatasetRegistry
 from trainshed.worker.examples import keep_examples
-from trainshed.worker.feeds import Feeds
-from trainshed.worker.loop import Loop, StopTraining
-from trainshed.worker.own_loop import OwnLoop
-from trainshed.worker.start import announce
+from trainshed.worker.loop import StopTraining, TrainingLoop
+from trainshed.worker.plain_function import PlainFunction
+from trainshed.worker.start_event import announce
 from trainshed_api.progress import WarningEvent
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
     from trainshed.coordinator.client import Client
     from trainshed.coordinator.run_state import Failure
-    from trainshed.worker.agreement import Control
-    from trainshed.worker.job import Job
+    from trainshed.worker.attempt_config import AttemptConfig
+    from trainshed.worker.step_sync import Control
 
 Answer = TypeVar("Answer")
 
 
-class AnyRun:
+class BaseRun:
     """One worker's side of a run; every method that says so is a collective of all ranks.
 
     Args:
@@ -46,15 +46,15 @@ class AnyRun:
     framework: str
     asked_for_by: str
 
-    def __init__(self, job: Job, coordinator: Client) -> None:
+    def __init__(self, job: AttemptConfig, coordinator: Client) -> None:
         context = ray.train.get_context()
         self.rank: int = context.get_world_rank()
         self.world_size: int = context.get_world_size()
         self._job = job
-        self._loop = Loop(job, coordinator, self.rank, self.world_size)
+        self._loop = TrainingLoop(job, coordinator, self.rank, self.world_size)
         # On several nodes each would fetch all blocks, for the rows of its own ranks.
         is_one_node = context.get_local_world_size() == self.world_size
-        self._feeds = Feeds(
+        self._feeds = DatasetRegistry(
             job,
             coordinator,
             self.rank,
@@ -64,7 +64,7 @@ class AnyRun:
         )
         self._loop.saver.describe_data = self._feeds.describe
         TELLER.tell(coordinator.spend)
-        self.own_loop = OwnLoop(job, coordinator, self._feeds, self.warn, self._loop.say_now)
+        self.own_loop = PlainFunction(job, coordinator, self._feeds, self.warn, self._loop.say_now)
 
     @property
     def step(self) -> int:

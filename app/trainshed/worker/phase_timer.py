@@ -31,7 +31,7 @@ class Counted(Protocol):
 Item = TypeVar("Item", bound=Counted)
 
 
-class Meter:
+class PhaseTimer:
     """Adds up seconds by bucket; starts in `training`."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:

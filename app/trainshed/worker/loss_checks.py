@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from trainshed.worker.fetch import fetch
+from trainshed.worker.device_reads import fetch
 
 if TYPE_CHECKING:
-    from trainshed.worker.fetch import Fetched
+    from trainshed.worker.device_reads import Fetched
 
 Fetch = Callable[[torch.Tensor], "Fetched"]
 

@@ -16,7 +16,7 @@ _SECONDS_BETWEEN = 1.0
 _STDERR = 2
 
 
-class Stalls:
+class Watchdog:
     """Watches this process's steps.
 
     Args:

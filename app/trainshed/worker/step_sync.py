@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 import torch.distributed as dist
 
-from trainshed.worker.meter import WORKER_BUCKETS
+from trainshed.worker.phase_timer import WORKER_BUCKETS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ FIRST_STEPS = 2
 
 
 @dataclass(frozen=True)
-class Agreement:
+class StepSync:
     """What all ranks do from this step on.
 
     Args:
@@ -66,7 +66,7 @@ class Control:
             cast("dist.ProcessGroup", dist.new_group(backend="gloo")) if self._ranks > 1 else None
         )
 
-    def agree(self, mine: Proposal) -> Agreement:
+    def agree(self, mine: Proposal) -> StepSync:
         """Exchange proposals; a collective that every rank must enter at the same step."""
         leads = float(self.rank == 0)
         # numbers has shape (4 + buckets,)
@@ -82,7 +82,7 @@ class Control:
         )
         self.sum(numbers)
         next_step, stop, written, bad, *seconds = numbers.tolist()
-        return Agreement(
+        return StepSync(
             int(next_step),
             bool(stop),
             int(written),

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from trainshed.checkpoint.model_file import CheckpointAdapter
     from trainshed.data.sampler.description import Described
     from trainshed.storage.folder import Folder
-    from trainshed.worker.agreement import Control
-    from trainshed.worker.job import Job
+    from trainshed.worker.attempt_config import AttemptConfig
+    from trainshed.worker.step_sync import Control
 
 NONE, EARLIER, OWN = 0, 1, 2
 
@@ -52,10 +52,10 @@ class LastCheckpointError(OSError):
     """Training is done, but what it came to is not on storage."""
 
 
-class Saver:
+class CheckpointSaver:
     """Checkpoints of one worker; rank 0 writes, all ranks take part."""
 
-    def __init__(self, job: Job, control: Control, rank: int, num_ranks: int) -> None:
+    def __init__(self, job: AttemptConfig, control: Control, rank: int, num_ranks: int) -> None:
         self._job = job
         self._control = control
         self._rank = rank
@@ -313,7 +313,7 @@ class Saver:
         return linked if linked.exists() else self._job.resume_from
 
 
-def check_best_metric(job: Job, metrics: Mapping[str, float]) -> None:
+def check_best_metric(job: AttemptConfig, metrics: Mapping[str, float]) -> None:
     """Refuse a `checkpoint.best` that nobody reports.
 
     Raises:
