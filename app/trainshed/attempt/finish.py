@@ -44,7 +44,7 @@ def write_ending(
 ) -> None:
     """Write result.json and the report, and show the last event; what finds no room is said."""
     from trainshed.report import write_report
-    from trainshed.report.read import NoRunFolderError
+    from trainshed.report.load import NoRunFolderError
 
     result = _result(prepared, attempt, driver, verdict, started)
     folder = prepared.folder
@@ -159,7 +159,7 @@ def _bad_records(
     prepared: Prepared, number: int, driver: AttemptMonitor
 ) -> dict[str, BadRecordsRecord]:
     """Return what was left out of datasets, by what this attempt and those before it met."""
-    from trainshed.report.read import read_events
+    from trainshed.report.load import read_events
 
     if all(plan.bad_record_limit is None for plan in prepared.plans.values()):
         return {}

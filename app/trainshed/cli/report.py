@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def report(folder: Folder) -> None:
     """Write report.html of the run in FOLDER, a path or the address of a bucket, into it."""
     from trainshed.report import write_report
-    from trainshed.report.read import NoRunFolderError
+    from trainshed.report.load import NoRunFolderError
 
     try:
         with storage_errors():

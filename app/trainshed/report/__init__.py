@@ -7,7 +7,7 @@ Files change for these reasons: `read` with the files of a run, `curves`, `metri
 the page.
 """
 
-from trainshed.report.read import NoRunFolderError
+from trainshed.report.load import NoRunFolderError
 from trainshed.report.write import write_report
 
 __all__ = ["NoRunFolderError", "write_report"]

@@ -9,15 +9,15 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from trainshed.report.places import Measured, place_events
+from trainshed.report.load import AttemptHistory
 from trainshed.report.plots import (
     Chart,
     Series,
     Span,
     Stroke,
 )
-from trainshed.report.read import Attempt
 from trainshed.report.thinning import MAX_POINTS, Point, smooth_points, thin_points
+from trainshed.report.timeline import Measured, place_events
 from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,
@@ -38,7 +38,7 @@ LARGEST_DRAWN = 1e40
 
 
 @dataclass(frozen=True)
-class Stretch:
+class CurveSegment:
     """Events without interruption; from step `end` on, later stretches did the work again."""
 
     events: tuple[AnyEvent, ...]
@@ -55,7 +55,7 @@ class Curves:
     steps_repeated: int
 
 
-def collect_curves(attempts: Sequence[Attempt], step_name: StepName = "step") -> Curves:
+def collect_curves(attempts: Sequence[AttemptHistory], step_name: StepName = "step") -> Curves:
     """One chart for each kind of metric, loss first, then samples/s and data wait."""
     counted, attempts = place_events(attempts)
     counted = step_name if counted == "step" else counted
@@ -106,28 +106,28 @@ def collect_curves(attempts: Sequence[Attempt], step_name: StepName = "step") ->
     )
 
 
-def split_stretches(attempts: Sequence[Attempt]) -> tuple[Stretch, ...]:
+def split_stretches(attempts: Sequence[AttemptHistory]) -> tuple[CurveSegment, ...]:
     """The events of all attempts, cut wherever training went on from an earlier step."""
-    stretches: list[Stretch] = []
+    stretches: list[CurveSegment] = []
     events: list[AnyEvent] = []
     start = 0.0
     for event in (event for attempt in attempts for event in attempt.events):
         if isinstance(event, Started | WorkersLost):
             if any(isinstance(e, Measured) for e in events):
-                stretches.append(Stretch(tuple(events), start))
+                stretches.append(CurveSegment(tuple(events), start))
                 events = []
             start = float(event.resumed_from.step or 0) if event.resumed_from else 0.0
         events.append(event)
-    stretches.append(Stretch(tuple(events), start))
+    stretches.append(CurveSegment(tuple(events), start))
     end = math.inf
-    ended: list[Stretch] = []
+    ended: list[CurveSegment] = []
     for stretch in reversed(stretches):
-        ended.append(Stretch(stretch.events, stretch.start, end))
+        ended.append(CurveSegment(stretch.events, stretch.start, end))
         end = min(end, stretch.start)
     return tuple(reversed(ended))
 
 
-def metric_names(stretches: Sequence[Stretch]) -> list[str]:
+def metric_names(stretches: Sequence[CurveSegment]) -> list[str]:
     """Every metric that was reported, in the order in which they first came."""
     names: dict[str, None] = {}
     for stretch in stretches:
@@ -137,7 +137,7 @@ def metric_names(stretches: Sequence[Stretch]) -> list[str]:
     return list(names)
 
 
-def checkpoint_steps(stretches: Sequence[Stretch]) -> set[int]:
+def checkpoint_steps(stretches: Sequence[CurveSegment]) -> set[int]:
     """The steps at which a checkpoint was written."""
     return {e.step or 0 for s in stretches for e in s.events if isinstance(e, CheckpointSaved)}
 
@@ -153,7 +153,7 @@ SPEEDS: dict[str, Callable[[Progress], float | None]] = {
 }
 
 
-def _metric_series(name: str, colour: int, stretches: Sequence[Stretch]) -> Series | None:
+def _metric_series(name: str, colour: int, stretches: Sequence[CurveSegment]) -> Series | None:
     strokes: list[Stroke] = []
     dots: list[Point] = []
     for stretch in stretches:
@@ -166,7 +166,7 @@ def _metric_series(name: str, colour: int, stretches: Sequence[Stretch]) -> Seri
     return Series(name, colour, shown, thin_points(dots, MAX_DOTS)) if shown else None
 
 
-def _points_of(name: str, stretch: Stretch) -> tuple[list[Point], list[Point]]:
+def _points_of(name: str, stretch: CurveSegment) -> tuple[list[Point], list[Point]]:
     logged: list[Point] = []
     evaluated: list[Point] = []
     for event in stretch.events:
@@ -179,7 +179,7 @@ def _points_of(name: str, stretch: Stretch) -> tuple[list[Point], list[Point]]:
 
 
 def _speed_series(
-    title: str, speed: Callable[[Progress], float | None], stretches: Sequence[Stretch]
+    title: str, speed: Callable[[Progress], float | None], stretches: Sequence[CurveSegment]
 ) -> Series | None:
     strokes: list[Stroke] = []
     for stretch in stretches:
@@ -211,7 +211,7 @@ def _strokes(points: Sequence[Point], end: float, limit: int) -> list[Stroke]:
     return [stroke for stroke in strokes if stroke.points]
 
 
-def _repeated_spans(stretches: Sequence[Stretch]) -> Iterator[Span]:
+def _repeated_spans(stretches: Sequence[CurveSegment]) -> Iterator[Span]:
     for stretch in stretches:
         reached = max((p.step or 0 for p in stretch.events if isinstance(p, Progress)), default=0)
         if reached > stretch.end:

@@ -11,8 +11,8 @@ from trainshed.display.formatting import (
     say_resume,
     say_stop,
 )
+from trainshed.report.load import AttemptHistory, RunData
 from trainshed.report.metrics import find_best
-from trainshed.report.read import Attempt, RunFolder
 from trainshed.storage.folder import Folder
 from trainshed_api.progress import (
     AnyEvent,
@@ -61,14 +61,14 @@ class CheckpointList:
 
 
 @dataclass(frozen=True)
-class Note:
+class HistoryNote:
     """Something out of the ordinary, and when."""
 
     when: str
     words: str
 
 
-def list_attempts(run: RunFolder) -> Iterator[AttemptRow]:
+def list_attempts(run: RunData) -> Iterator[AttemptRow]:
     """One row for each attempt."""
     for attempt in run.attempts:
         started, finished = attempt.started, attempt.finished
@@ -86,7 +86,7 @@ def list_attempts(run: RunFolder) -> Iterator[AttemptRow]:
         )
 
 
-def list_checkpoints(run: RunFolder) -> CheckpointList:
+def list_checkpoints(run: RunData) -> CheckpointList:
     """The newest checkpoints first."""
     events = [e for a in run.attempts for e in a.events if isinstance(e, CheckpointSaved)]
     best = find_best(run)
@@ -113,7 +113,7 @@ def list_checkpoints(run: RunFolder) -> CheckpointList:
     return CheckpointList(tuple(rows), f"{len(events)} written{left_out}")
 
 
-def list_notes(run: RunFolder) -> list[Note]:
+def list_notes(run: RunData) -> list[HistoryNote]:
     """Interruptions, warnings, stops and ends in order; the same words in a row become one note."""
     told: list[tuple[float, str, int]] = []
     for attempt in run.attempts:
@@ -124,15 +124,17 @@ def list_notes(run: RunFolder) -> list[Note]:
             elif words:
                 told.append((event.time, words, 1))
     notes = [
-        Note(say_moment(time), f"{words} ({count} times)" if count > 1 else words)
+        HistoryNote(say_moment(time), f"{words} ({count} times)" if count > 1 else words)
         for time, words, count in told[:MAX_NOTES]
     ]
     if len(told) > MAX_NOTES:
-        notes.append(Note("", f"and {len(told) - MAX_NOTES:,} more, see attempts/N/metrics.jsonl"))
+        notes.append(
+            HistoryNote("", f"and {len(told) - MAX_NOTES:,} more, see attempts/N/metrics.jsonl")
+        )
     return notes
 
 
-def _say_event(event: AnyEvent, attempt: Attempt, step_name: StepName) -> str:
+def _say_event(event: AnyEvent, attempt: AttemptHistory, step_name: StepName) -> str:
     if isinstance(event, WorkersLost):
         back = say_resume(event.resumed_from, step_name)
         return f"Workers lost: {event.message} Went on from {back}."
@@ -145,11 +147,11 @@ def _say_event(event: AnyEvent, attempt: Attempt, step_name: StepName) -> str:
     return ""
 
 
-def _say_unended(run: RunFolder, is_last: bool) -> str:
+def _say_unended(run: RunData, is_last: bool) -> str:
     return "still running" if is_last and run.result is None else "cut off"
 
 
-def _began(attempt: Attempt, times: list[float]) -> float | None:
+def _began(attempt: AttemptHistory, times: list[float]) -> float | None:
     """Return when an attempt began: its first event comes once workers are there."""
     if finished := attempt.finished:
         return finished.time - finished.wall_seconds

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trainshed.display.formatting import say_number, say_place
-from trainshed.report.read import RunFolder
+from trainshed.report.load import RunData
 from trainshed_api.progress import Evaluated, Progress
 
 Mode = Literal["min", "max"]
@@ -47,7 +47,7 @@ class BestMetric:
     step: int | None
 
 
-def list_metrics(run: RunFolder) -> Iterator[MetricRow]:
+def list_metrics(run: RunData) -> Iterator[MetricRow]:
     """Every metric that was reported or is in the result, evaluated ones first."""
     values: dict[str, list[float]] = {}
     for event in _measured(run):
@@ -66,7 +66,7 @@ def list_metrics(run: RunFolder) -> Iterator[MetricRow]:
         )
 
 
-def find_best(run: RunFolder) -> BestMetric | None:
+def find_best(run: RunData) -> BestMetric | None:
     """Return the best value of the metric that the run is judged by.
 
     None where nothing was reported, or nothing of which it is known whether low or high is good.
@@ -102,7 +102,7 @@ def direction_of(name: str) -> Mode | None:
     return None
 
 
-def _judged_by(run: RunFolder) -> tuple[str, Mode] | None:
+def _judged_by(run: RunData) -> tuple[str, Mode] | None:
     checkpoint = run.provenance.spec.get("checkpoint")
     best = checkpoint.get("best") if isinstance(checkpoint, dict) else None
     if isinstance(best, dict) and isinstance(best.get("metric"), str):
@@ -124,7 +124,7 @@ def _words(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+\d*|[A-Z]+(?![a-z])\d*|\d+", name)]
 
 
-def _measured(run: RunFolder) -> Iterator[Progress | Evaluated]:
+def _measured(run: RunData) -> Iterator[Progress | Evaluated]:
     for attempt in run.attempts:
         for event in attempt.events:
             if isinstance(event, Progress | Evaluated):

@@ -20,7 +20,7 @@ from trainshed.display.formatting import (
     say_percent,
 )
 from trainshed.display.time_budget import LEAST_SECONDS_FOR_GOODPUT, split_time
-from trainshed.report.bad_records import BadRow, list_bad_records
+from trainshed.report.bad_record_rows import BadRow, list_bad_records
 from trainshed.report.curves import Curves, collect_curves
 from trainshed.report.figures import (
     ShownConfusion,
@@ -32,16 +32,16 @@ from trainshed.report.history import (
     MAX_NOTES,
     AttemptRow,
     CheckpointRow,
-    Note,
+    HistoryNote,
     list_attempts,
     list_checkpoints,
     list_notes,
 )
-from trainshed.report.losses import LossRow, list_losses
+from trainshed.report.interruptions import LossRow, list_losses
+from trainshed.report.load import Gallery, Picture, RunData
 from trainshed.report.metrics import MetricRow, find_best, list_metrics
 from trainshed.report.plots import Drawing, draw_chart
 from trainshed.report.provenance import FactGroup, list_provenance
-from trainshed.report.read import Gallery, Picture, RunFolder
 from trainshed.storage.training_figures import Confusion, Importance
 from trainshed_api.progress import Progress
 from trainshed_api.records import ResultRecord
@@ -128,7 +128,7 @@ class Page:
     attempts: tuple[AttemptRow, ...]
     losses: tuple[LossRow, ...]
     bad_records: tuple[BadRow, ...]
-    notes: tuple[Note, ...]
+    notes: tuple[HistoryNote, ...]
     checkpoints: tuple[CheckpointRow, ...]
     checkpoints_summary: str
     provenance: tuple[FactGroup, ...]
@@ -137,7 +137,7 @@ class Page:
     folder: str
 
 
-def compose_page(run: RunFolder) -> Page:
+def compose_page(run: RunData) -> Page:
     """The page for one run."""
     curves = collect_curves(run.attempts, run.step_name)
     result = run.result
@@ -180,7 +180,7 @@ def compose_page(run: RunFolder) -> Page:
     )
 
 
-def _subtitle(run: RunFolder) -> str:
+def _subtitle(run: RunData) -> str:
     spec = run.provenance.spec
     started = next((a.started for a in reversed(run.attempts) if a.started), None)
     what = spec.get("train") or spec.get("entrypoint") or ""
@@ -191,13 +191,13 @@ def _subtitle(run: RunFolder) -> str:
     return " · ".join(part for part in parts if part not in ("", MISSING))
 
 
-def _say_unfinished(run: RunFolder) -> str:
+def _say_unfinished(run: RunData) -> str:
     times = [event.time for attempt in run.attempts for event in attempt.events]
     last = f"; it was last heard of at {say_moment(max(times))}" if times else ""
     return f"This run has no result yet: it is going on, or was cut off{last}."
 
 
-def _tiles(run: RunFolder, curves: Curves) -> Iterator[Tile]:
+def _tiles(run: RunData, curves: Curves) -> Iterator[Tile]:
     result = run.result
     if best := find_best(run):
         yield Tile(f"Best {best.name}", say_number(best.value), best.where)
@@ -220,7 +220,7 @@ def _tiles(run: RunFolder, curves: Curves) -> Iterator[Tile]:
         yield Tile(f"{run.step_name.title()}s", step, repeated)
 
 
-def _last_progress(run: RunFolder) -> Progress | None:
+def _last_progress(run: RunData) -> Progress | None:
     events = (event for attempt in reversed(run.attempts) for event in reversed(attempt.events))
     return next((event for event in events if isinstance(event, Progress)), None)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainshed.display.formatting import say_bytes, say_moment
-from trainshed.report.read import RunFolder
+from trainshed.report.load import RunData
 from trainshed_api.records import DataRecord, GitState, MachineRecord
 
 Fact = tuple[str, str]
@@ -18,7 +18,7 @@ class FactGroup:
     facts: tuple[Fact, ...]
 
 
-def list_provenance(run: RunFolder) -> Iterator[FactGroup]:
+def list_provenance(run: RunData) -> Iterator[FactGroup]:
     """The groups of facts that are known, each with at least one fact."""
     provenance = run.provenance
     groups = {
@@ -32,7 +32,7 @@ def list_provenance(run: RunFolder) -> Iterator[FactGroup]:
             yield FactGroup(title, facts)
 
 
-def _run_facts(run: RunFolder) -> Iterator[Fact]:
+def _run_facts(run: RunData) -> Iterator[Fact]:
     provenance = run.provenance
     yield "created", say_moment(provenance.created_at)
     if run.result:

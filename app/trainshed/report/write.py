@@ -4,8 +4,8 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from trainshed.report.load import read_run
 from trainshed.report.page import Page, compose_page
-from trainshed.report.read import read_run
 from trainshed.storage.disk import Disk
 from trainshed.storage.folder import Folder
 from trainshed.storage.run_folder import REPORT

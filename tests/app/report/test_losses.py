@@ -5,8 +5,8 @@ from pathlib import Path
 from tests.app.report.pages import write_page
 from tests.builders_run import RunFolderBuilder, make_finished, make_progress, make_started
 from trainshed.display.formatting import MISSING
-from trainshed.report.losses import LossRow, list_losses
-from trainshed.report.read import read_run
+from trainshed.report.interruptions import LossRow, list_losses
+from trainshed.report.load import read_run
 from trainshed.storage.disk import Disk
 from trainshed_api.progress import AnyEvent, WorkersLost, WorkersReady
 

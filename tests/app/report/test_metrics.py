@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.builders_run import RunFolderBuilder, make_evaluated, make_progress, make_started
+from trainshed.report.load import read_run
 from trainshed.report.metrics import direction_of, find_best
-from trainshed.report.read import read_run
 from trainshed.storage.disk import Disk
 from trainshed_api.progress import AnyEvent
 

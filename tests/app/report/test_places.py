@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from trainshed.report.places import place_events
-from trainshed.report.read import Attempt
+from trainshed.report.load import AttemptHistory
+from trainshed.report.timeline import place_events
 from trainshed_api.progress import AnyEvent, CheckpointSaved, Progress, ResumePoint, Started
 
 POINT = ResumePoint(checkpoint="c1", epoch=1)
@@ -50,7 +50,9 @@ CASES: dict[str, Case] = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_places(case: Case) -> None:
-    attempts = [Attempt(number, tuple(events)) for number, events in enumerate(case.attempts, 1)]
+    attempts = [
+        AttemptHistory(number, tuple(events)) for number, events in enumerate(case.attempts, 1)
+    ]
     label, placed = place_events(attempts)
     events = [event for attempt in placed for event in attempt.events]
     assert label == case.want_label
@@ -58,7 +60,7 @@ def test_places(case: Case) -> None:
 
 
 def test_resume_lies_at_its_epoch() -> None:
-    attempts = [Attempt(1, (Progress(time=0, epoch=1),)), Attempt(2, (start(POINT),))]
+    attempts = [AttemptHistory(1, (Progress(time=0, epoch=1),)), AttemptHistory(2, (start(POINT),))]
     _, placed = place_events(attempts)
     assert placed[1].started
     assert placed[1].started.resumed_from

@@ -25,7 +25,7 @@ from tests.builders_run import (
 )
 from trainshed.report import NoRunFolderError, write_report
 from trainshed.report.history import list_checkpoints
-from trainshed.report.read import MAX_PICTURE_BYTES, read_run
+from trainshed.report.load import MAX_PICTURE_BYTES, read_run
 from trainshed.storage.disk import Disk
 from trainshed.storage.folder import Folder
 from trainshed.storage.run_folder import REPORT

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from trainshed.display.formatting import say_duration, say_moment
-from trainshed.report.places import Measured
-from trainshed.report.read import Attempt, RunFolder
+from trainshed.report.load import AttemptHistory, RunData
+from trainshed.report.timeline import Measured
 from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,
@@ -30,7 +30,7 @@ class LossRow:
     training: str
 
 
-def list_losses(run: RunFolder) -> Iterator[LossRow]:
+def list_losses(run: RunData) -> Iterator[LossRow]:
     """Lost workers, and attempts that were cut off and followed by another one, in order."""
     for attempt, following in zip_longest(run.attempts, run.attempts[1:]):
         yield from _of_workers(attempt)
@@ -39,7 +39,7 @@ def list_losses(run: RunFolder) -> Iterator[LossRow]:
             yield _row(what, attempt.events[-1].time, following.events, noticed=None)
 
 
-def _of_workers(attempt: Attempt) -> Iterator[LossRow]:
+def _of_workers(attempt: AttemptHistory) -> Iterator[LossRow]:
     events = attempt.events
     places = [i for i, event in enumerate(events) if isinstance(event, WorkersLost)]
     for place, end in zip_longest(places, places[1:]):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from trainshed.report.read import Attempt
+from trainshed.report.load import AttemptHistory
 from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,
@@ -16,7 +16,7 @@ from trainshed_api.progress import (
 Measured = Progress | Evaluated
 
 
-def place_events(attempts: Sequence[Attempt]) -> tuple[str, Sequence[Attempt]]:
+def place_events(attempts: Sequence[AttemptHistory]) -> tuple[str, Sequence[AttemptHistory]]:
     """What the curves are drawn over, and the attempts with that number as every event's `step`.
 
     Steps where all that was measured has one, else epochs, else the number of the report.
@@ -59,7 +59,9 @@ def _resumed_at(event: Started | WorkersLost, point: ResumePoint, step: int) -> 
     return event.model_copy(update={"resumed_from": point.model_copy(update={"step": step})})
 
 
-def _rebuilt(attempts: Sequence[Attempt], events: Iterable[AnyEvent]) -> list[Attempt]:
+def _rebuilt(
+    attempts: Sequence[AttemptHistory], events: Iterable[AnyEvent]
+) -> list[AttemptHistory]:
     """The attempts with other events, as many as before."""
     coming = iter(events)
-    return [Attempt(a.number, tuple(next(coming) for _ in a.events)) for a in attempts]
+    return [AttemptHistory(a.number, tuple(next(coming) for _ in a.events)) for a in attempts]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trainshed.report.read import RunFolder
+from trainshed.report.load import RunData
 from trainshed_api.records import bad_records_of, most_bad_records
 
 
@@ -16,7 +16,7 @@ class BadRow:
     first: tuple[str, ...]
 
 
-def list_bad_records(run: RunFolder) -> Iterator[BadRow]:
+def list_bad_records(run: RunData) -> Iterator[BadRow]:
     """The datasets that rows were left out of, by the attempt that met most of them."""
     met = most_bad_records(bad_records_of(attempt.events) for attempt in run.attempts)
     for name, bad in sorted(met.items()):

@@ -74,7 +74,7 @@ class Gallery:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class AttemptHistory:
     """What one attempt reported, in order."""
 
     number: int
@@ -98,7 +98,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class RunFolder:
+class RunData:
     """Everything known about one run.
 
     `result` is None while the run has not ended; `removed` are the paths of its checkpoints where
@@ -108,7 +108,7 @@ class RunFolder:
     folder: Folder
     provenance: RunRecord
     result: ResultRecord | None
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[AttemptHistory, ...]
     galleries: tuple[Gallery, ...]
     figures: tuple[Importance | Confusion, ...] = ()
     removed: frozenset[str] = frozenset()
@@ -120,7 +120,7 @@ class RunFolder:
         return started.step_name if started else "step"
 
 
-def read_run(folder: Folder) -> RunFolder:
+def read_run(folder: Folder) -> RunData:
     """Everything in the folder of the run in `folder`.
 
     Raises NoRunFolderError where there is no run.json, or a run.json or result.json is not ours,
@@ -136,7 +136,7 @@ def read_run(folder: Folder) -> RunFolder:
     run = folders.RunFolder(folder)
     # A fresh start is another training under the same name: what lies before it is not shown.
     numbered = [(number, run.attempt(number)) for number in run.lineage()]
-    attempts = tuple(Attempt(number, tuple(read_events(path))) for number, path in numbered)
+    attempts = tuple(AttemptHistory(number, tuple(read_events(path))) for number, path in numbered)
     if result is not None and any(a.number > result.attempt for a in attempts):
         # The result is that of an earlier attempt, and a newer one is under way.
         result = None
@@ -145,7 +145,7 @@ def read_run(folder: Folder) -> RunFolder:
     for _, path in numbered:
         galleries.update((gallery.name, gallery) for gallery in _read_galleries(path / EXAMPLES))
         drawn.update((figure.name, figure) for figure in training_figures.read(path))
-    return RunFolder(
+    return RunData(
         folder,
         provenance,
         result,
