@@ -23,7 +23,7 @@ from tests.s3_faults import Book, Late, Refusal, Rule
 _OF_THE_CONNECTION = (hdrs.CONNECTION, hdrs.EXPECT, hdrs.KEEP_ALIVE, hdrs.TRANSFER_ENCODING)
 # What aiohttp would add: a header that the client did not sign is none of ours to send.
 _NOT_ADDED = (hdrs.ACCEPT, hdrs.ACCEPT_ENCODING, hdrs.CONTENT_TYPE, hdrs.USER_AGENT)
-# Patience for a machine that is busy with other things.
+# RetryPolicy for a machine that is busy with other things.
 _WAIT_SECONDS = 60
 
 

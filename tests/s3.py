@@ -20,7 +20,7 @@ from tests.servers import get_tools, listens, mark_users
 TOOL = "versitygw"
 _ACCESS_KEY, _SECRET_KEY = "trainshed", "of-a-test-alone"
 _REGION = "us-east-1"
-# Patience for a machine that is busy with other things.
+# RetryPolicy for a machine that is busy with other things.
 _READY_SECONDS = 60
 _MISSING = pytest.StashKey[str]()
 

@@ -21,7 +21,7 @@ _HOSTS = (
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 )
-# Patience for a machine that is busy with other things: a part that ends is noticed at once.
+# RetryPolicy for a machine that is busy with other things: a part that ends is noticed at once.
 _READY_SECONDS = 200
 
 TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "helm")

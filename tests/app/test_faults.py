@@ -22,7 +22,15 @@ from torch import distributed
 from xgboost.core import XGBoostError
 
 from trainshed.data.sources.errors import DataError, FunctionError
-from trainshed.faults import RULES, Kind, WorldError, classify, is_passing, most_telling, told
+from trainshed.failures import (
+    RULES,
+    InfrastructureError,
+    Kind,
+    classify,
+    is_passing,
+    most_telling,
+    told,
+)
 from trainshed.worker.process import summary
 from trainshed.worker.user_failure import UserFailureError
 
@@ -144,7 +152,10 @@ CASES: dict[str, tuple[Exception, Kind | None]] = {
         "timeout",
     ),
     # ------------------------------------------------ the world's
-    "an uninterruptible read": (WorldError("a.parquet: row groups [1]", "storage"), "storage"),
+    "an uninterruptible read": (
+        InfrastructureError("a.parquet: row groups [1]", "storage"),
+        "storage",
+    ),
     "a name that cannot be looked up now": (
         socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"),
         "network",
@@ -266,7 +277,7 @@ def test_only_reads_that_may_succeed_are_worth_another_try() -> None:
 
 
 def test_a_fault_of_the_world_survives_the_way_through_processes() -> None:
-    error = WorldError("a.parquet: row groups [3]: Input/output error", "storage")
+    error = InfrastructureError("a.parquet: row groups [3]: Input/output error", "storage")
     arrived = cloudpickle.loads(cloudpickle.dumps(error))  # type: ignore[no-untyped-call]
     assert (str(arrived), arrived.kind) == (str(error), "storage")
     assert classify(through_ray(error)) == "storage"

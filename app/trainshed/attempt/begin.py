@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainshed.faults import WorldError
+from trainshed.failures import InfrastructureError
 from trainshed.jobs.cluster_error import ClusterError
 from trainshed.planning import code
 from trainshed.planning.paths import locate
@@ -155,7 +155,7 @@ def begin_job(settings: Sequence[str], wish: RunOptions) -> int:
         pusher.refused(str(error), EXIT_INVALID)
         print(pusher.deliver(), flush=True)
         raise
-    except (OSError, WorldError) as error:  # the storage, or the cluster
+    except (OSError, InfrastructureError) as error:  # the storage, or the cluster
         pusher.end(AttemptResult.crashed(error), EXIT_TRY_AGAIN, None)
         print(pusher.deliver(), flush=True)
         raise ClusterError(str(error), EXIT_TRY_AGAIN) from error

@@ -10,8 +10,8 @@ from trainshed.attempt import resume
 from trainshed.attempt.disk_cache_gc import delete_rows
 from trainshed.checkpoint import store as checkpoint
 from trainshed.coordinator.stage_rates import stages_of
-from trainshed.faults import WorldError
-from trainshed.patience import READS
+from trainshed.failures import InfrastructureError
+from trainshed.retry import READS
 from trainshed.storage.run_folder import REPORT, RESULT
 from trainshed_api.names import SUCCEEDED
 from trainshed_api.progress import Finished, Seconds
@@ -149,7 +149,7 @@ def _missing_model(
         parents = [folder.checkpoints(each) for each in [*earlier, number]]
         if checkpoint.candidates(parents):
             return ""
-    except (OSError, WorldError) as error:
+    except (OSError, InfrastructureError) as error:
         driver.warn(f"whether a checkpoint was saved is not known: {error}")
         return ""
     return NO_MODEL
@@ -168,7 +168,7 @@ def _bad_records(
     try:
         for earlier in resume.ancestors(folder, prepared.spec.checkpoint.resume, number):
             met.append(bad_records_of(read_events(folder.attempt(earlier))))
-    except (OSError, WorldError) as error:
+    except (OSError, InfrastructureError) as error:
         driver.warn(f"what earlier attempts left out is not known: {error}")
     known = most_bad_records(met)
     for name, bad in known.items():
@@ -189,7 +189,7 @@ def _best(prepared: Prepared, number: int, driver: AttemptMonitor) -> Checkpoint
         earlier = resume.ancestors(folder, prepared.spec.checkpoint.resume, number)
         parents = [folder.checkpoints(each) for each in [*earlier, number]]
         found = checkpoint.best(parents, wanted.metric, wanted.mode)
-    except (OSError, WorldError) as error:
+    except (OSError, InfrastructureError) as error:
         driver.warn(f"the best checkpoint is not known, the storage does not answer: {error}")
         return None
     if found is None:

@@ -18,7 +18,7 @@ from trainshed.data.loader.disk_cache import DiskCache
 from trainshed.data.loader.stats_reporter import SECONDS_BETWEEN, TELLER
 from trainshed.data.sampler.dataset_plan import main_dataset
 from trainshed.data.sources.errors import DataError, raise_again
-from trainshed.faults import WorldError
+from trainshed.failures import InfrastructureError
 from trainshed.planning.cluster_capacity import group_label, worker_label
 from trainshed.ray_train import ray_cluster
 from trainshed.storage.run_folder import ROWS_LIST
@@ -109,7 +109,7 @@ def measure(prepared: Prepared, seconds: float, stop: Stop, say: Callable[[str],
 
     Raises:
         DataError: when rows cannot be read or transformed.
-        WorldError: when they could not be this time.
+        InfrastructureError: when they could not be this time.
     """
     ray_cluster.start(prepared.spec)
     cluster = ray_cluster.nodes(admitted=False)
@@ -205,6 +205,6 @@ def _answer(taking: ray.ObjectRef[Taken]) -> Taken:
     try:
         return ray.get(taking)
     except ray.exceptions.RayTaskError as error:
-        if isinstance(error.cause, (DataError, WorldError)):
+        if isinstance(error.cause, (DataError, InfrastructureError)):
             raise_again(error.cause)
         raise

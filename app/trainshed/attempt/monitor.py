@@ -12,7 +12,7 @@ from trainshed.attempt.signals import FENCED
 from trainshed.coordinator.ray_reports import missing_best, told_by
 from trainshed.coordinator.run_state import Reported
 from trainshed.display.formatting import say_resume
-from trainshed.patience import READS
+from trainshed.retry import READS
 from trainshed.storage.run_folder import METRICS
 from trainshed_api.names import APPLICATION, FAILED, STOPPED, SUCCEEDED
 from trainshed_api.progress import (

@@ -7,7 +7,7 @@ import logging
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from trainshed.patience import READS
+from trainshed.retry import READS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainshed.faults import RULES, as_world_error, classify, most_telling, told
+from trainshed.failures import RULES, as_world_error, classify, most_telling, told
 from trainshed_api.names import FAILED, FailureCause, Outcome
 
 

@@ -13,8 +13,8 @@ from trainshed.checkpoint import ray_snapshot
 from trainshed.checkpoint import store as checkpoint
 from trainshed.data.sampler import description
 from trainshed.data.sampler.dataset_plan import main_dataset
-from trainshed.faults import WorldError, is_passing
-from trainshed.patience import READS
+from trainshed.failures import InfrastructureError, is_passing
+from trainshed.retry import READS
 from trainshed.storage.run_folder import RECORD, RESULT
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import SUCCEEDED
@@ -51,7 +51,7 @@ def read_record(folder: RunFolder) -> RunRecord | None:
     """Return run.json; None when there is none that can be read.
 
     Raises:
-        WorldError: when the storage does not give it just now.
+        InfrastructureError: when the storage does not give it just now.
     """
     return _read(folder.at)
 
@@ -63,7 +63,7 @@ def _read(folder: Folder) -> RunRecord | None:
         return None
     except OSError as error:
         if is_passing(error):  # it may be there: to go on without would forget what was trained
-            raise WorldError(f"{folder / RECORD}: {error}", "storage") from error
+            raise InfrastructureError(f"{folder / RECORD}: {error}", "storage") from error
         return None
 
 

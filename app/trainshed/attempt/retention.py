@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from trainshed.attempt import resume
 from trainshed.checkpoint import store as checkpoint
 from trainshed.checkpoint.ray_snapshot import LINKED
-from trainshed.faults import WorldError
+from trainshed.failures import InfrastructureError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -116,7 +116,7 @@ class Retention:
         """Let storage that does not answer end nothing."""
         try:
             yield
-        except (OSError, WorldError) as error:
+        except (OSError, InfrastructureError) as error:
             self.problem = f"what is no longer needed could not be looked for: {error}"
 
     def _delete(self, folders: Sequence[Folder]) -> None:

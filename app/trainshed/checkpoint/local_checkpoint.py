@@ -19,7 +19,7 @@ from trainshed.checkpoint.store import (
     check_content,
     check_not_passed_over,
 )
-from trainshed.patience import READS
+from trainshed.retry import READS
 from trainshed.storage.scratch import room_for
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import ray
 from pydantic import Field, JsonValue, ValidationError
 
 from trainshed.coordinator.ray_reports import reported
-from trainshed.faults import WorldError, is_passing
-from trainshed.patience import READS
+from trainshed.failures import InfrastructureError, is_passing
+from trainshed.retry import READS
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ def latest(folder: Folder) -> Folder | None:
     """Return the latest checkpoint that Ray Train registered below a folder, if it is there.
 
     Raises:
-        WorldError: when the storage does not tell: without it what was trained would be lost.
+        InfrastructureError: when the storage does not tell: without it what was trained would be
+            lost.
     """
     snapshot = _read(folder)
     if snapshot is None or snapshot.latest is None:
@@ -95,5 +96,7 @@ def _read(folder: Folder) -> _Snapshot | None:
         return None
     except OSError as error:
         if is_passing(error) or isinstance(error, PermissionError):
-            raise WorldError(f"{folder}: no readable {SNAPSHOT} ({error})", "storage") from error
+            raise InfrastructureError(
+                f"{folder}: no readable {SNAPSHOT} ({error})", "storage"
+            ) from error
         return None

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 from trainshed.checkpoint import model_file
 from trainshed.checkpoint.manifest import FORMAT, ORDER, Manifest, StoredFile
 from trainshed.checkpoint.model_file import TORCH, XGBOOST, ModelFile
-from trainshed.faults import WorldError, is_passing
-from trainshed.patience import READS, Patience
+from trainshed.failures import InfrastructureError, is_passing
+from trainshed.retry import READS, RetryPolicy
 from trainshed.storage import durable_files
 from trainshed.storage.disk import Disk
 from trainshed.storage.folder import UNDERWAY
@@ -113,14 +113,14 @@ def put(parent: Folder, made: Path, position: Position) -> Folder:
     return parent.adopt(made, folder_name(position), last=MANIFEST)
 
 
-def verify(folder: Folder, patience: Patience = READS) -> Manifest:
+def verify(folder: Folder, patience: RetryPolicy = READS) -> Manifest:
     """Return the manifest of a checkpoint after checking every file.
 
     In a bucket their sizes are looked at: what an object holds is checked where it is fetched.
 
     Raises:
         BadCheckpointError: when something is missing, short or altered, or its order is another.
-        WorldError: when the storage does not give it, which says nothing about it.
+        InfrastructureError: when the storage does not give it, which says nothing about it.
     """
     manifest = _usable_manifest(folder, patience)
     for name in {model_name(manifest): 0, STATE: 0} | manifest.files:
@@ -160,7 +160,7 @@ def is_usable(folder: Folder) -> bool:
     """Say whether a run could go on from a checkpoint as far as its manifest tells.
 
     Raises:
-        WorldError: when the storage does not give it.
+        InfrastructureError: when the storage does not give it.
     """
     try:
         _usable_manifest(folder, READS)
@@ -230,12 +230,13 @@ def find(parent: Folder, position: Position) -> tuple[Folder, Manifest]:
 
 
 def newest(
-    parents: Iterable[Folder], patience: Patience = READS
+    parents: Iterable[Folder], patience: RetryPolicy = READS
 ) -> tuple[Folder, Manifest, list[str]] | tuple[None, None, list[str]]:
     """Return the newest whole checkpoint, its manifest, and one line for each refused newer one.
 
     Raises:
-        WorldError: when the storage does not give one: an older one would lose what was trained.
+        InfrastructureError: when the storage does not give one: an older one would lose what was
+            trained.
     """
     looked_at = list(parents)
     for looks_left in reversed(range(_MOST_LOOKS)):
@@ -323,7 +324,7 @@ def ranked(parents: Iterable[Folder], metric: str, mode: str) -> Ranking:
 def load(
     local_checkpoint: Path,
     kind: ModelFile = TORCH,
-    patience: Patience = READS,
+    patience: RetryPolicy = READS,
     *,
     trust_objects: bool,
 ) -> tuple[object, Mapping[str, object]]:
@@ -359,7 +360,7 @@ def _load_objects(file: BinaryIO) -> object:
     return torch.load(file, map_location="cpu", weights_only=False)
 
 
-def _usable_manifest(folder: Folder, patience: Patience) -> Manifest:
+def _usable_manifest(folder: Folder, patience: RetryPolicy) -> Manifest:
     try:
         manifest = _manifest(folder, patience)
     except (OSError, ValueError) as error:
@@ -379,7 +380,7 @@ def _usable_manifest(folder: Folder, patience: Patience) -> Manifest:
     return manifest
 
 
-def _manifest(folder: Folder, patience: Patience) -> Manifest:
+def _manifest(folder: Folder, patience: RetryPolicy) -> Manifest:
     return Manifest.model_validate_json(patience.read(lambda: folder.read(MANIFEST)))
 
 
@@ -387,7 +388,7 @@ def _refusal(message: str, error: Exception) -> Exception:
     """Return what a failed read says: nothing of a checkpoint where it is the storage's fault."""
     # Credentials that have ended say as little: to go back for them would lose what was trained.
     is_withheld = is_passing(error) or isinstance(error, PermissionError)
-    return WorldError(message, "storage") if is_withheld else BadCheckpointError(message)
+    return InfrastructureError(message, "storage") if is_withheld else BadCheckpointError(message)
 
 
 def _save(write_to: Callable[[BinaryIO], None], target: Path) -> StoredFile:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from trainshed.cli.run_file import file_options
-from trainshed.patience import READS
 from trainshed.planning.code import local_folder
 from trainshed.planning.code_archive import FIELD, pack
 from trainshed.planning.paths import home_of, locate
+from trainshed.retry import READS
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.loading import load_file, load_written
 from trainshed_api.names import EXIT_APPLICATION, EXIT_SUCCEEDED

@@ -19,7 +19,7 @@ from trainshed.cli.submit import submit
 from trainshed.cli.validate import validate
 from trainshed.data.sources.errors import DataError, UsersError
 from trainshed.display.formatting import say_lines_plainly
-from trainshed.faults import WorldError
+from trainshed.failures import InfrastructureError
 from trainshed.jobs.cluster_error import ClusterError
 from trainshed.storage.run_folder import AttemptHeldError
 from trainshed_api.errors import SpecError
@@ -51,7 +51,7 @@ def main() -> None:
             click.echo(say_lines_plainly(error.trace), err=True, nl=False)
         _say(error)
         sys.exit(EXIT_INVALID)
-    except (AttemptHeldError, WorldError, OSError) as error:
+    except (AttemptHeldError, InfrastructureError, OSError) as error:
         _say(error)
         sys.exit(EXIT_TRY_AGAIN)
     except ClusterError as error:

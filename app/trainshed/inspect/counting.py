@@ -48,7 +48,7 @@ def count(given: RowInput | GeneratedRows, processes: int, told: Told) -> int:
 
     Raises:
         DataError: when rows cannot be read or transformed.
-        WorldError: when the storage does not give them.
+        InfrastructureError: when the storage does not give them.
     """
     if isinstance(given, GeneratedRows):
         return given.count()
@@ -62,7 +62,7 @@ def count_by_file(given: RowInput | GeneratedRows, processes: int, told: Told) -
         SpecError: for a part of the rows of files that are not read one by one, and for rows that
             are of no file.
         DataError: as `count` does.
-        WorldError: as `count` does.
+        InfrastructureError: as `count` does.
     """
     if isinstance(given, GeneratedRows):
         want = f"it left out: rows that {given.maker} makes are of no file"
@@ -87,7 +87,7 @@ def count_by(
         SpecError: when there is no such column.
         DataError: when a row has more than one value, there are more than 100 of them, or as
             `count` does.
-        WorldError: as `count` does.
+        InfrastructureError: as `count` does.
     """
     check_columns(given, "--by", [column])
     found: Counter[Kind] = Counter()

@@ -88,7 +88,7 @@ class GeneratedRows:
 
         Raises:
             DataError: when they cannot be made.
-            WorldError: when they could not be made this time.
+            InfrastructureError: when they could not be made this time.
         """
         import ray
 
@@ -101,7 +101,7 @@ class GeneratedRows:
 
         Raises:
             DataError: as `tables` does.
-            WorldError: as `tables` does.
+            InfrastructureError: as `tables` does.
         """
         with _faults_of(self.field):
             return sum(rows for _, rows in self._blocks())

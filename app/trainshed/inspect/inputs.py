@@ -20,9 +20,9 @@ from trainshed.data.sources.opener import reach_of
 from trainshed.functions import find, find_for_rows
 from trainshed.inspect.generated_rows import GeneratedRows
 from trainshed.inspect.skipped_records import SkippedRecords
-from trainshed.patience import READS
 from trainshed.planning.code import enter
 from trainshed.planning.paths import home_of, locate_source
+from trainshed.retry import READS
 from trainshed.storage.addresses import is_web
 from trainshed.storage.disk import Disk
 from trainshed_api.errors import Problem, RuleError, SpecError, show_value
@@ -106,7 +106,7 @@ def open_files(
 
     Raises:
         SpecError: naming the word of the command that will not do.
-        WorldError: when the storage does not give what has to be looked at.
+        InfrastructureError: when the storage does not give what has to be looked at.
     """
     at = locate_source(text, Disk(Path.cwd()), SOURCE)
     form = form or _format_told(at)
@@ -133,7 +133,7 @@ def open_dataset(file: Path, name: str, cpus: int, *, raw: bool) -> RowInput | G
 
     Raises:
         SpecError: naming the field that will not do.
-        WorldError: when the storage does not give what has to be looked at.
+        InfrastructureError: when the storage does not give what has to be looked at.
     """
     run = load_file(file)
     dataset = run.spec.data.datasets.get(name)

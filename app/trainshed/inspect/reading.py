@@ -22,7 +22,7 @@ from trainshed.data.sources.column_arrays import cut_rows, nbytes, num_rows
 from trainshed.data.sources.dataset_files import read_fragment
 from trainshed.data.sources.filters import columns_to_read, selected
 from trainshed.data.sources.fragment_reader import read_rows
-from trainshed.faults import WorldError
+from trainshed.failures import InfrastructureError
 from trainshed.inspect.generated_rows import GeneratedRows
 from trainshed_api.errors import Problem, SpecError, show_value
 
@@ -65,7 +65,7 @@ def chunks(how: Reading, fragment: Fragment, tell: Tell | None) -> Iterator[Colu
 
     Raises:
         DataError: when they cannot be decoded, or a transform fails.
-        WorldError: when the storage does not give them.
+        InfrastructureError: when the storage does not give them.
     """
     return (columns for columns, _ in read_rows(replace(how, tell=tell), fragment, 0))
 
@@ -166,7 +166,7 @@ def of_parts(
 
     Raises:
         DataError: when rows cannot be read, transformed or made, or more are left out than may be.
-        WorldError: when the storage does not give them.
+        InfrastructureError: when the storage does not give them.
     """
     if isinstance(given, GeneratedRows):
         for table in given.tables(CHUNK_BYTES):
@@ -220,7 +220,7 @@ def of_fragments(
 
     Raises:
         DataError: when rows cannot be read, or more are left out than may be.
-        WorldError: when a process is killed, or the storage does not give them.
+        InfrastructureError: when a process is killed, or the storage does not give them.
     """
     anew = given.left_out.anew() if given.left_out else None
     reading = functools.partial(_telling, call, anew)
@@ -261,7 +261,7 @@ def in_order(
         ahead: most results that are held or on their way.
 
     Raises:
-        WorldError: when a process is killed.
+        InfrastructureError: when a process is killed.
     """
     if processes == 1 or sum(fragment.num_bytes for fragment in fragments) <= FEW_BYTES:
         yield from map(call, fragments)
@@ -281,7 +281,7 @@ def in_order(
                 yield waiting.popleft().result()
         except BrokenProcessPool as error:
             said = "a process that read was killed: with fewer --processes less memory is needed"
-            raise WorldError(said, "killed") from error
+            raise InfrastructureError(said, "killed") from error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 

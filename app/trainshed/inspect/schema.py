@@ -79,7 +79,7 @@ def describe(given: RowInput | GeneratedRows) -> Schema:
 
     Raises:
         DataError: when these rows cannot be read, transformed or made.
-        WorldError: when the storage does not give them.
+        InfrastructureError: when the storage does not give them.
     """
     if isinstance(given, GeneratedRows):
         return _of_made(given)

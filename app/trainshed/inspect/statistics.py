@@ -93,7 +93,7 @@ def summarize(
     Raises:
         SpecError: when there is no such column.
         DataError: when rows cannot be read, transformed or made.
-        WorldError: when the storage does not give them.
+        InfrastructureError: when the storage does not give them.
     """
     check_columns(given, "--column", columns)
     found: dict[str, ColumnStatistics] = {}

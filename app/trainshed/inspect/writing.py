@@ -92,7 +92,7 @@ def write(
         SpecError: when the folder is not empty, or no place to write to, or rows are to be mixed
             that Ray Data makes.
         DataError: when rows cannot be read, transformed or stored, or there are none.
-        WorldError: when a storage does not give or take them.
+        InfrastructureError: when a storage does not give or take them.
     """
     _check_writable(to)
     if not is_free(to):

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from packaging.requirements import InvalidRequirement, Requirement
 
 import trainshed_api
-from trainshed.faults import WorldError
-from trainshed.patience import READS
+from trainshed.failures import InfrastructureError
 from trainshed.planning.code_archive import FIELD, MOST_BYTES, check_name
+from trainshed.retry import READS
 from trainshed.storage.addresses import open_folder
 from trainshed_api.errors import Problem, SpecError, show_value
 
@@ -94,7 +94,7 @@ def fetch(code: CodeSpec) -> Path | None:
                 if mode := (entry.external_attr >> 16) & 0o777:  # left out by zipfile
                     (folder / entry.filename).chmod(mode | 0o600)
     except PermissionError as error:  # what ends may be renewed
-        raise WorldError(f"{FIELD}: {error}", "storage") from error
+        raise InfrastructureError(f"{FIELD}: {error}", "storage") from error
     except (FileNotFoundError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
         want = f"a .zip that this cluster can read ({error})"
         raise SpecError([Problem(FIELD, show_value(code.working_dir), want)]) from error

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainshed.data.sources.opener import is_rays_anonymous, without_anonymous
-from trainshed.faults import WorldError
-from trainshed.patience import READS
+from trainshed.failures import InfrastructureError
+from trainshed.retry import READS
 from trainshed.storage.addresses import (
     is_address,
     is_web,
@@ -130,7 +130,8 @@ def check_storage(folder: Folder) -> None:
 
     Raises:
         SpecError: naming what stands in the way.
-        WorldError: when a bucket does not answer, or not to these credentials: it may later.
+        InfrastructureError: when a bucket does not answer, or not to these credentials: it may
+            later.
     """
     if folder.path:
         _check_writable(folder.path)
@@ -143,7 +144,9 @@ def check_storage(folder: Folder) -> None:
         want = f"a bucket that is there ({error})"
         raise SpecError([Problem("spec.storage", str(folder), want)]) from error
     except OSError as error:
-        raise WorldError(f"spec.storage: {folder}: {error.strerror or error}", "storage") from error
+        raise InfrastructureError(
+            f"spec.storage: {folder}: {error.strerror or error}", "storage"
+        ) from error
     if not fences:
         want = (
             "a store that obeys If-None-Match, as S3 and its kin do since 2024: without it two "

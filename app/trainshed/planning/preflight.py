@@ -38,7 +38,7 @@ from trainshed.data.sources.feed_types import check_dtype, place_in
 from trainshed.data.sources.fragment_reader import first_rows, reading
 from trainshed.data.sources.opener import is_rays_anonymous, reach_of, without_anonymous
 from trainshed.data.sources.stratifying import KnownStrata
-from trainshed.faults import WorldError
+from trainshed.failures import InfrastructureError
 from trainshed.functions import (
     check_config,
     find,
@@ -568,7 +568,7 @@ def _bad_notes(field: str, told: Sequence[BadRecordList]) -> Iterator[str]:
 def _sampled(draft: DatasetPlan, fragment: Fragment, make: Callable[[], Made]) -> Made:
     try:
         return make()
-    except WorldError:
+    except InfrastructureError:
         raise
     except (DataError, OSError, pa.ArrowException) as error:
         raise SpecError([_place(draft, str(error))]) from error

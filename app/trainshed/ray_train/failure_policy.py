@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ray.train.v2._internal.execution.failure_handling import FailureDecision
 from ray.train.v2._internal.execution.failure_handling.default import DefaultFailurePolicy
 
-from trainshed.faults import RULES, as_world_error, classify, told
+from trainshed.failures import RULES, as_world_error, classify, told
 from trainshed.ray_train.report_relay import first_line
 from trainshed.worker.user_failure import UserFailureError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ray.train.v2.api.exceptions import TrainingFailedError
 
     from trainshed.coordinator.client import Client
-    from trainshed.faults import Kind
+    from trainshed.failures import Kind
 
 
 class UsersErrorsAreFinal(DefaultFailurePolicy):

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainshed.patience import READS
+from trainshed.retry import READS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

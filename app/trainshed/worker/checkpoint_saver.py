@@ -25,7 +25,7 @@ from trainshed.checkpoint.state import Buffers, random_state, seed_everything, s
 from trainshed.checkpoint.store import Content, DamagedError
 from trainshed.checkpoint.writer import Writer, WriteResult
 from trainshed.coordinator.ray_reports import missing_best
-from trainshed.faults import WorldError, classify
+from trainshed.failures import InfrastructureError, classify
 from trainshed.planning.class_labels import main_classes
 from trainshed.storage.arrow_filesystem import as_ray_has_it
 from trainshed_api.errors import Problem, SpecError
@@ -192,14 +192,14 @@ class CheckpointSaver:
 
         Raises:
             LastCheckpointError: saying why it is.
-            WorldError: the same of a bucket.
+            InfrastructureError: the same of a bucket.
         """
         if self.unsaved:
             why = self._writer.finished[-1].error
             said = f"training is done but its checkpoint is not: {self.unsaved}"
             if self._job.folder.path is None and isinstance(why, OSError):
                 # Ended credentials are no fault of the function's.
-                raise WorldError(said, classify(why) or "storage")
+                raise InfrastructureError(said, classify(why) or "storage")
             raise LastCheckpointError(said)
 
     def restore(self, tracked: CheckpointAdapter) -> None:
@@ -208,8 +208,8 @@ class CheckpointSaver:
         Raises:
             DamagedError: when it is one that the run names, and not what was written.
             SpecError: when it is another framework's, or holds other objects than are tracked.
-            WorldError: when it is one of the run's own, which goes on from the one before, or when
-                storage or disk fails.
+            InfrastructureError: when it is one of the run's own, which goes on from the one before,
+                or when storage or disk fails.
         """
         if self.start is None or self.manifest is None:
             return
@@ -228,7 +228,7 @@ class CheckpointSaver:
         except DamagedError as error:
             raise self._passed_over(self.start, error) from error
         except OSError as error:  # ended credentials among them: no fault of the function's
-            raise WorldError(f"{source}: {error}", classify(error) or "storage") from error
+            raise InfrastructureError(f"{source}: {error}", classify(error) or "storage") from error
         if self.manifest.objects is None:
             names = {"model", *state} - {"random"}
             check_objects(objects_named(names), tracks, allowed, str(self.start))
@@ -249,7 +249,7 @@ class CheckpointSaver:
             checkpoint.pass_over(folder)
         # What an attempt began with is chosen anew by the next one only.
         is_own = folder.parent.is_same(self._job.checkpoints)
-        return WorldError(str(error), "storage" if is_own else "damaged")
+        return InfrastructureError(str(error), "storage" if is_own else "damaged")
 
     def _report(self, done: WriteResult) -> Event:
         position = done.manifest.position

@@ -16,7 +16,7 @@ from trainshed.allocator import keep_freed_memory
 from trainshed.checkpoint.state import seed_everything
 from trainshed.coordinator.run_state import Failure
 from trainshed.data.sources.errors import RemoteTracebackError
-from trainshed.faults import RULES, WorldError, classify, told
+from trainshed.failures import RULES, InfrastructureError, classify, told
 from trainshed.functions import find_training_function, takes_config
 from trainshed.ray_compat.quiet_logs import quiet
 from trainshed.worker.active_run import activate
@@ -67,7 +67,7 @@ class Worker:
 
         Raises:
             UserFailureError: with what the function raised.
-            WorldError: with what is no fault of the function's.
+            InfrastructureError: with what is no fault of the function's.
         """
         job = self._job
         keep_freed_memory()
@@ -99,7 +99,7 @@ class Worker:
             kind = classify(error) or "code"
             rule = RULES[kind]
             if rule.restarts != 0:
-                raise WorldError(summary(error), kind) from None
+                raise InfrastructureError(summary(error), kind) from None
             said = told(kind, summary(error))
             failure = Failure(run.rank, run.step, said, users_traceback(error), rule.cause)
             run.fail(failure)

@@ -22,9 +22,9 @@ from trainshed.checkpoint import store as checkpoint
 from trainshed.checkpoint.manifest import DatasetPosition, Manifest
 from trainshed.data.sampler.dataset_plan import OrderFingerprint
 from trainshed.data.sampler.description import describe
-from trainshed.faults import WorldError
-from trainshed.patience import Patience
+from trainshed.failures import InfrastructureError
 from trainshed.planning.preflight import Prepared, RunLocation, prepare
+from trainshed.retry import RetryPolicy
 from trainshed.storage.disk import Disk
 from trainshed.storage.folder import Folder
 from trainshed.storage.run_folder import RECORD, RESULT, ROWS
@@ -282,7 +282,7 @@ def test_a_checkpoint_that_is_deleted_for_a_newer_one_while_it_is_looked_at_is_n
     came = []
     verify = checkpoint.verify
 
-    def write_another(looked_at: Folder, patience: Patience) -> Manifest:
+    def write_another(looked_at: Folder, patience: RetryPolicy) -> Manifest:
         if looked_at == going:
             came.append(write_checkpoint(folder, 30))
             going.remove(first=checkpoint.MANIFEST)
@@ -330,9 +330,9 @@ def test_what_an_attempt_began_with_is_not_guessed_where_storage_does_not_answer
         return read(folder, name)
 
     monkeypatch.setattr(Disk, "read", refuse)
-    monkeypatch.setattr(resume, "READS", Patience(rest=lambda _: None))
+    monkeypatch.setattr(resume, "READS", RetryPolicy(rest=lambda _: None))
 
-    with pytest.raises(WorldError, match="Input/output error"):
+    with pytest.raises(InfrastructureError, match="Input/output error"):
         resume.choose(prepared, False)
 
 

@@ -15,7 +15,7 @@ from tests.faulty_s3 import FaultyS3
 from trainshed.attempt.retention import Retention
 from trainshed.checkpoint import store as checkpoint
 from trainshed.checkpoint.ray_snapshot import LINKED, seed
-from trainshed.patience import Patience
+from trainshed.retry import RetryPolicy
 from trainshed.storage.bucket import Bucket
 from trainshed.storage.disk import Disk
 from trainshed.storage.folder import Folder
@@ -251,7 +251,7 @@ def test_storage_that_does_not_answer_ends_nothing(
 
     sweeper = Retention(folder, 2, KEEP_TWO, None)
     monkeypatch.setattr(Disk, "names", refuse)
-    monkeypatch.setattr(checkpoint, "READS", Patience(rest=lambda _: None))
+    monkeypatch.setattr(checkpoint, "READS", RetryPolicy(rest=lambda _: None))
     sweeper.begin()
     sweeper.finish()
     monkeypatch.undo()

@@ -26,8 +26,8 @@ from tests.s3_faults import Refusal, Rule
 from trainshed.checkpoint import store as checkpoint
 from trainshed.checkpoint.local_checkpoint import local_checkpoint
 from trainshed.checkpoint.store import BadCheckpointError
-from trainshed.faults import WorldError
-from trainshed.patience import Patience, Read
+from trainshed.failures import InfrastructureError
+from trainshed.retry import Read, RetryPolicy
 from trainshed.storage.bucket import Bucket
 from trainshed.storage.disk import Disk
 from trainshed.storage.folder import Folder
@@ -253,7 +253,7 @@ def test_what_a_kill_cut_short_on_a_disk_is_half_whatever_is_in_it(on_disk: Disk
 
 
 @dataclass(frozen=True)
-class Meanwhile(Patience):
+class Meanwhile(RetryPolicy):
     """Reads, while others go on with their own work."""
 
     others: list[Callable[[], object]] = field(default_factory=list)
@@ -451,7 +451,7 @@ def test_a_checkpoint_that_storage_does_not_give_at_once_is_waited_for(
     write_checkpoint(on_disk, 10)
     newest = write_checkpoint(on_disk, 20)
     waited: list[float] = []
-    patience = Patience((1.0, 4.0), waited.append)
+    patience = RetryPolicy((1.0, 4.0), waited.append)
     fail_to_open(monkeypatch, name, times=2)
     found, _, refused = checkpoint.newest([on_disk], patience)
 
@@ -470,8 +470,10 @@ def test_a_checkpoint_that_storage_keeps_is_not_passed_over_for_an_older_one(
     for step in (10, 20):
         write_checkpoint(on_disk, step)
     fail_to_open(monkeypatch, name, times=10**9)
-    with pytest.raises(WorldError, match=f"checkpoint_000000020_epoch0001: .*{name}") as caught:
-        checkpoint.newest([on_disk], Patience((1.0,), lambda _: None))
+    with pytest.raises(
+        InfrastructureError, match=f"checkpoint_000000020_epoch0001: .*{name}"
+    ) as caught:
+        checkpoint.newest([on_disk], RetryPolicy((1.0,), lambda _: None))
     assert caught.value.kind == "storage"
 
 
@@ -482,8 +484,10 @@ def test_a_checkpoint_that_may_not_be_read_is_not_passed_over_for_an_older_one(
         write_checkpoint(on_disk, step)
     fail_to_open(monkeypatch, "manifest.json", times=10**9, number=errno.EACCES)
 
-    with pytest.raises(WorldError, match=r"checkpoint_000000020_epoch0001: .*manifest\.json"):
-        checkpoint.newest([on_disk], Patience((1.0,), lambda _: None))
+    with pytest.raises(
+        InfrastructureError, match=r"checkpoint_000000020_epoch0001: .*manifest\.json"
+    ):
+        checkpoint.newest([on_disk], RetryPolicy((1.0,), lambda _: None))
 
 
 @pytest.fixture
@@ -505,7 +509,9 @@ def test_a_checkpoint_that_a_server_withholds_is_not_passed_over_for_an_older_on
     faulty.add(Rule(refusal, method, "*/checkpoint_000000020_epoch0001/*"))
 
     # An answer to HEAD has no words in it.
-    with pytest.raises(WorldError, match=refusal.code if method == "GET" else "model.pt") as caught:
-        checkpoint.newest([in_bucket], Patience(()))
+    with pytest.raises(
+        InfrastructureError, match=refusal.code if method == "GET" else "model.pt"
+    ) as caught:
+        checkpoint.newest([in_bucket], RetryPolicy(()))
     assert str(in_bucket) in str(caught.value)
     assert caught.value.kind == "storage"

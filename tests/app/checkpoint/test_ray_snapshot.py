@@ -15,7 +15,7 @@ from ray.train.v2._internal.execution.training_report import _TrainingReport
 from typing_extensions import override
 
 from trainshed.checkpoint import ray_snapshot
-from trainshed.faults import WorldError
+from trainshed.failures import InfrastructureError
 from trainshed.storage.arrow_filesystem import as_ray_has_it
 from trainshed.storage.disk import Disk
 from trainshed.storage.folder import Folder
@@ -108,7 +108,7 @@ class Withholding(Disk):
 def test_a_snapshot_that_storage_withholds_is_not_taken_for_none(on_disk: Disk) -> None:
     make_attempt(on_disk)
 
-    with pytest.raises(WorldError, match=r"snapshot.*Permission denied") as caught:
+    with pytest.raises(InfrastructureError, match=r"snapshot.*Permission denied") as caught:
         ray_snapshot.latest(Withholding(on_disk.path, errno.EACCES))
     assert caught.value.kind == "storage"
 

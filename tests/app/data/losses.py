@@ -23,7 +23,7 @@ from trainshed.data.loader.row_sources import LocalSource, RemoteSource
 from trainshed.data.sampler.dataset_plan import DatasetPlan, Loader, OrderFingerprint
 from trainshed.data.sampler.epoch_pass import EpochPass
 from trainshed.data.sampler.permutation import Indices
-from trainshed.faults import WorldError, classify
+from trainshed.failures import InfrastructureError, classify
 from trainshed.storage.disk import Disk
 
 if TYPE_CHECKING:
@@ -402,6 +402,6 @@ def _rest_or_fault(run: Run, way: Way) -> list[Step] | None:
     try:
         return run.take(way)
     except Exception as error:
-        if isinstance(error, WorldError) or classify(error) == "node":
+        if isinstance(error, InfrastructureError) or classify(error) == "node":
             return None
         raise

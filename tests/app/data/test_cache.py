@@ -11,7 +11,7 @@ from ray.exceptions import ObjectLostError
 
 from trainshed.data.loader.object_store_cache import CachedBlocks, ObjectStoreCache
 from trainshed.data.sources.errors import DataError
-from trainshed.faults import WorldError
+from trainshed.failures import InfrastructureError
 
 FIELD = "spec.data.datasets.train"
 
@@ -46,7 +46,7 @@ WORLD = {
 def test_what_the_world_spoiled_is_tried_again_by_who_asks_next(kind: str) -> None:
     fill = Filling(WORLD[kind])
     cache = make_cache(fill)
-    with pytest.raises(WorldError, match=f"{FIELD}: ") as caught:
+    with pytest.raises(InfrastructureError, match=f"{FIELD}: ") as caught:
         cache.get()
 
     assert caught.value.kind == kind

@@ -5,7 +5,7 @@ from ray.data._internal.util import iterate_with_retry
 from ray.exceptions import RayTaskError
 
 from trainshed.data.sources.errors import DataError, as_fault
-from trainshed.faults import WorldError
+from trainshed.failures import InfrastructureError
 
 FIELD = "spec.data.datasets.train"
 
@@ -21,7 +21,7 @@ def as_ray_raises(error: Exception) -> Exception:
     return RayTaskError("read", "Traceback:\n  line 1\n", caught.value).as_instanceof_cause()  # type: ignore[no-any-return, no-untyped-call]
 
 
-ERRORS: dict[str, tuple[Exception, DataError | WorldError]] = {
+ERRORS: dict[str, tuple[Exception, DataError | InfrastructureError]] = {
     "a message": (
         ValueError("no such table: digits"),
         DataError(f"{FIELD}: ValueError: no such table: digits"),
@@ -35,7 +35,9 @@ ERRORS: dict[str, tuple[Exception, DataError | WorldError]] = {
     "nothing": (LookupError(), DataError(f"{FIELD}: LookupError: ")),
     "a call of the system": (
         ConnectionRefusedError(111, "Connection refused"),
-        WorldError(f"{FIELD}: ConnectionRefusedError: [Errno 111] Connection refused", "network"),
+        InfrastructureError(
+            f"{FIELD}: ConnectionRefusedError: [Errno 111] Connection refused", "network"
+        ),
     ),
     "one of ours": (DataError("a.parquet: damaged"), DataError("a.parquet: damaged")),
 }
@@ -43,7 +45,7 @@ ERRORS: dict[str, tuple[Exception, DataError | WorldError]] = {
 
 @pytest.mark.parametrize(("error", "want"), ERRORS.values(), ids=ERRORS)
 def test_what_was_raised_in_a_task_is_said_and_not_how_ray_would_try_again(
-    error: Exception, want: DataError | WorldError
+    error: Exception, want: DataError | InfrastructureError
 ) -> None:
     found = as_fault(as_ray_raises(error), FIELD)
 

@@ -69,7 +69,7 @@ from trainshed.data.sources.apply_functions import transform
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.fragment_reader import everything
 from trainshed.data.sources.stage_timer import LEDGER
-from trainshed.faults import WorldError
+from trainshed.failures import InfrastructureError
 from trainshed.ray_compat import execution, output_backpressure, spilling
 from trainshed.ray_compat.execution import (
     LOOK_AGAIN_SECONDS,
@@ -1064,7 +1064,9 @@ def test_a_block_that_never_comes_is_a_fault_of_a_node(
     sleeps = ray.remote(lambda: time.sleep(SECONDS)).options(num_cpus=0)
     fed = fed_by(sleeps.remote, 1, folder)
 
-    with pytest.raises(WorldError, match="a block of rows did not come within 1 s") as raised:
+    with pytest.raises(
+        InfrastructureError, match="a block of rows did not come within 1 s"
+    ) as raised:
         next(fed.stream(make_pass(), [], 0, everything))
 
     assert raised.value.kind == "node"

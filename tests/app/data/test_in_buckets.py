@@ -24,7 +24,7 @@ from trainshed.data.sources.dataset_files import open_source, read_fragment, rea
 from trainshed.data.sources.formats import line_files
 from trainshed.data.sources.formats.whole_files import FILES_AT_ONCE
 from trainshed.data.sources.opener import FileAccess
-from trainshed.patience import Patience
+from trainshed.retry import RetryPolicy
 from trainshed.storage import byte_ranges
 from trainshed.storage.bucket import Bucket
 from trainshed.storage.byte_ranges import PART_BYTES
@@ -49,7 +49,7 @@ def counted(
 
 
 # The client of Delta's log does not ask again where an answer is cut: all of it is looked at again.
-OFTEN = FileAccess(Patience(pauses=(0.01,) * 8))
+OFTEN = FileAccess(RetryPolicy(pauses=(0.01,) * 8))
 FAULTS: dict[str, Rule] = {
     "nothing": Rule(Late(0.0), "GET"),
     "each third answer is 503": Rule(SLOW_DOWN, every=3),

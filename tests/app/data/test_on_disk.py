@@ -20,7 +20,7 @@ from trainshed.data.loader.disk_cache import DiskCache
 from trainshed.data.sampler.dataset_plan import DatasetPlan, OrderFingerprint
 from trainshed.data.sampler.epoch_pass import EpochPass
 from trainshed.data.sources.errors import DataError
-from trainshed.faults import WorldError
+from trainshed.failures import InfrastructureError
 from trainshed.storage.disk import Disk
 from trainshed.storage.run_folder import ROWS_LIST
 
@@ -222,7 +222,9 @@ def test_rows_of_a_database_come_once_where_a_connection_is_refused(
     fill(database, SHARDED, refused)
     here = Here(in_shards("connected_in_time", cache), DiskCache(Disk(tmp_path)))
 
-    with pytest.raises(WorldError, match=r"datasets\.train: .*Connection refused") as caught:
+    with pytest.raises(
+        InfrastructureError, match=r"datasets\.train: .*Connection refused"
+    ) as caught:
         here.counts()
 
     assert caught.value.kind == "network"
@@ -252,7 +254,9 @@ def test_a_database_that_is_locked_is_read_when_it_no_longer_is(
 
     with closing(sqlite3.connect(database)) as other:
         other.execute("begin exclusive")
-        with pytest.raises(WorldError, match=r"datasets\.train: .*database is locked") as caught:
+        with pytest.raises(
+            InfrastructureError, match=r"datasets\.train: .*database is locked"
+        ) as caught:
             here.counts()
 
     assert caught.value.kind == "storage"
@@ -265,7 +269,7 @@ def test_what_an_attempt_kept_of_some_shards_is_not_taken_for_all(
 ) -> None:
     fill(database, SHARDED, FIRST_TASK + 2)
     plan, first = in_shards("connected_in_time"), Disk(tmp_path / "1")
-    with pytest.raises(WorldError):
+    with pytest.raises(InfrastructureError):
         Here(plan, DiskCache(first)).counts()
 
     again = Here(plan, DiskCache(Disk(tmp_path / "2"), (first,)))

@@ -22,9 +22,9 @@ from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.formats import npy
 from trainshed.data.sources.local_cache import LocalFileCache
 from trainshed.data.sources.opener import FileAccess, reach_of
-from trainshed.faults import WorldError, is_passing
-from trainshed.patience import Patience
+from trainshed.failures import InfrastructureError, is_passing
 from trainshed.planning.paths import locate, locate_source
+from trainshed.retry import RetryPolicy
 from trainshed.storage.addresses import open_web
 from trainshed.storage.byte_ranges import PART_BYTES, WHOLE
 from trainshed.storage.disk import Disk
@@ -244,7 +244,9 @@ def test_a_large_file_that_a_node_cannot_keep_is_not_held_in_memory(
     web.files["/rows.txt"] += b"a\n"
     asked = web.count("GET")
 
-    with pytest.raises(WorldError, match=r"no room for http.*/rows\.txt, 1026 bytes") as failed:
+    with pytest.raises(
+        InfrastructureError, match=r"no room for http.*/rows\.txt, 1026 bytes"
+    ) as failed:
         open_at(f"{web.url}/rows.txt", "text")
 
     assert failed.value.kind == "scratch"
@@ -319,9 +321,9 @@ def test_no_message_has_what_follows_a_question_mark(web: WebServer, case: str, 
         if case in AFTER:
             AFTER[case](web)
         for fragment in source.fragments:
-            list(read_fragment(source.scan, fragment, [], 100, FileAccess(Patience(()))))
+            list(read_fragment(source.scan, fragment, [], 100, FileAccess(RetryPolicy(()))))
 
-    with pytest.raises((SpecError, DataError, WorldError)) as failed:
+    with pytest.raises((SpecError, DataError, InfrastructureError)) as failed:
         read()
 
     assert "/rows.csv" in str(failed.value)

@@ -25,7 +25,7 @@ from trainshed.data.sampler.dataset_plan import DatasetPlan, telling
 from trainshed.data.sampler.permutation import RowRange
 from trainshed.data.sources.errors import DataError, FunctionError
 from trainshed.data.sources.fragment_reader import everything, parts, reading
-from trainshed.faults import WorldError
+from trainshed.failures import InfrastructureError
 from trainshed.worker.process import users_traceback
 
 FUNCTIONS = "tests.app.data.loader_functions"
@@ -291,7 +291,7 @@ def test_a_transform_that_ends_its_process_is_an_error_like_others(
 def test_a_process_that_is_killed_is_said_with_what_may_have_killed_it(
     folder: Path, pool: Processes
 ) -> None:
-    with pytest.raises(WorldError) as caught:
+    with pytest.raises(InfrastructureError) as caught:
         list(pass_of(planned(folder, transforms=by("killed", at=40)), pool))
 
     assert caught.value.kind == "killed"
@@ -312,7 +312,9 @@ def test_a_process_that_ended_while_nobody_read_is_replaced(folder: Path) -> Non
 
 
 def test_too_little_shared_memory_is_said_before_it_ends_a_process() -> None:
-    with pytest.raises(WorldError, match=r"^train: /dev/shm has .* left and needs") as caught:
+    with pytest.raises(
+        InfrastructureError, match=r"^train: /dev/shm has .* left and needs"
+    ) as caught:
         check_room(2**60, "train")
     assert caught.value.kind == "memory"
 

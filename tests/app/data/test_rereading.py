@@ -28,8 +28,8 @@ from trainshed.data.sources.column_arrays import Columns, join
 from trainshed.data.sources.errors import DataError, FunctionError
 from trainshed.data.sources.opener import FileAccess
 from trainshed.data.sources.parquet import open_source, read_fragment, read_sample
-from trainshed.faults import WorldError
-from trainshed.patience import Patience
+from trainshed.failures import InfrastructureError
+from trainshed.retry import RetryPolicy
 from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
@@ -100,9 +100,9 @@ class Storage:
         return bytes((byte + self.reads) % 256 for byte in content)
 
     @property
-    def patience(self) -> Patience:
+    def patience(self) -> RetryPolicy:
         """Return three tries more whose pauses are only noted."""
-        return Patience((1.0, 4.0, 16.0), self.waited.append)
+        return RetryPolicy((1.0, 4.0, 16.0), self.waited.append)
 
 
 def failed(number: int) -> OSError:
@@ -176,7 +176,9 @@ def read_through(storage: Storage, source: Source) -> Columns:
 
 def test_storage_that_stays_away_is_no_fault_of_the_users(source: Source) -> None:
     storage = Storage(failed(errno.EIO), after=1, times=10**9)
-    with pytest.raises(WorldError, match=r"part-000.parquet: row groups \[0, 1, 2\] ") as caught:
+    with pytest.raises(
+        InfrastructureError, match=r"part-000.parquet: row groups \[0, 1, 2\] "
+    ) as caught:
         rows_of(source.fragments[0], storage, 17)
 
     assert caught.value.kind == "storage"
@@ -235,7 +237,7 @@ def test_bytes_that_differ_each_time_are_no_damage(source: Source) -> None:
     assert np.array_equal(got["id"], np.arange(sum(ROWS)))
 
     storage = Storage(after=0, times=10**9)
-    with pytest.raises(WorldError, match="row groups"):
+    with pytest.raises(InfrastructureError, match="row groups"):
         rows_of(source.fragments[0], storage, 1000)
     assert storage.waited == [1.0, 4.0, 16.0]
 
@@ -247,7 +249,9 @@ def test_a_footer_is_read_again_before_a_run_is_refused(tmp_path: Path) -> None:
     assert storage.waited == [1.0, 4.0]
 
     away = Storage(failed(errno.ESTALE), times=10**9)
-    with pytest.raises(WorldError, match=r"spec\.data\.datasets\.train\.read\.path: .*part-000"):
+    with pytest.raises(
+        InfrastructureError, match=r"spec\.data\.datasets\.train\.read\.path: .*part-000"
+    ):
         open_source(folder, [], name, away.patience, away.open)
 
     cut(f"{folder}/part-000.parquet", 1)
@@ -266,7 +270,7 @@ def miss_a_file(_: Columns) -> Columns:
 
 
 @pytest.mark.parametrize(
-    ("name", "want"), [("lose_storage", WorldError), ("miss_a_file", FunctionError)]
+    ("name", "want"), [("lose_storage", InfrastructureError), ("miss_a_file", FunctionError)]
 )
 def test_what_a_transform_reads_is_told_apart_too(name: str, want: type[Exception]) -> None:
     function = Function(f"{__name__}:{name}", "spec.data.datasets.train.transforms[0]")

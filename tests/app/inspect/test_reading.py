@@ -9,7 +9,7 @@ from tests.app.data.builders_formats import write_csv
 from tests.app.inspect.builders import select
 from tests.app.inspect.functions import die, name_of
 from trainshed.data.sampler.fragments import Fragment
-from trainshed.faults import WorldError
+from trainshed.failures import InfrastructureError
 from trainshed.inspect.reading import FEW_BYTES, first_rows, in_order, samples
 
 
@@ -29,7 +29,7 @@ def test_other_processes_keep_the_order() -> None:
 
 
 def test_a_process_that_is_killed_is_the_worlds_fault() -> None:
-    with pytest.raises(WorldError, match="with fewer --processes less memory") as failed:
+    with pytest.raises(InfrastructureError, match="with fewer --processes less memory") as failed:
         list(in_order(die, make_fragments(3), 2, 3))
     assert failed.value.kind == "killed"
 

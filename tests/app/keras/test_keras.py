@@ -25,7 +25,7 @@ from tests.app.recovery import (
 )
 from tests.app.tables import write_digits_table
 from trainshed.attempt.signals import Stop
-from trainshed.faults import classify
+from trainshed.failures import classify
 from trainshed_api.errors import SpecError
 from trainshed_api.names import EXIT_SUCCEEDED, STOPPED, SUCCEEDED
 from trainshed_api.progress import Evaluated

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.s3 import S3Server
-from trainshed.faults import WorldError
+from trainshed.failures import InfrastructureError
 from trainshed.planning.paths import check_cache, check_environment, check_storage, home_of, locate
 from trainshed.storage.addresses import open_folder
 from trainshed.storage.bucket import Bucket
@@ -117,7 +117,7 @@ def test_credentials_that_do_not_fit_are_said(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "anothers")
 
     # They may be renewed: a run that has trained for days is not over for it.
-    with pytest.raises(WorldError, match="the credentials do not allow it"):
+    with pytest.raises(InfrastructureError, match="the credentials do not allow it"):
         check_storage(Bucket(f"s3://{s3.make_bucket()}", "runs"))  # no client of it was made yet
 
 

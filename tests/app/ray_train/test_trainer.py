@@ -20,7 +20,7 @@ from ray.train.v2._internal.util import construct_user_exception_with_traceback
 from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 from ray.train.v2.api.exceptions import WorkerGroupError
 
-from trainshed.faults import WorldError
+from trainshed.failures import InfrastructureError
 from trainshed.ray_train.dataset_shards import Shards
 from trainshed.ray_train.deferred_start import DeferredDrainWatcher, DeferredStateExport
 from trainshed.ray_train.failure_policy import UsersErrorsAreFinal
@@ -76,7 +76,9 @@ def make_error(failures: dict[int, Exception]) -> WorkerGroupError:
 
 def test_what_the_users_function_raised_is_never_tried_again() -> None:
     policy, told = make_policy(max_failures=10)
-    error = make_error({0: UserFailureError("ValueError: no"), 1: WorldError("gone", "peer")})
+    error = make_error(
+        {0: UserFailureError("ValueError: no"), 1: InfrastructureError("gone", "peer")}
+    )
     assert policy.make_decision(error) == FailureDecision.RAISE
     assert told.lost == []
 
@@ -91,7 +93,7 @@ def as_ray_hands_it_over(error: Exception) -> Exception:
 
 def test_whose_error_it_was_survives_the_way_through_ray() -> None:
     policy, told = make_policy(max_failures=10)
-    left_behind = as_ray_hands_it_over(WorldError("gone", "peer"))
+    left_behind = as_ray_hands_it_over(InfrastructureError("gone", "peer"))
     lost = make_error({0: left_behind, 1: ray.exceptions.RayActorError()})
     assert policy.make_decision(lost) == FailureDecision.RETRY
     assert [message.partition(":")[0] for message in told.lost] == ["lost worker 1"]
@@ -103,7 +105,7 @@ def test_whose_error_it_was_survives_the_way_through_ray() -> None:
 
 def test_a_lost_worker_is_retried_until_the_budget_is_spent() -> None:
     policy, told = make_policy(max_failures=2)
-    error = make_error({1: ray.exceptions.RayActorError(), 0: WorldError("gone", "peer")})
+    error = make_error({1: ray.exceptions.RayActorError(), 0: InfrastructureError("gone", "peer")})
     decisions = [policy.make_decision(error) for _ in range(3)]
     assert decisions == [FailureDecision.RETRY, FailureDecision.RETRY, FailureDecision.RAISE]
     assert len(told.lost) == 2
@@ -111,9 +113,9 @@ def test_a_lost_worker_is_retried_until_the_budget_is_spent() -> None:
 
 
 BUDGETS: dict[str, tuple[Exception, int]] = {
-    "storage": (WorldError("OSError: [Errno 5] Input/output error", "storage"), 10),
-    "a broken GPU": (WorldError("AcceleratorError: CUDA error: uncorrectable", "gpu"), 2),
-    "a collective time-out": (WorldError("RuntimeError: gloo: Timed out", "timeout"), 1),
+    "storage": (InfrastructureError("OSError: [Errno 5] Input/output error", "storage"), 10),
+    "a broken GPU": (InfrastructureError("AcceleratorError: CUDA error: uncorrectable", "gpu"), 2),
+    "a collective time-out": (InfrastructureError("RuntimeError: gloo: Timed out", "timeout"), 1),
     "an environment that cannot be made": (ray.exceptions.RuntimeEnvSetupError("no pip"), 0),
 }
 
@@ -122,7 +124,7 @@ BUDGETS: dict[str, tuple[Exception, int]] = {
 def test_workers_start_again_as_often_as_helps_against_the_fault(case: str) -> None:
     error, want = BUDGETS[case]
     policy, told = make_policy(max_failures=10)
-    group = make_error({0: as_ray_hands_it_over(error), 1: WorldError("gone", "peer")})
+    group = make_error({0: as_ray_hands_it_over(error), 1: InfrastructureError("gone", "peer")})
     while policy.make_decision(group) == FailureDecision.RETRY:
         pass
 
@@ -132,7 +134,7 @@ def test_workers_start_again_as_often_as_helps_against_the_fault(case: str) -> N
 
 def test_what_the_world_did_to_a_worker_is_told_in_its_words() -> None:
     policy, told = make_policy(max_failures=10)
-    error = WorldError("OSError: [Errno 116] Stale file handle: '/data/a'", "storage")
+    error = InfrastructureError("OSError: [Errno 116] Stale file handle: '/data/a'", "storage")
     for handed in (error, construct_user_exception_with_traceback(error)):
         policy.make_decision(make_error({2: handed}))
 

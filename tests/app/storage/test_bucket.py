@@ -18,7 +18,7 @@ from tests.app.marks import unfinished
 from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 from tests.s3_faults import CONFLICT, SLOW_DOWN, Refusal, Rule
-from trainshed.faults import classify
+from trainshed.failures import classify
 from trainshed.storage.bucket import MOST_COPIED, PART_BYTES, Bucket
 from trainshed.storage.disk import Disk
 from trainshed.storage.folder import UNDERWAY

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.faults import RULES, classify
+from trainshed.failures import RULES, classify
 from trainshed.storage.bucket import Bucket
 from trainshed.storage.scratch import NoRoomError, made_aside, room_for
 from trainshed_api.names import ENV_SCRATCH

@@ -18,7 +18,7 @@ from trainshed.checkpoint import store as checkpoint
 from trainshed.checkpoint.state import random_state
 from trainshed.checkpoint.store import DamagedError
 from trainshed.checkpoint.tracked import TrackedObjects
-from trainshed.faults import WorldError
+from trainshed.failures import InfrastructureError
 from trainshed.planning.preflight import Prepared, RunLocation, prepare
 from trainshed.storage.bucket import Bucket
 from trainshed.storage.folder import Folder
@@ -82,7 +82,7 @@ def test_a_group_goes_on_from_the_one_before_of_its_attempt(prepared: Prepared) 
     before, last = write(parent, 10), write(parent, 20)
     damage(last)
 
-    with pytest.raises(WorldError, match=r"model\.pt does not have") as caught:
+    with pytest.raises(InfrastructureError, match=r"model\.pt does not have") as caught:
         save_of(prepared, attempt, None).restore(track())
     assert caught.value.kind == "storage", "the workers start again"
 
@@ -99,7 +99,7 @@ def test_who_of_a_group_comes_to_it_later_says_the_same(prepared: Prepared) -> N
     first, later = (save_of(prepared, attempt, None) for _ in range(2))
 
     for saver in (first, later):
-        with pytest.raises(WorldError, match=r"damaged|does not have") as caught:
+        with pytest.raises(InfrastructureError, match=r"damaged|does not have") as caught:
             saver.restore(track())
         assert caught.value.kind == "storage", "the workers start again"
 
@@ -134,7 +134,7 @@ def test_what_the_storage_does_not_give_is_no_fault_of_the_function_s(
     saver = save_of(prepared, attempt, None)
     faulty_s3.add(REFUSALS[case])
 
-    with pytest.raises(WorldError, match="checkpoint_000000010") as caught:
+    with pytest.raises(InfrastructureError, match="checkpoint_000000010") as caught:
         saver.restore(track())
     assert caught.value.kind == "storage"
 
@@ -146,7 +146,7 @@ def test_one_that_cannot_be_passed_over_is_damaged_all_the_same(
     damage(write(prepared.folder.checkpoints(1), 10))
     faulty_s3.add(Rule(Refusal(403, "AccessDenied"), method="PUT"))
 
-    with pytest.raises(WorldError, match=r"model\.pt does not have"):
+    with pytest.raises(InfrastructureError, match=r"model\.pt does not have"):
         save_of(prepared, attempt, None).restore(track())
 
 
@@ -161,7 +161,7 @@ def test_the_next_attempt_goes_on_from_the_one_before_of_an_earlier_one(
     given, _ = resume.choose(prepared, fresh=False, number=2)
     assert given == last, "its sizes are those that it had"
 
-    with pytest.raises(WorldError, match=r"model\.pt does not have") as caught:
+    with pytest.raises(InfrastructureError, match=r"model\.pt does not have") as caught:
         save_of(prepared, second, given).restore(track())
     assert caught.value.kind == "damaged", "the attempt ends"
 

@@ -16,7 +16,7 @@ from trainshed.attempt.launch_config import Launch
 from trainshed.checkpoint.manifest import Position
 from trainshed.checkpoint.tracked import TrackedObjects
 from trainshed.checkpoint.writer import WriteResult
-from trainshed.faults import WorldError
+from trainshed.failures import InfrastructureError
 from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.bucket import Bucket
 from trainshed.worker.checkpoint_saver import CheckpointSaver
@@ -46,7 +46,9 @@ def test_credentials_that_end_are_said_at_the_end_with_what_to_do(
     assert said
     assert said.startswith("step 10: [Errno 13] the credentials do not allow it, or have ended: ")
     assert "renew them and start the run again, it goes on from its last checkpoint" in said
-    with pytest.raises(WorldError, match="training is done but its checkpoint is not: step 10"):
+    with pytest.raises(
+        InfrastructureError, match="training is done but its checkpoint is not: step 10"
+    ):
         saver.check_last()
     attempt.close()
     faulty_s3.heal()

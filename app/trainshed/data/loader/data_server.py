@@ -24,7 +24,7 @@ from trainshed.data.sampler.epoch_pass import EpochPass, order_of
 from trainshed.data.sampler.first_pass import begin_of, order_of_fragments
 from trainshed.data.sampler.stage_time import added, seconds_a_row
 from trainshed.data.sources.errors import DataError, as_fault
-from trainshed.faults import WorldError, causes
+from trainshed.failures import InfrastructureError, causes
 from trainshed.ray_compat import execution
 from trainshed.ray_compat.execution_budget import ExecutionBudget, on_course
 
@@ -118,7 +118,7 @@ class DataServer:
 
         Raises:
             DataError: when they cannot be made.
-            WorldError: when they could not be made this time.
+            InfrastructureError: when they could not be made this time.
         """
         return self._caches[name].get(lost)
 
@@ -127,7 +127,7 @@ class DataServer:
 
         Raises:
             DataError: when it cannot be read.
-            WorldError: when it could not be this time.
+            InfrastructureError: when it could not be this time.
         """
         return self._tallies[name].get()
 
@@ -162,7 +162,7 @@ class DataServer:
 
         Raises:
             DataError: when the rows cannot be read or transformed.
-            WorldError: when they could not be this time.
+            InfrastructureError: when they could not be this time.
         """
         with self._lock:
             stream = self._opened(at)
@@ -225,7 +225,7 @@ class DataServer:
                 self._streams.pop(other).close()
 
     def _prepare(self) -> None:
-        with contextlib.suppress(DataError, WorldError):  # who asks for the blocks is told
+        with contextlib.suppress(DataError, InfrastructureError):  # who asks for the blocks is told
             for cache in self._caches.values():
                 cache.get()
             for tally in self._tallies.values():

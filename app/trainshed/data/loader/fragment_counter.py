@@ -55,7 +55,7 @@ class FragmentCounter:
         Raises:
             DataError: when the dataset cannot be read, or has other rows than a checkpoint in the
                 middle of an epoch knows of.
-            WorldError: when it could not be this time.
+            InfrastructureError: when it could not be this time.
         """
         with self._lock:
             if self._counts is None:

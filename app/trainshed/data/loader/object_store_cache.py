@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from trainshed.data.sampler.fragments import Fragment
     from trainshed.data.sampler.permutation import Indices
-    from trainshed.faults import WorldError
+    from trainshed.failures import InfrastructureError
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class ObjectStoreCache:
         self._turn = turn
         self._lock = threading.Lock()
         self._blocks: CachedBlocks | None = None
-        self._error: DataError | WorldError | None = None
+        self._error: DataError | InfrastructureError | None = None
         self._tries = 0
 
     def get(self, lost: int = 0) -> CachedBlocks:
@@ -66,7 +66,7 @@ class ObjectStoreCache:
 
         Raises:
             DataError: when they cannot be made.
-            WorldError: when they could not be made this time.
+            InfrastructureError: when they could not be made this time.
         """
         seen = self._tries
         with self._lock:

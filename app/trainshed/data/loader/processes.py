@@ -25,7 +25,7 @@ from trainshed.data.loader.requests import (
 from trainshed.data.sampler.stage_time import STARVED, TRANSFER, key_of
 from trainshed.data.sources.errors import DataError, raise_again
 from trainshed.data.sources.stage_timer import LEDGER
-from trainshed.faults import Kind, WorldError
+from trainshed.failures import InfrastructureError, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -69,7 +69,7 @@ class Processes:
 
         Raises:
             DataError: when rows cannot be read, or a function fails.
-            WorldError: when a process is lost, or storage or memory fail.
+            InfrastructureError: when a process is lost, or storage or memory fail.
         """
         coming = iter(requests)
         first = next(coming, None)
@@ -147,7 +147,7 @@ class _Loader:
                 answers = iter(self._loader)
             awaited = LEDGER.each(key_of(field, STARVED), answers)
             for number, answer in enumerate(awaited, 1):
-                if isinstance(answer, (DataError, WorldError)):
+                if isinstance(answer, (DataError, InfrastructureError)):
                     raise_again(answer)
                 yield answer, self._requests.has_ended_after(number)
                 del answer
@@ -163,7 +163,7 @@ class _Loader:
         for process in self._context.started:
             process.kill()
 
-    def _lost(self, field: str) -> WorldError | None:
+    def _lost(self, field: str) -> InfrastructureError | None:
         """Return what became of the first process that ended; None where all of them live."""
         started = self._context.started
         wait([process.sentinel for process in started], timeout=END_SECONDS)
@@ -232,7 +232,7 @@ def _without_file_of_main() -> Iterator[None]:
                 main["__file__"] = file
 
 
-def _ended(field: str, pid: int | None, code: int) -> WorldError:
+def _ended(field: str, pid: int | None, code: int) -> InfrastructureError:
     """Return what a process was lost by, as its exit code tells."""
     said = f"{field}: process {pid} that read and transformed rows for a worker"
     kinds: dict[int, tuple[str, Kind]] = {
@@ -249,4 +249,4 @@ def _ended(field: str, pid: int | None, code: int) -> WorldError:
     }
     by = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
     words, kind = kinds.get(code, (by, "node"))
-    return WorldError(f"{said} {words}", kind)
+    return InfrastructureError(f"{said} {words}", kind)

@@ -29,7 +29,7 @@ from trainshed.data.sources.fragment_reader import (
     stands_alone,
 )
 from trainshed.data.sources.stage_timer import LEDGER
-from trainshed.faults import WorldError
+from trainshed.failures import InfrastructureError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -99,7 +99,7 @@ def untold(request: LoaderRequest) -> LoaderRequest:
     return replace(request, how=replace(request.how, tell=None))
 
 
-class Requests(torch.utils.data.Dataset[Packed | DataError | WorldError]):
+class Requests(torch.utils.data.Dataset[Packed | DataError | InfrastructureError]):
     """The dataset of torch's DataLoader: asked for a request, it has its rows or what was wrong.
 
     An error is a value, as torch would raise it with other words and without what it holds.
@@ -109,7 +109,7 @@ class Requests(torch.utils.data.Dataset[Packed | DataError | WorldError]):
         self._reader = FragmentReader()
         self._told: list[BadRecordList] = []
 
-    def __getitem__(self, request: LoaderRequest) -> Packed | DataError | WorldError:
+    def __getitem__(self, request: LoaderRequest) -> Packed | DataError | InfrastructureError:
         how, part, choice = request.how, request.part, request.choice
         here, self._told[:] = replace(how, tell=self._told.append), []
         try:
@@ -124,7 +124,7 @@ def pack(tables: Sequence[Table], field: str) -> Packed:
     """Return the tables in one piece of shared memory, for which the worker has one file open.
 
     Raises:
-        WorldError: when there is no room for them.
+        InfrastructureError: when there is no room for them.
     """
     numbers: list[pickle.PickleBuffer] = []
     rest = pickle.dumps(tables, protocol=5, buffer_callback=numbers.append)
@@ -149,13 +149,13 @@ def check_room(num_bytes: int, field: str) -> None:
     """Look whether there is shared memory for so many bytes.
 
     Raises:
-        WorldError: when there is not.
+        InfrastructureError: when there is not.
     """
     if not SHARED.is_dir():  # not Linux
         return
     free = shutil.disk_usage(SHARED).free
     if num_bytes > free:
-        raise WorldError(
+        raise InfrastructureError(
             f"{field}: {SHARED} has {megabytes(free)} left and needs {megabytes(num_bytes)} for "
             "rows on their way to the worker: make it larger, or set fewer data.loaderProcesses",
             "memory",

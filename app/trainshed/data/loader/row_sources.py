@@ -24,7 +24,7 @@ from trainshed.data.sources.errors import DataError, raise_again
 from trainshed.data.sources.fragment_reader import Choice, Part, Reading, parts, read_parts, reading
 from trainshed.data.sources.mixed import stretches
 from trainshed.data.sources.stage_timer import LEDGER
-from trainshed.faults import WorldError
+from trainshed.failures import InfrastructureError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -179,7 +179,9 @@ class RemoteSource:
                     return from_block(_fetched(held.blocks[number], self._plan.field))
             except ObjectLostError:  # by its node; Ray has tried to make it again
                 self._cached[name] = _answer(self._remote_cached(name, held.filling))
-        raise WorldError(f"{self._plan.field}: block {number} of the cache was lost again", "node")
+        raise InfrastructureError(
+            f"{self._plan.field}: block {number} of the cache was lost again", "node"
+        )
 
 
 def _fetched(block: ray.ObjectRef[Block], field: str) -> Block:
@@ -187,7 +189,7 @@ def _fetched(block: ray.ObjectRef[Block], field: str) -> Block:
         return ray.get(block, timeout=LOST_SECONDS)
     except GetTimeoutError as error:
         lost = f"{field}: a block of rows did not come within {LOST_SECONDS:.0f} s"
-        raise WorldError(lost, "node") from error
+        raise InfrastructureError(lost, "node") from error
 
 
 def _answer(coming: ray.ObjectRef[Answer]) -> Answer:
@@ -195,7 +197,7 @@ def _answer(coming: ray.ObjectRef[Answer]) -> Answer:
         with LEDGER.starving():
             return ray.get(coming)
     except RayTaskError as error:
-        if isinstance(error.cause, (DataError, WorldError)):
+        if isinstance(error.cause, (DataError, InfrastructureError)):
             raise_again(error.cause)
         raise
 

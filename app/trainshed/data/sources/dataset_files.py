@@ -35,7 +35,7 @@ from trainshed.data.sources.formats.whole_files import Binary, Images
 from trainshed.data.sources.listing import ending_of, files_of
 from trainshed.data.sources.opener import ACCESS, cache_bytes_of, reach_of, stamp_of
 from trainshed.data.sources.stratifying import KnownStrata, StrataColumn, strata_of
-from trainshed.faults import WorldError, is_passing
+from trainshed.failures import InfrastructureError, is_passing
 from trainshed.storage.addresses import is_web, shown
 from trainshed.storage.scratch import NoRoomError
 from trainshed_api.errors import Problem, SpecError
@@ -116,7 +116,7 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
         known: of columns of files that other datasets share; it grows.
 
     Raises:
-        WorldError: when the storage does not give what has to be looked at.
+        InfrastructureError: when the storage does not give what has to be looked at.
         SpecError: when the path, a file, a column or the format's package is missing, a file is not
             of the format, or the files do not fit together.
     """
@@ -134,9 +134,9 @@ def _refused(field: str, at: str) -> Iterator[None]:
         yield
     except OSError as error:
         if is_passing(error):
-            raise WorldError(f"{field}: {error}", "storage") from error
+            raise InfrastructureError(f"{field}: {error}", "storage") from error
         if isinstance(error, NoRoomError):
-            raise WorldError(f"{field}: {error.strerror}", "scratch") from error
+            raise InfrastructureError(f"{field}: {error.strerror}", "scratch") from error
         raise SpecError([Problem(field, at, str(error))]) from error
     except DataError as error:
         where, _, said = str(error).partition(": ")
@@ -318,7 +318,7 @@ def read_fragment(
 
     Raises:
         DataError: naming the file, and where in it, for the first record that cannot be decoded.
-        WorldError: naming it when the storage does not give it.
+        InfrastructureError: naming it when the storage does not give it.
     """
     for found in read_records(scan, fragment, columns, chunk_rows, access):
         if isinstance(found, BadRecord):
@@ -344,7 +344,7 @@ def read_records(
 
     Raises:
         DataError: naming the file, and where in it, when nothing after that can be read either.
-        WorldError: naming it when the storage does not give it.
+        InfrastructureError: naming it when the storage does not give it.
     """
     access = access.of(scan, fragment)
     if scan.format == "parquet":
@@ -376,7 +376,9 @@ def read_records(
             pause = next(pauses, None)
             if pause is None:
                 said = " ".join(str(error).split())
-                raise WorldError(f"{fragment.path}: cannot be read: {said}", "storage") from error
+                raise InfrastructureError(
+                    f"{fragment.path}: cannot be read: {said}", "storage"
+                ) from error
             access.patience.rest(pause)
         else:
             access.check_again(fragment)
@@ -417,7 +419,7 @@ def read_sample(
 
     Raises:
         DataError: naming the file when they cannot be decoded.
-        WorldError: naming it when the storage does not give them.
+        InfrastructureError: naming it when the storage does not give them.
     """
     access = access.briefly()
     if scan.selection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from trainshed.faults import RULES, WorldError, causes, classify
+from trainshed.failures import RULES, InfrastructureError, causes, classify
 from trainshed_api.names import APPLICATION
 
 # What Ray Data 2.60 adds to a message (_annotate_exception_with_retry_context).
@@ -52,7 +52,7 @@ class RemoteTracebackError(Exception):
         return f"\n{self.args[0]}"
 
 
-def as_fault(error: BaseException, field: str) -> DataError | WorldError:
+def as_fault(error: BaseException, field: str) -> DataError | InfrastructureError:
     """Return what went wrong with a dataset, without the layers that Ray puts around it.
 
     Args:
@@ -60,7 +60,7 @@ def as_fault(error: BaseException, field: str) -> DataError | WorldError:
         field: of the dataset, for errors that do not name anything of the user's.
     """
     for found in causes(error):
-        if isinstance(found, (DataError, WorldError)):
+        if isinstance(found, (DataError, InfrastructureError)):
             _take_off_what_ray_added(found)
             return found
     first = next(causes(error))
@@ -70,7 +70,7 @@ def as_fault(error: BaseException, field: str) -> DataError | WorldError:
     message = f"{field}: {type(first).__name__}: {lines[-1] if lines else ''}"
     kind = classify(error)
     if kind and RULES[kind].cause != APPLICATION:
-        return WorldError(message, kind)
+        return InfrastructureError(message, kind)
     return DataError(message)
 
 
@@ -83,12 +83,12 @@ def _take_off_what_ray_added(error: BaseException) -> None:
     error.args = tuple(kept)
 
 
-def raise_again(error: DataError | WorldError) -> NoReturn:
+def raise_again(error: DataError | InfrastructureError) -> NoReturn:
     """Raise an error that came from another process, with the user's own traceback if it has one.
 
     Raises:
         DataError: that it is.
-        WorldError: that it is.
+        InfrastructureError: that it is.
     """
     if isinstance(error, UsersError) and error.trace:
         raise error from RemoteTracebackError(error.trace)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from trainshed.data.sampler.fragments import FileVersion
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.local_cache import kept_here
-from trainshed.patience import READS, Patience
+from trainshed.retry import READS, RetryPolicy
 from trainshed.storage.addresses import is_remote, is_web, stored_file
 from trainshed.storage.byte_ranges import PART_BYTES, WHOLE
 from trainshed.storage.folder import Stored
@@ -175,7 +175,7 @@ class FileAccess:
         opened: opens a file.
     """
 
-    patience: Patience = READS
+    patience: RetryPolicy = READS
     opened: Opener = field(default_factory=FileOpener)
 
     def of(self, scan: Scan, fragment: Fragment | None = None) -> FileAccess:

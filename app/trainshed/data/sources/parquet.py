@@ -21,8 +21,8 @@ from trainshed.data.sources.filters import may_meet
 from trainshed.data.sources.listing import files_of
 from trainshed.data.sources.opener import open_file, stamp_of
 from trainshed.data.sources.read_retry import ReadRetrier, spans_of
-from trainshed.faults import WorldError, is_passing
-from trainshed.patience import READS, Patience
+from trainshed.failures import InfrastructureError, is_passing
+from trainshed.retry import READS, RetryPolicy
 from trainshed.storage.addresses import is_remote
 from trainshed_api.errors import Problem, SpecError
 
@@ -49,7 +49,7 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
     at: Folder,
     columns: Sequence[str],
     field: str,
-    patience: Patience = READS,
+    patience: RetryPolicy = READS,
     opened: Opener = open_file,
     *,
     where: Condition | None = None,
@@ -65,7 +65,7 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
         where: fragments without a row that meets it are left out.
 
     Raises:
-        WorldError: when the storage does not give a footer.
+        InfrastructureError: when the storage does not give a footer.
         SpecError: when the path, a file or a column is missing, a file is no parquet, or the files
             do not fit together.
     """
@@ -108,7 +108,7 @@ def with_missing(
     files: Sequence[tuple[Found, pq.FileMetaData]],
     schema: pa.Schema,
     columns: Sequence[str] = (),
-    patience: Patience = READS,
+    patience: RetryPolicy = READS,
     opened: Opener = open_file,
 ) -> frozenset[str]:
     """Return columns of integers and booleans of which some are missing.
@@ -212,7 +212,7 @@ def read_fragment(
     fragment: Fragment,
     columns: Sequence[str],
     chunk_rows: int,
-    patience: Patience = READS,
+    patience: RetryPolicy = READS,
     opened: Opener = open_file,
 ) -> Iterator[Columns]:
     """Yield the rows of a fragment in tables of `chunk_rows` rows; the last may be smaller.
@@ -226,7 +226,7 @@ def read_fragment(
 
     Raises:
         DataError: naming the file and row groups when they cannot be decoded.
-        WorldError: naming them when the storage does not give them.
+        InfrastructureError: naming them when the storage does not give them.
     """
     trouble, done = ReadRetrier(fragment, patience, opened), 0
     while True:
@@ -244,14 +244,14 @@ def read_sample(
     fragment: Fragment,
     columns: Sequence[str],
     rows: int,
-    patience: Patience = READS,
+    patience: RetryPolicy = READS,
     opened: Opener = open_file,
 ) -> Columns:
     """Return the first rows of a fragment without reading a whole row group where it is large.
 
     Raises:
         DataError: naming the file and row groups when they cannot be decoded.
-        WorldError: naming them when the storage does not give them.
+        InfrastructureError: naming them when the storage does not give them.
     """
     groups, wanted = list(fragment.row_groups), list(columns) or None
     trouble = ReadRetrier(fragment, patience, opened)
@@ -342,12 +342,12 @@ def _tables(
 
 
 def read_footers(
-    files: Sequence[Found], field: str, patience: Patience, opened: Opener
+    files: Sequence[Found], field: str, patience: RetryPolicy, opened: Opener
 ) -> list[pq.FileMetaData]:
     """Return the footers of files, in their order.
 
     Raises:
-        WorldError: when the storage does not give one.
+        InfrastructureError: when the storage does not give one.
         SpecError: naming a file that is no parquet.
     """
     # In a bucket each is two answers to wait for, and nothing to do meanwhile.
@@ -382,7 +382,7 @@ def _parquet(
     )
 
 
-def _footer(file: str, field: str, patience: Patience, opened: Opener) -> pq.FileMetaData:
+def _footer(file: str, field: str, patience: RetryPolicy, opened: Opener) -> pq.FileMetaData:
     def read() -> pq.FileMetaData:
         with opened(file) as raw:
             return pq.read_metadata(raw)
@@ -391,7 +391,7 @@ def _footer(file: str, field: str, patience: Patience, opened: Opener) -> pq.Fil
         return patience.read(read)
     except (OSError, pa.ArrowException) as error:
         if is_passing(error):
-            raise WorldError(f"{field}.path: {file}: {error}", "storage") from error
+            raise InfrastructureError(f"{field}.path: {file}: {error}", "storage") from error
         raise SpecError([Problem(f"{field}.path", file, f"a parquet file ({error})")]) from error
 
 

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trainshed.data.sources.errors import DataError
-from trainshed.faults import WorldError, is_passing
+from trainshed.failures import InfrastructureError, is_passing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from trainshed.data.sampler.fragments import Fragment
     from trainshed.data.sources.opener import Opener
-    from trainshed.patience import Patience
+    from trainshed.retry import RetryPolicy
 
 
 class ReadRetrier:
@@ -28,7 +28,7 @@ class ReadRetrier:
         opened: opens its file.
     """
 
-    def __init__(self, fragment: Fragment, patience: Patience, opened: Opener) -> None:
+    def __init__(self, fragment: Fragment, patience: RetryPolicy, opened: Opener) -> None:
         self._fragment = fragment
         self._pauses = iter(patience.pauses)
         self._rest = patience.rest
@@ -41,7 +41,7 @@ class ReadRetrier:
         Raises:
             DataError: naming file and row groups whose bytes cannot be decoded, and are the same
                 when they are read again.
-            WorldError: when the storage does not give them.
+            InfrastructureError: when the storage does not give them.
             OSError: that is neither, as it came.
         """
         # The file was there when the run was planned: without it now, storage or its mount is at
@@ -56,7 +56,9 @@ class ReadRetrier:
     def _wait(self, error: Exception) -> None:
         pause = next(self._pauses, None)
         if pause is None:
-            raise WorldError(self._named(self._fragment.row_groups, error), "storage") from error
+            raise InfrastructureError(
+                self._named(self._fragment.row_groups, error), "storage"
+            ) from error
         self._rest(pause)
 
     def _judge(self, error: Exception) -> None:

@@ -126,7 +126,7 @@ class StrataColumn:
         Raises:
             SpecError: where the column is not there, or does not do.
             DataError: when it cannot be read.
-            WorldError: when the storage does not give it.
+            InfrastructureError: when the storage does not give it.
         """
         place = 0
         for found in self.read(fragment):
@@ -168,7 +168,7 @@ def strata_of(column: StrataColumn, fragments: Sequence[Fragment], share: float)
     Raises:
         SpecError: for a column that is not there, does not tell values apart, or has too many.
         DataError: when it cannot be read.
-        WorldError: when the storage does not give it.
+        InfrastructureError: when the storage does not give it.
     """
     started = time.perf_counter()
     found = _look(column, fragments, Stratifying(share)) or _look(

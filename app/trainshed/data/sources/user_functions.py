@@ -19,7 +19,7 @@ from trainshed.data.sources.batch_formats import from_format, to_format
 from trainshed.data.sources.column_arrays import Array, Columns, join, num_rows, say_columns
 from trainshed.data.sources.defer_interrupts import UNBROKEN
 from trainshed.data.sources.errors import DataError, FunctionError, LoadError, UsersError
-from trainshed.faults import RULES, WorldError, classify
+from trainshed.failures import RULES, InfrastructureError, classify
 from trainshed.functions import find
 from trainshed_api.errors import SpecError
 from trainshed_api.names import APPLICATION
@@ -65,7 +65,7 @@ def random_for(
 
     Raises:
         LoadError: when it cannot be imported, or is a class that cannot be made.
-        WorldError: when that is not its fault.
+        InfrastructureError: when that is not its fault.
     """
     wants = _loaded(function).takes_rng
     return {"rng": RowRandom(seed, epoch, rows, position)} if wants else {}
@@ -77,7 +77,7 @@ def call(function: Function, given: object, **extra: object) -> object:
     Raises:
         FunctionError: when it raises.
         LoadError: as in `random_for`.
-        WorldError: when that is not its fault.
+        InfrastructureError: when that is not its fault.
     """
     loaded = _loaded(function)  # whatever is wrong with that is wrong with no row
     options = {**dict(function.options), **extra}
@@ -93,7 +93,7 @@ def call_with_columns(function: Function, columns: Columns, **extra: object) -> 
 
     Raises:
         DataError: when they cannot be put into that format, or as in `call`.
-        WorldError: as in `call`.
+        InfrastructureError: as in `call`.
     """
     try:
         given = to_format(columns, function.batch_format)
@@ -118,10 +118,12 @@ def _say(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _fault(said: str, error: Exception, of_users: type[UsersError]) -> UsersError | WorldError:
+def _fault(
+    said: str, error: Exception, of_users: type[UsersError]
+) -> UsersError | InfrastructureError:
     line, kind = " ".join(said.split()), classify(error)
     if kind and RULES[kind].cause != APPLICATION:
-        return WorldError(line, kind)
+        return InfrastructureError(line, kind)
     return of_users(line, _users_traceback(error))
 
 

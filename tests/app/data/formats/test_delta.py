@@ -22,8 +22,8 @@ from tests.app.data.builders_tables import (
 from tests.s3 import S3Server
 from trainshed.data.sources.dataset_files import open_source
 from trainshed.data.sources.opener import FileAccess
-from trainshed.faults import WorldError
-from trainshed.patience import Patience
+from trainshed.failures import InfrastructureError
+from trainshed.retry import RetryPolicy
 from trainshed.storage.bucket import Bucket
 from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
@@ -227,5 +227,5 @@ def test_a_bucket_that_does_not_answer_is_no_mistake(
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{LOOPBACK}:{port}")
     read = ReadSpec.model_validate({"format": "delta", "path": str(in_bucket)})
 
-    with pytest.raises(WorldError, match=r"read\.path: .*Connection refused"):
-        open_source(in_bucket, read, FIELD, FileAccess(Patience(pauses=())))
+    with pytest.raises(InfrastructureError, match=r"read\.path: .*Connection refused"):
+        open_source(in_bucket, read, FIELD, FileAccess(RetryPolicy(pauses=())))

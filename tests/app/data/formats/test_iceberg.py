@@ -29,14 +29,14 @@ from tests.s3 import S3Server
 from trainshed.data.sampler.fragments import Source
 from trainshed.data.sources.dataset_files import open_source
 from trainshed.data.sources.opener import FileAccess
-from trainshed.faults import WorldError
-from trainshed.patience import Patience
+from trainshed.failures import InfrastructureError
+from trainshed.retry import RetryPolicy
 from trainshed.storage.bucket import Bucket
 from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
 
-IMPATIENT = FileAccess(Patience(pauses=()))
+IMPATIENT = FileAccess(RetryPolicy(pauses=()))
 
 
 def open_table(
@@ -227,7 +227,7 @@ def test_a_catalog_that_is_none_is_refused() -> None:
 def test_a_catalog_that_does_not_answer_is_no_mistake() -> None:
     [port] = pick_ports(1)
 
-    with pytest.raises(WorldError, match=r"read\.path: .*Connection refused"):
+    with pytest.raises(InfrastructureError, match=r"read\.path: .*Connection refused"):
         open_table({"type": "rest", "uri": f"http://{LOOPBACK}:{port}"})
 
 
@@ -237,10 +237,10 @@ def test_a_catalog_that_somebody_writes_is_asked_again(tmp_path: Path) -> None:
     at_once = {**catalog, "uri": f"{catalog['uri']}?timeout=0"}
     with closing(sqlite3.connect(tmp_path / "catalog.db")) as other:
         other.execute("begin exclusive")
-        with pytest.raises(WorldError, match=r"read\.path: .*database is locked"):
+        with pytest.raises(InfrastructureError, match=r"read\.path: .*database is locked"):
             open_table(at_once)
 
-        patience = Patience(pauses=(1.0,), rest=lambda _: other.rollback())
+        patience = RetryPolicy(pauses=(1.0,), rest=lambda _: other.rollback())
         source = open_table(at_once, access=FileAccess(patience))
 
     assert sorted(read_all(source)["id"].tolist()) == list(range(4))

@@ -21,13 +21,13 @@ from trainshed.data.sources.dataset_files import open_source, read_fragment
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.fragment_reader import read_whole, reading
 from trainshed.data.sources.opener import FileAccess
-from trainshed.faults import WorldError
-from trainshed.patience import Patience
+from trainshed.failures import InfrastructureError
+from trainshed.retry import RetryPolicy
 from trainshed.storage.bucket import Bucket
 from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
 
-IMPATIENT = FileAccess(Patience(pauses=()))
+IMPATIENT = FileAccess(RetryPolicy(pauses=()))
 
 
 def test_rows_come_back_and_are_told(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_file_that_is_gone_is_the_worlds(tmp_path: Path) -> None:
     [file] = (tmp_path / "rows" / "data").iterdir()
     file.unlink()
 
-    with pytest.raises(WorldError, match="cannot be read"):
+    with pytest.raises(InfrastructureError, match="cannot be read"):
         list(read_fragment(source.scan, source.fragments[0], (), 10, IMPATIENT))
 
 
@@ -217,5 +217,5 @@ def test_a_bucket_that_does_not_answer_is_no_mistake(
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{LOOPBACK}:{port}")
     read = ReadSpec.model_validate({"format": "lance", "path": str(in_bucket)})
 
-    with pytest.raises(WorldError, match=r"read\.path: .*Generic S3 error"):
+    with pytest.raises(InfrastructureError, match=r"read\.path: .*Generic S3 error"):
         open_source(in_bucket, read, FIELD, IMPATIENT)

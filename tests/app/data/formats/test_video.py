@@ -13,7 +13,7 @@ from tests.app.data.builders_media import write_film
 from trainshed.data.sources.dataset_files import read_fragment, read_sample
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.opener import FileAccess, open_file
-from trainshed.patience import Patience
+from trainshed.retry import RetryPolicy
 from trainshed_api.errors import SpecError
 
 CODECS = {"mp4": "mpeg4", "avi": "mpeg4", "mkv": "libx264", "webm": "libvpx-vp9"}
@@ -126,7 +126,7 @@ def test_a_read_that_fails_is_made_again(tmp_path: Path) -> None:
         tries += 1
         return Fails(open_file(where)) if tries == 1 else open_file(where)
 
-    access = FileAccess(Patience(pauses=(0,), rest=lambda _: None), opened)
+    access = FileAccess(RetryPolicy(pauses=(0,), rest=lambda _: None), opened)
 
     tables = list(read_fragment(source.scan, source.fragments[0], ["number"], 100, access))
 

@@ -21,7 +21,7 @@ from trainshed.data.sources.formats.format import Contents, Table
 from trainshed.data.sources.formats.table_files import read_row_groups
 from trainshed.data.sources.listing import Found
 from trainshed.data.sources.parquet import beyond_floats, cut, describe, read_footers, with_missing
-from trainshed.faults import is_passing
+from trainshed.failures import is_passing
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import IcebergOptions
 

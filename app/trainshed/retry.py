@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from trainshed.faults import is_passing
+from trainshed.failures import is_passing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """How often something is read again, and how long is waited before.
 
     Args:
@@ -38,4 +38,4 @@ class Patience:
         return read()
 
 
-READS = Patience()
+READS = RetryPolicy()

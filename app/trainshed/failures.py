@@ -40,7 +40,7 @@ Kind = Literal[
 
 
 @dataclass(frozen=True)
-class Rule:
+class FailureRule:
     """What follows a fault.
 
     Args:
@@ -56,35 +56,35 @@ class Rule:
 
 
 # Where several workers failed the first kind of this order counts: what the others say follows it.
-RULES: Mapping[Kind, Rule] = {
-    "code": Rule(APPLICATION, 0),
-    "data": Rule(APPLICATION, 0),
-    "slice": Rule(
+RULES: Mapping[Kind, FailureRule] = {
+    "code": FailureRule(APPLICATION, 0),
+    "data": FailureRule(APPLICATION, 0),
+    "slice": FailureRule(
         APPLICATION,
         0,
         "BatchNorm cannot train on a single row of a worker (feed.lastBatch: drop leaves a smaller "
         "last step out)",
     ),
     # The same allocation would only fail again; another attempt may find another neighbour.
-    "memory": Rule(OUT_OF_MEMORY, 0),
-    "killed": Rule(OUT_OF_MEMORY, None, "a node ran out of memory"),
+    "memory": FailureRule(OUT_OF_MEMORY, 0),
+    "killed": FailureRule(OUT_OF_MEMORY, None, "a node ran out of memory"),
     # Room comes in minutes, if at all: the pauses between attempts are for that.
-    "full": Rule(INFRASTRUCTURE, 0, "the storage is full"),
-    "scratch": Rule(INFRASTRUCTURE, 0, "the disk of a node is full"),
+    "full": FailureRule(INFRASTRUCTURE, 0, "the storage is full"),
+    "scratch": FailureRule(INFRASTRUCTURE, 0, "the disk of a node is full"),
     # The next attempt goes on from the one before.
-    "damaged": Rule(INFRASTRUCTURE, 0, "a checkpoint is damaged"),
+    "damaged": FailureRule(INFRASTRUCTURE, 0, "a checkpoint is damaged"),
     # A worker that starts again mostly gets the same GPU.
-    "gpu": Rule(INFRASTRUCTURE, 2, "a GPU is broken"),
-    "storage": Rule(INFRASTRUCTURE, None, "the storage failed"),
-    "network": Rule(INFRASTRUCTURE, None, "the network failed"),
-    "node": Rule(INFRASTRUCTURE, None, "a node or one of its processes was lost"),
+    "gpu": FailureRule(INFRASTRUCTURE, 2, "a GPU is broken"),
+    "storage": FailureRule(INFRASTRUCTURE, None, "the storage failed"),
+    "network": FailureRule(INFRASTRUCTURE, None, "the network failed"),
+    "node": FailureRule(INFRASTRUCTURE, None, "a node or one of its processes was lost"),
     # Ranks that disagree on what to do next hang for ever, and each time-out may take half an hour.
-    "timeout": Rule(INFRASTRUCTURE, 1, "workers waited for each other in vain"),
-    "peer": Rule(INFRASTRUCTURE, None, "another worker is gone"),
+    "timeout": FailureRule(INFRASTRUCTURE, 1, "workers waited for each other in vain"),
+    "peer": FailureRule(INFRASTRUCTURE, None, "another worker is gone"),
 }
 
 
-class WorldError(Exception):
+class InfrastructureError(Exception):
     """A fault of the world, told from the user's where it was seen.
 
     Args:
@@ -134,9 +134,9 @@ def causes(error: BaseException) -> Iterator[BaseException]:
         inner = wrapped or inner.__cause__ or context
 
 
-def as_world_error(error: BaseException) -> WorldError | None:
+def as_world_error(error: BaseException) -> InfrastructureError | None:
     """Return the fault of the world that an error carries from where it was seen."""
-    return next((each for each in causes(error) if isinstance(each, WorldError)), None)
+    return next((each for each in causes(error) if isinstance(each, InfrastructureError)), None)
 
 
 def is_passing(error: BaseException) -> bool:
@@ -229,7 +229,7 @@ _GONE = re.compile(r"Connection|connectFullMesh|Socket closed|Broken pipe")
 
 def _kind(error: BaseException) -> Kind | None:
     names = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__]
-    if isinstance(error, WorldError):
+    if isinstance(error, InfrastructureError):
         found: Kind | None = error.kind
     elif "ray.exceptions.RayError" in names and _KILLED.search(str(error)):
         found = "killed"
