@@ -17,7 +17,7 @@ from benchmarks.ours.objects import make_run, make_status
 from benchmarks.ours.trial import NAMESPACE, Size, Trial
 from tests.control_plane.objects import RUNS
 from tests.kuberay.api import JOBS, KubeApi
-from trainshed_api.rayjob import Attempt, SharedCluster, render_rayjob
+from trainshed_api.rayjob import AttemptIdentity, SharedCluster, render_rayjob
 from trainshed_api.validation import validate_document
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ async def write_the_same(kubeconfig: Path, size: Size) -> Sample:
     runs = [f"{name}-run" for name in names]
     manifests = {}
     for name in names + runs:
-        attempt = Attempt("default", name, "0" * 36, 1, "http://x/y", "0" * 64)
+        attempt = AttemptIdentity("default", name, "0" * 36, 1, "http://x/y", "0" * 64)
         manifests[name] = render_rayjob(run, attempt, SharedCluster("trainshed"))
 
     async def create_job(name: str) -> None:

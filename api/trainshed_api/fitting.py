@@ -26,7 +26,7 @@ TRAIN_ONLY = (
 )
 
 
-def misfits(spec: TrainingRunSpec) -> list[Problem]:
+def cross_field_errors(spec: TrainingRunSpec) -> list[Problem]:
     """Return what is wrong with fields that are right by themselves."""
     return [
         *_check_program(spec),

@@ -30,7 +30,7 @@ _BACKSTOP_SECONDS = 300
 
 
 @dataclass(frozen=True)
-class Attempt:
+class AttemptIdentity:
     """Which attempt of which run; progress_url and token are empty where no controller listens.
 
     groups: of the whole cluster, as far as they are known.
@@ -70,7 +70,7 @@ class OwnCluster:
 
 
 def render_rayjob(
-    run: TrainingRun, attempt: Attempt, cluster: SharedCluster | OwnCluster
+    run: TrainingRun, attempt: AttemptIdentity, cluster: SharedCluster | OwnCluster
 ) -> JsonObject:
     """Return the RayJob. Raises SpecError for a run too large for an environment variable."""
     spec: JsonObject = {
@@ -114,7 +114,7 @@ def render_rayjob(
     return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": spec}
 
 
-def _environment(attempt: Attempt) -> Mapping[str, str]:
+def _environment(attempt: AttemptIdentity) -> Mapping[str, str]:
     told = {
         names.ENV_NAMESPACE: attempt.namespace,
         names.ENV_UID: attempt.uid,
@@ -128,7 +128,7 @@ def _environment(attempt: Attempt) -> Mapping[str, str]:
     return told
 
 
-def _labels(run: TrainingRun, attempt: Attempt) -> JsonObject:
+def _labels(run: TrainingRun, attempt: AttemptIdentity) -> JsonObject:
     labels: JsonObject = {
         "app.kubernetes.io/managed-by": "trainshed",
         RUN_LABEL: attempt.name,

@@ -21,7 +21,7 @@ from trainshed_api.data import (
 )
 from trainshed_api.errors import RuleError
 from trainshed_api.failure import FailurePolicySpec, FailureRule
-from trainshed_api.fitting import TRAIN_ONLY, misfits
+from trainshed_api.fitting import TRAIN_ONLY, cross_field_errors
 from trainshed_api.frameworks import FrameworkName
 from trainshed_api.metadata import Metadata
 from trainshed_api.placement import ClusterSpec, DedicatedSpec
@@ -256,7 +256,7 @@ class TrainingRunSpec(SpecModel):
 
     @model_validator(mode="after")
     def _fields_fit_together(self) -> Self:
-        problems = misfits(self)
+        problems = cross_field_errors(self)
         if problems:
             raise RuleError(problems)
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from trainshed_api.rayjob import Attempt
+from trainshed_api.rayjob import AttemptIdentity
 from trainshed_api.spechash import spec_hash, training_hash
 from trainshed_api.status import AttemptStatus, QueueStatus
 from trainshed_controller import status as states
@@ -153,7 +153,7 @@ def _closed(turn: Turn, name: str) -> str:
 def _begin_now(turn: Turn, status: TrainingRunStatus) -> Plan:
     """Write the attempt down; its RayJob is created after that, never before."""
     number = status.attempt + 1
-    identity = Attempt(turn.view.namespace, turn.view.name, turn.view.uid, number)
+    identity = AttemptIdentity(turn.view.namespace, turn.view.name, turn.view.uid, number)
     attempt = AttemptStatus(
         number=number,
         generation=turn.view.generation,

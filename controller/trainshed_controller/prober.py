@@ -35,7 +35,7 @@ _GOOD_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class Patience:
+class ProbeTimeouts:
     """Seconds.
 
     Args:
@@ -76,7 +76,7 @@ class Prober:
         self,
         jobs: JobsApi,
         tell: Callable[[Key], None],
-        patience: Patience = Patience(),
+        patience: ProbeTimeouts = ProbeTimeouts(),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._jobs = jobs

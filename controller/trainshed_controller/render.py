@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 from trainshed_api.groups import NodeGroup
 from trainshed_api.json_object import as_object
 from trainshed_api.names import NODE_GROUP_LABEL
-from trainshed_api.rayjob import KUEUE_QUEUE, Attempt, OwnCluster, SharedCluster, render_rayjob
+from trainshed_api.rayjob import (
+    KUEUE_QUEUE,
+    AttemptIdentity,
+    OwnCluster,
+    SharedCluster,
+    render_rayjob,
+)
 from trainshed_controller.admission import Rooms, pack, request_of
 from trainshed_controller.capacity import read_groups
 
@@ -26,10 +32,10 @@ if TYPE_CHECKING:
 
 def attempt_of(
     view: RunView, number: int, settings: Settings, key: bytes, groups: Sequence[GroupView]
-) -> Attempt:
+) -> AttemptIdentity:
     """Return who an attempt is, with the address and the bearer token of its progress."""
     path = progress_path(view.namespace, view.name, view.uid, number)
-    return Attempt(
+    return AttemptIdentity(
         view.namespace,
         view.name,
         view.uid,

@@ -11,14 +11,14 @@ from tests.app.ray_run import write_run
 from trainshed.cli.main import cli
 from trainshed_api.errors import SpecError
 from trainshed_api.loading import load_file
-from trainshed_api.rayjob import Attempt, SharedCluster, render_rayjob
+from trainshed_api.rayjob import AttemptIdentity, SharedCluster, render_rayjob
 
 
 def test_it_is_the_rayjob_of_the_first_attempt(tmp_path: Path) -> None:
     file = write_run(tmp_path, "digits", env={"A": "1"})
     printed = CliRunner().invoke(cli, ["render", str(file), "--set", "spec.seed=3"])
 
-    attempt = Attempt("default", "digits", "00000000-0000-0000-0000-000000000000", 1)
+    attempt = AttemptIdentity("default", "digits", "00000000-0000-0000-0000-000000000000", 1)
     run = load_file(file, ["spec.seed=3"])
     assert printed.output.startswith("# The first attempt of digits, as the controller creates it")
     assert yaml.safe_load(printed.output) == render_rayjob(run, attempt, SharedCluster("trainshed"))

@@ -11,11 +11,11 @@ from tests.controller.ray_heads import RayHeads
 from trainshed_api.names import SNAPSHOT_LINE
 from trainshed_api.snapshot import Snapshot
 from trainshed_controller.model import Key, Question, RaysWord
-from trainshed_controller.prober import Patience, Prober
+from trainshed_controller.prober import Prober, ProbeTimeouts
 
 WORD = Snapshot(time=1.0, attempt=1, state="Ended", outcome="Failed", exit_code=1)
 NOBODY = RaysWord()
-BRIEF = Patience(first=0.2, next=0.05, waiting=0.3)
+BRIEF = ProbeTimeouts(first=0.2, next=0.05, waiting=0.3)
 
 
 def about(number: int, *, cluster: str = "trainshed", ends: bool = False) -> Question:
@@ -33,7 +33,9 @@ class Asking:
     told: list[Key] = field(default_factory=list)
     now: float = 0.0
 
-    def start(self, patience: Patience = BRIEF, clock: Callable[[], float] | None = None) -> Prober:
+    def start(
+        self, patience: ProbeTimeouts = BRIEF, clock: Callable[[], float] | None = None
+    ) -> Prober:
         """Return a prober."""
         self.prober = Prober(
             self.heads.client, self.told.append, patience, clock or (lambda: self.now)
@@ -117,7 +119,7 @@ async def test_one_head_has_one_request_at_a_time_and_all_have_eight(asking: Ask
 async def test_a_silent_head_keeps_nobody_else_waiting() -> None:
     async with RayHeads(silent={"deaf"}) as heads:
         setting = Asking(heads)
-        prober = setting.start(Patience(first=60.0))
+        prober = setting.start(ProbeTimeouts(first=60.0))
         for number in range(50):
             prober.ask(about(number, cluster="deaf"))
         await heads.until_asked(1)

@@ -9,14 +9,14 @@ from tests.simulation.clock import monotonic
 from tests.simulation.heads import Head, Heads
 from tests.simulation.loop import run_virtually
 from trainshed_controller.model import Key, Question, RaysWord
-from trainshed_controller.prober import Patience, Prober
+from trainshed_controller.prober import Prober, ProbeTimeouts
 
 if TYPE_CHECKING:
     from trainshed_controller.jobs import JobsApi
 
 NOBODY, OVER = RaysWord(), RaysWord(over=True)
 SILENT = [f"silent-{number}" for number in range(100)]
-PATIENCE = Patience()
+PATIENCE = ProbeTimeouts()
 
 
 def about(cluster: str, number: int = 0) -> Question:

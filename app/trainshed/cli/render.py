@@ -10,7 +10,7 @@ import yaml
 from trainshed.cli.run_file import file_options
 from trainshed_api.errors import Problem, SpecError, show_value
 from trainshed_api.loading import load_file
-from trainshed_api.rayjob import Attempt, SharedCluster, render_rayjob
+from trainshed_api.rayjob import AttemptIdentity, SharedCluster, render_rayjob
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,9 @@ def render(file: Path, settings: tuple[str, ...], cluster: str) -> None:
     if run.spec.cluster and run.spec.cluster.shared:
         cluster = run.spec.cluster.shared
     name, namespace = run.metadata.name, run.metadata.namespace or "default"
-    rendered = render_rayjob(run, Attempt(namespace, name, UNKNOWN_UID, 1), SharedCluster(cluster))
+    rendered = render_rayjob(
+        run, AttemptIdentity(namespace, name, UNKNOWN_UID, 1), SharedCluster(cluster)
+    )
     click.echo(NOTE.format(name=name) + yaml.safe_dump(rendered, sort_keys=False), nl=False)
 
 
