@@ -61,9 +61,3 @@ def test_the_page_names_all_endings() -> None:
         plain = {ending for ending in reader.suffixes if ending.count(".") == 1}
         assert set(re.findall(r"`(\.\w+)`", row)) == plain
         assert ("packed" in row) is (len(plain) < len(reader.suffixes))
-
-
-def test_links_lead_to_files() -> None:
-    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", PAGE)
-
-    assert [target for target in targets if not (ROOT / "docs" / "data" / target).exists()] == []
