@@ -140,6 +140,8 @@ class KerasRun(EpochRun):
             at = self._feeds.passing_beside_steps(dataset, reading.start)
         with self._loop.meter.inside(WAITING):
             count = self._feeds.feed(dataset).steps(at).count
+        done = self._loop.position.step_in_epoch
+        self._loop.steps_in_epoch = done + count - at.first_step
         if self._job.epochs is not None:
             self._loop.board.steps = count * self._job.epochs
         if at.first_step == count:  # stopped between its last step and its end

@@ -91,10 +91,12 @@ class CheckpointSaver:
     def due(self, position: Position, epoch_ended: bool) -> bool:
         """Say whether a checkpoint belongs here."""
         spec = self._job.checkpoint
-        if epoch_ended:
-            last = position.epoch == self._job.epochs and self._job.checkpoint.is_written
-            return last or bool(spec.every_epochs and position.epoch % spec.every_epochs == 0)
-        return bool(spec.every_steps and position.step % spec.every_steps == 0)
+        by_steps = bool(spec.every_steps and position.step % spec.every_steps == 0)
+        if not epoch_ended:
+            return by_steps
+        is_last = position.epoch == self._job.epochs and spec.is_written
+        by_epochs = bool(spec.every_epochs and position.epoch % spec.every_epochs == 0)
+        return is_last or by_epochs or by_steps
 
     def is_behind(self, position: Position) -> bool:
         """Say whether the run has been trained further than its newest checkpoint."""

@@ -161,8 +161,16 @@ class Run(EpochRun):
         at = self._feeds.passing(name, "train", loop.position)
         with loop.meter.inside(WAITING):
             planned = self._waited_for(partial(feed.planned_steps, at))
+        if planned:
+            loop.steps_in_epoch = planned.count
         if planned and self._job.epochs is not None:
             loop.board.steps = planned.count * self._job.epochs
+        if loop.has_last_step and self.step == loop.saver.position.step:
+            self.warn(
+                f"resumed after the last step of epoch {loop.position.epoch + 1}: "
+                f"batches({name!r}) gives none in it. Set what the code after the loop reads "
+                "before the loop"
+            )
         batches = self._brought(name, at, loop.wait_for_rows, self._job.accumulate)
         try:
             for batch in loop.meter.waiting_for(batches, name):
@@ -395,7 +403,7 @@ class Run(EpochRun):
 
     def _may_cut(self) -> bool:
         """Say whether to stop here: in the middle of a step what follows it would be lost."""
-        return self._loop.wants_stop and not self._step.is_under_way
+        return self._loop.may_cut_evaluation and not self._step.is_under_way
 
 
 def _checked(given: object, of: type[object]) -> object:

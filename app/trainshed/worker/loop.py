@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from trainshed_api.progress import Event
 
 
+# After the last step of an epoch an evaluation may go on for so long before a stop cuts it.
+EPOCH_END_SECONDS = 5.0
+
+
 class StopTraining(BaseException):
     """Raised in a training function when the run was asked to stop and its checkpoint is begun."""
 
@@ -51,6 +55,8 @@ class TrainingLoop:
         self.control = Control()
         self.saver = CheckpointSaver(job, self.control, rank, num_ranks)
         self.position = self.saver.position
+        # Steps of the epoch under way, where they are known before its end.
+        self.steps_in_epoch: int | None = None
         self.dataset_positions = DatasetPositions({})
         self.saver.dataset_positions = lambda: self.dataset_positions.settled
         self._coordinator = coordinator
@@ -103,12 +109,16 @@ class TrainingLoop:
     def end_step(self, rows: int) -> None:
         """Count a step of so many rows over all ranks. A collective now and then.
 
+        After the last step of an epoch nothing is written and no stop takes effect until the epoch
+        ends. A run that resumed in between would enter its epoch without any batch.
+
         Raises:
             StopTraining: when the run was asked to stop.
             NonFiniteLossError: when a rank's loss was no finite number.
         """
         self.count_step(rows)
-        self._boundary(epoch_ended=False)
+        if not self.has_last_step:
+            self._boundary(epoch_ended=False)
 
     def count_step(self, rows: int) -> None:
         """Count a step as `end_step` does, where ranks cannot agree: the function left its loop."""
@@ -129,6 +139,7 @@ class TrainingLoop:
             NonFiniteLossError: when a rank's loss was no finite number.
         """
         self.position = Position(epoch=self.position.epoch + 1, step=self.position.step)
+        self.steps_in_epoch = None
         self.dataset_positions.end_epoch()
         self._boundary(epoch_ended=True)
 
@@ -150,6 +161,8 @@ class TrainingLoop:
         Raises:
             StopTraining: when the run was asked to stop and all ranks wait after the same step.
         """
+        if self.has_last_step:  # the epoch ends next
+            return
         self._is_waiting = True
         step, ranks = self.position.step, self.saver.num_ranks
         if self._coordinator.wait(self.group, self.control.rank, step, ranks):
@@ -165,6 +178,24 @@ class TrainingLoop:
             self._is_waiting = False
             if self._coordinator.go_on(self.group, self.control.rank):
                 self.stop_here()
+
+    @property
+    def has_last_step(self) -> bool:
+        """Say whether the last step of the epoch under way is done."""
+        return self.steps_in_epoch is not None and (
+            self.position.step_in_epoch >= self.steps_in_epoch
+        )
+
+    @property
+    def may_cut_evaluation(self) -> bool:
+        """Say whether rank 0 stops in an evaluation; False on all others.
+
+        One after an epoch's last step may end first, if that takes a few seconds.
+        """
+        if not self._reporter or not self._reporter.stop_reason:
+            return False
+        put_off = min(EPOCH_END_SECONDS, self.job.grace_seconds / 2)
+        return not self.has_last_step or self._reporter.seconds_since_stop() >= put_off
 
     @property
     def wants_stop(self) -> bool:

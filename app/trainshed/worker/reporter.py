@@ -52,8 +52,13 @@ class Reporter:
         self._last_step = board.step
         self._has_complained = False
         self.stop_reason: str | None = None
+        self._stop_heard_at: float | None = None
         self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
         self._thread.start()
+
+    def seconds_since_stop(self) -> float:
+        """Return the seconds since the first answer that asked for a stop; 0 before."""
+        return 0.0 if self._stop_heard_at is None else time.monotonic() - self._stop_heard_at
 
     def close(self) -> None:
         """Send what is left and end the thread."""
@@ -87,6 +92,8 @@ class Reporter:
             with board.lock:
                 board.events = [*events, *board.events]
             raise
+        if self.stop_reason and self._stop_heard_at is None:
+            self._stop_heard_at = time.monotonic()
         self._last_step = step
 
     def _complain(self, error: Exception) -> None:
