@@ -44,7 +44,7 @@ SECONDS_AFTER_GRACE: Final = 15
 EXIT_SUCCEEDED: Final = 0
 EXIT_APPLICATION: Final = 1  # the user's program failed
 EXIT_INVALID: Final = 2  # the spec, its files or this machine will not do; nothing started
-EXIT_TRY_AGAIN: Final = 75  # somebody else holds this attempt (EX_TEMPFAIL of sysexits.h)
+EXIT_TRY_AGAIN: Final = 75  # infrastructure, or another driver (EX_TEMPFAIL of sysexits.h)
 EXIT_INTERRUPTED: Final = 130  # 128 + SIGINT
 EXIT_TERMINATED: Final = 143  # 128 + SIGTERM
 

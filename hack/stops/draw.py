@@ -20,9 +20,9 @@ PHASES = (
 )
 # The signals that ask for a stop, and the exit code that docs/cli.md promises for each.
 SOFT = {"interrupt": 130, "terminate": 143, "terminate-group": 143}
-# Those that end a process at once. Workers start again inside the attempt; without its one actor
+# Those that end a process at once. Workers start again inside the attempt; without its coordinator
 # the attempt has failed, by a fault of the infrastructure.
-KILLS = {"kill-driver": 137, "kill-worker": 0, "kill-coordinator": 1}
+KILLS = {"kill-driver": 137, "kill-worker": 0, "kill-coordinator": 75}
 SIGNALS = (*SOFT, *KILLS)
 NEED_WORKERS = ("kill-worker", "kill-coordinator")
 

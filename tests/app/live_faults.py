@@ -11,7 +11,7 @@ from tests.app import befalling
 from tests.app.befalling import Scene
 from tests.app.train_functions import make_network, regress_as
 from trainshed.worker.current import Run
-from trainshed_api.names import EXIT_APPLICATION, EXIT_SUCCEEDED, EXIT_TERMINATED
+from trainshed_api.names import EXIT_APPLICATION, EXIT_SUCCEEDED, EXIT_TERMINATED, EXIT_TRY_AGAIN
 
 # Blocks of fewer bytes than 100 kB Ray would keep where no node can lose them.
 WIDTH, FILES = 2000, 12
@@ -133,7 +133,7 @@ FAULTS: dict[str, Fault] = {
         at=25,
         starts=((0,), (24,)),
         warned=r"no checkpoint at step 28: OSError: \[Errno 28\] No space left on device",
-        code=EXIT_APPLICATION,
+        code=EXIT_TRY_AGAIN,
         message="the storage is full: LastCheckpointError: training is done but its checkpoint is "
         r"not: step 30: \[Errno 28\] No space left on device",
         mend=befalling.make_room,
@@ -148,7 +148,7 @@ FAULTS: dict[str, Fault] = {
         times=2,
         starts=((0, 8), (8,)),
         lost="lost worker 0: workers waited for each other in vain: RuntimeError: ",
-        code=EXIT_APPLICATION,
+        code=EXIT_TRY_AGAIN,
         message="workers waited for each other in vain: RuntimeError: ",
     ),
     "a clock that is set back by an hour": Fault(

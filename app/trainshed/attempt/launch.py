@@ -32,6 +32,10 @@ from trainshed_api.frameworks import RULES as FRAMEWORKS
 from trainshed_api.names import (
     EXIT_APPLICATION,
     EXIT_SUCCEEDED,
+    EXIT_TRY_AGAIN,
+    FAILED,
+    INFRASTRUCTURE,
+    SUCCEEDED,
 )
 from trainshed_api.progress import WarningEvent
 from trainshed_api.quantity import parse_cores
@@ -86,21 +90,22 @@ def run(
         except Exception as error:
             verdict = AttemptResult.crashed(error)
         result = str(prepared.folder.at / RESULT)
-        overtime.begin(driver, verdict, _exit_code(verdict, stop), result)
+        overtime.begin(driver, verdict, exit_code(verdict, stop), result)
         write_ending(launch.prepared, attempt, driver, verdict, launch.started)
         if verdict.traceback:
             print(verdict.traceback, file=sys.stderr)
-    code = _exit_code(verdict, stop)
+    code = exit_code(verdict, stop)
     if pusher:
         pusher.end(verdict, code, result)
     return code
 
 
-def _exit_code(verdict: AttemptResult, stop: Stop) -> int:
-    if verdict.outcome == "Succeeded":
+def exit_code(verdict: AttemptResult, stop: Stop) -> int:
+    """Return the exit code of a driver whose attempt ended so."""
+    if verdict.outcome == SUCCEEDED:
         return EXIT_SUCCEEDED
-    if verdict.outcome == "Failed":
-        return EXIT_APPLICATION
+    if verdict.outcome == FAILED:
+        return EXIT_TRY_AGAIN if verdict.cause == INFRASTRUCTURE else EXIT_APPLICATION
     return stop.exit_code
 
 

@@ -14,7 +14,7 @@ from trainshed.coordinator.run_state import Reported
 from trainshed.display.formatting import say_resume
 from trainshed.retry import READS
 from trainshed.storage.run_folder import METRICS
-from trainshed_api.names import APPLICATION, FAILED, STOPPED, SUCCEEDED
+from trainshed_api.names import APPLICATION, FAILED, INFRASTRUCTURE, STOPPED, SUCCEEDED
 from trainshed_api.progress import (
     AnyEvent,
     BadRecords,
@@ -109,8 +109,20 @@ class AttemptMonitor:
 
         A function with a loop of its own that saves checkpoints ends with the next one that it
         reports. Before the workers have begun there is nothing to wait for, and nobody is waited
-        for after a second signal.
+        for after a second signal. Without its coordinator nobody can go on.
         """
+        from ray.exceptions import RayActorError
+
+        try:
+            return self._follow(coordinator, work)
+        except RayActorError:
+            message = (
+                f"the coordinator process of the run was lost; {self._newest_checkpoint()}. Run "
+                "the same command again to resume"
+            )
+            return AttemptResult(FAILED, message, cause=INFRASTRUCTURE)
+
+    def _follow(self, coordinator: Client, work: Work) -> AttemptResult:
         is_stopping, kept = False, None
         while work.is_alive():
             work.join(SECONDS_BETWEEN_LOOKS)

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, cast
 import pytest
 import ray.train
 from pydantic import JsonValue
+from ray.exceptions import ActorDiedError
 from ray.train.v2._internal.execution.training_report import _TrainingReport
 
 from tests.app.builders_checkpoint import files_of_at_most
 from tests.builders import make_run
 from tests.builders_run import make_checkpoint, make_finished, make_progress
 from trainshed.attempt.finish import write_ending
+from trainshed.attempt.launch import exit_code
 from trainshed.attempt.monitor import AttemptMonitor
 from trainshed.attempt.output import kept
 from trainshed.attempt.provenance import run_record
@@ -27,6 +29,7 @@ from trainshed.planning.preflight import Prepared, RunLocation, prepare
 from trainshed.ray_train.report_relay import ReportRelay
 from trainshed.storage.disk import Disk
 from trainshed.storage.run_folder import LOG, METRICS, RECORD, RESULT, ClaimedAttempt
+from trainshed_api.names import EXIT_TRY_AGAIN, FAILED, INFRASTRUCTURE
 from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,
@@ -467,3 +470,33 @@ def test_a_checkpoint_that_was_resumed_from_is_not_judged(tmp_path: Path) -> Non
     verdict = watch(driver, Coordinator(make_reports("c1", resumed=True)))
 
     assert verdict.outcome == "Succeeded"
+
+
+def test_a_lost_coordinator_is_a_fault_of_the_infrastructure_that_says_what_to_do(
+    tmp_path: Path,
+) -> None:
+    *_, driver, _ = make_driver(tmp_path)
+
+    verdict = watch(driver, Lost(make_reports("runs/1/checkpoint")))
+
+    assert verdict == AttemptResult(
+        FAILED,
+        "the coordinator process of the run was lost; the newest checkpoint is that of epoch 1. "
+        "Run the same command again to resume",
+        cause=INFRASTRUCTURE,
+    )
+    assert exit_code(verdict, Stop()) == EXIT_TRY_AGAIN
+
+
+class Lost(Coordinator):
+    """Is lost after the views that it has."""
+
+    def look(self) -> View:
+        """Return the next view.
+
+        Raises:
+            ActorDiedError: when there is none.
+        """
+        if not self.views:
+            raise ActorDiedError
+        return self.views.pop(0)
