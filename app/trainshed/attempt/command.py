@@ -31,7 +31,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 class Command:
-    """A running command in a process group of its own; what it says goes to standard error.
+    """A running command in a separate process group; its output goes to standard error.
 
     Args:
         words: what to execute.
@@ -80,7 +80,7 @@ class Command:
             self._process.wait(timeout)
 
     def close(self) -> None:
-        """Kill what is left of its group, and hear the last of it."""
+        """Kill the rest of its process group, and read its remaining output."""
         self._signal(signal.SIGKILL)
         self._process.wait()
         self._listener.join(SECONDS_FOR_LAST_WORDS)

@@ -38,7 +38,7 @@ def rows_before(prepared: Prepared, number: int) -> list[Folder]:
 
 
 def unneeded_rows(run: RunFolder) -> list[Folder]:
-    """Return those that no attempt goes on with: the run is over, or has nothing to go on from."""
+    """Return cached rows that no attempt can use: the run is over, or has no checkpoint."""
     going_on = resume.ancestors(run, "latest", None)
     if _succeeded(run) or not any(run.checkpoints(number).names() for number in going_on):
         return kept_rows(run)
@@ -64,7 +64,7 @@ def delete_left_rows(run: RunFolder, number: int, before: Sequence[Folder]) -> s
     """
 
     def left() -> list[Folder]:
-        # Who was given up and does not know it yet may delete what the next one goes on with.
+        # A superseded driver that has not noticed yet could delete rows that the next one uses.
         if number != max(run.attempts()):
             return []
         kept = {str(folder) for folder in before}

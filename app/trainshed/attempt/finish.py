@@ -42,7 +42,7 @@ def write_ending(
     verdict: AttemptResult,
     started: float,
 ) -> None:
-    """Write result.json and the report, and show the last event; what finds no room is said."""
+    """Write result.json and the report, and show the last event; report what cannot be written."""
     from trainshed.report import write_report
     from trainshed.report.load import NoRunFolderError
 
@@ -83,7 +83,7 @@ def write_ending(
 
 
 def _is_superseded(folder: RunFolder, attempt: ClaimedAttempt, driver: AttemptMonitor) -> bool:
-    """Say whether what lies beside the attempts is not this one's to write, but the last one's."""
+    """Say whether a later attempt owns the files of the run's folder."""
     if driver.fenced:
         return True
     try:
@@ -158,7 +158,7 @@ def _missing_model(
 def _bad_records(
     prepared: Prepared, number: int, driver: AttemptMonitor
 ) -> dict[str, BadRecordsRecord]:
-    """Return what was left out of datasets, by what this attempt and those before it met."""
+    """Return the bad records of each dataset, found by this attempt and earlier ones."""
     from trainshed.report.load import read_events
 
     if all(plan.bad_record_limit is None for plan in prepared.plans.values()):

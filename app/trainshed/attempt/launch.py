@@ -137,7 +137,7 @@ def _begin_to_fit(
     for note in notes:
         driver.show(WarningEvent(time=time.time(), message=note))
     coordinator = launch.place.coordinator or actor.start(spec, launch.started)
-    # Only what goes on from a checkpoint goes on with the rows that an earlier attempt kept.
+    # Only an attempt that resumes from a checkpoint reuses the cached rows of an earlier one.
     earlier = rows_before(prepared, attempt.number) if launch.resume_from else ()
     keeps = any(plan.cache == "disk" for plan in prepared.plans.values())
     if keeps and (left := delete_left_rows(prepared.folder, attempt.number, earlier)):
@@ -186,7 +186,7 @@ def means_of(prepared: Prepared, cluster: ClusterNodes) -> Means:
 
 
 def _needs_a_name(job: AttemptConfig, found: Folder) -> bool:
-    """Say whether an attempt has to have a checkpoint under a name of its own.
+    """Say whether an attempt needs its own link to a checkpoint.
 
     A function's own kind, which only Ray gives it. The runtime reads its kind where it lies; on a
     disk a second name costs nothing, and outlives what the first one's attempt deletes.
@@ -195,7 +195,7 @@ def _needs_a_name(job: AttemptConfig, found: Folder) -> bool:
 
 
 class _Fitting(threading.Thread):
-    """Waits for the end in a thread of its own: the driver goes on looking how it goes."""
+    """Runs the trainer in a thread, so that the driver can watch the run."""
 
     def __init__(self, trainer: Trainer, feeding: ray.ObjectRef[None]) -> None:
         super().__init__(name=ray_cluster.AT_WORK, daemon=True)
@@ -214,14 +214,14 @@ class _Fitting(threading.Thread):
 
 
 def make_job(launch: Launch, attempt: ClaimedAttempt) -> AttemptConfig:
-    """Return what the workers of an attempt are told."""
+    """Return the job that the workers of an attempt receive."""
     return job_of(launch.prepared, attempt.number, attempt.folder, launch.resume_from)
 
 
 def job_of(
     prepared: Prepared, number: int, folder: Folder, resume: Folder | None = None
 ) -> AttemptConfig:
-    """Return what workers are told.
+    """Return the job that workers receive.
 
     Args:
         prepared: the run.

@@ -1,4 +1,4 @@
-"""What is settled when an attempt sets out: the run, where it runs, and where it goes on from."""
+"""The settings of an attempt: the run, where it runs, and the checkpoint that it resumes from."""
 
 from __future__ import annotations
 

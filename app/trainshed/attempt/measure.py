@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from trainshed.worker.attempt_config import AttemptConfig
 
 SECONDS_BETWEEN_LOOKS = 0.25
-# Below a run's folder: rows that are kept on disk meanwhile.
+# Below a run's folder: rows that are cached on disk during the measurement.
 MEASURED = "measured"
-# What tasks and ranks have spent is told by then.
+# By then tasks and ranks have reported the time they spent.
 # A stage that takes less of its lane is not worth a line.
 LEAST_SHARE = 0.001
 SECONDS_TO_BE_TOLD = 1.5 * SECONDS_BETWEEN

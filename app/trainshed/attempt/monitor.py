@@ -107,7 +107,7 @@ class AttemptMonitor:
     def watch(self, coordinator: Client, work: Work) -> AttemptResult:
         """Follow the work to its end; a stop is passed on and enforced after the grace period.
 
-        A function with a loop of its own that saves checkpoints ends with the next one that it
+        A function with its own loop that saves checkpoints ends with the next one that it
         reports. Before the workers have begun there is nothing to wait for, and nobody is waited
         for after a second signal. Without its coordinator nobody can go on.
         """

@@ -43,7 +43,7 @@ def check_same_run(prepared: Prepared) -> None:
     lines = "; ".join(diff(old, hashed_part(prepared.spec)))
     if not lines:
         return  # only what sets speed was changed
-    want = f"the spec that this run was started with, or --fresh to start anew. It differs: {lines}"
+    want = f"the spec that this run was started with, or --fresh to start over. It differs: {lines}"
     raise SpecError([Problem("spec", f"another spec than {prepared.folder.at} holds", want)])
 
 
@@ -96,9 +96,9 @@ def finished(prepared: Prepared) -> ResultRecord | None:
 def choose(
     prepared: Prepared, fresh: bool, number: int | None = None
 ) -> tuple[Folder | None, Sequence[str]]:
-    """Return the checkpoint that an attempt goes on from, and what was refused on the way.
+    """Return the checkpoint that an attempt resumes from, and a line for each refused newer one.
 
-    Where a path is named a run starts from that, and goes on from what it made of it.
+    A run with a path in checkpoint.resume starts there, then resumes from its own checkpoints.
 
     Args:
         prepared: the run.
@@ -149,7 +149,7 @@ def ancestors(
 
 
 def checkpoints_there(prepared: Prepared, number: int | None = None) -> list[Folder]:
-    """Return the checkpoints that an attempt of this number could go on from, newest first."""
+    """Return the checkpoints that attempt `number` could resume from, newest first."""
     earlier = ancestors(prepared.folder, prepared.spec.checkpoint.resume, number)
     return checkpoint.candidates([prepared.folder.checkpoints(each) for each in earlier])
 
@@ -163,7 +163,7 @@ def _latest(folders: Sequence[Folder]) -> tuple[Folder | None, Sequence[str]]:
         if registered is None or checkpoint.is_ours(registered.name):
             continue  # ours was looked at
         if not checkpoint.is_of_run(registered):
-            return registered, refused  # a plain Ray Train function's, of its own kind
+            return registered, refused  # a checkpoint in the format of a plain Ray Train function
         try:  # ours, that an attempt took from an earlier one
             checkpoint.verify(registered)
         except checkpoint.BadCheckpointError as error:
@@ -199,7 +199,7 @@ def _check_order(folders: Sequence[Folder], wanted: str) -> None:
         except checkpoint.EarlierOrderError as error:
             want = (
                 f"a checkpoint at an epoch's end ({error}): train on to there with that release, "
-                "or start anew by --fresh; in a cluster, delete the run and apply it again"
+                "or start over with --fresh; in a cluster, delete the run and apply it again"
             )
             raise SpecError([Problem("spec.checkpoint.resume", wanted, want)]) from error
         except checkpoint.BadCheckpointError:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def superfluous(
     earlier: Sequence[Folder], own: Folder, spec: CheckpointSpec, named: Folder | None
 ) -> list[Folder]:
-    """Return what earlier attempts left that nobody goes on from, names, nor asks for as best.
+    """Return checkpoints of earlier attempts that are neither newest, best nor named in the spec.
 
     Args:
         earlier: the folders of their checkpoints, in order.
@@ -104,7 +104,7 @@ class Retention:
 
     def _sweep(self) -> None:
         with self._said():
-            # Who was given up and does not know it yet may delete what the next one goes on from.
+            # A superseded driver that has not noticed yet could delete the next one's checkpoint.
             if self._number != max(self._folder.attempts()):
                 return
             self._delete(checkpoint.half_written(self._holding))

@@ -1,4 +1,4 @@
-"""Ends a driver that was told to stop and that its storage keeps from ending by itself.
+"""Ends a driver after a stop, when its storage does not answer.
 
 Result, report and log wait for a storage that does not answer, each for minutes. Who has not ended
 a little after the grace period is killed, and then nobody was told how it ended.

@@ -103,7 +103,7 @@ def read_target(environment: Mapping[str, str]) -> Target | None:
 
 
 class SnapshotPublisher:
-    """The snapshot of one attempt, posted by a thread of its own from its start to its end.
+    """Posts the snapshot of one attempt from a thread, from its start to its end.
 
     Args:
         attempt: its number.
@@ -143,7 +143,7 @@ class SnapshotPublisher:
             self._thread.start()
 
     def show(self, event: AnyEvent) -> None:
-        """Take an event in; what changes the state of the run is told at once."""
+        """Record an event; post a change of the run's state at once."""
         with self._changed:
             before, self._snapshot = self._snapshot, self._snapshot.after(event)
             first_step = isinstance(event, Progress) and before.progress is None
@@ -175,7 +175,7 @@ class SnapshotPublisher:
             self._steps_begun = steps_begun
 
     def place(self, hosts: tuple[str, ...]) -> None:
-        """Take in on which hosts the workers run, which is told at once."""
+        """Record the hosts of the workers, and post them at once."""
         with self._changed:
             if hosts != self._snapshot.hosts:
                 self._snapshot = self._snapshot.model_copy(update={"hosts": hosts})
@@ -212,7 +212,7 @@ class SnapshotPublisher:
         )
 
     def deliver(self, most_seconds: float | None = None) -> str:
-        """Tell the end until it is heard, but not for ever; return the line for the log.
+        """Post the end until the controller answers or time is up; return the log line.
 
         most_seconds: for which it is told, where the caller has less time than usual.
         """
@@ -240,7 +240,7 @@ class SnapshotPublisher:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._urgent or self._over, self._seconds_between())
-                # The end is told by deliver(), once all is known of it.
+                # deliver() posts the end, once it is complete.
                 if self._over or self._snapshot.state == "Ended":
                     return
                 self._urgent = False
@@ -257,7 +257,7 @@ class SnapshotPublisher:
     def _tell_of_loss(self, pods: tuple[str, ...]) -> None:
         try:
             self.lose(pods)
-        except Exception:  # whatever it is, who tells of a run and hears of its stop goes on
+        except Exception:  # the thread must survive: it reports the run and receives stops
             log.exception("cannot tell that %s are gone", ", ".join(pods))
 
     def _seconds_between(self) -> float:
@@ -265,7 +265,7 @@ class SnapshotPublisher:
         return self._timing.after_a_loss if is_shaken else self._timing.between
 
     def _next(self) -> Snapshot:
-        """Return the snapshot as it is told now."""
+        """Return the current snapshot."""
         with self._changed:
             now = time.time()
             changes: dict[str, object] = {"time": now, "sequence": self._snapshot.sequence + 1}

@@ -102,7 +102,7 @@ class BoostingRun(BaseRun):
         objective: Objective | None = None,
         metric: Metric | None = None,
     ) -> xgboost.Booster:
-        """Go on boosting until there are so many rounds. A collective.
+        """Boost until the booster has `rounds` rounds. A collective.
 
         After a loss it goes on with the trees of the last checkpoint, and the same ones follow.
 

@@ -70,7 +70,7 @@ class EarlyStoppingState:
         return self._rule is not None and self._waited >= self._rule.rounds
 
     def describe(self, done: int, planned: int) -> str:
-        """Return what to tell of a stop after so many rounds of those that were planned."""
+        """Return the message for a stop before the last planned round."""
         return (
             f"Stopped early after round {done} of {planned}: {self._judged_by} was no better for "
             f"{self._waited} rounds than in round {self.best_round + 1} ({self.best:.4g})."

@@ -123,7 +123,7 @@ class _Reading(xgboost.DataIter):
         self._coming: Iterator[dict[str, object]] = iter(())
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Start over."""
         self._coming = self._arguments()
 
     def next(self, input_data: Callable[..., None]) -> bool:

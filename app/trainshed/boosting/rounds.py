@@ -30,7 +30,7 @@ _SAMPLING = (
 
 
 def draws_samples(params: Mapping[str, object]) -> bool:
-    """Say whether what a round does hangs on random numbers."""
+    """Say whether a round uses random numbers."""
     return any(name in params for name in _SAMPLING)
 
 
@@ -38,7 +38,7 @@ def forget_samples(booster: xgboost.Booster) -> None:
     """Have the next round draw as if it were the booster's first.
 
     What draws columns is seeded when a booster grows its first tree and goes on from there; a
-    booster that was loaded begins anew, and takes one random number more in its first round. It is
+    loaded booster starts over, and draws one more random number in its first round. It is
     made anew where the tree method changes, which save_config makes happen; the predictions that
     training keeps stay (XGBoost 3.2: gbtree.cc, UpdatersMatched; updater_quantile_hist.cc).
     """
@@ -57,7 +57,7 @@ def scores_of(
     if not scored:
         return {}
     evals = [(matrix, name) for name, matrix in scored.items()]
-    # With an objective of one's own XGBoost knows no transformation, and metrics get raw numbers.
+    # With a custom objective XGBoost has no transformation, and metrics get raw numbers.
     said = booster.eval_set(evals, iteration=number, feval=metric)
     return _parse(said, list(scored))
 
@@ -84,6 +84,6 @@ def keep_texts(booster: xgboost.Booster, categories: Categories) -> None:
     if before is not None and before != texts:
         raise ValueError(
             f"the rows that train have the texts {texts}, the trees of the checkpoint grew on "
-            f"{before}: a run goes on with its own rows only (--fresh begins anew)"
+            f"{before}: a run resumes with its own rows only (--fresh starts over)"
         )
     booster.set_attr(categories=texts)

@@ -1,4 +1,4 @@
-"""`trainshed apply FILE`: a TrainingRun to a cluster, with the code that lies beside it."""
+"""`trainshed apply FILE`: apply a TrainingRun to a cluster, with the code in its folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from trainshed_api.v1alpha1 import TrainingRun
 
 SECONDS_BETWEEN_LOOKS = 2.0
-# Below the storage; what lies there is named by its content and may go when no run names it.
+# Below the storage. Archives are named by their content; one that no run names may be deleted.
 CODE = "code"
 
 
@@ -66,7 +66,7 @@ def apply(  # noqa: PLR0913, PLR0917 - the options of a command
 
 
 def _check_beside(folder: Path, file: Path) -> None:
-    """Refuse to send what does not lie beside the file: somebody else may have written it."""
+    """Refuse a folder outside that of the file: another person may have written it."""
     if not folder.resolve().is_relative_to(file.resolve().parent):
         want = f"a folder below that of {file}: this one is brought to a bucket that others read"
         raise SpecError([Problem(FIELD, str(folder), want)])

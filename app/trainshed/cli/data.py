@@ -218,7 +218,7 @@ def _print_lines(found: Iterable[object]) -> None:
             click.echo(json.dumps(each))
         sys.stdout.flush()
     except BrokenPipeError:
-        # `| head -1`: the reader has left. Else Python flushes what is left at exit, and fails.
+        # `| head -1` closed the pipe. Python would flush the rest at exit, and fail.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)

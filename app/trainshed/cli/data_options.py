@@ -111,7 +111,7 @@ def of_rows(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextlib.contextmanager
 def _ray_where_needed(given: RowInput | GeneratedRows) -> Iterator[None]:
-    """Have a Ray here meanwhile where nothing else makes the rows."""
+    """Start Ray for the command if only Ray can make the rows."""
     from trainshed.inspect.generated_rows import GeneratedRows
 
     if not isinstance(given, GeneratedRows):

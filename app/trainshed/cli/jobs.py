@@ -49,7 +49,7 @@ def list_jobs(access: DashboardAccess) -> None:
     "--attempt", type=click.IntRange(min=1), help="Of a FOLDER: which one; else the last."
 )
 @click.option(
-    "--tail", type=click.IntRange(min=1), help="Of a FOLDER: so many lines of each log; else all."
+    "--tail", type=click.IntRange(min=1), help="With FOLDER: last lines of each log; else all."
 )
 @access_options
 def logs(
@@ -97,7 +97,7 @@ def stop(
     if not job.is_over:
         jobs.stop(job_id)
         job = job if no_wait else _wait(jobs, job_id)
-    click.echo(f"{job_id} {job.status if job.is_over else 'was told to stop'}")
+    click.echo(f"{job_id} {job.status if job.is_over else 'is stopping'}")
 
 
 @click.command()

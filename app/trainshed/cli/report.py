@@ -1,4 +1,4 @@
-"""`trainshed report FOLDER`: write a run's report anew."""
+"""`trainshed report FOLDER`: write a run's report again."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from trainshed_api.names import ENV_SPEC
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @spec_options
-@click.option("--fresh", is_flag=True, help="Start anew; what earlier attempts wrote stays.")
+@click.option("--fresh", is_flag=True, help="Start over; files of earlier attempts are kept.")
 def run(file: Path | None, settings: tuple[str, ...], fresh: bool) -> None:
     """Train FILE on this machine, going on from where an earlier attempt ended.
 

@@ -18,7 +18,7 @@ ARGUMENT = "FOLDER"
 
 
 def place_of(ctx: click.Context, param: click.Parameter, value: str) -> Folder:
-    """Return the folder of an argument: one that is there, or one in a bucket; a callback."""
+    """Return the folder of an argument: an existing one, or one in a bucket; a callback."""
     if not _is_address(value):
         click.Path(exists=True, file_okay=False).convert(value, param, ctx)
     return open_place(value)

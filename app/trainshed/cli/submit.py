@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @file_options
-@click.option("--fresh", is_flag=True, help="Start anew; what earlier attempts wrote stays.")
+@click.option("--fresh", is_flag=True, help="Start over; files of earlier attempts are kept.")
 @click.option(
     "--follow/--no-wait", default=True, help="Show the progress until the end, or only send it."
 )

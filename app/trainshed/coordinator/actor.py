@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from trainshed.ray_compat.train_controller import TrainControllerHost
     from trainshed_api.progress import Event
 
-# Threads of its own for a call that may wait long, and after the loss of its worker longer.
+# Separate threads for calls that may wait long, longer still after their worker is lost.
 REPORTED_CHECKPOINTS = "reported_checkpoints"
 # And for one that must get through while all others wait for rows: tasks that read wait for it.
 BAD_RECORDS = "bad_records"
@@ -77,7 +77,7 @@ class Coordinator:
 
     def __init__(self, started: float) -> None:
         self._hub = RunState(started)
-        # Calls come in threads of their own: one that takes events must not lose another's.
+        # Each call runs in a thread: two calls that take events must not lose any.
         self._lock = threading.Lock()
         self._passes: Mapping[str, int] = {}
         self._feeder: DataServer | None = None
@@ -127,7 +127,7 @@ class Coordinator:
             arguments: of the controller.
             environment: variables that the controller reads, and hands to the workers.
         """
-        # A script's run has a controller of its own: importing this one would be for nothing.
+        # A script starts its own Ray Train controller, so this one is not imported.
         from trainshed.ray_compat.train_controller import TrainControllerHost
 
         os.environ.update(environment)
@@ -182,7 +182,7 @@ class Coordinator:
 
     @ray.method(concurrency_group=BAD_RECORDS)
     def leave_out(self, told: BadRecordList) -> None:
-        """Take in what who reads a fragment leaves out of it.
+        """Record the bad records that the reader of a fragment skipped.
 
         Raises:
             DataError: when more is left out than may be.
@@ -247,7 +247,7 @@ class Coordinator:
             self._hub.report(time.time(), reported, events)
 
     def start_over(self) -> None:
-        """Forget what was reported: training does not go on from it."""
+        """Forget the reported progress: training does not resume from it."""
         with self._lock:
             self._hub.start_over()
 

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from trainshed.coordinator.stage_rates import Means, StageRate
     from trainshed.data.sampler.dataset_plan import DatasetPlan
 
-# More than so many times as many is no number that anybody sets.
+# A larger factor is not a useful setting.
 MOST_TIMES = 16
 
 
 def number_for(means: Means, field: str, number: int, before: int, holders: int = 1) -> str:
-    """Return to what a field is to be set so that there are so many in all.
+    """Return the value of a field that gives this many in total.
 
     Args:
         means: that rows are prepared with.
@@ -63,7 +63,7 @@ def why_counted(plan: DatasetPlan, part: DatasetPlan) -> str:
 
 
 def is_of_readers(stage: StageKey) -> bool:
-    """Say whether it is the work of who reads rows."""
+    """Say whether data tasks do this work."""
     return stage.stage == READ or stage.stage.startswith((TRANSFORMS, AUGMENT))
 
 
@@ -81,7 +81,7 @@ def cheaper(plan: DatasetPlan, stage: StageKey, means: Means) -> Iterator[str]:
     functions = {f"{TRANSFORMS}[{n}]": each for n, each in enumerate(part.transforms)}
     if (function := functions.get(stage.stage)) and function.kind == "rows":
         yield "kind: batches, with many rows a call"
-    # What is kept on disk has the columns that the transforms left.
+    # Rows in the disk cache have the columns after the transforms.
     is_parquet = part.source and part.source.scan.format == "parquet" and part.cache != "disk"
     if stage.stage == READ and is_parquet and not part.columns:
         yield "read.columns with those that are used"

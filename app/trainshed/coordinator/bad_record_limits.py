@@ -1,4 +1,4 @@
-"""What is left out of datasets as bad: told by all who read, counted, limited, told on. Pure."""
+"""Counts and limits the bad records that all readers of a run report. Pure."""
 
 from __future__ import annotations
 

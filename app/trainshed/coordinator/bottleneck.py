@@ -214,13 +214,13 @@ class _Case:
             return None
         said = (
             f"no rows came for {starved:.0f} s though reading and transforming them takes less "
-            f"than data.cpus: {self.means.cpus} can do: are so many CPUs, and room in the object "
+            f"than data.cpus: {self.means.cpus} can do: are enough CPUs, and space in the object "
             "store, free for data?"
         )
         return self._key(STARVED), said
 
     def uneven(self) -> tuple[StageKey, str]:
-        """Return what is left: batches come fast enough, but not evenly."""
+        """Return the remaining case: batches are fast enough on average, but uneven."""
         ahead = self.plan.feed.prefetch_batches
         said = f"batches come fast enough, but unevenly: set feed.prefetchBatches to {2 * ahead}"
         if not ahead:

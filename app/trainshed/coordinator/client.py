@@ -105,7 +105,7 @@ class Client:
         self.handle.report.remote(reported, events)
 
     def start_over(self) -> None:
-        """Say that training does not go on from what was reported; waits until it is known."""
+        """Discard reported progress from which training does not resume; wait for the answer."""
         ray.get(self.handle.start_over.remote())
 
     def hold(self, bucket: str, seconds: float) -> None:

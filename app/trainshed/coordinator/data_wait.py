@@ -1,4 +1,4 @@
-"""When it is told that training waits for data: while it goes on, and at the end. Pure.
+"""Decides when to report that training waits for data: during a run and at its end. Pure.
 
 While it goes on only the last half an hour of the loop counts: a run of weeks that begins to wait
 is to be told so, and one that waited in its first minutes does not wait for weeks.
@@ -100,7 +100,7 @@ class DataWaitMonitor:
     def notice(
         self, seconds: Mapping[str, float], spent: Spending, *, is_over: bool = False
     ) -> str | None:
-        """Return what is to be told now; at the end, and when waiting begins anew, another thing.
+        """Return the report that is due now; it differs at the end and when waiting starts again.
 
         To be called often: what is recent it knows by that.
         """

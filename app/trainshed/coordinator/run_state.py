@@ -84,7 +84,7 @@ class Reported:
 
     @property
     def resume_point(self) -> ResumePoint | None:
-        """Return the checkpoint as what training goes on from."""
+        """Return the checkpoint as a resume point."""
         if self.checkpoint is None:
             return None
         path, epoch, step = self.checkpoint
@@ -203,14 +203,14 @@ class RunState:
             self._marks[step] = _Mark(now, self._with(seconds))
 
     def report(self, now: float, reported: Reported, events: Sequence[Event]) -> None:
-        """Take in what the user's code reported; a new group goes on from its last checkpoint."""
+        """Record a report of the user's code; a new group resumes from its last checkpoint."""
         self.reported = self.reported.then(reported)
         self.add(events)
         if reported.checkpoint and self.groups:
             self._marks[self._joined_step] = _Mark(now, self.seconds(now))
 
     def start_over(self) -> None:
-        """Forget what was reported: training does not go on from it."""
+        """Forget the reported progress: training does not resume from it."""
         self.reported = Reported()
 
     def hold(self, bucket: str, seconds: float) -> None:

@@ -30,7 +30,7 @@ class LineDisplay:
         self._closed = True
 
     def _drop_stream(self) -> None:
-        # Else Python flushes what is left at exit, fails again, and ends with status 120.
+        # Otherwise Python flushes the rest at exit, fails again, and ends with status 120.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._stream.fileno())
         os.close(nowhere)

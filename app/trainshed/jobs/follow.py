@@ -72,7 +72,7 @@ async def _tail(jobs: Jobs, job_id: str, taken: int, take: Callable[[str], None]
     except (aiohttp.ClientError, OSError, RuntimeError):
         if position == 0:
             raise
-        return max(taken, position)  # what was heard is not heard again
+        return max(taken, position)  # never read the same output twice
     if rest and position + 1 > taken:
         take(rest)
         taken = position + 1

@@ -49,7 +49,7 @@ class KerasRun(EpochRun):
         self._tracked: tuple[tf.keras.Model, KerasState] | None = None
 
     def track(self, model: tf.keras.Model) -> None:
-        """Name the model that must survive, and load the checkpoint that this attempt goes on from.
+        """Name the model that must survive, and load the checkpoint that this attempt resumes from.
 
         Args:
             model: built and compiled within `strategy.scope()`; a checkpoint holds it whole.
@@ -107,7 +107,7 @@ class KerasRun(EpochRun):
             logs = self._fit_epoch(pair, dataset, epoch, steps, told, progress)
             logs |= self._scores(pair, scored)
             told.on_epoch_end(epoch, logs)
-            # As rank 0 has it: a callback of one's own may think otherwise elsewhere.
+            # Rank 0 decides: a user's callback may differ on other ranks.
             state.is_over = bool(self.control.from_leader(int(model.stop_training)))
             if state.is_over or epoch + 1 == self._job.epochs:
                 model.optimizer.finalize_variable_values(model.trainable_variables)
@@ -130,7 +130,7 @@ class KerasRun(EpochRun):
         told: CallbacksOfRun,
         progress: StepCallback,
     ) -> dict[str, float]:
-        """Train for what is left of an epoch; return what the metrics came to in it."""
+        """Train the rest of an epoch; return the metrics over it."""
         self._loop.begin_steps()
         at, reading = self._feeds.passing(dataset, "train", self._loop.position), None
         if dataset != self._job.main_dataset:
@@ -194,7 +194,7 @@ class KerasRun(EpochRun):
     def _share_statistics(self, model: tf.keras.Model) -> None:
         """Give every rank the means of running statistics: each evaluates by its own otherwise.
 
-        Their means are what a checkpoint holds, and go on as if each rank had kept its own.
+        A checkpoint holds their means; after a resume every rank continues from these.
         """
         if self.world_size == 1:
             return
@@ -226,7 +226,7 @@ class KerasRun(EpochRun):
     ) -> Iterator[Fed]:
         """Yield a pass; what making its batches raised is raised as it was."""
         batches: Prefetched[Batch] = self._feeds.batches(dataset, at, lambda batch: batch)
-        # An evaluation has a bucket of its own, and TensorFlow's thread takes its batches.
+        # Evaluation time is measured separately, and TensorFlow's thread takes its batches.
         taken = self._loop.meter.waiting_for(batches, dataset) if trains else batches
         if reading is not None:
             taken = self._loop.dataset_positions.counted(reading, taken)

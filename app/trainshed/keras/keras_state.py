@@ -84,7 +84,7 @@ class KerasState:
         if mine != state["optimizer"]:
             raise ValueError(
                 f"track: got the optimizer {mine}; want {state['optimizer']}, with which the "
-                "checkpoint was written, or a run that begins anew (--fresh)"
+                "checkpoint was written, or start over with --fresh"
             )
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, KERAS.name)

@@ -29,7 +29,7 @@ class StepCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]  # Tensor
         super().__init__()
         self._loop = loop
         self._log = log
-        # Returns the rows of all ranks in a step, by its place in the epoch's rest.
+        # Returns the rows of all ranks in a step, by its index in the rest of the epoch.
         self.rows: Callable[[int], int]
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, object] | None = None) -> None:

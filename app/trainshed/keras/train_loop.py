@@ -34,7 +34,7 @@ class KerasTrainLoop:
     def epoch(
         self, batches: Iterator[Element], count: int, told: CallbacksOfRun
     ) -> dict[str, float]:
-        """Train on so many batches, or until a callback ends the training. A collective.
+        """Train on `steps` batches, or until a callback ends the training. A collective.
 
         Returns what the metrics came to.
 

@@ -24,7 +24,7 @@ PACKED = 4
 
 @dataclass(frozen=True)
 class CachedDataset:
-    """What is kept of one dataset, by its estimated size.
+    """The cached rows of one dataset, by estimated size.
 
     Args:
         plan: of the dataset.
@@ -43,12 +43,12 @@ class CachedDataset:
     worker: Size
 
     def pinned(self, num_workers: int) -> Size:
-        """Return the bytes that stay in the object store of a node with so many workers."""
+        """Return the bytes that stay in the object store of a node with `workers` workers."""
         return self.pinned_whole.part(min(1.0, self.pinned_share * num_workers))
 
 
 def kept_of(plan: DatasetPlan, num_workers: int, batch_size: int) -> CachedDataset | None:
-    """Return what is kept of a dataset; None where only running its function tells its size."""
+    """Return the cached rows of a dataset; None if only its function tells their size."""
     size, mode = plan.size, plan.shuffle.mode
     # The size of a mix is that of an epoch; how many rows a transform leaves nobody can guess, but
     # one that makes more makes them of all.
@@ -124,7 +124,7 @@ def check_disk(plans: Iterable[DatasetPlan], free: int, where: str) -> list[str]
     sure = [(plan, size) for plan, size in kept if not plan.is_grouped]
     if sum(each.least for _, each in sure) > PACKED * free:
         plan, _ = max(sure, key=lambda each: each[1].likely)
-        want = f"objects or none, or more room: {size.say()} of rows are kept, and {there}"
+        want = f"objects or none, or more memory: {size.say()} of rows are cached, and {there}"
         raise SpecError([Problem(f"{plan.field}.cache", "disk", want)])
     if size.most <= free:
         return []
@@ -132,7 +132,7 @@ def check_disk(plans: Iterable[DatasetPlan], free: int, where: str) -> list[str]
     which = f"dataset{'s' if len(kept) > 1 else ''} {names}"
     return [
         f"{which}: {size.say()} of rows are kept as parquet, which may be smaller, and {there}: "
-        "without room no checkpoint is written either"
+        "without free space no checkpoint can be written either"
     ]
 
 
@@ -154,7 +154,7 @@ def _check_pinned(all_kept: Sequence[CachedDataset], room: CacheMemory) -> list[
     if pinned.most <= store:
         return []
     return [
-        f"{_names(all_kept, lambda kept: kept.pinned_whole)}: {pinned.say()} have to lie in the "
+        f"{_names(all_kept, lambda kept: kept.pinned_whole)}: {pinned.say()} must fit in the "
         f"object store of a node with {workers} workers at once, which has {megabytes(store)}: "
         "what does not fit is kept in files, which is slow"
     ]

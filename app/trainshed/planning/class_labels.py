@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from trainshed.data.sampler.dataset_plan import DatasetPlan
 
-# Names that are told as examples.
+# Names that a message shows as examples.
 FEW = 3
 
 

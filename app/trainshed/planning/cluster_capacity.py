@@ -36,7 +36,7 @@ class Node:
 
 @dataclass(frozen=True)
 class ClusterNodes:
-    """The nodes that are there.
+    """The nodes of the cluster.
 
     Args:
         nodes: all of them.
@@ -102,7 +102,7 @@ def _check_workers(spec: TrainingRunSpec, cluster: ClusterNodes) -> list[str]:
     most = sum(_fits(node.total, wanted) for node in nodes)
     needs = f"{count} x ({_say(wanted)})"
     has = _say({name: sum(node.total.get(name, 0.0) for node in nodes) for name in wanted})
-    holds = f"{place} has {has} on {len(nodes)} nodes, which is room for {most}"
+    holds = f"{place} has {has} on {len(nodes)} nodes, enough for {most}"
     if "GPU" in wanted and not any(node.total.get("GPU") for node in nodes):
         holds += "; --cpu trains without GPUs"
     if most < count and not cluster.waits:
@@ -111,7 +111,7 @@ def _check_workers(spec: TrainingRunSpec, cluster: ClusterNodes) -> list[str]:
         return [f"waiting for nodes: {needs} are needed, {holds}"]
     now = sum(_fits(node.free, wanted) for node in nodes)
     if now < count:
-        return [f"waiting for a place: {needs} are needed, {place} has room for {now} of {most}"]
+        return [f"waiting for capacity: {needs} are needed, {place} can take {now} of {most}"]
     return []
 
 
@@ -135,7 +135,7 @@ def _check_data(spec: TrainingRunSpec, cluster: ClusterNodes) -> list[str]:
 
 
 def _check_tasks(spec: TrainingRunSpec, cluster: ClusterNodes) -> Iterator[str]:
-    """Yield for which task of a dataset no node has room yet: it would wait for ever."""
+    """Yield a line for each dataset whose tasks fit no node yet: they would wait for ever."""
     cluster = cluster.whole
     theirs = cluster.within(spec.data.placement) or list(cluster.nodes)
     left = [_left_by_workers(node, spec, cluster) for node in theirs]
@@ -164,7 +164,7 @@ def _check_tasks(spec: TrainingRunSpec, cluster: ClusterNodes) -> Iterator[str]:
 def _left_by_workers(
     node: Node, spec: TrainingRunSpec, cluster: ClusterNodes
 ) -> Mapping[str, float]:
-    """Return what a node has beside the workers that no other node has room for."""
+    """Return what a node has left after the workers that fit no other node."""
     wanted, theirs = worker_resources(spec), cluster.within(spec.workers.group)
     if node not in theirs:
         return node.total
@@ -231,7 +231,7 @@ def memory_room(spec: TrainingRunSpec, cluster: ClusterNodes) -> CacheMemory:
     ]
     worker = int(wanted.get("memory", 0))
     if not worker:
-        # What is left of a node when as many workers as it holds share it.
+        # The rest of a node that runs as many workers as fit.
         worker = min(((node.memory or 0) // node.workers for node in nodes), default=0)
     theirs = cluster.within(spec.data.placement) or cluster.nodes
     store = int(sum(node.total.get("object_store_memory", 0.0) for node in theirs))

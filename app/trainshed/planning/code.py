@@ -73,7 +73,7 @@ def local_folder(code: CodeSpec, beside: Path) -> Path | None:
 
 
 def fetch(code: CodeSpec) -> Path | None:
-    """Bring code that lies in a bucket here, and go there; None where it does not lie in one.
+    """Download code from a bucket and enter its folder; None if it is not in a bucket.
 
     Raises:
         SpecError: when it is not there, or no archive.

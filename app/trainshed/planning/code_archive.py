@@ -1,4 +1,4 @@
-"""A folder of code as one archive whose name hangs on nothing but what is in it."""
+"""Packs a folder of code into one archive, named by a hash of its content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A prepared run in words: what is read, transformed, kept, fed and asked of Ray. Pure."""
+"""Explains a prepared run: sources, transforms, caches, batches and resources of Ray. Pure."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _columns(plan: DatasetPlan, source: Source) -> Iterator[str]:
 
 
 def _way(plan: DatasetPlan, storage: str) -> str:
-    """Return whether each epoch makes the rows anew, or where they are kept."""
+    """Return whether each epoch reads the rows again, or where they are cached."""
     if plan.cache == "workers" or (plan.loader == "torch" and plan.is_found_in_memory):
         return "made once, then kept in each worker's memory"
     if plan.cache == "objects":
@@ -160,7 +160,7 @@ def _way(plan: DatasetPlan, storage: str) -> str:
     if plan.cache == "disk":
         return f"made once, then kept as parquet below {storage}"
     transformed = " and transforms" if plan.transforms else ""
-    return f"streamed: each epoch reads{transformed} the files' rows anew"
+    return f"streamed: each epoch reads{transformed} the files' rows again"
 
 
 def _selecting(source: Source) -> Iterator[str]:
@@ -197,7 +197,7 @@ def _where_augmented(plan: DatasetPlan) -> str:
 
 
 def _memory(plan: DatasetPlan, num_workers: int, batch_size: int) -> Iterator[str]:
-    """Yield what is kept where; several workers on a node share what lies in its object store."""
+    """Yield each cache and its place; workers on a node share its object store."""
     kept = kept_of(plan, num_workers, batch_size)
     if kept is None:
         return

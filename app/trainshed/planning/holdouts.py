@@ -32,7 +32,7 @@ class _Part(NamedTuple):
 def check_holdouts(plans: Mapping[str, DatasetPlan], specs: Mapping[str, DatasetSpec]) -> None:
     """Refuse two datasets that have each row once between them, but for how they number rows.
 
-    Where values decide, with `stratify`, who reads them has looked.
+    With `stratify` the check is made where the values are read.
 
     Args:
         plans: of the datasets that have files.

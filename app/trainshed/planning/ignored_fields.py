@@ -65,7 +65,7 @@ def warning_for_shards(unheeded: IgnoredFields, asked_for_run: bool) -> str | No
         return None
     return (
         "ray.train.get_dataset_shard() gives rows of which the function makes batches itself: "
-        f"{', '.join(fields)} cannot act; trainshed.current() obeys them"
+        f"{', '.join(fields)} are ignored; use trainshed.current() to apply them"
     )
 
 

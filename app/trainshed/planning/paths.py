@@ -90,7 +90,7 @@ def locate_source(text: str, home: Folder, field: str, reach: StoreOptions = AS_
 
 
 def check_cache(read: ReadSpec, field: str) -> None:
-    """Refuse a cache that leaves no room beside it where Pods may have so much and no more.
+    """Refuse a file cache that fills the disk limit of a Pod.
 
     Raises:
         SpecError: naming the most that it may be.
@@ -141,7 +141,7 @@ def check_storage(folder: Folder) -> None:
     try:
         fences = READS.read(lambda: _fences(folder))
     except NoBucketError as error:
-        want = f"a bucket that is there ({error})"
+        want = f"an existing bucket ({error})"
         raise SpecError([Problem("spec.storage", str(folder), want)]) from error
     except OSError as error:
         raise InfrastructureError(
@@ -161,14 +161,14 @@ def num_free(folder: Folder) -> int | None:
 
 
 def _there(path: Path) -> Path:
-    """Return what is there of a path."""
+    """Return the part of a path that exists."""
     while not path.exists():
         path = path.parent
     return path
 
 
 def _fences(folder: Folder) -> bool:
-    """Say whether a file that is there is not made again."""
+    """Say whether an existing file is refused, not overwritten."""
     probe = f".probe-{uuid.uuid4().hex}"
     folder.create(probe, b"one")
     try:

@@ -163,7 +163,7 @@ def prepare(run: TrainingRun, place: RunLocation, beside: Path | None = None) ->
         *(_buffer_notes(spec) if here else ()),
         *(check_capacity(spec, place.cluster) if place.cluster else ()),
     ]
-    # A group of workers may have an image of its own: its workers look themselves.
+    # A worker group may have another image, so its workers check this themselves.
     if not (place.in_cluster and spec.workers.group):
         check_framework(spec.framework, place.in_cluster)
     if spec.train is not None:
@@ -309,7 +309,7 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
 def _takes(spec: TrainingRunSpec, fed: Sequence[DatasetSpec]) -> Takes:
     """Return what the batches of a dataset may be made of, given all that feed from it."""
     if any(each.feed.collate for each in fed) or (spec.train and takes_shards(spec.train)):
-        return "anything"  # who makes the batches knows what is in them
+        return "anything"  # the function makes its own batches
     return "text" if FRAMEWORKS[spec.framework].takes_text else "numbers"
 
 
@@ -521,7 +521,7 @@ def _transformed(
     columns = _sampled(draft, fragment, lambda: transform(read, draft.transforms))
     seconds = time.perf_counter() - begun
     row_bytes, read_bytes = _mean_bytes(columns), _mean_bytes(read)
-    if draft.is_grouped:  # what is read of a group is held, whatever its function makes of it
+    if draft.is_grouped:  # all rows of a group are in memory, however many the function returns
         row_bytes = max(row_bytes, read_bytes)
     held = _held_bytes(columns, read)
     return _Seen(fragment, columns, num_rows(read), row_bytes, read_bytes, held, seconds)
@@ -536,7 +536,7 @@ def _mean_bytes(columns: Columns) -> float:
 
 
 class _NothingGoodError(Exception):
-    """So many rows are bad, one after the other."""
+    """Too many consecutive rows are bad."""
 
 
 def _good_rows(
@@ -628,7 +628,7 @@ def _source_notes(spec: TrainingRunSpec) -> Iterator[str]:
 
 
 def _buffer_notes(spec: TrainingRunSpec) -> Iterator[str]:
-    """Yield what is not obeyed; in a cluster nobody can tell a default from what was asked for."""
+    """Yield ignored fields; in a cluster defaults look the same as values that were set."""
     for name, dataset in spec.data.datasets.items():
         shuffle = dataset.shuffle
         asked = "buffer_size" in shuffle.model_fields_set and shuffle.buffer_size == LOCAL_BUFFER

@@ -224,7 +224,7 @@ def _ask_xgboost(params: Mapping[str, JsonValue]) -> None:
 
 
 def _refused(params: Mapping[str, JsonValue], said: str) -> SpecError:
-    """Return XGBoost's complaint without its place in C++ and its stack."""
+    """Return XGBoost's message without its C++ location and stack."""
     words = _PLACE.sub("", said.strip().partition("\n")[0])
     return fault("params", dict(params), f"parameters that XGBoost takes ({words})")
 

@@ -38,7 +38,7 @@ class SampleImages:
         self.clear()
 
     def clear(self) -> None:
-        """Forget what was kept."""
+        """Discard the collected images."""
         self._images: list[NDArray[np.uint8]] = []
         self.captions: list[str] = []
         self.good: list[bool] = []
@@ -56,7 +56,7 @@ class SampleImages:
 
     @property
     def images(self) -> NDArray[np.uint8]:
-        """What was kept, (n, H, W) or (n, H, W, 3)."""
+        """The collected images, (n, H, W) or (n, H, W, 3)."""
         return np.concatenate(self._images) if self._images else np.zeros((0, 1, 1), np.uint8)
 
 
@@ -64,7 +64,7 @@ def _to_bytes(images: Tensor) -> NDArray[np.uint8]:
     if images.shape[3:] == (1,):
         images = images.squeeze(3)
     if images.dtype != torch.uint8:
-        # Floats carry no scale of their own: the darkest becomes black, the brightest white.
+        # Floats have no fixed scale: the minimum becomes black, the maximum white.
         low, high = images.aminmax()
         images = ((images - low) / (high - low).clamp(min=1e-12) * 255).to(torch.uint8)
     array: NDArray[np.uint8] = images.cpu().numpy()

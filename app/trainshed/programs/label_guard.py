@@ -9,7 +9,7 @@ LOOK_EVERY_CHECKS = 50
 
 
 class LabelGuard:
-    """Checks that the labels of one dataset lie in 0..classes-1.
+    """Checks that the labels of one dataset are within 0..classes-1.
 
     On the CPU every batch is judged at once. On a GPU a wrong label is found at
     most `LOOK_EVERY_CHECKS` batches later, or by `finish`; until then it is

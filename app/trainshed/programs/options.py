@@ -1,4 +1,4 @@
-"""What `spec.config` may say to a built-in program, and how it is told when it is wrong.
+"""Options of built-in programs in `spec.config`, and the messages for wrong ones.
 
 A program declares one frozen model on top of those here. Their names in a file are
 camelCase; unknown names are refused, with the nearest known one.

@@ -133,7 +133,7 @@ class Classification:
         return {"loss": loss, "accuracy": (taken_for == labels).float()}
 
     def begin(self) -> None:
-        """Count anew what rows were taken for."""
+        """Reset the confusion matrix."""
         self._confusion = torch.zeros_like(self._confusion)
 
     def finish(self) -> None:
@@ -198,5 +198,5 @@ def join_features(batch: dict[str, Tensor], columns: list[str], inputs: int) -> 
     parts = [pick(batch, column).float().reshape(len(batch[column]), -1) for column in columns]
     features = torch.cat(parts, dim=1)
     if features.shape[1] != inputs:
-        raise fault("inputs", inputs, f"{features.shape[1]}: a row of the features holds so many")
+        raise fault("inputs", inputs, f"{features.shape[1]}: the length of a row of features")
     return features

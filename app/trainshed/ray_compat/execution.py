@@ -65,7 +65,7 @@ def configure(cpus: int, node_labels: Mapping[str, str]) -> None:
     context.execution_options.preserve_order = True
     context.execution_no_progress_timeout_s = NEVER
     context.execution_options.resource_limits = ExecutionResources(cpu=cpus)
-    # Else what a function of a dataset's raises is gone: Ray 2.60 raises another one in its place.
+    # Otherwise the exception of a dataset's function is lost: Ray 2.60 raises another one instead.
     context.raise_original_map_exception = True
     context.custom_execution_callback_classes = [_KnowingLimits, _Resting, StarvationMonitor]
     # All that its loop asks of Ray by that name is to wait.
@@ -165,7 +165,7 @@ def sorted_by(dataset: Dataset, column: str, boundaries: Sequence[int]) -> Datas
     """Return a dataset sorted by a column, a block from each boundary on.
 
     Ray 2.60 makes its blocks on all nodes, whatever labels the data's must have: they took CPUs of
-    training's nodes, and a block went there and on to the node of who takes it.
+    training's nodes, and a block went there first, then to the node that reads it.
     """
     made = dataset.sort(column, boundaries=list(boundaries))
     operator = made._logical_plan.dag
@@ -178,7 +178,7 @@ def sorted_by(dataset: Dataset, column: str, boundaries: Sequence[int]) -> Datas
 
 
 def block_by_block(dataset: Dataset, cpus: int) -> Dataset:
-    """Let the tasks of a dataset hand out block after block, not far ahead of who takes them.
+    """Let the tasks of a dataset return block by block, not far ahead of the reader.
 
     Args:
         dataset: of tasks.
@@ -211,7 +211,7 @@ class _Named:
 
 
 class WaitAny(threading.local):
-    """Has Ray Data's loop go on as soon as one of its tasks has something; to each loop its own.
+    """Wakes Ray Data's loop as soon as one of its tasks has output; one instance for each loop.
 
     Ray 2.60 waits a tenth of a second for all of them to have something at once
     (streaming_executor_state.py:751): so late it handed out a block, and began another task where
@@ -241,7 +241,7 @@ _WAITS = WaitAny()
 
 
 class _Resting(ExecutionCallback):
-    """Says whether a turn of Ray Data's loop moved anything; made for each execution anew.
+    """Says whether an iteration of Ray Data's loop moved anything; one instance per execution.
 
     Where no task goes on Ray 2.60 waits for none: with its queue full, and no room for another
     task, it turned without a rest.

@@ -68,7 +68,7 @@ class ExecutionBudget:
             self._may_be_followed.set()
 
     def wait_for_takers(self, queued: Callable[[], int]) -> None:
-        """Have its tasks over, and still so many bytes for somebody to take."""
+        """Set the state after its tasks ended, with this many bytes still to be read."""
         with self._lock:
             if not self._is_over:
                 self._takes, self._queued = _NOTHING, queued
@@ -112,7 +112,7 @@ def on_course(dataset: Dataset, course: ExecutionBudget) -> Dataset:
 
 
 class _Taking(ExecutionCallback):
-    """Limits an execution to what is left to it, and tells what it takes; made for each anew."""
+    """Limits an execution to its remaining budget, and reports its use; one per execution."""
 
     def before_execution_starts(self, executor: StreamingExecutor) -> None:
         self._course = course = _COURSES[executor._data_context.get_config(_KEY)]
@@ -127,5 +127,5 @@ class _Taking(ExecutionCallback):
             executor._resource_manager.get_global_usage(), has_begun_all=has_begun_all
         )
         if all(state.op.has_completed() for state in states):
-            # The loop ends here, and nobody says any more what is left.
+            # The loop ends here, and nothing reports the remaining budget later.
             self._course.wait_for_takers(output_of(executor).output_queue_bytes)

@@ -10,7 +10,7 @@ from ray.exceptions import GetTimeoutError
 if TYPE_CHECKING:
     from ray.data.block import Block
 
-# A block that is there comes in less, but from a disk; whoever waits longer gives its CPU up.
+# An existing block arrives sooner, unless it is on disk; a longer wait releases the CPU.
 LATE_SECONDS = 5.0
 
 
@@ -33,4 +33,4 @@ def block_of(held: ray.ObjectRef[Block]) -> Block:
 
 @ray.remote
 def _arrive(_block: Block) -> None:
-    """Begin, which a task does once what it is given lies on its node."""
+    """Start; a task starts once its arguments are on its node."""

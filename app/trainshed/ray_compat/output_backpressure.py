@@ -1,4 +1,4 @@
-"""Which blocks Ray Data lets through though there is no room for them.
+"""Decides which blocks Ray Data outputs beyond its memory limit.
 
 A task that may not hand out its next block stands where it is, and keeps its CPU.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Who has waited so long for a block of an execution may wait for CPUs that tasks of another one
 # stand with, and for so long after that may need more of them than have come.
 IN_VAIN_SECONDS, IN_NEED_SECONDS = 1.0, 10.0
-# Where nobody has taken a block for so long, somebody may need those CPUs who waits for no
+# If no block was taken for this long, those CPUs may be needed by a process that waits for no
 # execution: workers that start again, or the task of a lost block.
 NOBODY_SECONDS = 10.0
 
@@ -35,7 +35,7 @@ _LOCK = threading.Lock()
 
 
 class StarvationMonitor(ExecutionCallback):
-    """Knows whether somebody waits in vain for an execution; made for each anew."""
+    """Knows whether a reader waits in vain for an execution; one per execution."""
 
     def before_execution_starts(self, executor: StreamingExecutor) -> None:
         """Begin."""
@@ -60,14 +60,14 @@ class StarvationMonitor(ExecutionCallback):
 
 
 class OutputBackpressureCallback(ExecutionCallback):
-    """Lets blocks through for who waits for them, or for the CPUs of tasks that stand.
+    """Outputs blocks for a waiting reader, or to free the CPUs of blocked tasks.
 
     Ray 2.60 let one through at each turn of its loop, whatever was ready, as it did not know that
     somebody else takes them (streaming_executor_state.py:204).
     """
 
     def before_execution_starts(self, executor: StreamingExecutor) -> None:
-        """Have Ray Data ask who waits, and whether tasks stand."""
+        """Make Ray Data check for waiting readers and blocked tasks."""
         executor.set_external_consumer_bytes(0)
         executor._output_backpressure_guard = _Guard(executor)
 
@@ -88,7 +88,7 @@ class _Guard(OutputBackpressureGuard):
         self._ending = -1
 
     def should_unblock(self, op: PhysicalOperator) -> bool:
-        """Say whether a block of the first task that has one may be read without room."""
+        """Say whether a block of the first task that has one may exceed the limit."""
         is_waited_for, is_left = self._evaluate_unblock_raw(op), self._is_left()
         if not (is_waited_for or is_left):
             return False

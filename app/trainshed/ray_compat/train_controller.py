@@ -58,7 +58,7 @@ class RankedCheckpoints(CheckpointManager):
 
 
 class TrainControllerHost:
-    """Runs Ray Train's controller in the thread that asks, and answers others meanwhile.
+    """Runs Ray Train's controller in the calling thread, and answers other calls during that.
 
     Args:
         arguments: of Ray Train's controller.

@@ -19,7 +19,7 @@ def for_workers(environment: Mapping[str, str], env: Mapping[str, str]) -> dict[
     """Return the variable with which Ray gives a job's processes `env` and its own code.
 
     What is meant for the driver alone is left out: the token to tell the controller, for one. And
-    workers without variables of their own start in processes that Ray keeps ready.
+    workers without their own variables start in processes that Ray keeps ready.
 
     Args:
         environment: of the driver.

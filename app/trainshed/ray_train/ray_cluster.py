@@ -1,4 +1,4 @@
-"""Ray on this machine for one run, or the cluster that is there already."""
+"""Starts Ray on this machine for one run, or joins a running cluster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
 }
 
-# Each of these is an actor of its own, a second of two cores at every start. The state actor serves
+# Each of these is a separate actor, a second of two cores at every start. The state actor serves
 # the dashboard, which is not started here; the watcher looks for nodes that are drained.
 NOT_ON_ONE_MACHINE = {
     "RAY_TRAIN_ENABLE_STATE_TRACKING": "0",
@@ -54,7 +54,7 @@ RETRY_SOON = {
 # The name of a thread that uses Ray to the end of the process, however that comes.
 AT_WORK = "fit"
 
-# KubeRay sets it in the head's Pod when nodes come and go with what is asked for.
+# KubeRay sets it in the head's Pod when the cluster scales automatically.
 ENV_AUTOSCALER = "RAY_enable_autoscaler_v2"
 
 
@@ -68,7 +68,7 @@ def in_cluster() -> bool:
 
 
 def start(spec: TrainingRunSpec, working_dir: Path | None = None) -> None:
-    """Start Ray here with room for the workers and the data, or join the cluster that is there.
+    """Start Ray here with resources for workers and data, or join a running cluster.
 
     What is started or joined already stays. `working_dir` is sent to all nodes of the cluster.
     The data's CPUs are logical ones on top of the machine's: Ray Data must never wait for Ray
@@ -137,7 +137,7 @@ def for_rows(cpus: int, env: Mapping[str, str]) -> Iterator[None]:
 
 
 def _set() -> None:
-    """Set what Ray takes from its environment; what is there already stays."""
+    """Set Ray's environment variables; existing values are kept."""
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
 
@@ -189,7 +189,7 @@ def leave(code: int) -> NoReturn:
     sys.stderr.flush()
     if in_cluster():
         if any(thread.name == AT_WORK for thread in threading.enumerate()):
-            # It would ask a Ray that was shut down, which ends the process with a code of its own.
+            # It would ask a Ray that was shut down, which ends the process with another exit code.
             os._exit(code)
         sys.exit(code)
     for process in descendants(os.getpid()):

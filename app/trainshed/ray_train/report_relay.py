@@ -152,7 +152,7 @@ class HeldUp(TrainContextCallback):
 
     @contextlib.contextmanager
     def on_checkpoint_transfer(self) -> Iterator[None]:
-        """Measure a transfer, unless it is made in a thread of its own while training goes on."""
+        """Measure a transfer, unless a thread makes it while training continues."""
         self._transfers += 1
         began = time.perf_counter()
         yield

@@ -44,7 +44,7 @@ FOR_THE_CONTROLLER = {
 
 
 class PlainEnvironment(WorkerGroupCallback):
-    """Starts workers without a runtime environment of their own.
+    """Starts workers without a separate runtime environment.
 
     Ray Train hands its settings to workers as one. A process for it starts Python and imports Ray
     twice, a second of a core, and none that Ray keeps ready is used.
@@ -103,6 +103,6 @@ class Trainer(DataParallelTrainer):
         arguments["failure_policy"] = UsersErrorsAreFinal(config, self._coordinator)
         arguments["train_fn_ref"] = FunctionByValue.of(arguments["train_fn_ref"].get())
         environment = constants.get_env_vars_to_propagate()
-        # Read by Ray Train's controller, which would start one of its own.
+        # Read by Ray Train's controller, which would start another one.
         environment[constants.ENABLE_PREEMPTION_WATCHER_ENV_VAR] = "0"
         return self._coordinator.fit(arguments, environment)

@@ -1,4 +1,4 @@
-"""The report of a run: one HTML file that opens offline and needs nothing beside it.
+"""The report of a run: one HTML file that opens offline and needs no other file.
 
 Lives here: reading what a run left behind, and drawing it. Never here: Ray, torch, or anything
 that a run does while it trains; a report can be written again at any time from the files alone.

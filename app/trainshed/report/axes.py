@@ -13,7 +13,7 @@ LEFT, RIGHT, TOP, BOTTOM = 50, 22, 12, 42
 NUM_X_TICKS, NUM_Y_TICKS = 5, 4
 MANTISSAS = (1, 2, 2.5, 5, 10)
 WHOLE_MANTISSAS = (1, 2, 5, 10)
-# Up to this many powers of ten there is room for labels between them.
+# Up to this many powers of ten labels fit between them.
 FEW_DECADES = 4
 ROUNDING = 1e-9
 SMALL, THOUSAND, MILLION = 1e-3, 1e3, 1e6

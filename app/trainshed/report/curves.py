@@ -205,7 +205,7 @@ def _strokes(points: Sequence[Point], end: float, limit: int) -> list[Stroke]:
     if kept:
         strokes.append(Stroke(thin_points(kept, max(limit // 4, 4))))
     if lost:
-        # Joined to what was kept, so that the eye sees where it broke off.
+        # Joined to the thinned curve, so that its end is visible.
         lost = [*kept[-1:], *lost]
         strokes.append(Stroke(thin_points(lost, max(limit // 4, 4)), "repeated"))
     return [stroke for stroke in strokes if stroke.points]

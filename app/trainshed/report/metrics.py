@@ -23,7 +23,7 @@ HIGH_IS_GOOD = {
 }
 ENDS_LOW, ENDS_HIGH = ("loss", "error", "nloglik"), ("accuracy",)
 HELD_OUT = {"dev", "eval", "evaluation", "test", "val", "valid", "validation"}
-# Which metric leads the page where the run does not say: the first of these that is there.
+# Which metric leads the page where the run does not say: the first of these that was reported.
 ASKED_FIRST = ("accuracy", "acc", "f1", "auc", "loss")
 
 

@@ -193,7 +193,7 @@ def _subtitle(run: RunData) -> str:
 
 def _say_unfinished(run: RunData) -> str:
     times = [event.time for attempt in run.attempts for event in attempt.events]
-    last = f"; it was last heard of at {say_moment(max(times))}" if times else ""
+    last = f"; its last event is from {say_moment(max(times))}" if times else ""
     return f"This run has no result yet: it is going on, or was cut off{last}."
 
 

@@ -16,7 +16,7 @@ def write_report(run_folder: Folder) -> str:
 
     Raises NoRunFolderError where the folder holds no run, and OSError where it cannot be written.
     """
-    # The page names the folder: that has to mean something to who reads it elsewhere.
+    # The page names the folder, so use a path that is valid on other machines.
     folder = Disk(run_folder.path.absolute()) if run_folder.path else run_folder
     page = compose_page(read_run(folder))
     # A message may hold half of a surrogate pair, which no encoding has.

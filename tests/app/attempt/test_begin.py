@@ -231,6 +231,6 @@ def test_more_workers_than_the_group_holds_are_refused_with_the_arithmetic_and_l
     with pytest.raises(SpecError) as caught:
         begin.begin(run, place, tmp_path, make_wish())
 
-    want = "what fits: group gpu has 2 CPUs on 1 nodes, which is room for 2"
+    want = "what fits: group gpu has 2 CPUs on 1 nodes, enough for 2"
     assert str(caught.value) == f"spec.workers: got 8 x (1 CPUs), want {want}"
     assert list(tmp_path.iterdir()) == []

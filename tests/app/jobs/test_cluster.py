@@ -217,7 +217,7 @@ def test_more_workers_than_the_nodes_of_a_group_hold_are_refused(head: Head) -> 
     with pytest.raises(SpecError) as caught:
         check_capacity(run.spec, cluster)
 
-    want = "what fits: group gpu has 2 CPUs on 1 nodes, which is room for 2"
+    want = "what fits: group gpu has 2 CPUs on 1 nodes, enough for 2"
     assert str(caught.value) == f"spec.workers: got 8 x (1 CPUs), want {want}"
 
 

@@ -51,25 +51,25 @@ CASES: dict[str, Case] = {
         [HEAD, CPUS, GPUS],
         {"count": 4, "group": "gpu", "resources": {"gpu": 1}},
         want_refused="spec.workers: got 4 x (1 CPUs, 1 GPUs), want what fits: group gpu has "
-        "8 CPUs, 2 GPUs on 1 nodes, which is room for 2",
+        "8 CPUs, 2 GPUs on 1 nodes, enough for 2",
     ),
     "enough in all but not on one node": Case(
         [GPUS, GPUS],
         {"count": 1, "group": "gpu", "resources": {"gpu": 3}},
         want_refused="spec.workers: got 1 x (1 CPUs, 3 GPUs), want what fits: group gpu has "
-        "16 CPUs, 4 GPUs on 2 nodes, which is room for 0",
+        "16 CPUs, 4 GPUs on 2 nodes, enough for 0",
     ),
     "GPUs where there are none": Case(
         [LAPTOP],
         {"count": 1, "resources": {"gpu": 1}},
         want_refused="spec.workers: got 1 x (1 CPUs, 1 GPUs), want what fits: the cluster has "
-        "4 CPUs, 0 GPUs on 1 nodes, which is room for 0; --cpu trains without GPUs",
+        "4 CPUs, 0 GPUs on 1 nodes, enough for 0; --cpu trains without GPUs",
     ),
     "more memory than a node has": Case(
         [CPUS],
         {"count": 1, "resources": {"memory": "9Gi"}},
         want_refused="spec.workers: got 1 x (1 CPUs, 9Gi), want what fits: the cluster has "
-        "4 CPUs, 8Gi on 1 nodes, which is room for 0",
+        "4 CPUs, 8Gi on 1 nodes, enough for 0",
     ),
     "a group that is not there": Case(
         [CPUS, GPUS],
@@ -80,7 +80,7 @@ CASES: dict[str, Case] = {
     "others have the place now": Case(
         [make_node("gpu", free=1, CPU=4), CPUS],
         {"count": 2, "group": "gpu"},
-        want_notes=["waiting for a place: 2 x (1 CPUs) are needed, group gpu has room for 1 of 4"],
+        want_notes=["waiting for capacity: 2 x (1 CPUs) are needed, group gpu can take 1 of 4"],
     ),
     "workers that leave the data no CPU": Case(
         [LAPTOP],
@@ -121,7 +121,7 @@ def test_a_cluster_that_may_grow_is_waited_for() -> None:
 
     assert check_capacity(run.spec, ClusterNodes([HEAD, CPUS], waits=True)) == [
         "waiting for nodes: 4 x (1 CPUs, 1 GPUs) are needed, group gpu has 0 CPUs, 0 GPUs on "
-        "0 nodes, which is room for 0; --cpu trains without GPUs"
+        "0 nodes, enough for 0; --cpu trains without GPUs"
     ]
 
 

@@ -148,11 +148,11 @@ class Way:
 
 WAYS = {
     "files that are read in each epoch": Way(
-        {"cache": "none"}, "streamed: each epoch reads the files' rows anew"
+        {"cache": "none"}, "streamed: each epoch reads the files' rows again"
     ),
     "rows that are transformed, too": Way(
         {"cache": "none", "transforms": [{"use": "tests.app.data.loader_functions:doubled"}]},
-        "streamed: each epoch reads and transforms the files' rows anew",
+        "streamed: each epoch reads and transforms the files' rows again",
     ),
     "objects": Way(
         {"cache": "objects"}, "made once, then kept in the object stores of the data's nodes"

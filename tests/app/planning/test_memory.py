@@ -71,7 +71,7 @@ GPU, SMALL_GPU = make_node("gpu", 16), make_node("gpu", 2)
 GLOBAL: dict[str, JsonValue] = {"mode": "global"}
 LOCAL: dict[str, JsonValue] = {"mode": "local", "bufferSize": 100}
 PINNED = (
-    "dataset train: about 2.9 MB have to lie in the object store of a node with 2 workers at once, "
+    "dataset train: about 2.9 MB must fit in the object store of a node with 2 workers at once, "
     "which has 2.0 MB: what does not fit is kept in files, which is slow"
 )
 SPILLED = (

@@ -53,7 +53,7 @@ FAULTS: dict[str, tuple[dict[str, object], str]] = {
     ),
     "vector column without inputs": (
         {"features": ["a", "b", "rest"], "inputs": 0},
-        r"^spec\.config\.inputs: got 3, want 4: a row of the features holds so many",
+        r"^spec\.config\.inputs: got 3, want 4: the length of a row of features",
     ),
     "class out of range": ({"label": "price"}, 'column "price": labels must be one whole number'),
     "target that is a vector": (
