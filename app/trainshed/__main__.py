@@ -1,5 +1,36 @@
-"""`python -m trainshed`: the command line, for jobs, where no script need be on the PATH."""
+"""The command `trainshed`, also as `python -m trainshed` where no script need be on the PATH.
 
-from trainshed.cli.main import main
+Importing the commands takes most of a second. A signal in that time ends the process in one line.
+"""
 
-main()
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from trainshed.attempt.signals import REASONS
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    for number in REASONS:
+        signal.signal(number, _end)
+    from trainshed.cli.main import main as run_command
+
+    # From here on commands clean up after Ctrl-C.
+    signal.signal(signal.SIGINT, on_interrupt)
+    run_command()
+
+
+def _end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - Python's signature
+    os.write(2, f"{REASONS[signal.Signals(number)]}\n".encode())
+    os._exit(128 + number)
+
+
+if __name__ == "__main__":
+    main()

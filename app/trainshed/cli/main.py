@@ -60,7 +60,8 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except click.Abort:  # Ctrl-C before anything started
+    except click.Abort:
+        click.echo("Interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)
 
 

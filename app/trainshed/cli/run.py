@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from trainshed.attempt import begin
+from trainshed.attempt.signals import Stop, StopRequestedError, on_stop
 from trainshed.cli.run_file import place_of, spec_options
 from trainshed.planning import code
 from trainshed.storage.run_folder import process_age_seconds
@@ -26,14 +27,13 @@ def run(file: Path | None, settings: tuple[str, ...], fresh: bool) -> None:
     Without FILE, as in a job that `trainshed submit` sent: what TRAINSHED_SPEC holds, on the Ray
     cluster around.
     """
-    from trainshed.attempt.signals import Stop, StopRequestedError, on_stop
-    from trainshed.ray_train.ray_cluster import leave
-
-    stop = Stop()
-    wish = begin.RunOptions(fresh, time.time() - process_age_seconds(), stop)
     if file is None and ENV_SPEC not in os.environ:
         raise click.UsageError("Missing argument 'FILE'.")
+    stop = Stop()
     with on_stop(stop):
+        from trainshed.ray_train.ray_cluster import leave
+
+        wish = begin.RunOptions(fresh, time.time() - process_age_seconds(), stop)
         try:
             ended = _run_here(file, settings, wish) if file else begin.begin_job(settings, wish)
         except StopRequestedError:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -144,3 +145,31 @@ def test_whoever_is_fenced_while_stopping_is_fenced() -> None:
     stop.order(FENCED, 0)
 
     assert (stop.reason, stop.grace_seconds) == (FENCED, 0)
+
+
+SIGNALS_ITSELF = "import os, time; os.kill(os.getpid(), int(os.environ['NUMBER'])); time.sleep(60)"
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(signal.SIGINT, "Interrupted\n"), (signal.SIGTERM, "Terminated\n")]
+)
+def test_a_signal_during_the_imports_ends_the_process_in_one_line(
+    number: signal.Signals, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "click.py").write_text(SIGNALS_ITSELF)
+
+    # A process of its own: the commands are imported here already.
+    done = subprocess.run(
+        [sys.executable, "-m", "trainshed", "--version"],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
+            "NUMBER": str(int(number)),
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", said)
