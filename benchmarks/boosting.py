@@ -7,13 +7,12 @@ has no histograms to send.
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks import rows, trainingrun
 from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
-from benchmarks.processes import PYTHON, seconds_of
+from benchmarks.processes import output_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,11 +73,11 @@ def plain(
         params: of XGBoost.
         folder: of what it writes.
     """
-    out = folder / "seconds.json"
-    words = ["--data", str(data), "--out", str(out), "--params", json.dumps(params)]
-    counts = ["--rounds", str(ROUNDS), "--ranks", str(ranks), "--threads", str(threads)]
-    command = [PYTHON, "-m", "benchmarks.plain.xgboost_rounds", *words, *counts]
-    seconds_of(command, threads=threads)
+    out = folder / "seconds"
+    options = {"data": data, "out": out, "params": params, "rounds": ROUNDS}
+    shape = {"ranks": ranks, "threads": threads}
+    environment = {"OMP_NUM_THREADS": str(threads)}
+    output_of("benchmarks.plain.xgboost_rounds", folder, options | shape, environment=environment)
     return {"seconds": float(out.read_text(encoding="utf-8"))}
 
 

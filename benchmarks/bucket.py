@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
-from benchmarks.processes import PYTHON, seconds_of
+from benchmarks.processes import output_of
 from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 
@@ -117,12 +117,10 @@ def give_way(process: int) -> None:
 def train(server: S3Server, kind: str, every: int, megabytes: int, folder: Path) -> Sample:
     """Make steps, with a checkpoint each so many; 0 for none."""
     storage = f"s3://{server.make_bucket()}/ray" if kind == "bucket" else str(folder / "ray")
-    out = folder / "seconds.json"
-    words = ["--storage", storage, "--out", str(out), "--megabytes", str(megabytes)]
-    words += ["--steps", str(STEPS), "--every", str(every)]
+    options = {"storage": storage, "megabytes": megabytes, "steps": STEPS, "every": every}
     with reaching(server.environment):
-        seconds_of([PYTHON, "-m", "benchmarks.ours.stepping", *words], timeout_seconds=600)
-    found: Sample = json.loads(out.read_text(encoding="utf-8"))
+        text = output_of("benchmarks.ours.stepping", folder, options, timeout_seconds=600)
+    found: Sample = json.loads(text)
     return found
 
 

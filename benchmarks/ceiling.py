@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import rows, trainingrun
 from benchmarks.measure import Figure, Sample, Samples, Target, in_turn, options, publish
-from benchmarks.processes import PYTHON, busy_cores, seconds_of
+from benchmarks.processes import busy_cores, output_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,10 +97,9 @@ def compare(job: Job, samples: Samples) -> list[Figure]:
 def plain(job: Job, data: Path, folder: Path) -> Sample:
     """Run the loop over tensors in memory."""
     out = folder / "epochs.json"
-    paths = ["--data", str(data), "--out", str(out)]
-    hidden = ["--hidden", *map(str, job.hidden)]
-    sizes = ["--batch-size", str(job.batch_size), "--epochs", str(EPOCHS)]
-    seconds_of([PYTHON, "-m", "benchmarks.plain.in_memory", *paths, *hidden, *sizes])
+    paths = {"data": data, "out": out}
+    sizes = {"hidden": job.hidden, "batch_size": job.batch_size, "epochs": EPOCHS}
+    output_of("benchmarks.plain.in_memory", folder, paths | sizes)
     return steady(out, job.batch_size)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import rows, trainingrun
 from benchmarks.measure import Figure, Sample, Samples, Target, in_turn, options, publish
-from benchmarks.processes import PYTHON, seconds_of
+from benchmarks.processes import output_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,17 +80,15 @@ def compare(megabytes: int, samples: Samples) -> list[Figure]:
 
 def torch_save(count: int, folder: Path) -> Sample:
     """Save without anything else."""
-    out = folder / "seconds.json"
-    seconds_of([PYTHON, "-m", "benchmarks.plain.torch_save", *_words(folder, out, count)])
-    found = json.loads(out.read_text(encoding="utf-8"))
+    found = json.loads(output_of("benchmarks.plain.torch_save", folder, _options(folder, count)))
     return {f"{size} MB": _milliseconds(found[str(size)]) for size in MEGABYTES}
 
 
 def ray_reports(count: int, folder: Path) -> Sample:
     """Save and report to Ray with its defaults."""
     out = folder / "seconds.json"
-    words = [*_words(folder, out, count), "--reports", str(REPORTS)]
-    seconds_of([PYTHON, "-m", "benchmarks.plain.ray_reports", *words])
+    options = {**_options(folder, count), "out": out, "reports": REPORTS}
+    output_of("benchmarks.plain.ray_reports", folder, options)
     found = json.loads(out.read_text(encoding="utf-8"))
     return {
         f"{mode} {size} MB": _milliseconds(found[f"{mode}/{size}"])
@@ -144,9 +142,8 @@ def spec(data: Path, megabytes: int, out: Path) -> dict[str, JsonValue]:
     }
 
 
-def _words(folder: Path, out: Path, count: int) -> list[str]:
-    sizes = ["--megabytes", *map(str, MEGABYTES), "--count", str(count)]
-    return ["--out", str(out), "--storage", str(folder), "--pause", str(PAUSE_SECONDS), *sizes]
+def _options(folder: Path, count: int) -> dict[str, object]:
+    return {"storage": folder, "count": count, "pause": PAUSE_SECONDS, "megabytes": MEGABYTES}
 
 
 def _milliseconds(seconds: list[float]) -> float:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks import stored
 from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
-from benchmarks.plain.case import write_cases
-from benchmarks.processes import PYTHON, seconds_of
+from benchmarks.plain.case import list_cases
+from benchmarks.processes import output_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,12 +46,13 @@ def main() -> None:
 
 def ours(case: Case, folder: Path) -> Sample:
     """Take all batches with a sleep after each; return the shares of time that were waited."""
-    listed, out = folder / "cases.json", folder / "epochs.json"
-    write_cases([case], listed)
-    paths = ["--cases", str(listed), "--out", str(out), "--folder", str(folder)]
-    how = ["--epochs", str(EPOCHS), "--pause", str(STEP_SECONDS)]
-    seconds_of([PYTHON, "-m", "benchmarks.ours.grouped", *paths, *how], timeout_seconds=600)
-    found = json.loads(out.read_text(encoding="utf-8"))
+    options = {
+        "listed": list_cases([case]),
+        "folder": folder,
+        "epochs": EPOCHS,
+        "pause": STEP_SECONDS,
+    }
+    found = json.loads(output_of("benchmarks.ours.grouped", folder, options, timeout_seconds=600))
     return waits_of(found["apart"]) | {"alone": 1000 * alone(found["alone"])}
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import rows
 from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
-from benchmarks.processes import PYTHON, seconds_of
+from benchmarks.processes import output_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,12 +66,9 @@ def main() -> None:
 
 def ours(data: Path, row_bytes: int, folder: Path) -> Sample:
     """Read two epochs in each way; return the bytes."""
-    out = folder / "bytes.json"
-    paths = ["--data", str(data), "--out", str(out)]
-    sizes = ["--row-bytes", str(row_bytes), "--batch-size", str(BATCH)]
-    command = [PYTHON, "-m", "benchmarks.ours.crossed", *paths, *sizes]
-    seconds_of(command, timeout_seconds=600)
-    found: Sample = json.loads(out.read_text(encoding="utf-8"))
+    options = {"data": data, "row_bytes": row_bytes, "batch_size": BATCH}
+    text = output_of("benchmarks.ours.crossed", folder, options, timeout_seconds=600)
+    found: Sample = json.loads(text)
     return found
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import rows, trainingrun
 from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
-from benchmarks.processes import PYTHON, seconds_of
+from benchmarks.processes import output_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,8 +31,8 @@ def main() -> None:
     shape = rows.Shape("quick", 4_000, 3072) if given.quick else rows.CIFAR
     data = rows.make(shape, given.cache)
     sides = {
-        "Ray Data": partial(plain, data, shape.features, ()),
-        "Ray Data materialized": partial(plain, data, shape.features, ("--materialize",)),
+        "Ray Data": partial(plain, data, shape.features, False),
+        "Ray Data materialized": partial(plain, data, shape.features, True),
         "ours streaming": partial(ours, data, shape.features, "none", "local"),
         "ours in workers": partial(ours, data, shape.features, "workers", "local"),
         "ours as objects": partial(ours, data, shape.features, "objects", "global"),
@@ -54,12 +54,12 @@ def main() -> None:
     publish("first_batch", figures, samples, given)
 
 
-def plain(data: Path, features: int, flags: tuple[str, ...], folder: Path) -> Sample:
+def plain(data: Path, features: int, materialize: bool, folder: Path) -> Sample:
     """Run Ray Train with Ray Data."""
     out = folder / "epochs.json"
-    paths = ["--data", str(data), "--out", str(out), "--storage", str(folder)]
-    sizes = ["--features", str(features), "--batch-size", str(BATCH_SIZE), "--epochs", str(EPOCHS)]
-    seconds_of([PYTHON, "-m", "benchmarks.plain.ray_batches", *paths, *sizes, *flags])
+    paths = {"data": data, "out": out, "storage": folder, "materialize": materialize}
+    sizes = {"features": features, "batch_size": BATCH_SIZE, "epochs": EPOCHS}
+    output_of("benchmarks.plain.ray_batches", folder, paths | sizes)
     return first_batches(out)
 
 

@@ -21,7 +21,7 @@ from benchmarks.measure import (
     parser_of,
     publish,
 )
-from benchmarks.processes import PYTHON, seconds_of
+from benchmarks.processes import output_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,12 +72,10 @@ def lines(form: str, samples: Samples) -> list[Figure]:
 
 def ours(form: str, quick: bool, folder: Path) -> Sample:
     """Read a pass over a small and a large dataset; return the peaks, and what was spilled."""
-    out = folder / "peaks.json"
-    paths = ["--folder", str(folder / "rows"), "--out", str(out), "--format", form]
-    stores = ["--stores", str(SMALL), str(SMALL + 1 if quick else LARGE)]
-    command = [PYTHON, "-m", "benchmarks.ours.flat", *paths, *stores]
-    seconds_of(command, timeout_seconds=1200)
-    peaks: Sample = json.loads(out.read_text(encoding="utf-8"))
+    stores = (SMALL, SMALL + 1 if quick else LARGE)
+    options = {"folder": folder / "rows", "form": form, "stores": stores}
+    text = output_of("benchmarks.ours.flat", folder, options, timeout_seconds=1200)
+    peaks: Sample = json.loads(text)
     return peaks
 
 

@@ -29,12 +29,11 @@ from benchmarks.measure import (
     publish,
 )
 from benchmarks.ours.loading import dataset_of
-from benchmarks.plain.case import write_cases
+from benchmarks.plain.case import list_cases
 from benchmarks.plain.residual import SHAPES
-from benchmarks.processes import PYTHON, seconds_of
+from benchmarks.processes import output_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from pydantic import JsonValue
@@ -61,10 +60,8 @@ def main() -> None:
         f"{network}: {name}": side
         for network in asked.networks
         for name, side in {
-            RESIDENT: partial(train_plain, case, network, ["--feed", "resident"]),
-            loader: partial(
-                train_plain, case, network, ["--feed", "loader", "--workers", str(readers)]
-            ),
+            RESIDENT: partial(train_plain, case, network, None),
+            loader: partial(train_plain, case, network, readers),
             OURS: partial(train_ours, case, network, readers),
         }.items()
     }
@@ -98,13 +95,11 @@ def compare(network: str, loader: str, rate: str, samples: Samples) -> list[Figu
     ]
 
 
-def train_plain(case: Case, network: str, feed: Sequence[str], folder: Path) -> Sample:
+def train_plain(case: Case, network: str, workers: int | None, folder: Path) -> Sample:
     """Train without us."""
-    listed, out = folder / "cases.json", folder / "epochs.json"
-    write_cases([case], listed)
-    paths = ["--cases", str(listed), "--out", str(out)]
-    how = ["--network", network, "--epochs", str(EPOCHS), *feed]
-    seconds_of([PYTHON, "-m", "benchmarks.plain.gpu_loading", *paths, *how])
+    out = folder / "epochs.json"
+    options = {"listed": list_cases([case]), "out": out, "network": network, "epochs": EPOCHS}
+    output_of("benchmarks.plain.gpu_loading", folder, {**options, "workers": workers})
     return read_rates(out)
 
 

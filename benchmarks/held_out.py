@@ -6,7 +6,6 @@ TensorFlow: `hack/tensorflow.sh make bench NAME=held_out`.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import trainingrun
 from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
-from benchmarks.processes import PYTHON, seconds_of
+from benchmarks.processes import output_of
 from tests.app.tables import write_breast_cancer, write_digits_table, write_regression
 
 if TYPE_CHECKING:
@@ -155,14 +154,16 @@ def main() -> None:
 def plain(task: Task, seeds: Iterator[int], folder: Path) -> Sample:
     """Return what the plain program scores."""
     task.write(folder)
-    out = folder / "score"
-    config = task.config | {"batchSize": BATCH}
-    told = json.dumps(task.config if task.framework == "xgboost" else config)
-    words = ["--framework", task.framework, "--data", str(folder), "--out", str(out)]
-    words += ["--label", task.label, "--config", told]
-    sizes = ["--seed", str(next(seeds)), "--epochs", str(task.epochs)]
-    seconds_of([PYTHON, "-m", "benchmarks.plain.held_out", *words, *sizes])
-    return {"score": float(out.read_text(encoding="utf-8"))}
+    told = task.config if task.framework == "xgboost" else task.config | {"batchSize": BATCH}
+    options = {
+        "framework": task.framework,
+        "data": folder,
+        "label": task.label,
+        "config": told,
+        "seed": next(seeds),
+        "epochs": task.epochs,
+    }
+    return {"score": float(output_of("benchmarks.plain.held_out", folder, options))}
 
 
 def ours(task: Task, workers: int, seeds: Iterator[int], folder: Path) -> Sample:

@@ -14,11 +14,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks.measure import Figure, Sample, Samples, Target, in_turn, options, publish
-from benchmarks.processes import PYTHON, seconds_of
+from benchmarks.processes import output_of
 from tests.builders_data import encode_jpeg, make_photo
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 SIZE = 224
@@ -26,10 +25,10 @@ SIZE = 224
 SETS = ((375, 500, 64), (1500, 2000, 16))
 QUICK = ((375, 500, 8),)
 ROUNDS = 10
-SIDES = {
-    "ours": ["benchmarks.ours.jpegs"],
-    "torchvision": ["benchmarks.plain.jpegs", "--reader", "torchvision"],
-    "Pillow": ["benchmarks.plain.jpegs", "--reader", "pillow"],
+SIDES: dict[str, tuple[str, dict[str, object]]] = {
+    "ours": ("benchmarks.ours.jpegs", {}),
+    "torchvision": ("benchmarks.plain.jpegs", {"reader": "torchvision"}),
+    "Pillow": ("benchmarks.plain.jpegs", {"reader": "pillow"}),
 }
 
 
@@ -41,7 +40,7 @@ def main() -> None:
     for height, width, count in QUICK if given.quick else SETS:
         data = photos(height, width, count, given.cache)
         name = f"{width}x{height}"
-        sides = {f"{name} {side}": partial(run, words, data) for side, words in SIDES.items()}
+        sides = {f"{name} {side}": partial(run, *program, data) for side, program in SIDES.items()}
         samples = in_turn(sides, given, is_timed=False)
         everything.by_side.update(samples.by_side)
         figures += compare(name, samples)
@@ -78,13 +77,10 @@ def photos(height: int, width: int, count: int, cache: Path) -> Path:
     return folder
 
 
-def run(words: Sequence[str], data: Path, folder: Path) -> Sample:
+def run(module: str, options: dict[str, object], data: Path, folder: Path) -> Sample:
     """Run a side and read the milliseconds of one picture."""
-    out = folder / "milliseconds.json"
-    paths = ["--data", str(data), "--out", str(out)]
-    counts = ["--size", str(SIZE), "--rounds", str(ROUNDS)]
-    seconds_of([PYTHON, "-m", *words, *paths, *counts])
-    found: Sample = json.loads(out.read_text(encoding="utf-8"))
+    sizes = {"data": data, "size": SIZE, "rounds": ROUNDS}
+    found: Sample = json.loads(output_of(module, folder, options | sizes))
     return found
 
 

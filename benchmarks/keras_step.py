@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import rows, trainingrun
 from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
-from benchmarks.processes import PYTHON, seconds_of
+from benchmarks.processes import output_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,12 +52,10 @@ def main() -> None:
 def plain(data: Path, folder: Path) -> Sample:
     """Fit arrays in memory."""
     out = folder / "epochs.json"
-    paths = ["--data", str(data), "--out", str(out)]
-    hidden = ["--hidden", *map(str, HIDDEN)]
-    sizes = ["--batch-size", str(BATCH), "--epochs", str(EPOCHS)]
+    paths = {"data": data, "out": out}
+    sizes = {"hidden": HIDDEN, "batch_size": BATCH, "epochs": EPOCHS}
     keras_2 = {"TF_USE_LEGACY_KERAS": "1"}  # as Ray has it
-    command = [PYTHON, "-m", "benchmarks.plain.keras_fit", *paths, *hidden, *sizes]
-    seconds_of(command, environment=keras_2)
+    output_of("benchmarks.plain.keras_fit", folder, paths | sizes, environment=keras_2)
     return steady(out)
 
 

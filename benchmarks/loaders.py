@@ -27,11 +27,11 @@ from benchmarks.measure import (
     parser_of,
     publish,
 )
-from benchmarks.plain.case import write_cases
-from benchmarks.processes import PYTHON, busy_cores, seconds_of
+from benchmarks.plain.case import list_cases
+from benchmarks.processes import busy_cores, output_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from benchmarks.plain.case import Case
@@ -110,8 +110,8 @@ def compare(case: Case, samples: Samples) -> list[Figure]:
 
 def torch(cases: Sequence[Case], workers: Sequence[int], folder: Path) -> Sample:
     """Run torch's DataLoader with each of so many workers."""
-    counts = ["--workers", *map(str, workers)]
-    return _run("benchmarks.plain.torch_loading", counts, cases, folder)
+    options = {"num_epochs": EPOCHS, "workers": workers}
+    return _run("benchmarks.plain.torch_loading", options, cases, folder)
 
 
 def beside(cases: Sequence[Case], folder: Path) -> Sample:
@@ -123,22 +123,26 @@ def beside(cases: Sequence[Case], folder: Path) -> Sample:
 
 def ray(cases: Sequence[Case], folder: Path) -> Sample:
     """Run Ray Data."""
-    return _run("benchmarks.plain.ray_loading", ["--cpus", str(CPUS)], cases, folder)
+    options = {"num_epochs": EPOCHS, "cpus": CPUS}
+    return _run("benchmarks.plain.ray_loading", options, cases, folder)
 
 
 def ours(cases: Sequence[Case], folder: Path) -> Sample:
     """Run each of our ways."""
-    return _run("benchmarks.ours.loading", ["--folder", str(folder)], cases, folder)
+    options = {"epochs": EPOCHS, "folder": folder}
+    return _run("benchmarks.ours.loading", options, cases, folder)
 
 
-def _run(module: str, words: Sequence[str], cases: Sequence[Case], folder: Path) -> Sample:
+def _run(module: str, options: Mapping[str, object], cases: Sequence[Case], folder: Path) -> Sample:
     """Return the rates of a program's ways by case."""
-    listed, out = folder / "cases.json", folder / "epochs.json"
-    write_cases(cases, listed)
-    paths = ["--cases", str(listed), "--out", str(out), "--epochs", str(EPOCHS)]
-    command = [PYTHON, "-m", module, *paths, *words]
-    seconds_of(command, timeout_seconds=TIMEOUT_SECONDS)
-    found = json.loads(out.read_text(encoding="utf-8"))
+    found = json.loads(
+        output_of(
+            module,
+            folder,
+            {"listed": list_cases(cases), **options},
+            timeout_seconds=TIMEOUT_SECONDS,
+        )
+    )
     return {
         f"{case.name}: {NAMES.get(way, way)}, {which}": rate
         for case in cases

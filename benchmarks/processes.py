@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -85,6 +86,34 @@ def seconds_of(
             how = f"exit code {code}" if code is not None else f"no end in {timeout_seconds} s"
             raise SideFailedError(f"{' '.join(command)}: {how}\n{tail}")
     return seconds
+
+
+def output_of(
+    module: str,
+    folder: Path,
+    options: Mapping[str, object],
+    *,
+    environment: Mapping[str, str] | None = None,
+    timeout_seconds: float = 300,
+) -> str:
+    """Run a program that `benchmarks.plain.program` starts; return what it found, as JSON.
+
+    Args:
+        module: the program's name.
+        folder: takes the file with what it found.
+        options: the arguments of its main function.
+        environment: see `seconds_of`.
+        timeout_seconds: see `seconds_of`.
+    """
+    out = folder / "found.json"
+    command = [PYTHON, "-m", module, *program_words(options, out)]
+    seconds_of(command, environment=environment, timeout_seconds=timeout_seconds)
+    return out.read_text(encoding="utf-8")
+
+
+def program_words(options: Mapping[str, object], out: Path) -> list[str]:
+    """Return the arguments of the command line of such a program."""
+    return [json.dumps(options, default=str), str(out)]
 
 
 def _kill_marked(mark: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from benchmarks import rows, trainingrun
 from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
 from benchmarks.plain.steplog import read_recovery
-from benchmarks.processes import PYTHON, seconds_of
+from benchmarks.processes import output_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,9 +49,9 @@ def make_rows(cache: Path) -> Path:
 
 def plain(data: Path, folder: Path) -> Sample:
     """Lose a worker with Ray Train."""
-    paths = ["--data", str(data), "--notes", str(folder), "--storage", str(folder)]
-    how = ["--every", str(EVERY_STEPS), "--kill-at", str(KILL_AT), "--pause", str(PAUSE_SECONDS)]
-    seconds_of([PYTHON, "-m", "benchmarks.plain.ray_recovery", *paths, *how])
+    paths: dict[str, object] = {"data": data, "notes": folder, "storage": folder}
+    how = {"every": EVERY_STEPS, "kill_at": KILL_AT, "pause": PAUSE_SECONDS}
+    output_of("benchmarks.plain.ray_recovery", folder, paths | how)
     return read_recovery(folder)
 
 

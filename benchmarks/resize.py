@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import rows
 from benchmarks.measure import Figure, Sample, Samples, Target, in_turn, options, publish
-from benchmarks.processes import PYTHON, seconds_of
+from benchmarks.processes import output_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,12 +76,12 @@ def compare(mode: str, state: str, most: float, samples: Samples) -> list[Figure
 
 def ours(data: Path, features: int, folder: Path) -> Sample:
     """Go on in all modes."""
-    out, notes = folder / "found.json", folder / "notes"
+    notes = folder / "notes"
     notes.mkdir()
-    paths = ["--data", str(data), "--out", str(out), "--notes", str(notes)]
-    sizes = ["--row-bytes", str(4 * features + 16), "--batch-size", str(BATCH)]
-    seconds_of([PYTHON, "-m", "benchmarks.ours.resized", *paths, *sizes], timeout_seconds=600)
-    found: Sample = json.loads(out.read_text(encoding="utf-8"))
+    sizes = {"row_bytes": 4 * features + 16, "batch_size": BATCH}
+    options = {"data": data, "notes": notes, **sizes}
+    text = output_of("benchmarks.ours.resized", folder, options, timeout_seconds=600)
+    found: Sample = json.loads(text)
     return found
 
 

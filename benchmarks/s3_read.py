@@ -28,8 +28,8 @@ from benchmarks.measure import (
     parser_of,
     publish,
 )
-from benchmarks.plain.case import write_cases
-from benchmarks.processes import PYTHON, seconds_of
+from benchmarks.plain.case import list_cases
+from benchmarks.processes import output_of
 from tests.s3 import S3Server
 
 if TYPE_CHECKING:
@@ -100,13 +100,21 @@ def read(
     local_cache: str = "",
 ) -> Sample:
     """Take the batches of all cases from where their folders lie; return the rates."""
-    listed, out = folder / "cases.json", folder / "epochs.json"
-    write_cases(cases, listed)
-    paths = ["--cases", str(listed), "--out", str(out), "--folder", str(folder)]
-    where = ["--epochs", str(EPOCHS), "--places", json.dumps(places), "--local-cache", local_cache]
-    command = [PYTHON, "-m", "benchmarks.ours.from_places", *paths, *where]
-    seconds_of(command, environment=environment, timeout_seconds=TIMEOUT_SECONDS)
-    found = json.loads(out.read_text(encoding="utf-8"))
+    options = {
+        "listed": list_cases(cases),
+        "folder": folder,
+        "epochs": EPOCHS,
+        "places": places,
+        "local_cache": local_cache,
+    }
+    text = output_of(
+        "benchmarks.ours.from_places",
+        folder,
+        options,
+        environment=environment,
+        timeout_seconds=TIMEOUT_SECONDS,
+    )
+    found = json.loads(text)
     return {
         f"{case.name}, {which}": rate
         for case in cases

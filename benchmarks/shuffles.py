@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import mixing, rows
 from benchmarks.measure import Figure, Sample, Samples, Target, in_turn, options, publish
-from benchmarks.processes import PYTHON, seconds_of
+from benchmarks.processes import output_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,11 +98,8 @@ def waited(samples: Samples) -> list[Figure]:
 
 def first_rows(data: Path, features: int, folder: Path) -> Sample:
     """Return the seconds to the first batch of each way."""
-    out = folder / "seconds.json"
-    paths = ["--data", str(data), "--out", str(out)]
-    sizes = ["--row-bytes", str(4 * features + 8), "--batch-size", str(BATCH)]
-    seconds_of([PYTHON, "-m", "benchmarks.ours.first_rows", *paths, *sizes])
-    seconds: Sample = json.loads(out.read_text(encoding="utf-8"))
+    options = {"data": data, "row_bytes": 4 * features + 8, "batch_size": BATCH}
+    seconds: Sample = json.loads(output_of("benchmarks.ours.first_rows", folder, options))
     return seconds
 
 

@@ -6,20 +6,21 @@ each. Every side reads the files itself; ours writes its report too.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks import rows, trainingrun
 from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
-from benchmarks.processes import PYTHON, seconds_of
+from benchmarks.processes import PYTHON, program_words, seconds_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pydantic import JsonValue
 
 EPOCHS = 3
 BATCH_SIZE = 128
-SIZES = ["--batch-size", str(BATCH_SIZE), "--epochs", str(EPOCHS)]
 
 
 def main() -> None:
@@ -27,29 +28,25 @@ def main() -> None:
     given = options(__doc__)
     shape = rows.Shape("quick", 4_000, 3072) if given.quick else rows.CIFAR
     data = rows.make(shape, given.cache)
-    features = ["--features", str(shape.features)]
+    sizes = {"data": data, "batch_size": BATCH_SIZE, "epochs": EPOCHS}
+    ray_sizes = {**sizes, "features": shape.features}
+    launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
 
-    def torchrun(folder: Path) -> Sample:
-        launcher = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-        return plain(folder, [*launcher, "-m", "benchmarks.plain.torchrun_ddp"], SIZES)
-
-    def ray_data(folder: Path) -> Sample:
-        return plain(folder, [PYTHON, "-m", "benchmarks.plain.ray_data"], [*features, *SIZES])
-
-    def plain(folder: Path, program: list[str], sizes: list[str]) -> Sample:
-        paths = ["--data", str(data), "--out", str(folder)]
-        return {"seconds": seconds_of([*program, *paths, *sizes])}
-
-    def ray_empty(folder: Path) -> Sample:
-        program = [PYTHON, "-m", "benchmarks.plain.ray_empty"]
-        return {"seconds": seconds_of([*program, "--out", str(folder)])}
+    def plain(program: list[str], options: dict[str, object], folder: Path) -> Sample:
+        words = program_words({**options, "out": folder}, folder / "found.json")
+        return {"seconds": seconds_of([PYTHON, "-m", *program, *words])}
 
     def ours(folder: Path) -> Sample:
         run = trainingrun.train(folder, spec(data, shape.features))
         buckets = ("starting", "training", "waitingForData", "checkpointing", "stopping")
         return {"seconds": run.seconds, **{bucket: run.spent(bucket) for bucket in buckets}}
 
-    sides = {"torchrun": torchrun, "Ray Data": ray_data, "Ray empty": ray_empty, "ours": ours}
+    sides: dict[str, Callable[[Path], Sample]] = {
+        "torchrun": partial(plain, [*launcher, "benchmarks.plain.torchrun_ddp"], sizes),
+        "Ray Data": partial(plain, ["benchmarks.plain.ray_data"], ray_sizes),
+        "Ray empty": partial(plain, ["benchmarks.plain.ray_empty"], {}),
+        "ours": ours,
+    }
     samples = in_turn(sides, given)
     seconds = {side: samples.of(side, "seconds") for side in sides}
     mine = seconds["ours"]

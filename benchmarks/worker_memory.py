@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import rows
 from benchmarks.measure import Figure, Sample, Samples, Target, in_turn, options, publish
-from benchmarks.processes import PYTHON, seconds_of
+from benchmarks.processes import output_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,13 +71,10 @@ def case(count: int, buffer: int) -> str:
 
 def ours(data: Path, row_bytes: int, buffers: Sequence[int], folder: Path) -> Sample:
     """Read a pass in all cases; return the bytes of each, and those of a block."""
-    out = folder / "grown.json"
-    paths = ["--data", str(data), "--out", str(out)]
-    sizes = ["--row-bytes", str(row_bytes), "--batch-size", str(BATCH)]
-    how = ["--pause", str(PAUSE_SECONDS), "--buffers", *map(str, buffers)]
-    command = [PYTHON, "-m", "benchmarks.ours.buffered", *paths, *sizes, *how]
-    seconds_of(command, timeout_seconds=600)
-    grown: Sample = json.loads(out.read_text(encoding="utf-8"))
+    sizes = {"data": data, "row_bytes": row_bytes, "batch_size": BATCH}
+    options = {**sizes, "pause": PAUSE_SECONDS, "buffers": buffers}
+    text = output_of("benchmarks.ours.buffered", folder, options, timeout_seconds=600)
+    grown: Sample = json.loads(text)
     return grown
 
 

@@ -6,8 +6,6 @@ another's.
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 import urllib.request
 from pathlib import Path
@@ -17,6 +15,7 @@ import ray
 
 from benchmarks.crossings import SIDES, WAYS
 from benchmarks.ours import feeding
+from benchmarks.plain.program import start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,29 +26,23 @@ STORE_BYTES = 2**29
 SETTLED_SECONDS, PATIENCE_SECONDS = 6.0, 60.0
 
 
-def main() -> None:
+def main(*, data: str, row_bytes: int, batch_size: int) -> dict[str, float]:
     """Measure each way, one after the other."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--row-bytes", type=int, required=True)
-    parser.add_argument("--batch-size", type=int, required=True)
-    given = parser.parse_args()
     found: dict[str, float] = {}
     with feeding.nodes(["data", *sorted(set(SIDES))], STORE_BYTES) as cluster:
         ranks = feeding.ranks_on(SIDES)
         for name, way in WAYS.items():
             plan = feeding.plan_of(
-                "train", given.data, given.row_bytes, shuffle=way.shuffle, cache=way.cache
+                "train", Path(data), row_bytes, shuffle=way.shuffle, cache=way.cache
             )
             client = feeding.feed([plan], (("side", "data"),))
             for epoch in range(2):
                 before = received(cluster.metrics)
-                at = feeding.pass_of(plan, len(ranks), given.batch_size, epoch=epoch)
+                at = feeding.pass_of(plan, len(ranks), batch_size, epoch=epoch)
                 ray.get([rank.read.remote(plan, at, client.handle, 0.0) for rank in ranks])
                 found[f"{name}, epoch {epoch + 1}"] = received(cluster.metrics) - before
             ray.kill(client.handle)
-    given.out.write_text(json.dumps(found), encoding="utf-8")
+    return found
 
 
 def received(ports: Mapping[str, int]) -> float:
@@ -75,4 +68,4 @@ def _received(port: int) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

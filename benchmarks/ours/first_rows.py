@@ -2,49 +2,42 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from pathlib import Path
 
 import ray
 
 from benchmarks.ours import feeding
+from benchmarks.plain.program import start
 from benchmarks.shuffles import FED
 
 
-def main() -> None:
+def main(*, data: str, row_bytes: int, batch_size: int) -> dict[str, float]:
     """Measure one way after the other, each with a coordinator of its own.
 
     The processes of data's tasks and of the ranks are there: none of them is the first to start.
     """
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--row-bytes", type=int, required=True)
-    parser.add_argument("--batch-size", type=int, required=True)
-    given = parser.parse_args()
     seconds = {}
     with feeding.nodes(["all"], 2**30):
         ranks = feeding.ranks_on(["all"] * 2)
         for name, way in [("warm up", FED["none"]), *FED.items()]:
             plan = feeding.plan_of(
                 "train",
-                given.data,
-                given.row_bytes,
+                Path(data),
+                row_bytes,
                 shuffle=way.shuffle,
                 cache=way.cache,
                 loader=way.loader,
             )
             client = feeding.feed([plan])
             began = time.time()
-            at = feeding.pass_of(plan, len(ranks), given.batch_size)
+            at = feeding.pass_of(plan, len(ranks), batch_size)
             seconds[name] = feeding.first_batches(ranks, plan, at, client) - began
             feeding.leave(ranks)
             ray.kill(client.handle)
         del seconds["warm up"]
-    given.out.write_text(json.dumps(seconds), encoding="utf-8")
+    return seconds
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

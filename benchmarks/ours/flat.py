@@ -5,9 +5,7 @@ The first pass is over few rows, so that all have imported what they need, the s
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import json
 import os
 import shutil
 import threading
@@ -20,6 +18,7 @@ from ray._private.internal_api import node_stats
 
 from benchmarks.flat import STORE_BYTES
 from benchmarks.ours import feeding, many_rows
+from benchmarks.plain.program import start
 from trainshed.data.sampler.dataset_plan import plan_dataset
 from trainshed.data.sampler.sizes import Measured
 from trainshed.data.sources.dataset_files import open_source
@@ -35,27 +34,21 @@ RANKS, STEP_BYTES = 2, 2**20
 SECONDS_BETWEEN_LOOKS = 0.05
 
 
-def main() -> None:
+def main(*, folder: str, form: str, stores: tuple[int, int]) -> dict[str, float]:
     """Measure one format."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--format", required=True)
-    parser.add_argument("--stores", type=int, nargs=2, required=True)
-    given = parser.parse_args()
     found: dict[str, float] = {}
     with feeding.nodes(["data"], STORE_BYTES):
-        for size, stores in zip(("small", "large"), given.stores, strict=True):
-            folder = given.folder / size
-            rows = many_rows.write_rows(folder, given.format, stores * STORE_BYTES)
+        for size, factor in zip(("small", "large"), stores, strict=True):
+            place = Path(folder, size)
+            rows = many_rows.write_rows(place, form, factor * STORE_BYTES)
             before = spilled()
             started = time.perf_counter()
-            peaks = read(plan_of(size, folder, given.format), rows)
+            peaks = read(plan_of(size, place, form), rows)
             found |= {f"{who}, {size}": peak for who, peak in peaks.items()}
             found[f"seconds, {size}"] = time.perf_counter() - started
             found[f"spilled, {size}"] = spilled() - before
-            shutil.rmtree(folder)
-    given.out.write_text(json.dumps(found), encoding="utf-8")
+            shutil.rmtree(place)
+    return found
 
 
 def plan_of(name: str, folder: Path, form: str) -> DatasetPlan:
@@ -152,4 +145,4 @@ def role_of(process: Path) -> Role | None:
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

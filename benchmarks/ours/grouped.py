@@ -5,13 +5,12 @@ Processes of data and rank are there before.
 
 from __future__ import annotations
 
-import argparse
-import json
 from pathlib import Path
 
 from benchmarks.ours import feeding
 from benchmarks.ours.loading import WAYS, epochs_of, prepared, start_for
 from benchmarks.plain.case import read_cases
+from benchmarks.plain.program import start
 
 STORE_BYTES = 2**29
 APART = "streamed, 2 CPUs"
@@ -19,29 +18,23 @@ ALONE = "torch, 0 processes"
 LABELS = (("side", "data"),)
 
 
-def main() -> None:
+def main(
+    *, listed: str, folder: str, epochs: int, pause: float
+) -> dict[str, list[dict[str, float]]]:
     """Measure one case: apart, with a pause after each batch, and on the worker's own core."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--cases", required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--epochs", type=int, required=True)
-    parser.add_argument("--pause", type=float, required=True)
-    options = parser.parse_args()
-    (case,) = read_cases(options.cases)
+    (case,) = read_cases(listed)
     with feeding.nodes(["train", "data"], STORE_BYTES):
         ranks = feeding.ranks_on(["train"])
-        apart = prepared(case, case.folder, WAYS[APART], options.epochs, options.folder)
-        alone = prepared(case, case.folder, WAYS[ALONE], 1, options.folder)
+        apart = prepared(case, case.folder, WAYS[APART], epochs, Path(folder))
+        alone = prepared(case, case.folder, WAYS[ALONE], 1, Path(folder))
         client = start_for(apart)
-        warm = prepared(case, case.folder, WAYS[APART], 1, options.folder)
+        warm = prepared(case, case.folder, WAYS[APART], 1, Path(folder))
         epochs_of(warm, client, ranks, labels=LABELS)
-        found = {
-            "apart": epochs_of(apart, client, ranks, labels=LABELS, pause=options.pause),
+        return {
+            "apart": epochs_of(apart, client, ranks, labels=LABELS, pause=pause),
             "alone": epochs_of(alone, client, ranks),
         }
-    options.out.write_text(json.dumps(found), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

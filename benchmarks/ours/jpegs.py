@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.plain.program import start
 from trainshed.transforms import decode_image
 
 
-def main() -> None:
+def main(*, data: str, size: int, rounds: int) -> dict[str, float]:
     """Decode all pictures some times, and write the milliseconds of processor time for one."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--size", type=int, required=True)
-    parser.add_argument("--rounds", type=int, required=True)
-    options = parser.parse_args()
-    files = [file.read_bytes() for file in sorted(options.data.iterdir())]
+    files = [file.read_bytes() for file in sorted(Path(data).iterdir())]
     column = np.empty(len(files), dtype=object)
     column[:] = files
-    decode_image({"image": column[:1]}, size=options.size)
+    decode_image({"image": column[:1]}, size=size)
     began = time.thread_time()
-    for _ in range(options.rounds):
-        decode_image({"image": column}, size=options.size)
-    seconds = (time.thread_time() - began) / options.rounds / len(files)
-    options.out.write_text(json.dumps({"milliseconds": 1000 * seconds}), encoding="utf-8")
+    for _ in range(rounds):
+        decode_image({"image": column}, size=size)
+    seconds = (time.thread_time() - began) / rounds / len(files)
+    return {"milliseconds": 1000 * seconds}
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
@@ -12,6 +10,7 @@ import ray
 
 from benchmarks.ours import feeding
 from benchmarks.plain.case import SIZE, Case, read_cases
+from benchmarks.plain.program import start
 from trainshed.coordinator import start as coordinator
 from trainshed.coordinator.stage_rates import Means
 from trainshed.data.loader.data_server import ExecutionLimits
@@ -142,27 +141,21 @@ def start_for(run: Prepared) -> Client:
     return coordinator.start(run.spec, time.time())
 
 
-def main() -> None:
+def main(*, listed: str, epochs: int, folder: str) -> dict[str, dict[str, list[dict[str, float]]]]:
     """Take the batches of each case in each way; processes of data and rank are there before."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--cases", required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--epochs", type=int, required=True)
-    parser.add_argument("--folder", type=Path, required=True)
-    options = parser.parse_args()
-    cases = read_cases(options.cases)
+    cases = read_cases(listed)
     found: dict[str, dict[str, list[dict[str, float]]]] = {case.name: {} for case in cases}
     with feeding.nodes(["all"], STORE_BYTES):
         ranks = feeding.ranks_on(["all"])
-        warm = prepared(cases[0], cases[0].folder, WAYS["streamed, 2 CPUs"], 1, options.folder)
+        warm = prepared(cases[0], cases[0].folder, WAYS["streamed, 2 CPUs"], 1, Path(folder))
         client = start_for(warm)
         epochs_of(warm, client, ranks)
         for case in cases:
             for name, way in WAYS.items():
-                run = prepared(case, case.folder, way, options.epochs, options.folder)
+                run = prepared(case, case.folder, way, epochs, Path(folder))
                 found[case.name][name] = epochs_of(run, client, ranks)
-    options.out.write_text(json.dumps(found), encoding="utf-8")
+    return found
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

@@ -5,8 +5,6 @@ Warm: the coordinator lives, and four ranks were in the middle of the pass. Cold
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +13,7 @@ import numpy as np
 import ray
 
 from benchmarks.ours import feeding
+from benchmarks.plain.program import start
 from benchmarks.resize import BEFORE, MODES, NOW
 from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.epoch_pass import first_read, order_of
@@ -123,16 +122,9 @@ class Resizing:
             file.unlink()
 
 
-def main() -> None:
+def main(*, data: str, notes: str, row_bytes: int, batch_size: int) -> dict[str, float]:
     """Measure all modes, warm and then cold."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--notes", type=Path, required=True)
-    parser.add_argument("--row-bytes", type=int, required=True)
-    parser.add_argument("--batch-size", type=int, required=True)
-    given = parser.parse_args()
-    resizing = Resizing(given.data, given.row_bytes, given.batch_size, given.notes)
+    resizing = Resizing(Path(data), row_bytes, batch_size, Path(notes))
     plans = list(resizing.plans.values())
     found: dict[str, float] = {}
     with feeding.nodes(["all"], STORE_BYTES) as cluster:
@@ -149,7 +141,7 @@ def main() -> None:
                 client = feeding.feed(plans)
                 ranks = feeding.ranks_on(["all"] * count)
                 note(found, f"{mode}, {count}, cold", resizing.go_on(mode, client, ranks))
-    given.out.write_text(json.dumps(found), encoding="utf-8")
+    return found
 
 
 def note(found: dict[str, float], case: str, measured: dict[str, float]) -> None:
@@ -158,4 +150,4 @@ def note(found: dict[str, float], case: str, measured: dict[str, float]) -> None
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
-from pathlib import Path
 
 import torch
 
+from benchmarks.plain.program import start
 from trainshed.checkpoint.manifest import ORDER, Manifest, Position
 from trainshed.checkpoint.model_file import TORCH
 from trainshed.checkpoint.store import Content
@@ -19,27 +17,18 @@ from trainshed.storage.addresses import open_folder
 SIDE = 1200
 
 
-def main() -> None:
+def main(*, storage: str, megabytes: int, steps: int, every: int) -> dict[str, float]:
     """Train, and write how long it took."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--storage", required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--megabytes", type=int, required=True)
-    parser.add_argument("--steps", type=int, required=True)
-    parser.add_argument(
-        "--every", type=int, required=True, help="steps between checkpoints; 0: none"
-    )
-    given = parser.parse_args()
     torch.set_num_threads(1)
-    model = {"weight": torch.zeros(given.megabytes * 2**18)}
+    model = {"weight": torch.zeros(megabytes * 2**18)}
     copied = {"weight": torch.empty_like(model["weight"])}
-    writer = Writer(open_folder(given.storage), trust_objects=False)
+    writer = Writer(open_folder(storage), trust_objects=False)
     left, right = torch.rand(SIDE, SIDE), torch.rand(SIDE, SIDE)
     began = time.perf_counter()
     blocked = 0.0
-    for step in range(1, given.steps + 1):
+    for step in range(1, steps + 1):
         left @ right
-        if given.every and step % given.every == 0:
+        if every and step % every == 0:
             stopped = time.perf_counter()
             writer.wait_for_memory()
             copied["weight"].copy_(model["weight"])
@@ -49,8 +38,7 @@ def main() -> None:
     writer.wait()
     failed = [str(done.error) for done in writer.finished if done.error]
     assert not failed, failed
-    found = {"stepping": stepping, "blocked": blocked, "all": time.perf_counter() - began}
-    given.out.write_text(json.dumps(found), encoding="utf-8")
+    return {"stepping": stepping, "blocked": blocked, "all": time.perf_counter() - began}
 
 
 def manifest_of(step: int) -> Manifest:
@@ -60,4 +48,4 @@ def manifest_of(step: int) -> Manifest:
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

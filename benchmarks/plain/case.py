@@ -42,14 +42,14 @@ class Case:
         return sorted(str(file) for file in Path(self.folder).rglob("*.*"))
 
 
-def write_cases(cases: Sequence[Case], file: Path) -> None:
-    """Write cases as JSON."""
-    file.write_text(json.dumps([asdict(case) for case in cases]), encoding="utf-8")
+def list_cases(cases: Sequence[Case]) -> str:
+    """Return cases as JSON."""
+    return json.dumps([asdict(case) for case in cases])
 
 
-def read_cases(file: str) -> list[Case]:
-    """Return the cases that were written."""
-    return [Case(**each) for each in json.loads(Path(file).read_text(encoding="utf-8"))]
+def read_cases(listed: str) -> list[Case]:
+    """Return the cases of a list in JSON."""
+    return [Case(**each) for each in json.loads(listed)]
 
 
 def work(values: NDArray[np.generic], rounds: int) -> NDArray[np.generic]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,6 +9,7 @@ from torch.utils.data import DataLoader
 
 from benchmarks.plain.case import read_cases
 from benchmarks.plain.clock import EpochClock
+from benchmarks.plain.program import start
 from benchmarks.plain.residual import build_optimizer, build_residual, loss_of, until_done
 from benchmarks.plain.torch_loading import Pictures
 
@@ -41,27 +41,19 @@ def repeat_batch(case: Case, device: torch.device) -> Iterable[Batch]:
     return [batch] * (len(case.files) // case.batch_size)
 
 
-def main() -> None:
+def main(*, listed: str, out: str, network: str, epochs: int, workers: int | None) -> None:
     """Train and write the times of the epochs."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--cases", required=True)
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--network", required=True)
-    parser.add_argument("--epochs", type=int, required=True)
-    parser.add_argument("--feed", choices=["loader", "resident"], required=True)
-    parser.add_argument("--workers", type=int, default=0, help="of the loader")
-    given = parser.parse_args()
-    (case,) = read_cases(given.cases)
+    (case,) = read_cases(listed)
     device = torch.device("cuda", 0)
-    if given.feed == "loader":
-        batches = make_loader(case, given.workers)
+    if workers is not None:
+        batches = make_loader(case, workers)
         iter(batches)  # its workers are forked before the process talks to its GPU, and stay
     else:
         batches = repeat_batch(case, device)
-    model = build_residual(given.network).to(device)
+    model = build_residual(network).to(device)
     optimizer = build_optimizer(model)
     clock = EpochClock()
-    for _ in range(given.epochs):
+    for _ in range(epochs):
         for batch in clock.batches(until_done(batches)):
             there = {name: each.to(device, non_blocking=True) for name, each in batch.items()}
             with torch.autocast("cuda", torch.bfloat16):
@@ -69,8 +61,8 @@ def main() -> None:
             optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             optimizer.step()
-    clock.write(given.out)
+    clock.write(out)
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

@@ -1,31 +1,24 @@
 """What plain programs of the three frameworks score on held-out rows of a table."""
 
-import argparse
-import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from benchmarks.plain.program import start
+
 Rows = tuple[NDArray[np.float32], NDArray[np.generic]]
 
 
-def main() -> None:
-    """Train on `train`, and write what `valid` scores: a share of errors, or a root mean square."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--framework", required=True)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--label", required=True)
-    parser.add_argument("--config", type=json.loads, required=True)
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--epochs", type=int, required=True)
-    options = parser.parse_args()
-    train, valid = (read(options.data / name, options.label) for name in ("train", "valid"))
+def main(**given: object) -> float:
+    """Train on `train`, and return what `valid` scores: a share of errors or an RMSE."""
+    options = SimpleNamespace(**given)
+    train, valid = (read(Path(options.data, name), options.label) for name in ("train", "valid"))
     score = {"xgboost": boost, "torch": loop, "tensorflow": fit}[options.framework]
-    options.out.write_text(str(score(train, valid, options)), encoding="utf-8")
+    return score(train, valid, options)
 
 
 def read(folder: Path, label: str) -> Rows:
@@ -37,7 +30,7 @@ def read(folder: Path, label: str) -> Rows:
     return rows.to_numpy(np.float32), labels.to_numpy()
 
 
-def boost(train: Rows, valid: Rows, options: argparse.Namespace) -> float:
+def boost(train: Rows, valid: Rows, options: SimpleNamespace) -> float:
     """Return the last score of trees."""
     import xgboost
 
@@ -50,7 +43,7 @@ def boost(train: Rows, valid: Rows, options: argparse.Namespace) -> float:
     return scores["valid"][options.config["eval_metric"]][-1]
 
 
-def loop(train: Rows, valid: Rows, options: argparse.Namespace) -> float:
+def loop(train: Rows, valid: Rows, options: SimpleNamespace) -> float:
     """Return the score of a perceptron of PyTorch after the last epoch."""
     import torch
     from torch.nn import functional
@@ -85,7 +78,7 @@ def loop(train: Rows, valid: Rows, options: argparse.Namespace) -> float:
     return float(functional.mse_loss(outputs.squeeze(1), held_y).sqrt())
 
 
-def fit(train: Rows, valid: Rows, options: argparse.Namespace) -> float:
+def fit(train: Rows, valid: Rows, options: SimpleNamespace) -> float:
     """Return the score of a perceptron of Keras after the last epoch."""
     os.environ["TF_USE_LEGACY_KERAS"] = "1"  # as Ray has it
     import tensorflow as tf
@@ -107,4 +100,4 @@ def fit(train: Rows, valid: Rows, options: argparse.Namespace) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

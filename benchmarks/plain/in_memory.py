@@ -7,7 +7,7 @@ import torch
 from benchmarks.plain.clock import EpochClock
 from benchmarks.plain.files import read_rows
 from benchmarks.plain.model import build_mlp, build_optimizer, train_step
-from benchmarks.plain.options import loop_options
+from benchmarks.plain.program import start
 
 
 def shuffled(
@@ -19,19 +19,18 @@ def shuffled(
             yield x[index], y[index]
 
 
-def main() -> None:
+def main(*, data: str, out: str, hidden: list[int], batch_size: int, epochs: int) -> None:
     """Train and write the times of the epochs."""
-    options = loop_options()
     torch.manual_seed(0)
-    x, y = read_rows(options.data)
-    model = build_mlp(x.shape[1], options.hidden, 10)
+    x, y = read_rows(data)
+    model = build_mlp(x.shape[1], hidden, 10)
     optimizer = build_optimizer(model)
     clock = EpochClock()
-    for _ in range(options.epochs):
-        for features, labels in clock.batches(shuffled(x, y, options.batch_size)):
+    for _ in range(epochs):
+        for features, labels in clock.batches(shuffled(x, y, batch_size)):
             train_step(model, optimizer, features, labels)
-    clock.write(options.out)
+    clock.write(out)
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

@@ -1,14 +1,14 @@
 """JPEGs to pictures of one size, as torchvision or Pillow alone have it."""
 
-import argparse
 import io
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from PIL import Image
+
+from benchmarks.plain.program import start
 
 
 def by_torchvision(encoded: bytes, size: int) -> object:
@@ -34,26 +34,19 @@ READERS: dict[str, Callable[[bytes, int], object]] = {
 }
 
 
-def main() -> None:
+def main(*, reader: str, data: str, size: int, rounds: int) -> dict[str, float]:
     """Decode all pictures some times, and write the milliseconds of processor time for one."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--reader", choices=READERS, required=True)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--size", type=int, required=True)
-    parser.add_argument("--rounds", type=int, required=True)
-    options = parser.parse_args()
     torch.set_num_threads(1)
-    read = READERS[options.reader]
-    files = [file.read_bytes() for file in sorted(options.data.iterdir())]
-    read(files[0], options.size)  # what is imported and looked up once
+    read = READERS[reader]
+    files = [file.read_bytes() for file in sorted(Path(data).iterdir())]
+    read(files[0], size)  # what is imported and looked up once
     began = time.thread_time()
-    for _ in range(options.rounds):
+    for _ in range(rounds):
         for encoded in files:
-            read(encoded, options.size)
-    seconds = (time.thread_time() - began) / options.rounds / len(files)
-    options.out.write_text(json.dumps({"milliseconds": 1000 * seconds}), encoding="utf-8")
+            read(encoded, size)
+    seconds = (time.thread_time() - began) / rounds / len(files)
+    return {"milliseconds": 1000 * seconds}
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

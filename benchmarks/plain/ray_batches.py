@@ -1,7 +1,5 @@
 """Ray Train with Ray Data, streaming or materialized, one worker: the times of its batches."""
 
-import argparse
-
 import ray
 import ray.data
 import ray.train
@@ -11,6 +9,7 @@ from ray.train.torch import TorchTrainer, prepare_model
 
 from benchmarks.plain.clock import EpochClock
 from benchmarks.plain.model import build_mlp, build_optimizer, train_step
+from benchmarks.plain.program import start
 
 
 def train_loop_per_worker(config: dict[str, int | str]) -> None:
@@ -27,32 +26,18 @@ def train_loop_per_worker(config: dict[str, int | str]) -> None:
     clock.write(str(config["out"]))
 
 
-def main() -> None:
+def main(*, data: str, storage: str, materialize: bool, **config: object) -> None:
     """Start Ray, train, end."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--storage", required=True)
-    parser.add_argument("--features", type=int, required=True)
-    parser.add_argument("--batch-size", type=int, required=True)
-    parser.add_argument("--epochs", type=int, required=True)
-    parser.add_argument("--materialize", action="store_true")
-    options = parser.parse_args()
     ray.init("local", num_cpus=3, include_dashboard=False)
-    rows = ray.data.read_parquet(options.data)
+    rows = ray.data.read_parquet(data)
     TorchTrainer(
         train_loop_per_worker,
-        train_loop_config={
-            "features": options.features,
-            "batch_size": options.batch_size,
-            "epochs": options.epochs,
-            "out": options.out,
-        },
-        datasets={"train": rows.materialize() if options.materialize else rows},
+        train_loop_config=config,
+        datasets={"train": rows.materialize() if materialize else rows},
         scaling_config=ScalingConfig(num_workers=1),
-        run_config=RunConfig(storage_path=options.storage, name="plain"),
+        run_config=RunConfig(storage_path=storage, name="plain"),
     ).fit()
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

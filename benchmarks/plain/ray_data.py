@@ -1,6 +1,5 @@
 """The whole job as Ray's guides write it: Ray Data streams to Ray Train."""
 
-import argparse
 import tempfile
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from ray.train import Checkpoint, RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer, prepare_model
 
 from benchmarks.plain.model import build_mlp, build_optimizer, train_step
+from benchmarks.plain.program import start
 
 
 def train_loop_per_worker(config: dict[str, int]) -> None:
@@ -37,30 +37,19 @@ def train_loop_per_worker(config: dict[str, int]) -> None:
             ray.train.report(metrics, checkpoint=Checkpoint.from_directory(folder))
 
 
-def main() -> None:
+def main(*, data: str, out: str, **config: object) -> None:
     """Start Ray, train, end."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--features", type=int, required=True)
-    parser.add_argument("--batch-size", type=int, required=True)
-    parser.add_argument("--epochs", type=int, required=True)
-    options = parser.parse_args()
     # Two for the workers, two for the data: where the workers take all, Ray Data waits for ever.
     ray.init("local", num_cpus=4, include_dashboard=False)
-    rows = ray.data.read_parquet(options.data).randomize_block_order()
+    rows = ray.data.read_parquet(data).randomize_block_order()
     TorchTrainer(
         train_loop_per_worker,
-        train_loop_config={
-            "features": options.features,
-            "batch_size": options.batch_size,
-            "epochs": options.epochs,
-        },
+        train_loop_config=config,
         datasets={"train": rows},
         scaling_config=ScalingConfig(num_workers=2),
-        run_config=RunConfig(storage_path=options.out, name="plain"),
+        run_config=RunConfig(storage_path=out, name="plain"),
     ).fit()
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

@@ -1,9 +1,6 @@
 """Batches by Ray Data, read, mapped and iterated as its guide has it: the times of the epochs."""
 
-import argparse
-import json
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import ray
@@ -12,6 +9,7 @@ from numpy.typing import NDArray
 
 from benchmarks.plain.case import SIZE, Case, read_cases, work
 from benchmarks.plain.clock import EpochClock
+from benchmarks.plain.program import start
 
 Batch = dict[str, NDArray[np.generic]]
 
@@ -48,21 +46,16 @@ def epochs(case: Case, count: int) -> list[dict[str, float]]:
     return clock.epochs
 
 
-def main() -> None:
+def main(
+    *, listed: str, num_epochs: int, cpus: int
+) -> dict[str, dict[str, list[dict[str, float]]]]:
     """Take the batches of each case and write the times; processes of Ray Data are there before."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--cases", required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--epochs", type=int, required=True)
-    parser.add_argument("--cpus", type=int, required=True)
-    options = parser.parse_args()
-    ray.init("local", num_cpus=options.cpus, include_dashboard=False)
+    ray.init("local", num_cpus=cpus, include_dashboard=False)
     ray.data.DataContext.get_current().enable_progress_bars = False
-    cases = read_cases(options.cases)
+    cases = read_cases(listed)
     epochs(cases[0], 1)
-    found = {case.name: {"ray": epochs(case, options.epochs)} for case in cases}
-    options.out.write_text(json.dumps(found), encoding="utf-8")
+    return {case.name: {"ray": epochs(case, num_epochs)} for case in cases}
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

@@ -1,6 +1,5 @@
 """Ray Train with its defaults loses a worker: a checkpoint every few steps, data in memory."""
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ from ray.train.torch import TorchTrainer, prepare_model
 from torch import nn
 
 from benchmarks.plain.model import build_mlp, build_optimizer, train_step
+from benchmarks.plain.program import start
 from benchmarks.plain.steplog import StepLog
 
 
@@ -62,24 +62,16 @@ def report(model: nn.Module, optimizer: torch.optim.Optimizer, step: int, rank: 
         ray.train.report({"step": step}, checkpoint=Checkpoint.from_directory(folder))
 
 
-def main() -> None:
+def main(*, data: str, storage: str, **config: object) -> None:
     """Start Ray, train, end."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--notes", required=True)
-    parser.add_argument("--storage", required=True)
-    parser.add_argument("--every", type=int, required=True)
-    parser.add_argument("--kill-at", type=int, required=True)
-    parser.add_argument("--pause", type=float, required=True)
-    options = vars(parser.parse_args())
     ray.init("local", num_cpus=3, include_dashboard=False)
     TorchTrainer(
         train_loop_per_worker,
-        train_loop_config=options,
-        datasets={"train": ray.data.read_parquet(options["data"]).materialize()},
+        train_loop_config=config,
+        datasets={"train": ray.data.read_parquet(data).materialize()},
         scaling_config=ScalingConfig(num_workers=2),
         run_config=RunConfig(
-            storage_path=options["storage"],
+            storage_path=storage,
             name="plain",
             failure_config=FailureConfig(max_failures=3),  # the default is to give up
         ),
@@ -87,4 +79,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

@@ -1,6 +1,5 @@
 """`ray.train.report` with Ray's defaults: the seconds it blocks, with and without a checkpoint."""
 
-import argparse
 import json
 import tempfile
 import time
@@ -13,6 +12,7 @@ from ray.train import Checkpoint, CheckpointUploadMode, RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer
 
 from benchmarks.plain.ballast import Ballast
+from benchmarks.plain.program import start
 
 MODES = {"sync": CheckpointUploadMode.SYNC, "async": CheckpointUploadMode.ASYNC}
 
@@ -48,24 +48,16 @@ def report(model: torch.nn.Module, mode: CheckpointUploadMode) -> float:
     return time.perf_counter() - began
 
 
-def main() -> None:
+def main(*, storage: str, **config: object) -> None:
     """Start Ray, report, end."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--storage", required=True)
-    parser.add_argument("--count", type=int, required=True)
-    parser.add_argument("--pause", type=float, required=True)
-    parser.add_argument("--reports", type=int, required=True)
-    parser.add_argument("--megabytes", type=int, nargs="+", required=True)
-    options = vars(parser.parse_args())
     ray.init("local", num_cpus=2, include_dashboard=False)
     TorchTrainer(
         train_loop_per_worker,
-        train_loop_config=options,
+        train_loop_config=config,
         scaling_config=ScalingConfig(num_workers=1),
-        run_config=RunConfig(storage_path=options["storage"], name="plain"),
+        run_config=RunConfig(storage_path=storage, name="plain"),
     ).fit()
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

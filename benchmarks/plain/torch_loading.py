@@ -5,8 +5,6 @@ with pyarrow and cut into batches. Pictures by a dataset of paths, decoded by Pi
 collated, as a folder of pictures is read. Workers stay over epochs.
 """
 
-import argparse
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_in
 
 from benchmarks.plain.case import SIZE, Case, read_cases, work
 from benchmarks.plain.clock import EpochClock
+from benchmarks.plain.program import start
 
 Batch = dict[str, NDArray[np.generic]]
 
@@ -42,8 +41,8 @@ class Tables(IterableDataset[Batch]):
         files = self._case.files[info.id :: info.num_workers] if info else self._case.files
         for file in files:
             x, y = self._read(file)
-            for start in range(0, len(y), self._case.batch_size):
-                batch = slice(start, start + self._case.batch_size)
+            for first in range(0, len(y), self._case.batch_size):
+                batch = slice(first, first + self._case.batch_size)
                 yield {"x": work(x[batch], self._case.rounds), "y": y[batch]}
 
     def _read(self, file: str) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
@@ -109,25 +108,18 @@ def epochs(case: Case, workers: int, count: int) -> list[dict[str, float]]:
     return clock.epochs
 
 
-def main() -> None:
+def main(
+    *, listed: str, num_epochs: int, workers: list[int]
+) -> dict[str, dict[str, list[dict[str, float]]]]:
     """Take the batches of each case with each number of workers; all is imported before."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--cases", required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--epochs", type=int, required=True)
-    parser.add_argument("--workers", type=int, nargs="+", required=True)
-    options = parser.parse_args()
     torch.set_num_threads(1)
-    cases = read_cases(options.cases)
+    cases = read_cases(listed)
     epochs(cases[0], 0, 1)
-    found = {
-        case.name: {
-            str(workers): epochs(case, workers, options.epochs) for workers in options.workers
-        }
+    return {
+        case.name: {str(count): epochs(case, count, num_epochs) for count in workers}
         for case in cases
     }
-    options.out.write_text(json.dumps(found), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

@@ -1,6 +1,5 @@
 """The whole job in plain PyTorch: torchrun, DistributedDataParallel, a DataLoader over tensors."""
 
-import argparse
 from pathlib import Path
 
 import torch
@@ -10,39 +9,34 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from benchmarks.plain.files import read_rows
 from benchmarks.plain.model import build_mlp, build_optimizer, train_step
+from benchmarks.plain.program import start
 
 
-def main() -> None:
+def main(*, data: str, out: str, batch_size: int, epochs: int) -> None:
     """Train and keep a checkpoint of each epoch."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--batch-size", type=int, required=True)
-    parser.add_argument("--epochs", type=int, required=True)
-    options = parser.parse_args()
     torch.manual_seed(0)
     dist.init_process_group("gloo")
-    x, y = read_rows(options.data)
+    x, y = read_rows(data)
     rows = TensorDataset(x, y)
     sampler: DistributedSampler[tuple[torch.Tensor, ...]] = DistributedSampler(rows, drop_last=True)
     loader = DataLoader(
         rows,
-        batch_size=options.batch_size // dist.get_world_size(),
+        batch_size=batch_size // dist.get_world_size(),
         sampler=sampler,
         drop_last=True,
     )
     model = DistributedDataParallel(build_mlp(x.shape[1], [256], 10))
     optimizer = build_optimizer(model)
-    for epoch in range(options.epochs):
+    for epoch in range(epochs):
         sampler.set_epoch(epoch)
         for features, labels in loader:
             loss = train_step(model, optimizer, features, labels)
         if dist.get_rank() == 0:
             state = {"model": model.module.state_dict(), "optimizer": optimizer.state_dict()}
-            torch.save(state, Path(options.out) / f"epoch-{epoch}.pt")
+            torch.save(state, Path(out) / f"epoch-{epoch}.pt")
             print(f"epoch {epoch} loss {loss.item():.4f}")
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

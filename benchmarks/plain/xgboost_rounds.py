@@ -1,34 +1,27 @@
 """Boosts by xgboost.train, in one process or in several that XGBoost itself brings together."""
 
-import argparse
-import json
 import multiprocessing
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import xgboost
 from xgboost import RabitTracker, collective
 
 from benchmarks.plain.files import read_rows
+from benchmarks.plain.program import start
 
 
-def main() -> None:
+def main(**given: object) -> None:
     """Boost, and write the seconds of the rounds."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--params", type=json.loads, required=True)
-    parser.add_argument("--rounds", type=int, required=True)
-    parser.add_argument("--ranks", type=int, required=True)
-    parser.add_argument("--threads", type=int, required=True)
-    options = parser.parse_args()
+    options = SimpleNamespace(**given)
     if options.ranks == 1:
         boost(0, options)
     else:
         start_ranks(options)
 
 
-def boost(rank: int, options: argparse.Namespace) -> None:
+def boost(rank: int, options: SimpleNamespace) -> None:
     """Read a share of the rows, boost, and write the seconds."""
     x, y = read_rows(options.data)
     mine = slice(rank * len(y) // options.ranks, (rank + 1) * len(y) // options.ranks)
@@ -37,16 +30,16 @@ def boost(rank: int, options: argparse.Namespace) -> None:
     began = time.perf_counter()
     xgboost.train(params, matrix, options.rounds)
     if rank == 0:
-        options.out.write_text(str(time.perf_counter() - began), encoding="utf-8")
+        Path(options.out).write_text(str(time.perf_counter() - began), encoding="utf-8")
 
 
-def join(rank: int, options: argparse.Namespace, tracker: dict[str, str | int]) -> None:
+def join(rank: int, options: SimpleNamespace, tracker: dict[str, str | int]) -> None:
     """Boost as one of several ranks."""
     with collective.CommunicatorContext(**tracker, dmlc_task_id=str(rank)):
         boost(rank, options)
 
 
-def start_ranks(options: argparse.Namespace) -> None:
+def start_ranks(options: SimpleNamespace) -> None:
     """Start the ranks and wait for them."""
     tracker = RabitTracker(n_workers=options.ranks, host_ip="127.0.0.1", sortby="task")
     tracker.start()
@@ -63,4 +56,4 @@ def start_ranks(options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    start(main)
