@@ -125,7 +125,7 @@ GOOD_ENDS = {
     "Ctrl-C": [End(130, "interrupt"), End(0)],
     "a driver that is killed": [End(137, "kill-driver"), End(75), End(0)],
     "a worker that is killed": [End(0, "kill-worker")],
-    "the coordinator that is killed": [End(1, "kill-coordinator"), End(0)],
+    "the coordinator that is killed": [End(75, "kill-coordinator"), End(0)],
     "a signal when all is trained": [End(0, "terminate")],
     "a stop, then a loss": [End(143, "terminate"), End(137, "kill-driver"), End(0)],
 }
