@@ -211,4 +211,4 @@ class BoostingRun(BaseRun):
         return {**ours, **params, "tree_method": "hist"}
 
     def _tables(self, dataset: str, by_groups: bool) -> Iterator[Columns]:
-        return self._feeds.columns(dataset, "whole" if by_groups else "exact")
+        return self._awaited(self._feeds.columns(dataset, "whole" if by_groups else "exact"))

@@ -25,6 +25,7 @@ from trainshed.boosting.matrix_columns import (
     features,
     merge,
 )
+from trainshed.worker.loop import StopTraining
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -97,16 +98,31 @@ def build(
     else:
         layout = Layout.of(found[:-1], columns.categorical)
         categories = _categories(share, found, columns.categorical)
-    data = xgboost.QuantileDMatrix(
-        _Reading(share, columns, categories, layout),
-        ref=like.data if like else None,
-        max_bin=max_bin,
-        nthread=threads,
-        enable_categorical="c" in layout.types,
-    )
+    try:
+        data = xgboost.QuantileDMatrix(
+            _Reading(share, columns, categories, layout),
+            ref=like.data if like else None,
+            max_bin=max_bin,
+            nthread=threads,
+            enable_categorical="c" in layout.types,
+        )
+    except _StoppedError as stopped:
+        raise stopped.reason from None
     rows = torch.tensor([data.num_row()], dtype=torch.int64)
     share.control.sum(rows)
     return Matrix(data, columns, categories, layout, int(rows))
+
+
+class _StoppedError(Exception):
+    """Ends the reading: XGBoost's C++ only hands on what is an Exception.
+
+    Args:
+        reason: StopTraining, which is none.
+    """
+
+    def __init__(self, reason: BaseException) -> None:
+        super().__init__()
+        self.reason = reason
 
 
 class _Reading(xgboost.DataIter):
@@ -128,7 +144,10 @@ class _Reading(xgboost.DataIter):
 
     def next(self, input_data: Callable[..., None]) -> bool:
         """Hand the next table over; return whether there was one."""
-        arguments = next(self._coming, None)
+        try:
+            arguments = next(self._coming, None)
+        except StopTraining as stop:
+            raise _StoppedError(stop) from None
         if arguments is None:
             return False
         input_data(**arguments)

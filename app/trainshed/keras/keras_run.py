@@ -15,6 +15,7 @@ from trainshed.keras.keras_state import KerasState
 from trainshed.keras.step_callback import StepCallback
 from trainshed.keras.train_loop import KerasTrainLoop
 from trainshed.worker.epoch_run import EpochRun
+from trainshed.worker.evaluation import EvaluationStoppedError
 from trainshed.worker.phase_timer import CHECKPOINTING, EVALUATING, WAITING
 from trainshed_api.progress import Evaluated
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.epoch_pass import EpochPass
     from trainshed.keras.feeding import Pair
     from trainshed.worker.attempt_config import AttemptConfig
-    from trainshed.worker.dataset_positions import OpenPass
 
 
 class KerasRun(EpochRun):
@@ -138,8 +138,9 @@ class KerasRun(EpochRun):
             positions.begin_step()
             reading = positions.open(dataset, epoch, in_epochs=True)
             at = self._feeds.passing_beside_steps(dataset, reading.start)
+        feed = self._feeds.feed(dataset)
         with self._loop.meter.inside(WAITING):
-            count = self._feeds.feed(dataset).steps(at).count
+            count = self._waited_for(lambda: feed.steps(at)).count
         done = self._loop.position.step_in_epoch
         self._loop.steps_in_epoch = done + count - at.first_step
         if self._job.epochs is not None:
@@ -148,7 +149,12 @@ class KerasRun(EpochRun):
             return {}
         if at.first_step == 0:  # else an earlier attempt has told them
             told.on_epoch_begin(epoch)
-        with self._fed(dataset, at, pair, trains=True, reading=reading) as fed:
+        batches = self._feeds.batches(dataset, at, lambda batch: batch)
+        batches.while_waiting = self._while_waiting
+        taken = self._each_waited_for(self._loop.meter.waiting_for(batches, dataset))
+        if reading is not None:
+            taken = self._loop.dataset_positions.counted(reading, taken)
+        with self._fed(batches, taken, pair, trains=True) as fed:
             progress.rows = fed.totals.__getitem__
             return steps.epoch(fed.elements(), count - at.first_step, told)
 
@@ -174,15 +180,22 @@ class KerasRun(EpochRun):
         Raises:
             RuntimeError: before `track(model)`.
             ValueError: when there are fewer rows than workers.
+            StopTraining: when the run was asked to stop while all ranks wait for rows.
         """
         (model, _), loop = self._model(), self._loop
+        feed = self._feeds.feed(dataset)
         with loop.meter.inside(EVALUATING):
             self._share_statistics(model)
             at = self._whole(dataset)
-            steps = self._feeds.feed(dataset).steps(at).count
-            with self._fed(dataset, at, pair, trains=False) as fed:
-                rows = fed.dataset(self.strategy)
-                found = model.evaluate(rows, steps=steps, return_dict=True, verbose=0)
+            steps = self._waited_for(lambda: feed.steps(at)).count
+            batches = self._feeds.batches(dataset, at, lambda batch: batch)
+            batches.while_waiting = self._end_evaluation
+            try:
+                with self._fed(batches, self._scored(batches), pair, trains=False) as fed:
+                    rows = fed.dataset(self.strategy)
+                    found = model.evaluate(rows, steps=steps, return_dict=True, verbose=0)
+            except EvaluationStoppedError:
+                loop.stop_here()
         metrics = {f"{dataset}.{name}": float(value) for name, value in found.items()}
         loop.measure(metrics, self.step)
         said = Evaluated(
@@ -214,22 +227,30 @@ class KerasRun(EpochRun):
         if self.rank == 0:
             self._loop.board.logged.add(name, value, self.step + 1)
 
+    def _end_evaluation(self) -> None:
+        """End an evaluation, whose batches a thread of TensorFlow takes, if all ranks stop."""
+        may_cut = self.rank > 0 or self._loop.may_cut_evaluation
+        if may_cut and self._loop.stops_waiting(evaluates=True):
+            raise EvaluationStoppedError
+
+    def _scored(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        for batch in batches:
+            if self._loop.stops_after_wait():
+                raise EvaluationStoppedError
+            yield batch
+
     @contextmanager
     def _fed(
-        self,
-        dataset: str,
-        at: EpochPass,
-        pair: Pair,
-        *,
-        trains: bool,
-        reading: OpenPass | None = None,
+        self, batches: Prefetched[Batch], taken: Iterator[Batch], pair: Pair, *, trains: bool
     ) -> Iterator[Fed]:
-        """Yield a pass; what making its batches raised is raised as it was."""
-        batches: Prefetched[Batch] = self._feeds.batches(dataset, at, lambda batch: batch)
-        # Evaluation time is measured separately, and TensorFlow's thread takes its batches.
-        taken = self._loop.meter.waiting_for(batches, dataset) if trains else batches
-        if reading is not None:
-            taken = self._loop.dataset_positions.counted(reading, taken)
+        """Yield a pass; what making its batches raised is raised as it was.
+
+        Args:
+            batches: of the pass, which are closed at the end.
+            taken: the same as they are fed.
+            pair: as in `fit`.
+            trains: whether rows have the weights that training needs.
+        """
         fed = Fed(taken, pair, self.world_size, is_weighted=trains)
         try:
             yield fed

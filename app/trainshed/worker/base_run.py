@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import ray.train
 import torch
@@ -21,7 +21,7 @@ from trainshed.worker.start_event import announce
 from trainshed_api.progress import WarningEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from trainshed.worker.step_sync import Control
 
 Answer = TypeVar("Answer")
+Item = TypeVar("Item")
 
 
 class BaseRun:
@@ -90,12 +91,37 @@ class BaseRun:
         Raises:
             StopTraining: when the run was asked to stop while all ranks wait.
         """
-        coming = Prefetched((ask() for _ in range(1)), depth=1)
-        coming.while_waiting = self._loop.wait_for_rows
+        with contextlib.closing(self._awaited(ask() for _ in range(1))) as answers:
+            return next(answers)
+
+    def _awaited(self, items: Iterator[Item]) -> Generator[Item, None, None]:
+        """Yield items each of which may have to wait for rows, between two steps.
+
+        Raises:
+            StopTraining: when the run was asked to stop while all ranks wait.
+        """
+        coming = Prefetched(items, depth=0)
+        coming.while_waiting = self._while_waiting
         with contextlib.closing(coming):
-            answer = next(coming)
-        self._loop.go_on()
-        return answer
+            yield from self._each_waited_for(coming)
+
+    def _each_waited_for(self, items: Iterator[Item]) -> Iterator[Item]:
+        """Yield items that call `_while_waiting`, and take back that they are waited for."""
+        for item in items:
+            self._after_waiting()
+            yield item
+        self._after_waiting()  # the end of the rows may have been waited for, too
+
+    def _while_waiting(self) -> None:
+        if self._loop.stops_waiting():
+            self._stop_here()
+
+    def _after_waiting(self) -> None:
+        if self._loop.stops_after_wait():
+            self._stop_here()
+
+    def _stop_here(self) -> NoReturn:
+        self._loop.stop_here()
 
     @property
     def datasets(self) -> tuple[str, ...]:

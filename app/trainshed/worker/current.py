@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, cast, get_origin, is_typeddict, overload
+from typing import TYPE_CHECKING, NoReturn, TypeVar, cast, get_origin, is_typeddict, overload
 
 import ray.train.torch
 import torch
@@ -68,6 +68,8 @@ class Run(EpochRun):
         self._carrier = DevicePrefetcher(streams_of(self.device))
         self._step = Step(self.world_size, job.accumulate)
         self._has_skipped = False
+        # As the step under way began; None while no other dataset is read beside the steps.
+        self._random_before_step: torch.Tensor | None = None
         self._tracked: TrackedObjects | None = None
 
     def track(
@@ -171,15 +173,15 @@ class Run(EpochRun):
                 f"batches({name!r}) gives none in it. Set what the code after the loop reads "
                 "before the loop"
             )
-        batches = self._brought(name, at, loop.wait_for_rows, self._job.accumulate)
+        batches = self._brought(name, at, self._while_waiting, self._job.accumulate)
         try:
-            for batch in loop.meter.waiting_for(batches, name):
-                loop.go_on()
+            for batch in self._each_waited_for(loop.meter.waiting_for(batches, name)):
                 loop.dataset_positions.begin_step()
+                if self._random_before_step is not None:
+                    self._random_before_step = random_state()
                 yield from self._parts(batch, of, counts=True)
                 self._carrier.hold_back()
                 loop.end_step(batch.total)
-            loop.go_on()  # the end of the rows may have been waited for, too
             loop.dataset_positions.begin_step()  # there is none left
         finally:
             batches.close()
@@ -191,10 +193,13 @@ class Run(EpochRun):
         loop, feed = self._loop, self._feeds.feed(name)
         reading = loop.dataset_positions.open(name, loop.position.epoch, in_epochs=in_epochs)
         at = self._feeds.passing_beside_steps(name, reading.start)
+        if self._random_before_step is None:
+            self._random_before_step = random_state()
         with loop.meter.inside(WAITING):
-            feed.planned_steps(at)
-        batches = self._brought(name, at, None)
-        counted = loop.dataset_positions.counted(reading, loop.meter.waiting_for(batches, name))
+            self._waited_for(partial(feed.planned_steps, at))
+        batches = self._brought(name, at, self._while_waiting)
+        taken = self._each_waited_for(loop.meter.waiting_for(batches, name))
+        counted = loop.dataset_positions.counted(reading, taken)
         try:
             for batch in counted:
                 yield from self._parts(batch, of, counts=False)
@@ -202,6 +207,19 @@ class Run(EpochRun):
         finally:
             counted.close()
             batches.close()
+
+    @override
+    def _while_waiting(self) -> None:
+        # A step that has changed the weights can neither be left out nor be repeated.
+        if not self._step.is_in_weights:
+            super()._while_waiting()
+
+    @override
+    def _stop_here(self) -> NoReturn:
+        """Stop as after the last whole step: the next attempt repeats the one under way."""
+        if self._step.is_under_way and self._random_before_step is not None:
+            set_random_state(self._random_before_step)
+        super()._stop_here()
 
     def _parts(self, batch: Batch, of: type[object], *, counts: bool) -> Iterator[object]:
         """Yield the parts of a batch; ranks meet in the last one of a step alone."""
@@ -393,7 +411,7 @@ class Run(EpochRun):
         self,
         name: str,
         at: EpochPass,
-        while_waiting: Callable[[], None] | None,
+        while_waiting: Callable[[], None],
         most_parts: int = 1,
     ) -> Generator[Batch, None, None]:
         """Yield the batches of a pass on this worker's device."""

@@ -153,31 +153,29 @@ class TrainingLoop:
             self.board.logged.flush()
             check_best_metric(self.job, self._reported())
 
-    def wait_for_rows(self) -> None:
-        """Say between two steps that this rank waits for rows; `go_on` has to follow.
+    def stops_waiting(self, *, evaluates: bool = False) -> bool:
+        """Report that this rank waits for rows, and return whether all ranks stop here.
 
-        Where others are inside a collective, which waits for this rank, all go on.
+        They do once the run was asked to stop and all ranks wait after the same step. Where others
+        are inside a collective, which waits for this rank, all go on. `stops_after_wait` has to
+        follow.
 
-        Raises:
-            StopTraining: when the run was asked to stop and all ranks wait after the same step.
+        Args:
+            evaluates: whether the rows are those of an evaluation.
         """
-        if self.has_last_step:  # the epoch ends next
-            return
+        if self.has_last_step and not evaluates:  # the epoch ends next
+            return False
         self._is_waiting = True
         step, ranks = self.position.step, self.saver.num_ranks
-        if self._coordinator.wait(self.group, self.control.rank, step, ranks):
-            self.stop_here()
+        return self._coordinator.wait(self.group, self.control.rank, step, ranks)
 
-    def go_on(self) -> None:
-        """Take back what `wait_for_rows` said, once the rows are here.
+    def stops_after_wait(self) -> bool:
+        """Report that this rank has its rows, and return whether all ranks stop here anyway.
 
-        Raises:
-            StopTraining: when all ranks stop, which was decided while this one waited.
+        That was decided while this one waited.
         """
-        if self._is_waiting:
-            self._is_waiting = False
-            if self._coordinator.go_on(self.group, self.control.rank):
-                self.stop_here()
+        was_waiting, self._is_waiting = self._is_waiting, False
+        return was_waiting and self._coordinator.go_on(self.group, self.control.rank)
 
     @property
     def has_last_step(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Generator, Iterator
@@ -23,14 +24,15 @@ SECONDS_BETWEEN_CALLS = 1.0
 class Prefetched(Iterator[Item]):
     """Gives the items; a thread makes more ahead while those that wait weigh less than `depth`.
 
-    The thread begins with the first item that is asked for; with depth 0 there is none. Closing
-    this, or letting go of it, ends the thread and closes the items; an error of theirs is raised
-    here. Who sets `while_waiting` is called again and again, in the thread that takes, while the
-    next item is waited for; what that raises ends the wait. With depth 0 nobody is called.
+    The thread begins with the first item that is asked for. Closing this, or letting go of it, ends
+    the thread and closes the items; an error of theirs is raised here. Who sets `while_waiting` is
+    called again and again, in the thread that takes, while the next item is waited for; what that
+    raises ends the wait.
 
     Args:
         items: made in the thread.
-        depth: what may wait.
+        depth: what may wait. With 0 each item is made when it is asked for, in the thread only if
+            `while_waiting` is set.
         weigh: what an item counts.
         finish: called with each item, in the thread too; returns what is given.
     """
@@ -43,11 +45,14 @@ class Prefetched(Iterator[Item]):
         finish: Callable[[Item], Item] = lambda item: item,
     ) -> None:
         self._items = items
+        self._weigh = weigh
         self._finish = finish
         self._ahead = _Ahead(items, depth, weigh, finish) if depth else None
         self.while_waiting: Callable[[], None] | None = None
 
     def __next__(self) -> Item:
+        if self._ahead is None and self.while_waiting:
+            self._ahead = _Ahead(self._items, 0, self._weigh, self._finish)
         if self._ahead is None:
             return self._finish(next(self._items))
         if self.while_waiting:
@@ -86,6 +91,8 @@ class _Ahead(Generic[Item]):
         self._weight = 0
         self._changed = threading.Condition()
         self._begun = self._ended = self._closed = False
+        # Whether somebody has asked for an item that is not there yet.
+        self._is_wanted = False
         self._error: BaseException | None = None
 
     def is_there(self, within_seconds: float) -> bool:
@@ -93,21 +100,28 @@ class _Ahead(Generic[Item]):
         stage = LEDGER.stage()
         with self._changed, LEDGER.starving():
             self._begin(stage)
+            self._ask()
             return self._changed.wait_for(self._has_come, within_seconds)
 
     def take(self) -> Item:
         stage = LEDGER.stage()
         with self._changed, LEDGER.starving():
             self._begin(stage)
+            self._ask()
             self._changed.wait_for(self._has_come)
             if self._ready:
                 item, weight = self._ready.popleft()
                 self._weight -= weight
+                self._is_wanted = False
                 self._changed.notify_all()
                 return item
         if self._error and not self._closed:
             raise self._error
         raise StopIteration
+
+    def _ask(self) -> None:
+        self._is_wanted = True
+        self._changed.notify_all()
 
     def _has_come(self) -> bool:
         return bool(self._ready) or self._ended or self._closed
@@ -131,7 +145,7 @@ class _Ahead(Generic[Item]):
         # What is made for somebody's stage is of that stage.
         source = LEDGER.each(stage, self._source) if stage else self._source
         try:
-            for item in source:
+            for item in source if self._depth else self._when_asked(source):
                 if not self._put(self._finish(item)):
                     break
                 del item  # or it would live on here while the next one is made
@@ -145,10 +159,25 @@ class _Ahead(Generic[Item]):
                 self._ended = True
                 self._changed.notify_all()
 
+    def _when_asked(self, source: Iterator[Item]) -> Iterator[Item]:
+        """Yield the items, each of which is made once somebody asks for it."""
+        with contextlib.suppress(StopIteration):
+            while self._waits_until_asked():
+                yield next(source)
+
+    def _waits_until_asked(self) -> bool:
+        """Return whether the next item is wanted, once that is known."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._lacks_item() or self._closed)
+            return not self._closed
+
+    def _lacks_item(self) -> bool:
+        return self._is_wanted and not self._ready
+
     def _put(self, item: Item) -> bool:
         weight = self._weigh(item)
         with self._changed:
-            self._changed.wait_for(lambda: self._weight < self._depth or self._closed)
+            self._changed.wait_for(lambda: self._weight < max(self._depth, 1) or self._closed)
             if self._closed:
                 return False
             self._ready.append((item, weight))
