@@ -203,14 +203,15 @@ class BadRecords(Event):
     first: tuple[Text, ...] = ()
 
 
-StopsWith = Literal["checkpoint", "reportedCheckpoint", "report", "end"]
+StopsWith = Literal["checkpoint", "rows", "reportedCheckpoint", "report", "end"]
 
 
 class Stopping(Event):
     """The run was asked to stop and has `grace_seconds` for that.
 
-    until: what ends it: a checkpoint that the runtime writes, the next checkpoint or the next
-    report of a function with a loop of its own, or nothing that is known.
+    until: what ends it: a checkpoint that the runtime writes, rows that some workers wait for, the
+    next checkpoint or the next report of a function with a loop of its own, or nothing that is
+    known.
     """
 
     event: Literal["stopping"] = "stopping"

@@ -1,20 +1,17 @@
 """A stop takes effect while a run waits for rows, and costs no step that is done."""
 
-import time
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import torch
 
-from tests.app import waiting_functions
 from tests.app.alone import Left, train_alone
 from tests.app.failing_runs import Spec, make_spec, write_numbers
-from trainshed.attempt.signals import Stop
+from tests.app.stopped_while_waiting import READ, stop_while_waiting
 from trainshed_api.names import STOPPED, SUCCEEDED
 from trainshed_api.progress import CheckpointSaved
 
-READ: Spec = {"read": {"format": "parquet", "path": "rows"}, "shuffle": {"mode": "none"}}
 COLLATE: Spec = {"collate": {"use": "tests.app.waiting_functions:hold"}}
 MOST_SECONDS = 20.0
 
@@ -97,24 +94,6 @@ def spec_of(way: Way) -> Spec:
     data: Spec = {"cpus": 1, "loader": "torch", "datasets": datasets}
     function = f"tests.app.waiting_functions:{way.train}"
     return make_spec(train=function, config={}, data=data)
-
-
-def stop_while_waiting(home: Path, spec: Spec, steps: int, reads: int = 0) -> tuple[Left, float]:
-    """Return an attempt that is stopped where its rows do not arrive, and how long that took.
-
-    reads: of these rows before they are held.
-    """
-    stop = Stop()
-    waiting_functions.released.clear()
-    waiting_functions.stop, waiting_functions.steps_before = stop, steps
-    waiting_functions.reads_before = reads
-    try:
-        begun = time.monotonic()
-        left = train_alone(home, spec, stop=stop)
-        return left, time.monotonic() - begun
-    finally:
-        waiting_functions.released.set()
-        waiting_functions.stop = None
 
 
 def weights_of(left: Left) -> dict[str, torch.Tensor]:

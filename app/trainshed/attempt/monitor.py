@@ -123,7 +123,8 @@ class AttemptMonitor:
             return AttemptResult(FAILED, message, cause=INFRASTRUCTURE)
 
     def _follow(self, coordinator: Client, work: Work) -> AttemptResult:
-        is_stopping, kept = False, None
+        kept: str | None = None
+        until: StopsWith | None = None
         while work.is_alive():
             work.join(SECONDS_BETWEEN_LOOKS)
             self.look(coordinator)
@@ -133,13 +134,16 @@ class AttemptMonitor:
                 self._stop.order(FENCED, 0.0)
             if self.fenced:
                 return AttemptResult(STOPPED, f"{FENCED}: another attempt has taken over")
-            if self._stop.reason and not is_stopping:
+            if self._stop.reason and until is None:
                 if not self._prepared.command and self.view and not self.view.groups:
                     return self.stop_before_training()
-                is_stopping, kept = True, self._own_checkpoint()
+                kept, until = self._own_checkpoint(), self._stops_with()
                 coordinator.stop(self._stop.reason)
-                self._say_stopping(self._stops_with())
-            if is_stopping and (ended := self._ended_from_here(kept)):
+                self._say_stopping(until)
+            elif until == "checkpoint" and self._stops_with() == "rows":
+                until = "rows"
+                self._say_stopping(until)
+            if until and (ended := self._ended_from_here(kept)):
                 return ended
         self.look(coordinator)
         return self._unranked() or self._verdict(work.error)
@@ -157,6 +161,8 @@ class AttemptMonitor:
         # Whoever waits for the end counts from when it was asked for, not from when it was seen.
         elif end is not None and time.monotonic() > end:
             said = f"no end within gracePeriodSeconds ({self.grace_seconds:g})"
+            if self.view and (ranks := self.view.waiting_ranks):
+                said += f", because rows for rank {', '.join(map(str, ranks))} did not arrive"
         else:
             return None
         return AttemptResult(STOPPED, f"{reason}: {said}; {self._newest_checkpoint()}")
@@ -177,7 +183,7 @@ class AttemptMonitor:
         if self._prepared.command or self.view is None:
             return "end"
         if self.view.saves:
-            return "checkpoint"
+            return "rows" if self.view.waiting_ranks else "checkpoint"
         if self.told.checkpoint or self.view.reported.checkpoint:
             return "reportedCheckpoint"
         return "report" if self.view.reported != Reported() else "end"

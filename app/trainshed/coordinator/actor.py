@@ -53,8 +53,9 @@ class View:
     """What the driver sees: events since it last looked, and the state.
 
     `saves` says whether a stop writes a checkpoint, `spent` what all have spent on rows,
-    `waits_for` what training waited for in all, `waits_now` what it waits for lately, and
-    `steps_begun` whether the function has asked for a step.
+    `waits_for` what training waited for in all, `waits_now` what it waits for lately,
+    `steps_begun` whether the function has asked for a step, and `waiting_ranks` which workers, but
+    not all, wait for rows.
     """
 
     time: float
@@ -70,6 +71,7 @@ class View:
     waits_for: str | None = None
     waits_now: str | None = None
     steps_begun: bool = False
+    waiting_ranks: tuple[int, ...] = ()
 
 
 class Coordinator:
@@ -312,6 +314,7 @@ class Coordinator:
                 found.message if found else None,
                 lately.message if lately else None,
                 hub.steps_begun,
+                hub.waiting_ranks,
             )
 
     @property

@@ -120,6 +120,7 @@ class RunState:
     saves: bool = False
     steps_begun: bool = False
     _waiting: dict[int, int] = field(default_factory=dict)
+    _world_size: int = 0
     _all_leave: bool = False
     failure: Failure | None = None
     ending: FunctionResult | None = None
@@ -185,6 +186,7 @@ class RunState:
         if group != self.groups:
             return False
         self._waiting[rank] = step
+        self._world_size = world_size
         is_everywhere = list(self._waiting.values()) == [step] * world_size
         self._all_leave = self._all_leave or bool(self.stop_reason and is_everywhere)
         return self._all_leave
@@ -196,6 +198,12 @@ class RunState:
         if not self._all_leave:
             self._waiting.pop(rank, None)
         return self._all_leave
+
+    @property
+    def waiting_ranks(self) -> tuple[int, ...]:
+        """Return the ranks that wait for rows, for which others have to wait; none if all do."""
+        ranks = tuple(sorted(self._waiting))
+        return ranks if len(ranks) < self._world_size else ()
 
     def mark(self, group: int, now: float, step: int, seconds: Mapping[str, float]) -> None:
         """Remember the time spent up to a checkpoint, in case that the group is lost after it."""

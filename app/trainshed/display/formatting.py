@@ -87,6 +87,10 @@ def say_stop(event: Stopping) -> str:
     """How a run stops that was asked to, and how long that may take."""
     ways = {
         "checkpoint": "writing a checkpoint",
+        "rows": (
+            "some workers wait for rows; without them the newest checkpoint stands, and the run "
+            "ends"
+        ),
         "reportedCheckpoint": "ending when the training function reports its next checkpoint, or",
         "report": "ending when the training function reports next, or",
         "end": "ending",

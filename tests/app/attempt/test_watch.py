@@ -299,6 +299,7 @@ REPORTED = Reported(step=7, metrics={"loss": 0.5})
 SAVED = CheckpointSaved(time=1.0, epoch=1, path="c1")
 WAYS: dict[str, tuple[View, str]] = {
     "the runtime writes a checkpoint": (make_view(saves=True), "checkpoint"),
+    "some workers wait for rows": (make_view(saves=True, waiting_ranks=(1,)), "rows"),
     "the function reports and saves nothing": (make_view(reported=REPORTED), "report"),
     "the function reports checkpoints": (
         make_view(reported=REPORTED, events=[SAVED]),
@@ -317,6 +318,28 @@ def test_a_stop_says_what_the_run_waits_for(case: str, tmp_path: Path) -> None:
     watch(driver, Coordinator(view))
 
     assert [e.until for e in display.events if isinstance(e, Stopping)] == [want]
+
+
+def test_workers_that_begin_to_wait_for_rows_after_a_stop_are_said_once(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.ask(signal.SIGINT)
+    _, _, driver, display = make_driver(tmp_path, stop)
+    waiting = make_view(saves=True, waiting_ranks=(1,))
+    watch(driver, Coordinator(make_view(saves=True), waiting, make_view(saves=True), waiting))
+
+    assert [e.until for e in display.events if isinstance(e, Stopping)] == ["checkpoint", "rows"]
+
+
+def test_a_stop_that_waited_for_rows_in_vain_says_so(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.ask(signal.SIGINT)
+    _, _, driver, _ = make_driver(tmp_path, stop, gracePeriodSeconds=0)
+    view = make_view(saves=True, waiting_ranks=(1, 3), events=[make_checkpoint(4, "c4")])
+
+    assert watch(driver, Coordinator(view), looks=10**9).message == (
+        "Interrupted: no end within gracePeriodSeconds (0), because rows for rank 1, 3 did not "
+        "arrive; the newest checkpoint is that of step 4"
+    )
 
 
 PLACES: dict[str, tuple[Reported, str]] = {

@@ -74,6 +74,7 @@ def test_ranks_that_all_wait_for_rows_stop_after_the_step_that_all_have_done() -
     hub.stop_reason = "Suspended"
 
     assert hub.wait(group, 1, 7, 2)
+    assert hub.waiting_ranks == ()  # all wait, so nobody waits for them
     assert hub.go_on(group, 0)  # its rows have come meanwhile, and the other one has left
     assert hub.wait(group, 0, 7, 2)
 
@@ -82,7 +83,9 @@ def test_a_rank_whose_rows_have_come_does_not_wait_any_more() -> None:
     hub = RunState(START, stop_reason="Suspended")
     group = hub.join(START, 0)
     assert not hub.wait(group, 0, 7, 2)
+    assert hub.waiting_ranks == (0,)
     assert not hub.go_on(group, 0)
+    assert hub.waiting_ranks == ()
 
     assert not hub.wait(group, 1, 7, 2)
 

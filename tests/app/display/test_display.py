@@ -106,6 +106,13 @@ CASES: dict[str, Case] = {
         [Stopping(time=1, reason="Interrupted", grace_seconds=60, until="report")],
         ["ending when the training function reports next, or within 1 min 00 s"],
     ),
+    "a stop promises no checkpoint where some workers wait for rows": Case(
+        [Stopping(time=1, reason="Interrupted", grace_seconds=60, until="rows")],
+        [
+            "some workers wait for rows; without them the newest checkpoint stands, and the run "
+            "ends within 1 min 00 s"
+        ],
+    ),
     "a failure shows its message": Case(
         [make_finished("Failed", message="loss is NaN")], ["run Failed after 20 s", "loss is NaN"]
     ),
