@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from trainshed.attempt.command import Command
 from trainshed.attempt.result import AttemptResult
 from trainshed.checkpoint import ray_snapshot
+from trainshed.coordinator.run_state import Reported
 from trainshed.ray_train import ray_cluster
 from trainshed.ray_train.job_config import for_workers
 from trainshed.storage.run_folder import RAY_FOLDER
@@ -43,7 +44,7 @@ def follow(
 
     prepared = launch.prepared
     spec = prepared.spec
-    resumed = None
+    resumed = Reported()
     with stop.interrupting():
         if launch.resume_from:
             ray_snapshot.seed(attempt.folder / RAY_FOLDER, launch.resume_from)
@@ -52,23 +53,20 @@ def follow(
         # Another run on the same cluster may have the same name.
         name = f"{prepared.run.metadata.name}-{attempt.number}-{uuid.uuid4().hex[:8]}"
         coordinator = actor.start(spec, launch.started, name)
-        if resumed:
-            coordinator.report(resumed, [])
+        started = Started(
+            time=time.time(),
+            run=prepared.run.metadata.name,
+            attempt=attempt.number,
+            workers=spec.workers.count,
+            folder=str(prepared.folder.at),
+            resumed_from=resumed.resume_point,
+        )
+        coordinator.report(resumed, [started])
         for note in launch.notes:
             driver.show(WarningEvent(time=time.time(), message=note))
         environment = environment_of(prepared, attempt, ray_cluster.address(), name)
     command = Command(prepared.command, environment, stop)
     try:
-        driver.show(
-            Started(
-                time=time.time(),
-                run=prepared.run.metadata.name,
-                attempt=attempt.number,
-                workers=spec.workers.count,
-                folder=str(prepared.folder.at),
-                resumed_from=resumed.resume_point if resumed else None,
-            )
-        )
         verdict = driver.watch(coordinator, command)
     finally:
         command.close()
@@ -91,7 +89,11 @@ def environment_of(
 
     spec = prepared.spec
     environment = dict(os.environ) | dict(spec.env)
-    kinds: list[type] = [report_relay.ScriptRelay, report_relay.HeldUp]
+    kinds: list[type] = [
+        report_relay.ScriptRelay,
+        report_relay.HeldUp,
+        report_relay.UnreadCheckpoint,
+    ]
     if not ray_cluster.in_cluster():
         kinds.append(report_relay.NoCleaner)
     callbacks = [f"{kind.__module__}.{kind.__name__}" for kind in kinds]

@@ -249,9 +249,9 @@ class Coordinator:
             self._hub.report(time.time(), reported, events)
 
     def start_over(self) -> None:
-        """Forget the reported progress: training does not resume from it."""
+        """Take back that training was resumed: its function did not read the checkpoint."""
         with self._lock:
-            self._hub.start_over()
+            self._hub.start_over(time.time())
 
     def hold(self, bucket: str, seconds: float) -> None:
         """Take in how long a user's own loop was held up by something."""

@@ -105,7 +105,7 @@ class Client:
         self.handle.report.remote(reported, events)
 
     def start_over(self) -> None:
-        """Discard reported progress from which training does not resume; wait for the answer."""
+        """Say that the function did not read its checkpoint; waits until that is known."""
         ray.get(self.handle.start_over.remote())
 
     def hold(self, bucket: str, seconds: float) -> None:

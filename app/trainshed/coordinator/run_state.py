@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from trainshed_api.names import APPLICATION, FailureCause
-from trainshed_api.progress import CheckpointSaved, ResumePoint, WorkersLost, WorkersReady
+from trainshed_api.progress import (
+    CheckpointSaved,
+    ResumePoint,
+    Started,
+    WarningEvent,
+    WorkersLost,
+    WorkersReady,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -134,12 +141,16 @@ class RunState:
     _left: float | None = None
     _held: Seconds = field(default_factory=dict)
     _saved: CheckpointSaved | None = None
+    _began: Started | None = None
 
     def add(self, events: Sequence[Event]) -> None:
         """Keep events until the driver takes them."""
         self.events.extend(events)
-        saved = [event for event in events if isinstance(event, CheckpointSaved)]
-        self._saved = saved[-1] if saved else self._saved
+        for event in events:
+            if isinstance(event, CheckpointSaved):
+                self._saved = event
+            elif isinstance(event, Started):
+                self._began = event
 
     def take(self) -> list[Event]:
         """Return the events since the last call, and forget them: a run may go on for weeks."""
@@ -217,9 +228,21 @@ class RunState:
         if reported.checkpoint and self.groups:
             self._marks[self._joined_step] = _Mark(now, self.seconds(now))
 
-    def start_over(self) -> None:
-        """Forget the reported progress: training does not resume from it."""
-        self.reported = Reported()
+    def start_over(self, now: float) -> None:
+        """Take back that training was resumed: its function did not read the checkpoint."""
+        point, self.reported = self.reported.resume_point, Reported()
+        if point is None or self._began is None:
+            return
+        message = (
+            f"not resumed from {point.checkpoint}: the training function did not call "
+            "ray.train.get_checkpoint() before its first report. Load what that returns to resume"
+        )
+        self.add(
+            [
+                WarningEvent(time=now, message=message),
+                self._began.model_copy(update={"resumed_from": None}),
+            ]
+        )
 
     def hold(self, bucket: str, seconds: float) -> None:
         """Take in how long a user's own loop was held up by something; it looked like training."""

@@ -24,13 +24,16 @@ from ray.train.v2._internal.execution.callback import (
     ControllerCallback,
     ReportCallback,
     TrainContextCallback,
+    WorkerCallback,
     WorkerGroupCallback,
 )
 from ray.train.v2._internal.execution.failure_handling import FailureDecision
 
+from trainshed.checkpoint import ray_snapshot
 from trainshed.checkpoint.store import is_ours
 from trainshed.coordinator.client import Client
 from trainshed.coordinator.ray_reports import events_of, reported
+from trainshed.ray_compat.checkpoint_reads import tell_reads
 from trainshed.ray_compat.quiet_logs import quiet
 from trainshed.storage.addresses import open_folder
 from trainshed.storage.arrow_filesystem import as_ray_has_it
@@ -164,6 +167,36 @@ class HeldUp(TrainContextCallback):
 
         if threading.get_ident() == self._reporting:
             self._line.call(say)
+
+
+class UnreadCheckpoint(WorkerCallback, TrainContextCallback):
+    """Says in each worker of a script that it left an earlier attempt's checkpoint unread.
+
+    Args:
+        coordinator: of the run.
+    """
+
+    def __init__(self, coordinator: Client | None = None) -> None:
+        self._line = CoordinatorLink(coordinator)
+        self._may_be_unread = False
+
+    def after_init_train_context(self) -> None:
+        """Look whether rank 0, which may load for all, has such a checkpoint to read."""
+        checkpoint = ray.train.get_checkpoint()
+        if ray.train.get_context().get_world_rank() == 0 and checkpoint:
+            self._may_be_unread = PurePath(checkpoint.path).name == ray_snapshot.LINKED
+            tell_reads(self._note_read)
+
+    def _note_read(self) -> None:
+        self._may_be_unread = False
+
+    @contextlib.contextmanager
+    def on_report(self) -> Iterator[None]:
+        """Take back before the first report that training was resumed, if it was not."""
+        if self._may_be_unread:
+            self._may_be_unread = False
+            self._line.call(lambda coordinator: coordinator.start_over())
+        yield
 
 
 class ScriptRelay(ReportRelay, WorkerGroupCallback, ControllerCallback):

@@ -65,7 +65,7 @@ class BaseRun:
         )
         self._loop.saver.describe_data = self._feeds.describe
         TELLER.tell(coordinator.spend)
-        self.own_loop = PlainFunction(job, coordinator, self._feeds, self.warn, self._loop.say_now)
+        self.own_loop = PlainFunction(job, coordinator, self._feeds, self.warn)
 
     @property
     def step(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -18,10 +17,9 @@ from trainshed.ray_compat.checkpoint_reads import tell_reads
 from trainshed.worker import pass_counter
 from trainshed.worker.pass_counter import Passes
 from trainshed.worker.phase_timer import WAITING
-from trainshed_api.progress import WarningEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from trainshed.coordinator.client import Client
     from trainshed.data.sampler.epoch_pass import EpochPass
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from trainshed.storage.folder import Folder
     from trainshed.worker.attempt_config import AttemptConfig
     from trainshed.worker.dataset_registry import DatasetRegistry
-    from trainshed_api.progress import Event, ResumePoint, Started
+    from trainshed_api.progress import ResumePoint
 
 
 class PlainFunction:
@@ -40,7 +38,6 @@ class PlainFunction:
         coordinator: of the run.
         feeds: this worker's.
         warn: says something to the user.
-        say_now: says events of rank 0, and waits until they are known.
     """
 
     def __init__(
@@ -49,19 +46,15 @@ class PlainFunction:
         coordinator: Client,
         feeds: DatasetRegistry,
         warn: Callable[[str], None],
-        say_now: Callable[[Sequence[Event]], None],
     ) -> None:
         self._job = job
         self._coordinator = coordinator
         self._feeds = feeds
         self._warn = warn
-        self._say_now = say_now
         self._shards: dict[str, PlannedShard] = {}
         # The user's own that this worker group starts from.
         self.checkpoint = _users_checkpoint(job)
         self.passes = Passes(pass_counter.read(self.checkpoint) if self.checkpoint else {})
-        # What was said when training began.
-        self.started: Started | None = None
         # Until the function reads its checkpoint, or shows by a report that it began without it.
         self._may_be_unread = self.checkpoint is not None
         if self._may_be_unread:
@@ -110,20 +103,9 @@ class PlainFunction:
         Has to come before the function's first report: what it reads later is its own. Rank 0's
         word counts, which may load for all.
         """
-        if self._feeds.rank or not self._may_be_unread or self.started is None:
-            return
-        self._may_be_unread = False
-        message = (
-            f"not resumed from {self.checkpoint}: the training function did not call "
-            "ray.train.get_checkpoint() before its first report. Load what that returns to resume"
-        )
-        self._coordinator.start_over()
-        self._say_now(
-            [
-                WarningEvent(time=time.time(), message=message),
-                self.started.model_copy(update={"resumed_from": None}),
-            ]
-        )
+        if self._feeds.rank == 0 and self._may_be_unread:
+            self._may_be_unread = False
+            self._coordinator.start_over()
 
     def _note_read(self) -> None:
         self._may_be_unread = False

@@ -37,7 +37,6 @@ def announce(
         resumed_from=_resume_point(loop, own_loop),
         step_name=loop.board.step_name,
     )
-    own_loop.started = started
     loop.say_now([started])
 
 

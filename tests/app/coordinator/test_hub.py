@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.builders_run import make_started
 from trainshed.coordinator.run_state import FunctionResult, Reported, RunState
 from trainshed.worker.phase_timer import WORKER_BUCKETS
 from trainshed_api.progress import CheckpointSaved, WarningEvent, WorkersLost
@@ -74,7 +75,7 @@ def test_ranks_that_all_wait_for_rows_stop_after_the_step_that_all_have_done() -
     hub.stop_reason = "Suspended"
 
     assert hub.wait(group, 1, 7, 2)
-    assert hub.waiting_ranks == ()  # all wait, so nobody waits for them
+    assert not hub.waiting_ranks  # all wait, so nobody waits for them
     assert hub.go_on(group, 0)  # its rows have come meanwhile, and the other one has left
     assert hub.wait(group, 0, 7, 2)
 
@@ -83,9 +84,9 @@ def test_a_rank_whose_rows_have_come_does_not_wait_any_more() -> None:
     hub = RunState(START, stop_reason="Suspended")
     group = hub.join(START, 0)
     assert not hub.wait(group, 0, 7, 2)
-    assert hub.waiting_ranks == (0,)
+    assert list(hub.waiting_ranks) == [0]
     assert not hub.go_on(group, 0)
-    assert hub.waiting_ranks == ()
+    assert not hub.waiting_ranks
 
     assert not hub.wait(group, 1, 7, 2)
 
@@ -224,13 +225,18 @@ def test_reports_replace_only_what_they_say() -> None:
 
 def test_a_run_that_starts_over_forgets_what_was_reported_before_it() -> None:
     hub = RunState(START)
-    hub.report(START, Reported(epoch=13, step=210, checkpoint=("c", 13, 210)), [])
+    reported = Reported(epoch=13, step=210, checkpoint=("c", 13, 210))
+    started = make_started(2).model_copy(update={"resumed_from": reported.resume_point})
+    hub.report(START, reported, [started])
     hub.join(START, 0)
-    hub.start_over()
+    hub.start_over(START + 1)
     hub.lose(START + 1, "worker 1 is gone")
 
     assert hub.reported == Reported()
-    [loss] = hub.events
+    _, warning, again, loss = hub.events
+    assert isinstance(warning, WarningEvent)
+    assert warning.message.startswith("not resumed from c: ")
+    assert again == make_started(2)
     assert isinstance(loss, WorkersLost)
     assert loss.resumed_from is None
 

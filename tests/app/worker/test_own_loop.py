@@ -1,7 +1,7 @@
 """A function with a loop of its own has resumed only where it read the checkpoint."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -17,6 +17,7 @@ from trainshed.coordinator.actor import Coordinator
 from trainshed.coordinator.run_state import Reported
 from trainshed.planning.ignored_fields import IgnoredFields
 from trainshed.ray_train.dataset_shards import PassKeeper
+from trainshed.ray_train.report_relay import UnreadCheckpoint
 from trainshed.storage.disk import Disk
 from trainshed.worker.active_run import activate
 from trainshed.worker.plain_function import PlainFunction
@@ -71,26 +72,21 @@ class Attempt:
             users_resume=checkpoint, checkpoints=Disk(folder / "2"), unheeded=IgnoredFields()
         )
         self.coordinator = Coordinator(0.0)
-        self.coordinator.report(ray_snapshot.reported_at(checkpoint), [])
+        reported = ray_snapshot.reported_at(checkpoint)
+        started = make_started(2).model_copy(update={"resumed_from": reported.resume_point})
+        self.coordinator.report(reported, [started])
+        self.coordinator.look()
         self.told: list[Event] = []
         client = cast("Client", self.coordinator)
         self.own_loop = PlainFunction(
             cast("AttemptConfig", job),
             client,
             cast("DatasetRegistry", SimpleNamespace(rank=rank, group=1)),
-            lambda message: self.say([WarningEvent(time=0.0, message=message)]),
-            self.say,
+            lambda message: self.told.append(WarningEvent(time=0.0, message=message)),
         )
-        point = self.own_loop.resume_point
-        assert point
-        self.own_loop.started = make_started(2).model_copy(update={"resumed_from": point})
         self._keeper = PassKeeper(client)
         run = SimpleNamespace(rank=rank, own_loop=self.own_loop)
         activate(cast("BaseRun", run))
-
-    def say(self, events: Sequence[Event]) -> None:
-        """Take in what is said."""
-        self.told.extend(events)
 
     def report(self) -> None:
         """Report as Ray Train has a function do it."""
@@ -100,7 +96,9 @@ class Attempt:
     @property
     def reported(self) -> Reported:
         """Return what the coordinator knows."""
-        return self.coordinator.look().reported
+        view = self.coordinator.look()
+        self.told.extend(view.events)
+        return view.reported
 
 
 def test_a_function_that_reports_before_it_reads_its_checkpoint_did_not_resume(
@@ -154,6 +152,39 @@ def test_a_function_that_returns_without_a_report_did_not_resume(resumed: Path) 
 
     assert attempt.reported == Reported()
     assert [type(event) for event in attempt.told] == [WarningEvent, Started]
+
+
+@pytest.mark.parametrize("what", [None, *READS])
+def test_a_script_has_resumed_only_where_it_read_its_checkpoint(
+    what: str | None, resumed: Path
+) -> None:
+    attempt = Attempt(resumed)
+    callback = UnreadCheckpoint(cast("Client", attempt.coordinator))
+    callback.after_init_train_context()
+    if what:
+        READS[what]()
+    for _ in range(2):
+        with callback.on_report():
+            pass
+
+    assert (attempt.reported.step == 210) == bool(what)
+    assert [type(event) for event in attempt.told] == ([] if what else [WarningEvent, Started])
+
+
+def test_a_script_without_an_earlier_checkpoint_has_none_to_read() -> None:
+    set_train_fn_utils(LocalTrainFnUtils(experiment_name="ray"))
+    coordinator = Coordinator(0.0)
+    callback = UnreadCheckpoint(cast("Client", coordinator))
+    try:
+        callback.after_init_train_context()
+        with callback.on_report():
+            coordinator.report(Reported(step=7), [])
+        with callback.on_report():
+            pass
+    finally:
+        set_train_fn_utils(None)
+
+    assert coordinator.look().reported == Reported(step=7)
 
 
 def test_the_first_worker_may_read_for_all(resumed: Path) -> None:
