@@ -1,7 +1,7 @@
 """Functions for `transforms` and `augment` of a TrainingRun: numpy columns in, numpy columns out.
 
-Pure: the same batch gives the same result, and the batch that came in stays as it was.
-What is random draws from `rng`, whose numbers belong to rows. No torch, no Ray, no I/O.
+Pure: the same batch gives the same result, and the input batch is not changed.
+Random functions draw from `rng`, whose numbers depend on the row. No torch, no Ray, no I/O.
 Shape letters: B rows of a batch, H and W height and width, C channels.
 """
 

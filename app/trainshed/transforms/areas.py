@@ -1,4 +1,4 @@
-"""Random rectangles of pictures, one a row: as torchvision draws them for a crop or an erasure."""
+"""Random rectangles in pictures, one per row, drawn as torchvision does for crops and erasures."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
     from trainshed.data.sampler.randomness import RowRandom
 
-# A rectangle that is too long for its picture is drawn again, so many times at most.
+# Maximum number of draws for a rectangle that does not fit its picture.
 _TRIES = 10
 
 
 class Areas(NamedTuple):
-    """What was drawn for the rectangles of all rows.
+    """Random draws for the rectangles of all rows.
 
     Args:
         shares: (B, tries) of the picture's area.
         ratios: (B, tries) width for a height of 1.
-        places: (B, tries, 2) from 0 to 1: how far down and to the right.
-        bounds: least and largest ratio.
+        places: (B, tries, 2) from 0 to 1: offset down and to the right.
+        bounds: smallest and largest ratio.
     """
 
     shares: NDArray[np.float64]
@@ -37,7 +37,7 @@ class Areas(NamedTuple):
     bounds: tuple[float, float]
 
     def box(self, row: int, height: int, width: int) -> Box:
-        """Return a row's rectangle; the largest in the middle where no try fits."""
+        """Return a row's rectangle; the largest centered one if no draw fits."""
         found = self._first(row, height, width, height, width)
         if found is not None:
             return found
@@ -48,7 +48,7 @@ class Areas(NamedTuple):
         return Box((width - across) // 2, (height - down) // 2, across, down)
 
     def box_inside(self, row: int, height: int, width: int) -> Box | None:
-        """Return a row's rectangle that spares some of the picture on both axes, if a try does."""
+        """Return a row's rectangle that leaves some of the picture on both axes, if a draw does."""
         return self._first(row, height, width, height - 1, width - 1)
 
     def _first(self, row: int, height: int, width: int, highest: int, widest: int) -> Box | None:
@@ -66,16 +66,16 @@ class Areas(NamedTuple):
 def draw_areas(
     function: str, scale: Sequence[float], ratio: Sequence[float], rng: RowRandom
 ) -> Areas:
-    """Draw rectangles for all rows: the area evenly from `scale`, the ratio's logarithm evenly.
+    """Draw rectangles for all rows: uniform in area (`scale`) and in the logarithm of the ratio.
 
     Args:
-        function: to name in errors.
-        scale: least and largest share of the picture's area.
-        ratio: least and largest width for a height of 1.
-        rng: draws one array a row.
+        function: name for error messages.
+        scale: smallest and largest share of the picture's area.
+        ratio: smallest and largest width for a height of 1.
+        rng: draws one array per row.
 
     Raises:
-        ValueError: naming the option that is wrong.
+        ValueError: naming the wrong option.
     """
     least, most = as_range(function, "scale", scale, most=1)
     narrow, wide = as_range(function, "ratio", ratio)

@@ -1,4 +1,4 @@
-"""A batch and the options of a function: what is asked of them before anything is computed."""
+"""Checks of a batch and of a function's options, before anything is computed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Pixels = NDArray[np.uint8]
 
 _LARGEST = float(np.finfo(np.float64).max)
 
-# Red, green and blue in a picture's grey, in parts of 65536: ITU-R 601-2, as Pillow has it.
+# Weights of red, green and blue in a gray value, in parts of 65536: ITU-R 601-2, as in Pillow.
 GREY = (19595, 38470, 7471)
 
 
@@ -24,7 +24,7 @@ def get_column(batch: Batch, name: str, function: str) -> Array:
     """Return a column.
 
     Raises:
-        ValueError: naming the columns that are there.
+        ValueError: naming the existing columns.
     """
     if name not in batch:
         raise ValueError(f'{function}: there is no column "{name}" among {", ".join(batch)}')
@@ -35,7 +35,7 @@ def get_pictures(batch: Batch, name: str, function: str) -> Array:
     """Return a column of decoded pictures: (B, H, W) or (B, H, W, C).
 
     Raises:
-        ValueError: when it holds anything else.
+        ValueError: if it holds anything else.
     """
     pictures = get_column(batch, name, function)
     if pictures.ndim not in (3, 4):
@@ -47,10 +47,10 @@ def get_pictures(batch: Batch, name: str, function: str) -> Array:
 
 
 def get_pixels(batch: Batch, name: str, function: str) -> Pixels:
-    """Return a column of pictures of bytes: grey (B, H, W) or colour (B, H, W, 3).
+    """Return a column of uint8 pictures: gray (B, H, W) or color (B, H, W, 3).
 
     Raises:
-        ValueError: when it holds anything else.
+        ValueError: if it holds anything else.
     """
     pictures = get_pictures(batch, name, function)
     if pictures.dtype != np.uint8 or pictures.shape[3:] not in ((), (3,)):
@@ -65,10 +65,10 @@ def as_number(function: str, option: str, value: object, least: float, most: flo
     """Return an option that is a number in [least, most].
 
     Raises:
-        ValueError: when it is none.
+        ValueError: if it is not.
     """
     match value:
-        case bool():  # to Python it is a number
+        case bool():  # bool is a subclass of int
             pass
         case int() | float() as number if least <= number <= most and np.isfinite(number):
             return float(number)
@@ -80,13 +80,13 @@ def as_number(function: str, option: str, value: object, least: float, most: flo
 
 
 def as_count(function: str, option: str, value: object) -> int:
-    """Return an option that is a whole number of at least 1.
+    """Return an option that is an integer of at least 1.
 
     Raises:
-        ValueError: when it is none.
+        ValueError: if it is not.
     """
     match value:
-        case bool():  # to Python it is a number
+        case bool():  # bool is a subclass of int
             pass
         case int() as number if number >= 1:
             return number
@@ -97,7 +97,7 @@ def as_names(function: str, option: str, value: object) -> list[str]:
     """Return an option that is a list of one or more names.
 
     Raises:
-        ValueError: when it is none.
+        ValueError: if it is not.
     """
     match value:
         case [str(), *_]:
@@ -110,10 +110,10 @@ def as_names(function: str, option: str, value: object) -> list[str]:
 def as_range(
     function: str, option: str, value: object, most: float = np.inf
 ) -> tuple[float, float]:
-    """Return an option that is two numbers larger than 0, the smaller one first.
+    """Return an option that is two positive numbers in ascending order.
 
     Raises:
-        ValueError: when it is not.
+        ValueError: if it is not.
     """
     match value:
         case [int() | float() as low, int() | float() as high] if (
@@ -128,13 +128,13 @@ def as_range(
 
 
 def as_size(function: str, value: object) -> tuple[int, int]:
-    """Return the height and width that `size` says: one number for both, or the two.
+    """Return the height and width given by `size`: one number for both, or two numbers.
 
     Raises:
-        ValueError: when it says neither.
+        ValueError: if it is neither.
     """
     match value:
-        case bool() | [bool(), _] | [_, bool()]:  # to Python they are numbers
+        case bool() | [bool(), _] | [_, bool()]:  # bool is a subclass of int
             pass
         case int() as side:
             return _at_least_one(function, side, side)
@@ -146,10 +146,10 @@ def as_size(function: str, value: object) -> tuple[int, int]:
 
 
 def as_one_of(function: str, option: str, value: object, known: Sequence[str]) -> str:
-    """Return an option that is one of a few words.
+    """Return an option that is one of a few choices.
 
     Raises:
-        ValueError: when it is another.
+        ValueError: if it is not.
     """
     if isinstance(value, str) and value in known:
         return value
@@ -158,10 +158,10 @@ def as_one_of(function: str, option: str, value: object, known: Sequence[str]) -
 
 
 def as_flag(function: str, option: str, value: object) -> bool:
-    """Return an option that is true or false.
+    """Return a Boolean option.
 
     Raises:
-        ValueError: when it is neither.
+        ValueError: if it is not Boolean.
     """
     if isinstance(value, bool):
         return value

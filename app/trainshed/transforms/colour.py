@@ -1,4 +1,4 @@
-"""A picture's colours, changed at random."""
+"""Random changes of a picture's colors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.randomness import RowRandom
     from trainshed.transforms.batch_checks import Batch, Pixels
 
-# Shares of red, green and blue in a picture's grey.
+# Weights of red, green and blue in a gray value.
 _WEIGHTS = np.array(GREY) / 65536
 
 
@@ -27,19 +27,19 @@ def color_jitter(
     hue: float = 0.0,
     rng: RowRandom,
 ) -> Batch:
-    """Change brightness, contrast, saturation and hue of each picture of bytes, in this order.
+    """Change brightness, contrast, saturation and hue of each uint8 picture, in this order.
 
-    Each factor is drawn evenly from [1 - x, 1 + x], not below 0; that is torchvision's ColorJitter,
-    but for its order, which is drawn too.
+    Each factor is uniform in [1 - x, 1 + x], and at least 0. This is torchvision's ColorJitter
+    with a fixed order.
 
     Args:
         batch: columns of equal length.
         column: the column with decoded pictures, uint8.
         brightness: 0.4 makes a picture darker or brighter by up to 40 %.
-        contrast: the same for the distance from the picture's mean grey.
-        saturation: the same for the distance of each pixel from its own grey.
-        hue: at most how far colours move around their circle, 0.5 being half of it.
-        rng: draws four numbers a row.
+        contrast: the same for the distance from the picture's mean gray.
+        saturation: the same for the distance of each pixel from its gray value.
+        hue: maximum rotation of the color circle; 0.5 is half of it.
+        rng: draws four numbers per row.
     """
     name = "color_jitter"
     given = {"brightness": brightness, "contrast": contrast, "saturation": saturation}
@@ -56,7 +56,7 @@ def color_jitter(
     factors = (low + drawn[:, :3] * (1 + np.array(spreads) - low)).tolist()
     turns = [round(x) for x in (2 * drawn[:, 3] - 1) * turn * 255]
     result = np.empty_like(pictures)
-    # One picture at a time: it stays in the processor's cache from one step to the next.
+    # One picture at a time stays in the CPU's cache between the steps.
     for row, picture in enumerate(pictures):
         changed = _blended(picture, *factors[row])
         result[row] = _turned(changed, turns[row]) if turns[row] else changed
@@ -66,13 +66,13 @@ def color_jitter(
 def random_gray(
     batch: Batch, *, column: str = "image", probability: float = 0.1, rng: RowRandom
 ) -> Batch:
-    """Take the colour out of some pictures of bytes (H, W, 3); they keep their three channels.
+    """Turn some uint8 pictures (H, W, 3) gray; they keep three channels.
 
     Args:
         batch: columns of equal length.
-        column: the column with decoded pictures in colour, uint8.
-        probability: the share of pictures that turn grey.
-        rng: draws one number a row.
+        column: the column with decoded color pictures, uint8.
+        probability: the share of pictures that turn gray.
+        rng: draws one number per row.
     """
     share = as_number("random_gray", "probability", probability, 0, 1)
     pictures = get_pixels(batch, column, "random_gray")
@@ -92,7 +92,7 @@ def _blended(picture: Pixels, brightness: float, contrast: float, saturation: fl
         values *= np.float32(brightness)
         np.clip(values, 0, 255, out=values)
     if contrast != 1:
-        # Row by row: numpy is slow where it adds along two axes at once.
+        # Row by row: NumPy is slow when it sums over two axes at once.
         of_channels = values.sum(axis=0).mean(axis=0, dtype=np.float64) / len(values)
         mean = float(of_channels @ _WEIGHTS if picture.shape[2:] else of_channels)
         values *= np.float32(contrast)

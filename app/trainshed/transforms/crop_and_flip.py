@@ -1,4 +1,4 @@
-"""Where a picture's pixels lie: cut, mirrored or wiped out at random."""
+"""Random cropping, mirroring and erasing of pictures."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def random_crop_flip(
     flip: bool = True,
     rng: RowRandom,
 ) -> Batch:
-    """Cut each picture (H, W) or (H, W, C) at a random place out of itself with a black margin.
+    """Crop each picture (H, W) or (H, W, C) at a random offset after padding it with black.
 
     Args:
         batch: columns of equal length.
         column: the column with decoded pictures of one size.
-        padding: width of the margin in pixels; the cut moves by at most as much.
-        flip: whether every second picture, at random, is mirrored left to right.
-        rng: draws one number a row.
+        padding: width of the padding in pixels, the maximum shift.
+        flip: whether to mirror half of the pictures, at random, left to right.
+        rng: draws one number per row.
     """
     if padding < 0:
         raise ValueError(f"random_crop_flip: padding is {padding}, must be 0 or more pixels")
@@ -59,16 +59,16 @@ def random_resized_crop(
     ratio: Sequence[float] = (3 / 4, 4 / 3),
     rng: RowRandom,
 ) -> Batch:
-    """Cut a random part out of each picture of bytes, and bring it to one size.
+    """Cut a random part out of each uint8 picture, and resize it to one size.
 
-    As torchvision's RandomResizedCrop draws it, filter and edges included.
+    Same distribution as torchvision's RandomResizedCrop, with the same filter and edges.
 
     Args:
         batch: columns of equal length.
         column: the column with decoded pictures, uint8.
-        size: height and width of the result in pixels: one number, or the two.
-        scale: least and largest share of the picture's area.
-        ratio: least and largest width of the part for a height of 1.
+        size: height and width of the result in pixels: one number, or two.
+        scale: smallest and largest share of the picture's area.
+        ratio: smallest and largest width of the part for a height of 1.
         rng: draws the numbers of a row.
     """
     sides = as_size("random_resized_crop", size)
@@ -93,9 +93,9 @@ def random_flip(
     Args:
         batch: columns of equal length.
         column: the column with decoded pictures.
-        horizontal: the share of pictures whose left and right change places.
-        vertical: the share of pictures whose top and bottom do.
-        rng: draws two numbers a row.
+        horizontal: the share of pictures to mirror left to right.
+        vertical: the share of pictures to mirror top to bottom.
+        rng: draws two numbers per row.
     """
     shares = [
         as_number("random_flip", "horizontal", horizontal, 0, 1),
@@ -118,17 +118,17 @@ def random_erasing(
     value: float = 0.0,
     rng: RowRandom,
 ) -> Batch:
-    """Wipe a random rectangle out of some pictures (H, W) or (H, W, C) of any type.
+    """Erase a random rectangle in some pictures (H, W) or (H, W, C) of any type.
 
-    As torchvision's RandomErasing; where no rectangle fits, the picture stays as it is.
+    As torchvision's RandomErasing; if no rectangle fits, the picture is not changed.
 
     Args:
         batch: columns of equal length.
         column: the column with decoded pictures.
         probability: the share of pictures with a rectangle.
-        scale: least and largest share of the picture's area.
-        ratio: least and largest height of the rectangle for a width of 1.
-        value: of each number in it; after `normalize` 0 is the mean.
+        scale: smallest and largest share of the picture's area.
+        ratio: smallest and largest height of the rectangle for a width of 1.
+        value: fills the rectangle; after `normalize` 0 is the mean.
         rng: draws the numbers of a row.
     """
     name = "random_erasing"
@@ -136,7 +136,7 @@ def random_erasing(
     result = get_pictures(batch, column, name).copy()
     is_bytes = result.dtype == np.uint8
     fill = as_number(name, "value", value, *((0, 255) if is_bytes else (-np.inf, np.inf)))
-    # torchvision gives the ratio of an erasure the other way round than that of a crop.
+    # torchvision inverts the ratio of an erasure relative to that of a crop.
     low, high = as_range(name, "ratio", ratio)
     areas = draw_areas(name, scale, (1 / high, 1 / low), rng)
     for row in np.flatnonzero(rng.random() < share):

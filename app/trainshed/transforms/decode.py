@@ -1,4 +1,4 @@
-"""Encoded pictures to pictures of one size."""
+"""Decodes encoded pictures to one size."""
 
 from __future__ import annotations
 
@@ -33,23 +33,24 @@ def decode_image(
     crop_share: float = 1.0,
     upright: bool = False,
 ) -> Batch:
-    """Replace encoded pictures (PNG, JPEG, ...) by bytes (B, H, W) or (B, H, W, 3).
+    """Decode pictures (PNG, JPEG, ...) to uint8 (B, H, W) or (B, H, W, 3).
 
-    A row holds the encoded bytes, or a struct with them under `bytes`.
+    A row holds the encoded bytes, or a struct with them in `bytes`.
 
     Args:
         batch: columns of equal length.
         column: the column with the pictures.
-        size: height and width of the result in pixels: one number, or the two.
-        mode: `RGB`, or `L` for grey without a channel axis.
-        resize: `squash` scales a picture to the size without keeping its proportions, `crop` cuts
-            what is too long off both its ends, `pad` adds black to both ends of what is too short.
-        crop_share: with `crop`, the share of the part's height and width that is kept, around its
-            middle: 0.875 gives 224 of 256 pixels.
-        upright: whether a picture is turned first, as its EXIF says.
+        size: height and width of the result in pixels: one number, or two.
+        mode: `RGB`, or `L` for gray without a channel axis.
+        resize: `squash` changes the aspect ratio, `crop` cuts both ends of the longer side, `pad`
+            adds
+            black to both ends of the shorter one.
+        crop_share: with `crop`, the share of height and width that is kept in the center:
+            0.875 gives 224 of 256 pixels.
+        upright: whether to apply the EXIF orientation.
 
     Raises:
-        ValueError: naming the row's position in the batch when a picture cannot be read.
+        ValueError: with the row's position in the batch, if a picture cannot be read.
     """
     height, width = as_size("decode_image", size)
     as_one_of("decode_image", "mode", mode, _MODES)
@@ -77,22 +78,22 @@ def decode_random_resized_crop(
     upright: bool = False,
     rng: RowRandom,
 ) -> Batch:
-    """Replace encoded pictures by a random part of each, at one size: decoded anew in each epoch.
+    """Decode a random part of each picture to one size, another part in each epoch.
 
-    What `random_resized_crop` does to decoded pictures, with all pixels that the file has.
+    The same as `random_resized_crop` on decoded pictures, but from the full resolution.
 
     Args:
         batch: columns of equal length.
         column: the column with the encoded pictures.
-        size: height and width of the result in pixels: one number, or the two.
-        scale: least and largest share of the picture's area.
-        ratio: least and largest width of the part for a height of 1.
-        mode: `RGB`, or `L` for grey without a channel axis.
-        upright: whether a picture is turned first, as its EXIF says.
+        size: height and width of the result in pixels: one number, or two.
+        scale: smallest and largest share of the picture's area.
+        ratio: smallest and largest width of the part for a height of 1.
+        mode: `RGB`, or `L` for gray without a channel axis.
+        upright: whether to apply the EXIF orientation.
         rng: draws the numbers of a row.
 
     Raises:
-        ValueError: naming the row's position in the batch when a picture cannot be read.
+        ValueError: with the row's position in the batch, if a picture cannot be read.
     """
     name = "decode_random_resized_crop"
     sides = as_size(name, size)
@@ -104,7 +105,7 @@ def decode_random_resized_crop(
 
 
 def _choice(how: str, size: tuple[int, int], share: float) -> Choice:
-    """Return what of a picture of any height and width becomes which size."""
+    """Return the part to cut and its new size, for a picture of any height and width."""
     to_height, to_width = size
 
     def squash(height: int, width: int) -> tuple[Box, tuple[int, int]]:
@@ -124,7 +125,7 @@ def _choice(how: str, size: tuple[int, int], share: float) -> Choice:
 
 
 class _Pictures(NamedTuple):
-    """What a function makes of a column: pictures of one size (height, width) and mode."""
+    """The output of a decoding function: pictures of one size (height, width) and mode."""
 
     function: str
     column: str
@@ -133,11 +134,11 @@ class _Pictures(NamedTuple):
     upright: bool
 
     def decoded(self, batch: Batch, choice_of: Callable[[int], Choice]) -> Batch:
-        """Return the batch with the column decoded; a smaller picture lies in the middle of black.
+        """Return the batch with the column decoded; a smaller picture is centered on black.
 
         Args:
             batch: with the encoded column.
-            choice_of: which part of a row's picture becomes which size.
+            choice_of: returns which part of a row's picture to take, and its new size.
         """
         encoded = get_column(batch, self.column, self.function)
         colours = (3,) if self.mode == "RGB" else ()

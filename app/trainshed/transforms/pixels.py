@@ -1,6 +1,6 @@
-"""Encoded pictures as pixels: JPEG by libjpeg-turbo at once, all else by Pillow.
+"""Decodes pictures: JPEG with libjpeg-turbo, everything else with Pillow.
 
-Colour profiles are ignored, and what EXIF says of the orientation unless it is asked for.
+Color profiles are ignored. The EXIF orientation is applied only on request.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trainshed.transforms.resize import Box, resize
 if TYPE_CHECKING:
     from trainshed.transforms.batch_checks import Pixels
 
-# What Pillow raises for bytes that are no picture, or only the beginning of one.
+# What Pillow raises for bytes that are not a picture, or only the beginning of one.
 _UNREADABLE = (
     OSError,
     SyntaxError,
@@ -31,18 +31,18 @@ _UNREADABLE = (
     struct.error,
     Image.DecompressionBombError,
 )
-# Pillow's modes of values with 32 bits, integers and floats.
+# Pillow's modes with 32 bits per value, integers and floats.
 _WIDE = ("I", "F")
 _JPEG = b"\xff\xd8\xff"
-# A JPEG is decoded at a half of its size or less where that leaves this many times the wanted
-# pixels along each side: what is scaled then hardly differs (as with reducing_gap of Pillow).
+# A JPEG is decoded at half its size or less if this many times the wanted pixels remain along
+# each side: scaling the rest then makes hardly any difference (as Pillow's reducing_gap).
 _ROOM = 2
-# Between a half and the whole it takes longer than the whole.
+# Decoding at a size between a half and the whole is slower than decoding the whole.
 _EIGHTHS = (1, 2, 3, 4)
 
 
 class Orientation(NamedTuple):
-    """How a picture is to be seen: its axes change places first, then it is mirrored."""
+    """An orientation: transpose the axes first, then mirror."""
 
     is_lying: bool
     mirrors_across: bool
@@ -50,12 +50,12 @@ class Orientation(NamedTuple):
 
 
 _AS_IT_LIES = Orientation(is_lying=False, mirrors_across=False, mirrors_down=False)
-# What EXIF's numbers of an orientation mean.
+# The EXIF values of an orientation.
 _TURNS = {
     n: Orientation(n in {5, 6, 7, 8}, n in {2, 3, 6, 7}, n in {3, 4, 7, 8}) for n in range(1, 9)
 }
 
-# Of a picture's height and width: which part of it is wanted, and the height and width it becomes.
+# From a picture's height and width to the wanted part, and the height and width of the result.
 Choice = Callable[[int, int], tuple[Box, tuple[int, int]]]
 
 
@@ -63,13 +63,13 @@ def decode(value: object, mode: str, choose: Choice, *, upright: bool) -> Pixels
     """Return the chosen part of an encoded picture: (H, W) for mode L, (H, W, 3) for RGB.
 
     Args:
-        value: the encoded bytes, or a struct with them under `bytes`.
+        value: the encoded bytes, or a struct with them in `bytes`.
         mode: RGB or L.
-        choose: which part becomes which size.
-        upright: whether the picture is turned first, as its EXIF says.
+        choose: returns the wanted part and its new size.
+        upright: whether to apply the EXIF orientation.
 
     Raises:
-        ValueError: when it cannot be read.
+        ValueError: if it cannot be read.
     """
     encoded = value.get("bytes") if isinstance(value, Mapping) else value
     try:
@@ -81,17 +81,17 @@ def decode(value: object, mode: str, choose: Choice, *, upright: bool) -> Pixels
 
 
 def read_jpeg(encoded: bytes, mode: str, least: tuple[float, float]) -> tuple[Pixels, float]:
-    """Return a JPEG's pixels, (H, W) for mode L, (H, W, 3) for RGB, and how far they are scaled.
+    """Return a JPEG's pixels, (H, W) for mode L, (H, W, 3) for RGB, and their scale.
 
     Args:
         encoded: the file.
         mode: RGB or L.
-        least: the height and width that the whole picture is going to have. It is scaled here only
-            where it stays larger by `_ROOM`.
+        least: minimum height and width of the whole picture after scaling. Decoding scales only if
+            the picture stays larger by `_ROOM`.
 
     Raises:
-        ValueError: when this is nothing for libjpeg-turbo alone.
-        KeyError: when it has a subsampling that simplejpeg knows no name for.
+        ValueError: if libjpeg-turbo alone cannot decode it.
+        KeyError: if simplejpeg does not know the subsampling.
     """
     height, width, colours, _ = simplejpeg.decode_jpeg_header(encoded)
     if colours not in ("YCbCr", "RGB", "Gray"):
@@ -117,7 +117,7 @@ def read_jpeg(encoded: bytes, mode: str, least: tuple[float, float]) -> tuple[Pi
 def _decode(encoded: bytes, mode: str, choose: Choice, upright: bool) -> Pixels:
     turn = _turn_of(encoded) if upright else _AS_IT_LIES
     if encoded.startswith(_JPEG):
-        # What the library refuses Pillow takes, or says what is wrong with it.
+        # Pillow decodes what the library refuses, or reports the error.
         with suppress(ValueError, KeyError):
             shape = simplejpeg.decode_jpeg_header(encoded)[:2]
             return _part(shape, partial(read_jpeg, encoded, mode), choose, turn)
@@ -135,13 +135,13 @@ def _pixels(picture: Image.Image, mode: str) -> Pixels:
         )
     if not picture.mode.startswith("I;16"):
         return np.asarray(picture.convert(mode))
-    # Pillow's own way to 8 bits makes white of all that is above 255.
+    # Pillow's conversion to 8 bits turns all values above 255 white.
     grey: Pixels = (np.asarray(picture) >> (_bits_of(picture) - 8)).astype(np.uint8)
     return grey if mode == "L" else np.repeat(grey[:, :, np.newaxis], 3, axis=2)
 
 
 def _bits_of(picture: Image.Image) -> int:
-    """Return the bits of values that Pillow holds in 16: those of 12 in a TIFF are not scaled."""
+    """Return the bit depth of 16-bit values of Pillow: 12 bits of a TIFF are not scaled."""
     if not isinstance(picture, TiffImagePlugin.TiffImageFile):
         return 16
     bits: tuple[int, ...] = picture.tag_v2.get(ExifTags.Base.BitsPerSample, (16,))
@@ -154,10 +154,10 @@ def _part(
     choose: Choice,
     turn: Orientation,
 ) -> Pixels:
-    """Return the chosen part of a picture that has the height and width `shape` in its file."""
+    """Return the chosen part of a picture whose stored height and width are `shape`."""
     height, width = shape[::-1] if turn.is_lying else shape
     (left, top, across, down), size = choose(height, width)
-    # The same part as it lies in the file: what is turned is the result, which is smaller.
+    # Cut in stored coordinates and rotate the result, which is smaller.
     left = width - left - across if turn.mirrors_across else left
     top = height - top - down if turn.mirrors_down else top
     box = Box(left, top, across, down)
@@ -171,7 +171,7 @@ def _part(
 
 def _turn_of(encoded: bytes) -> Orientation:
     with Image.open(io.BytesIO(encoded)) as picture:
-        if picture.format == "TIFF":  # Pillow turns these itself, as it loads them
+        if picture.format == "TIFF":  # Pillow rotates these itself when it loads them
             return _AS_IT_LIES
         orientation: object = picture.getexif().get(ExifTags.Base.Orientation)
     return _TURNS.get(orientation, _AS_IT_LIES) if isinstance(orientation, int) else _AS_IT_LIES

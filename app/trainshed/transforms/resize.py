@@ -1,7 +1,7 @@
 """Scaling a part of a picture.
 
-The filter is Pillow's `BILINEAR`: a triangle that covers all pixels which become one. Where there
-is no wheel of cykooz-resizer (Linux on ARM), Pillow scales; no value differs by more than 1.
+The filter is Pillow's `BILINEAR`: a triangle over all pixels that become one. Where
+cykooz-resizer has no wheel (Linux on ARM), Pillow scales; values differ by at most 1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HAS_RESIZER = importlib.util.find_spec("cykooz_resizer") is not None
 
 
 class Box(NamedTuple):
-    """A part of a picture, in its pixels and parts of them."""
+    """A part of a picture, in fractional pixels."""
 
     left: float
     top: float
@@ -27,7 +27,7 @@ class Box(NamedTuple):
     height: float
 
     def scaled(self, by: float) -> Box:
-        """Return the same part of a picture that is so many times as large."""
+        """Return the same part of a picture scaled by a factor."""
         return Box(*(side * by for side in self))
 
 
@@ -49,13 +49,13 @@ def resize_fast(pixels: Pixels, box: Box, size: tuple[int, int]) -> Pixels:
     result = fast.ImageData(size[1], size[0], kind)
     how = fast.ResizeAlg.convolution(fast.FilterType.bilinear)
     part = fast.CropBox(*_within(box, pixels))
-    # A Resizer may not be used by two threads at once, and is made in 2 us.
+    # A Resizer is not thread-safe; creating one takes 2 us.
     fast.Resizer().resize(source, result, fast.ResizeOptions(how, crop_box=part))
     return np.frombuffer(result.get_buffer(), np.uint8).reshape(*size, *pixels.shape[2:])
 
 
 def resize_by_pillow(pixels: Pixels, box: Box, size: tuple[int, int]) -> Pixels:
-    """Return the same as `resize`, by Pillow."""
+    """Return the same as `resize`, with Pillow."""
     left, top, width, height = _within(box, pixels)
     corners = (left, top, left + width, top + height)
     picture = Image.fromarray(pixels)

@@ -1,4 +1,4 @@
-"""Rows of a sequence as windows: a row for each, with as many values a column as it has rows."""
+"""Cuts sequences of rows into windows, one row per window."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def windows(
     rest: str = "drop",
     mask: str | None = None,
 ) -> Batch:
-    """Cut the rows of a sequence, as kind groups gives them, into windows.
+    """Cut the rows of a group into windows.
 
     Args:
         batch: the rows, in their order.
         length: rows of a window.
-        columns: become (windows, length, ...); of all others a window has its last row's value.
-        stride: rows from the begin of a window to that of the next; without it `length`.
-        rest: `drop` leaves out last rows that fill no window, `pad` fills one up with zeros.
-        mask: a column to add, (windows, length): True where a row is, False where it was filled up.
+        columns: become (windows, length, ...); all others have the value of a window's last row.
+        stride: rows from the start of a window to the next; default `length`.
+        rest: `drop` leaves out last rows that fill no window, `pad` fills a window with zeros.
+        mask: a column to add, (windows, length): True for rows, False for padding.
     """
     length = as_count("windows", "length", length)
     stride = length if stride is None else as_count("windows", "stride", stride)
@@ -61,5 +61,5 @@ def windows(
 def _num_windows(rows: int, length: int, stride: int, *, is_padded: bool) -> int:
     if not is_padded:
         return max(0, (rows - length) // stride + 1)
-    # As many as it takes for each row to lie in one, unless strides leave it out; each has a row.
+    # Enough windows to cover every row, unless strides skip some; each has at least one row.
     return min(max(1, math.ceil((rows - length) / stride) + 1), math.ceil(rows / stride))

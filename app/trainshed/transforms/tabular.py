@@ -1,4 +1,4 @@
-"""What is not about pictures alone: scaling numbers, naming columns."""
+"""Transforms of any column: normalize numbers, rename columns."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def normalize(
 
 
 def rename(batch: Batch, *, columns: Mapping[str, str]) -> Batch:
-    """Give columns the names a program looks for, e.g. `{img: image}`."""
+    """Rename columns, e.g. `{img: image}`."""
     for old, new in columns.items():
         get_column(batch, old, "rename")
         if new in batch and new not in columns:
