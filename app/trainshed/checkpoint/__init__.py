@@ -1,5 +1,5 @@
-"""What is saved, how it is whole, and how it comes back, whatever the model is wrapped in.
+"""Checkpoints: what is saved, how it is verified and restored, for every wrapper of a model.
 
-Lives here: the files and their manifest, the states of models, optimizers and random numbers, what
-may be loaded, and what Ray Train knows of an earlier attempt. Never here: when to save.
+Contains the files and their manifest, the states of models, optimizers and random numbers, the
+rules for loading, and Ray Train's records of earlier attempts. Not: when to save.
 """

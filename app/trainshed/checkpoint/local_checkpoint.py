@@ -1,4 +1,4 @@
-"""A checkpoint's files on a disk of this machine, fetched once for all ranks of a node."""
+"""A checkpoint's files on this machine's disk, fetched once for all ranks of a node."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     from trainshed.checkpoint.manifest import Manifest
     from trainshed.storage.folder import Folder
 
-# A file of this name says that all others beside it are whole.
+# A file of this name marks all other files of the folder as complete.
 _WHOLE = ".whole"
 
 
 @contextlib.contextmanager
 def local_checkpoint(folder: Folder, manifest: Manifest) -> Iterator[Path]:
-    """Give a folder with the files of a checkpoint: its own where that is on a disk.
+    """Yield a folder with the files of a checkpoint: the checkpoint itself if it is on a disk.
 
-    One of a bucket is fetched by whoever comes first, and stays for the other ranks and for a
-    group of workers that starts again, until another checkpoint of the run is asked for.
+    The first rank fetches it from a bucket. It stays for the other ranks and for restarted
+    workers, until another checkpoint of the run is requested.
 
     Raises:
-        DamagedError: when a file is not what was written, twice in a row, or was not for others.
-        BadCheckpointError: when a name in the manifest leads elsewhere.
-        OSError: when storage or disk fails; NoRoomError where the disk has too little room.
+        DamagedError: if a file is not what was written, twice in a row or for another rank.
+        BadCheckpointError: if a name in the manifest leads elsewhere.
+        OSError: if storage or disk fails; NoRoomError if the disk has too little space.
     """
     if folder.path:
         yield folder.path
@@ -51,8 +51,9 @@ def local_checkpoint(folder: Folder, manifest: Manifest) -> Iterator[Path]:
     run.mkdir(mode=0o700, exist_ok=True)
     here = run / _digest(f"{folder} {manifest.model_dump_json()}")
     with (run / ".turn").open("w") as turn, (run / ".lock").open("w") as lock:
-        # One at a time looks and fetches; those that read wait for nobody, and nobody for them but
-        # who asks for another checkpoint, and would delete theirs.
+        # One at a time checks and fetches. Readers hold a shared lock, so only a request for
+        # another
+        # checkpoint, which would delete theirs, waits for them.
         fcntl.flock(turn, fcntl.LOCK_EX)
         fcntl.flock(lock, fcntl.LOCK_SH)
         while not _is_whole(here, manifest):
@@ -62,14 +63,15 @@ def local_checkpoint(folder: Folder, manifest: Manifest) -> Iterator[Path]:
             num_bytes = sum(want.bytes for want in manifest.files.values())
             with room_for(f"{folder} of {num_bytes // 2**20} MB", num_bytes):
                 _fetch(folder, manifest, here)
-            # Two steps (flock(2)), between which another run may clear: it is looked at again.
+            # Changing the lock takes two steps (flock(2)). Another run may clear in between: check
+            # again.
             fcntl.flock(lock, fcntl.LOCK_SH)
         fcntl.flock(turn, fcntl.LOCK_UN)
         yield here
 
 
 def _is_whole(here: Path, manifest: Manifest) -> bool:
-    """Say whether all was fetched, and nobody who tidies a machine up has deleted some since."""
+    """Return whether all files were fetched, and no cleaner deleted some since."""
     if not (here / _WHOLE).exists():
         return False
     sizes = {file.name: file.stat().st_size for file in here.iterdir()}
@@ -83,7 +85,7 @@ def _clear(run: Path) -> None:
 
 
 def _clear_others(run: Path) -> None:
-    """Delete what other runs have fetched here and read no more: nobody else ever would."""
+    """Delete what other runs fetched here and no longer read: nobody else would."""
     for other in run.parent.iterdir():
         with contextlib.suppress(OSError), (other / ".lock").open("w") as lock:
             if other != run:
@@ -96,32 +98,34 @@ def _fetch(folder: Folder, manifest: Manifest, to: Path) -> None:
     try:
         READS.read(partial(folder.fetch, MANIFEST, to / MANIFEST))
     except FileNotFoundError:
-        check_not_passed_over(folder)  # by a rank that was first
+        check_not_passed_over(folder)  # by the first rank
         raise
     for name, want in manifest.files.items():
         if Path(name).name != name:
-            raise BadCheckpointError(f"{folder}: {name} is no name of a file")
+            raise BadCheckpointError(f"{folder}: {name} is not a file name")
         READS.read(partial(folder.fetch, name, to / name))
         try:
             check_content(to / name, want, str(folder))
-        except DamagedError:  # on its way here, or there: the second time tells
+        except DamagedError:  # in transit or in storage: the second attempt tells
             READS.read(partial(folder.fetch, name, to / name))
             check_content(to / name, want, str(folder))
     (to / _WHOLE).touch()
 
 
 def _of_user() -> Path:
-    """Return a folder that nobody else can have put anything into.
+    """Return a folder that only this user can write to.
 
     Raises:
-        PermissionError: when somebody else was there before.
+        PermissionError: if another user created it first.
     """
     folder = Path(tempfile.gettempdir(), f"trainshed-{os.getuid()}")
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     found = folder.lstat()
     if found.st_uid != os.getuid() or found.st_mode & 0o022 or folder.is_symlink():
-        raise PermissionError(f"{folder} is not this user's alone: checkpoints are fetched to it")
+        raise PermissionError(
+            f"{folder} is not owned by this user alone: checkpoints are fetched to it"
+        )
     return folder
 
 

@@ -1,4 +1,4 @@
-"""What a checkpoint says about itself: where training stood, what it holds, and what prediction
+"""The manifest of a checkpoint: the position of training, the content, and what prediction
 needs. Pure: files.py reads and writes it.
 """
 
@@ -15,15 +15,15 @@ from trainshed_api.progress import Record
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-# Format 1 lacks `objects` and what stands below it; what it holds is known by state.pt's keys.
+# Format 1 lacks `objects` and the fields below it; the keys of state.pt name its objects.
 FORMAT = 2
-# How steps take their rows: which rows are left of an epoch under way hangs on it. Order 1 hung on
-# the number of workers and on what a row weighed.
+# Version of the order of rows, which decides the remaining rows of an epoch. Order 1 depended on
+# the number of workers and on row weights.
 ORDER = 2
 
 
 class Position(Record):
-    """Where training stands: finished epochs, steps done of the next one, steps done in all."""
+    """The position of training: finished epochs, steps of the current one, and steps in all."""
 
     epoch: int = 0
     step_in_epoch: int = 0
@@ -31,10 +31,10 @@ class Position(Record):
 
 
 class DatasetPosition(Record):
-    """Where one dataset stands: the pass that is read, and the steps of it that are done.
+    """The position in one dataset: the current pass, and its finished steps.
 
-    `spans_epochs` is true for a pass that goes on when the run's epoch ends. `before_step` is the
-    number of batches that the training function takes of it before the step's own batch.
+    `spans_epochs` is true for a pass that continues when the run's epoch ends. `before_step` is the
+    number of batches that the training function reads before the step's own batch.
     """
 
     epoch: int
@@ -51,10 +51,10 @@ class StoredFile(Record):
 
 
 class TrackedObject(Record):
-    """An object whose state is in the checkpoint, and the files that hold it.
+    """An object with state in the checkpoint, and the files that hold it.
 
-    `kind` is model, optimizer, scheduler, scaler or other. One file may hold several objects, and
-    one object may be split over several files.
+    `kind` is model, optimizer, scheduler, scaler or other. A file may hold several objects, and
+    an object may be split over several files.
     """
 
     kind: str
@@ -62,7 +62,7 @@ class TrackedObject(Record):
 
 
 def objects_named(names: Iterable[str]) -> dict[str, TrackedObject]:
-    """Return the objects that a checkpoint of format 1 holds, whose names told their kinds."""
+    """Return the objects of a checkpoint of format 1, whose names tell their kinds."""
     kinds = {"model", "optimizer", "scheduler", "scaler"}
     return {
         name: TrackedObject(kind=name if name in kinds else "other", files=()) for name in names
@@ -75,22 +75,22 @@ def check_objects(
     allowed: Collection[str],
     source: str,
 ) -> None:
-    """Refuse a checkpoint that holds other objects than the function tracks.
+    """Refuse a checkpoint whose objects differ from the tracked ones.
 
-    One that lacks an object would start it fresh, and a renamed object would lose its state. A
-    function that tracks no optimizer may take the model of a run that had one.
+    A missing object would start fresh, and a renamed one would lose its state. A function that
+    tracks no optimizer may load the model of a run that had one.
 
     Args:
-        held: what the checkpoint holds.
-        tracked: what the function tracks.
-        allowed: names that may differ; a model's name stands for its optimizer and scheduler too.
-        source: where the checkpoint lies.
+        held: the objects of the checkpoint.
+        tracked: the objects of the function.
+        allowed: names that may differ; a model's name includes its optimizer and scheduler.
+        source: location of the checkpoint.
 
     Raises:
-        SpecError: with the names that only one of the two has.
+        SpecError: with the names that only one side has.
     """
     trains = any(each.kind == "optimizer" for each in tracked.values())
-    # The scaler is the run's own, and whoever trains no more has no use for the rest.
+    # The scaler belongs to the run, and a function that does not train needs no optimizer state.
     may_differ = set(allowed)
     unused = {"scaler"} if trains else {"scaler", "optimizer", "scheduler"}
 
@@ -122,7 +122,7 @@ def check_objects(
 
 
 class Prediction(Record):
-    """What a program needs to predict with a checkpoint's model, as far as training told it.
+    """What a program needs to predict with a checkpoint's model, as far as it is known.
 
     `classes` are the names of the labels by number, `features` the columns that the model reads in
     their order, `config` the arguments of `builder`. `builder` and `input_transform` are functions,
@@ -137,14 +137,14 @@ class Prediction(Record):
 
 
 class Manifest(Record):
-    """What a checkpoint says about itself.
+    """The manifest of a checkpoint.
 
-    `workers` is the number of ranks whose random state is in it, `metrics` the last known ones,
-    `scored` those of these very weights, `data` what the order of the rows depends on; None: an
-    earlier release wrote it. `order` is the version of that order.
+    `workers` is the number of ranks whose random state it has, `metrics` the last known ones,
+    `scored` the metrics of these very weights, `data` what the order of rows depends on (None from
+    earlier releases), and `order` the version of that order.
 
-    `objects` has every tracked object by name; None in format 1. By dataset, `positions` says where
-    each stands, `shuffle` how its rows were shuffled, and `columns` the NumPy type of each column.
+    `objects` has every tracked object by name; None in format 1. By dataset, `positions` has the
+    position, `shuffle` the shuffle, and `columns` the NumPy type of each column.
     """
 
     format: int = FORMAT
@@ -164,7 +164,7 @@ class Manifest(Record):
     prediction: Prediction = Prediction()
 
     def own_metrics(self) -> dict[str, float]:
-        """Return the metrics of these very weights, as far as it is known which are."""
+        """Return the metrics of these very weights, if they are known."""
         if self.scored is None:
             return self.metrics
         return {name: value for name, value in self.metrics.items() if name in self.scored}

@@ -1,6 +1,6 @@
-"""The file of a checkpoint that holds the model: each framework's own, which its own tools read.
+"""The model's file in a checkpoint, in the format of each framework.
 
-Light on purpose: Ray Train's controller imports it, and torch would cost it two seconds.
+Must stay light: Ray Train's controller imports it, and importing torch takes two seconds.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelFile:
-    """How a model lies in a checkpoint.
+    """The file format of a model.
 
     Args:
         name: of the file.
-        save: writes what `CheckpointAdapter.weights` gave.
-        load: reads it again; runs nothing that the file holds.
+        save: writes what `CheckpointAdapter.weights` returned.
+        load: reads it; runs no code from the file.
     """
 
     name: str
@@ -30,31 +30,31 @@ class ModelFile:
 
 
 class CheckpointAdapter(Protocol):
-    """What of a run must survive, as its framework has it."""
+    """The state of a run that checkpoints save, for one framework."""
 
     @property
     def model_file(self) -> ModelFile:
-        """Return how the model is written."""
+        """Return the file format of the model."""
         ...
 
     def objects(self) -> dict[str, TrackedObject]:
-        """Return what `weights` and `state` hold, by name, for the manifest."""
+        """Return the objects in `weights` and `state`, by name, for the manifest."""
         ...
 
     def weights(self) -> object:
-        """Return the model for its file; tensors are copied, all else must stay as it is."""
+        """Return the model for its file; tensors are copied, everything else must not change."""
         ...
 
     def state(self) -> dict[str, object]:
-        """Return what else must survive: tensors and plain values."""
+        """Return the other state to save: tensors and plain values."""
         ...
 
     def help_gather(self) -> None:
-        """Take part where rank 0 calls `weights` and `state`, on each other rank."""
+        """Join the gathering while rank 0 calls `weights` and `state`; for the other ranks."""
         ...
 
     def load(self, model: object, state: Mapping[str, object]) -> None:
-        """Take both over again; called on all ranks."""
+        """Load both; called on all ranks."""
         ...
 
 
@@ -82,11 +82,11 @@ def _load_bytes(file: BinaryIO) -> bytes:
     return file.read()
 
 
-# A plain state_dict, which torch.load(weights_only=True) reads.
+# A plain state_dict for torch.load(weights_only=True).
 TORCH = ModelFile("model.pt", _save_tensors, _load_tensors)
-# XGBoost's UBJSON, which xgboost.Booster.load_model reads.
+# XGBoost's UBJSON for xgboost.Booster.load_model.
 XGBOOST = ModelFile("model.ubj", _save_bytes, _load_bytes)
-# A whole Keras model with its optimizer, which keras.models.load_model reads.
+# A whole Keras model with its optimizer for keras.models.load_model.
 KERAS = ModelFile("model.keras", _save_bytes, _load_bytes)
 
 NAMES = frozenset(known.name for known in (TORCH, XGBOOST, KERAS))

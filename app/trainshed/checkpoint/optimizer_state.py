@@ -1,6 +1,6 @@
-"""The state of an optimizer by its parameters' names: another wrapper gives them other numbers.
+"""The state of an optimizer by parameter names: other wrappers number parameters differently.
 
-FSDP knows names only, and a run whose model it holds may go on with one worker, where
+FSDP uses names only, and its run may resume on one worker, where
 `ray.train.torch.prepare_model` wraps nothing.
 """
 
@@ -27,11 +27,11 @@ class _State(TypedDict):
 
 
 class OtherParametersError(ValueError):
-    """A checkpoint of an optimizer whose parameters are not those of this one."""
+    """The state of an optimizer with other parameters than this one."""
 
 
 def names_of(optimizer: torch.optim.Optimizer, model: torch.nn.Module) -> Names | None:
-    """Return the names of each group's parameters; None where one of them is not the model's."""
+    """Return the names of each group's parameters; None if one is not in the model."""
     known = {id(found): plain_name(name) for name, found in unwrapped(model).named_parameters()}
     groups = [[known.get(id(one)) for one in group["params"]] for group in optimizer.param_groups]
     names = [[name for name in group if name is not None] for group in groups]
@@ -39,9 +39,9 @@ def names_of(optimizer: torch.optim.Optimizer, model: torch.nn.Module) -> Names 
 
 
 def by_name(state: Mapping[str, object], names: Names | None) -> dict[str, object]:
-    """Return the state that an optimizer gives, with names for its parameters' numbers.
+    """Return the state of an optimizer, with names instead of parameter numbers.
 
-    One of another form than torch.optim's, as an optimizer around others may give, stays as it is.
+    Another form than torch.optim's, as from optimizers that wrap others, is returned unchanged.
     """
     if names is None or not state.keys() >= _KEYS:
         return dict(state)
@@ -59,10 +59,10 @@ def by_name(state: Mapping[str, object], names: Names | None) -> dict[str, objec
 
 
 def by_number(state: Mapping[str, object], names: Names | None) -> dict[str, object]:
-    """Return a state for an optimizer to load, whatever order its parameters had when it was saved.
+    """Return a state for an optimizer to load, for any order of parameters when it was saved.
 
     Raises:
-        OtherParametersError: naming what only one of the two has.
+        OtherParametersError: naming a parameter that only one of the two has.
     """
     if not state.keys() >= _KEYS:
         return dict(state)

@@ -1,9 +1,9 @@
-"""The seam by which a plain Ray Train function sees an earlier attempt's checkpoint.
+"""Lets a plain Ray Train function see an earlier attempt's checkpoint.
 
-Ray Train reads `checkpoint_manager_snapshot.json` of its folder and gives the latest checkpoint
-named there to `ray.train.get_checkpoint()`. A new attempt has a new folder, so that file is written
-beforehand and names a second name of the earlier checkpoint: Ray's clean-up may delete that, and
-never touches another attempt's folder.
+Ray Train reads `checkpoint_manager_snapshot.json` in its folder and returns the latest checkpoint
+from `ray.train.get_checkpoint()`. A new attempt has a new folder, so this module writes that file
+first, with a second name for the earlier checkpoint: Ray's clean-up may delete that name and never
+touches another attempt's folder.
 """
 
 from __future__ import annotations
@@ -24,30 +24,29 @@ if TYPE_CHECKING:
     from trainshed.storage.folder import Folder
 
 SNAPSHOT = "checkpoint_manager_snapshot.json"
-# Not Ray's own prefix: what lies here was written by another attempt.
+# Not Ray's prefix: another attempt wrote what is below it.
 LINKED = "resumed_from"
 
 
 class _Registered(Record):
-    """A checkpoint as Ray Train registered it."""
+    """A checkpoint that Ray Train has registered."""
 
     checkpoint_dir_name: str = Field(alias="checkpoint_dir_name")
     metrics: dict[str, JsonValue] = Field(default_factory=dict)
 
 
 class _Snapshot(Record):
-    """What is read of Ray Train's snapshot file."""
+    """The fields of Ray Train's snapshot file that are read."""
 
     checkpoint_results: list[_Registered] = Field(default_factory=list, alias="checkpoint_results")
     latest: _Registered | None = Field(default=None, alias="latest_checkpoint_result")
 
 
 def latest(folder: Folder) -> Folder | None:
-    """Return the latest checkpoint that Ray Train registered below a folder, if it is there.
+    """Return the latest checkpoint that Ray Train registered below a folder, if it exists.
 
     Raises:
-        InfrastructureError: when the storage does not tell: without it what was trained would be
-            lost.
+        InfrastructureError: if the storage does not answer: without it training would be lost.
     """
     snapshot = _read(folder)
     if snapshot is None or snapshot.latest is None:
@@ -57,12 +56,12 @@ def latest(folder: Folder) -> Folder | None:
 
 
 def reported_at(checkpoint: Folder) -> Reported:
-    """Return what was reported together with a checkpoint, as far as its folder tells."""
+    """Return the metrics that were reported with a checkpoint, if its folder has them."""
     return reported(_metrics(checkpoint), str(checkpoint))
 
 
 def seed(folder: Folder, checkpoint: Folder) -> None:
-    """Let Ray Train start below `folder` with an earlier attempt's checkpoint."""
+    """Make Ray Train start below `folder` with an earlier attempt's checkpoint."""
     if (folder / LINKED).exists():
         return
     folder.take(checkpoint, LINKED)

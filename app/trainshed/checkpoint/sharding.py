@@ -1,7 +1,7 @@
-"""The state of a model that FSDP holds in parts: gathered whole for rank 0, taken over whole.
+"""The state of a model sharded by FSDP: gathered on rank 0, and loaded from the whole.
 
-Everything here is a collective of all ranks. Imported only where a model is sharded: FSDP takes
-seconds of a start.
+Every function is a collective of all ranks. Imported only if a model is sharded: importing FSDP
+takes seconds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def gather_weights(model: FullyShardedDataParallel) -> dict[str, torch.Tensor]:
-    """Return the whole state of a model on the CPU of rank 0; nothing of use on the others."""
+    """Return the whole state of a model on the CPU of rank 0; undefined on other ranks."""
     with _whole(model, rank0_only=True):
         return dict(model.state_dict())
 
@@ -32,7 +32,7 @@ def gather_weights(model: FullyShardedDataParallel) -> dict[str, torch.Tensor]:
 def gather_optimizer(
     model: FullyShardedDataParallel, optimizer: torch.optim.Optimizer
 ) -> dict[str, object]:
-    """Return the whole state of a model's optimizer on the CPU of rank 0, by parameters' names."""
+    """Return the whole state of a model's optimizer on the CPU of rank 0, by parameter names."""
     with _whole(model, rank0_only=True):
         return dict(
             FullyShardedDataParallel.optim_state_dict(model, optimizer, group=model.process_group)
@@ -40,7 +40,7 @@ def gather_optimizer(
 
 
 def load_weights(model: FullyShardedDataParallel, state: Mapping[str, torch.Tensor]) -> None:
-    """Take this rank's part of a whole state over, which every rank has."""
+    """Load this rank's shard from a whole state that every rank has."""
     with _whole(model, rank0_only=False):
         model.load_state_dict(state)
 
@@ -50,7 +50,7 @@ def load_optimizer(
     optimizer: torch.optim.Optimizer,
     state: Mapping[str, object],
 ) -> None:
-    """Take this rank's part of an optimizer's whole state over, which every rank has."""
+    """Load this rank's shard of an optimizer from a whole state that every rank has."""
     with _whole(model, rank0_only=False):
         mine = FullyShardedDataParallel.optim_state_dict_to_load(
             model, optimizer, dict(state), group=model.process_group
@@ -60,10 +60,11 @@ def load_optimizer(
 
 @contextlib.contextmanager
 def _whole(model: FullyShardedDataParallel, *, rank0_only: bool) -> Iterator[None]:
-    """Have FSDP speak of whole states; off the device where a single rank takes them."""
+    """Make FSDP return whole states, on the CPU where a single rank gets them."""
     with warnings.catch_warnings():
-        # FSDP sends its callers to torch.distributed.checkpoint.state_dict, whose functions make a
-        # step of an optimizer that has made none yet.
+        # FSDP recommends torch.distributed.checkpoint.state_dict instead, whose functions make a
+        # step
+        # with an optimizer that has not stepped yet.
         warnings.simplefilter("ignore")
         with FullyShardedDataParallel.state_dict_type(
             model,

@@ -1,4 +1,4 @@
-"""The tensors of a checkpoint: copied fast into kept buffers, so that training goes on at once."""
+"""The tensors of a checkpoint: copied into reusable buffers, so that training continues at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ State: TypeAlias = object
 Keys: TypeAlias = tuple[object, ...]
 Held = TypeVar("Held")
 
-# 64-bit words of Python's generator, 32-bit ones of NumPy's, and the numbers beside them.
+# 64-bit words of Python's generator, 32-bit ones of NumPy's, and their extra numbers.
 _PYTHON_WORDS, _NUMPY_KEYS, _EXTRAS = 625, 624, 5
 # Seed and offset of torch's CUDAGeneratorImpl, 8 bytes each.
 _CUDA_BYTES = 16
@@ -26,29 +26,29 @@ _CUDA_BYTES = 16
 
 @runtime_checkable
 class Stateful(Protocol):
-    """Whatever has to survive a restart."""
+    """An object whose state checkpoints save."""
 
     def state_dict(self) -> dict[str, object]:
         """Return the state."""
         ...
 
     def load_state_dict(self, state_dict: dict[str, object], /) -> object:
-        """Take the state over."""
+        """Load the state."""
         ...
 
 
 class Buffers:
-    """CPU memory for one copy of a state; kept, because fresh pages cost several times the copy."""
+    """CPU buffers for one copy of a state; reused, as fresh pages cost several times the copy."""
 
     def __init__(self) -> None:
-        # By the keys that lead to a tensor: joined to a text, "a/b" and a, b would be the same.
+        # By the tuple of keys to a tensor: joined to a string, "a/b" and a, b would be equal.
         self._kept: dict[Keys, torch.Tensor] = {}
 
     def copy(self, state: Held, name: str) -> Held:
-        """Return a copy of a state whose tensors lie in the memory kept under a name."""
+        """Return a copy of a state whose tensors use the buffers of a name."""
         copied = cast("Held", self._copy(state, (name,)))
         if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-            torch.cuda.synchronize()  # the copies were queued without waiting
+            torch.cuda.synchronize()  # the copies were queued asynchronously
         return copied
 
     def _copy(self, value: State, path: Keys) -> State:
@@ -67,10 +67,10 @@ class Buffers:
 
 
 def random_state() -> torch.Tensor:
-    """Return this process's random state as bytes, shape (bytes,); of one length on all ranks."""
+    """Return this process's random state as bytes, shape (bytes,); equal length on all ranks."""
     _, words, next_gauss = random.getstate()
     _, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)
-    # Both generators make normal numbers in pairs and keep the second one for the next call.
+    # Both generators draw normal numbers in pairs and store the second one for the next call.
     extras = [position, has_gauss, gauss, next_gauss is not None, next_gauss or 0.0]
     parts = [
         torch.get_rng_state(),
@@ -82,7 +82,7 @@ def random_state() -> torch.Tensor:
 
 
 def set_random_state(state: torch.Tensor) -> None:
-    """Put a random state of `random_state` back."""
+    """Restore a random state of `random_state`."""
     sizes = [torch.get_rng_state().numel(), _PYTHON_WORDS * 8, _NUMPY_KEYS * 4, _EXTRAS * 8]
     rest = state.numel() - sum(sizes)
     torch_part, python_part, keys, tail, cuda = torch.split(state, [*sizes, rest])
@@ -92,16 +92,16 @@ def set_random_state(state: torch.Tensor) -> None:
     random.setstate((3, words, next_gauss if has_next else None))
     numpy_keys = keys.numpy().view(np.uint32)
     np.random.set_state(("MT19937", numpy_keys, int(position), int(has_gauss), gauss))
-    # Earlier releases wrote nothing where no GPU was seen.
+    # Earlier releases wrote nothing without a visible GPU.
     if rest and cuda.any() and torch.cuda.is_available():
         torch.cuda.set_rng_state(cuda)
 
 
 def _cuda_state() -> torch.Tensor:
-    """Return the state of this process's GPU, zeros where it uses none.
+    """Return the state of this process's GPU, zeros if it uses none.
 
-    To ask for it would begin to use one, with some 500 MB of its memory, and Ray leaves GPUs in
-    sight of workers that asked for none.
+    Querying it would initialize CUDA, with some 500 MB of GPU memory, and Ray leaves GPUs
+    visible to workers that did not request any.
     """
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return torch.zeros(_CUDA_BYTES, dtype=torch.uint8)
@@ -113,7 +113,7 @@ def _bytes(array: NDArray[np.generic]) -> torch.Tensor:
 
 
 def seed_everything(seed: int, rank: int) -> None:
-    """Start all random numbers of a fresh run; ranks differ, so that their dropout does."""
+    """Seed all random numbers of a fresh run; ranks differ, so that their dropout does."""
     mixed = int(np.random.SeedSequence([seed, rank]).generate_state(1)[0])
     random.seed(mixed)
     np.random.seed(mixed)

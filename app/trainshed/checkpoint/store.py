@@ -1,7 +1,7 @@
-"""Checkpoints on storage: made aside, checked, then put into place whole; never half there.
+"""Checkpoints on storage: written to a temporary folder, verified, then published atomically.
 
-A checkpoint is a folder: the model as its framework's own tools read it (model_file.py), state.pt
-(everything else), manifest.json (what must be there, and where training stood).
+A checkpoint is a folder: the model in its framework's format (model_file.py), state.pt
+(everything else), and manifest.json (sizes and checksums, and the position of training).
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
     from trainshed.storage.folder import Folder
 
 STATE, MANIFEST = "state.pt", "manifest.json"
-# What the manifest is called of one that was fetched, and found to hold something else.
+# The new name of the manifest of a checkpoint that was found damaged.
 DAMAGED = "damaged.json"
 PREFIX = "checkpoint_"
-# Who deletes while others look does so once for each checkpoint that is written.
+# Listing and deleting race once per written checkpoint.
 _MOST_LOOKS = 5
 _OURS = re.compile(PREFIX + r"\d{9,}_epoch\d{4,}(-\d+)?")
 
 
 class BadCheckpointError(Exception):
-    """A checkpoint that cannot be gone on from; the message names the folder and says why."""
+    """A checkpoint that cannot be resumed from; the message names the folder and the reason."""
 
 
 class DamagedError(BadCheckpointError):
-    """A checkpoint whose files do not hold what was written."""
+    """A checkpoint whose files do not have the content that was written."""
 
 
 class EarlierOrderError(BadCheckpointError):
-    """A checkpoint in the middle of an epoch whose rows an earlier release put in order."""
+    """A checkpoint in the middle of an epoch whose row order is that of an earlier release."""
 
 
 def folder_name(position: Position) -> str:
@@ -57,17 +57,17 @@ def folder_name(position: Position) -> str:
 
 
 def is_ours(name: str) -> bool:
-    """Say whether a folder's name is one of `folder_name`; Ray Train's functions write others."""
+    """Return whether `folder_name` made a folder's name; Ray Train's functions write others."""
     return bool(_OURS.fullmatch(name))
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a checkpoint holds.
+    """The content of a checkpoint.
 
     Args:
-        kind: how the model is written.
-        model: as its framework gives it.
+        kind: file format of the model.
+        model: as the framework returns it.
         state: everything else.
     """
 
@@ -80,8 +80,8 @@ def write(parent: Folder, content: Content, manifest: Manifest, *, trust_objects
     """Write a checkpoint below `parent` and return its folder.
 
     Raises:
-        OSError: when the storage takes no more; nothing is left behind then.
-        SpecError: when the state could not be loaded again as the spec is.
+        OSError: if the storage is full or refuses it; nothing is left behind then.
+        SpecError: if the spec would not allow loading the state.
     """
     with parent.aside() as made:
         make(made, content, manifest, trust_objects=trust_objects)
@@ -89,7 +89,7 @@ def write(parent: Folder, content: Content, manifest: Manifest, *, trust_objects
 
 
 def make(aside: Path, content: Content, manifest: Manifest, *, trust_objects: bool) -> None:
-    """Write the files of a checkpoint into a folder of this machine; raises as `write` does."""
+    """Write the files of a checkpoint into a local folder; raises as `write` does."""
     kind, state = content.kind, content.state
     files = {
         kind.name: _save(partial(kind.save, content.model), aside / kind.name),
@@ -105,10 +105,10 @@ def make(aside: Path, content: Content, manifest: Manifest, *, trust_objects: bo
 
 
 def put(parent: Folder, made: Path, position: Position) -> Folder:
-    """Let the storage have a checkpoint that was made, and return its folder there.
+    """Publish a checkpoint to the storage, and return its folder there.
 
     Raises:
-        OSError: when the storage takes no more; nothing of it is found there then.
+        OSError: if the storage is full or refuses it; nothing of it is visible there then.
     """
     return parent.adopt(made, folder_name(position), last=MANIFEST)
 
@@ -116,11 +116,12 @@ def put(parent: Folder, made: Path, position: Position) -> Folder:
 def verify(folder: Folder, patience: RetryPolicy = READS) -> Manifest:
     """Return the manifest of a checkpoint after checking every file.
 
-    In a bucket their sizes are looked at: what an object holds is checked where it is fetched.
+    In a bucket only sizes are checked; the content is checked when it is fetched.
 
     Raises:
-        BadCheckpointError: when something is missing, short or altered, or its order is another.
-        InfrastructureError: when the storage does not give it, which says nothing about it.
+        BadCheckpointError: if a file is missing, short or altered, or the row order differs.
+        InfrastructureError: if the storage does not answer, which says nothing about the
+            checkpoint.
     """
     manifest = _usable_manifest(folder, patience)
     for name in {model_name(manifest): 0, STATE: 0} | manifest.files:
@@ -133,34 +134,34 @@ def verify(folder: Folder, patience: RetryPolicy = READS) -> Manifest:
 
 
 def pass_over(folder: Folder) -> None:
-    """Have a damaged checkpoint chosen no more; its files stay, for whoever can mend them.
+    """Exclude a damaged checkpoint from selection; its files stay, for repair.
 
     Raises:
-        OSError: when the storage does not take that.
+        OSError: if the storage refuses it.
     """
     try:
         manifest = folder.read(MANIFEST)
-    except FileNotFoundError:  # another rank was first
+    except FileNotFoundError:  # another rank was faster
         return
     folder.write(DAMAGED, manifest)
     folder.delete(MANIFEST)
 
 
 def check_not_passed_over(folder: Folder) -> None:
-    """Refuse a checkpoint that somebody has passed over.
+    """Refuse a checkpoint that was marked as damaged.
 
     Raises:
         DamagedError: naming it.
     """
     if READS.read(lambda: folder.stat(DAMAGED)):
-        raise DamagedError(f"{folder}: was found damaged, {DAMAGED} says what it was")
+        raise DamagedError(f"{folder}: was found damaged; {DAMAGED} has the manifest")
 
 
 def is_usable(folder: Folder) -> bool:
-    """Say whether a run could go on from a checkpoint as far as its manifest tells.
+    """Return whether the manifest of a checkpoint allows resuming from it.
 
     Raises:
-        InfrastructureError: when the storage does not give it.
+        InfrastructureError: if the storage does not answer.
     """
     try:
         _usable_manifest(folder, READS)
@@ -170,34 +171,34 @@ def is_usable(folder: Folder) -> bool:
 
 
 def hangs_on_order(model: str, position: Position) -> bool:
-    """Say whether the rows that are left of an epoch hang on their order; model: its file."""
-    # Rounds of boosting look at all rows: no order is in them.
+    """Return whether the remaining rows of an epoch depend on their order; model: its file."""
+    # A round of boosting reads all rows, so their order does not matter.
     return bool(position.step_in_epoch) and model != XGBOOST.name
 
 
 def model_name(manifest: Manifest) -> str:
-    """Return the name of the file with the model; that of torch where none is known."""
+    """Return the name of the model's file; torch's if the kind is unknown."""
     return next((name for name in manifest.files if name in model_file.NAMES), TORCH.name)
 
 
 def read_manifest(folder: Folder) -> Manifest | None:
-    """Return the manifest of a checkpoint that was verified; None for a function's own kind."""
+    """Return the manifest of a verified checkpoint; None for a function's own kind."""
     return _manifest(folder, READS) if is_of_run(folder) else None
 
 
 def is_of_run(folder: Folder) -> bool:
-    """Say whether the runtime wrote a checkpoint, not a function of the user's by itself."""
+    """Return whether Trainshed wrote a checkpoint, not the user's function."""
     return READS.read(lambda: folder.stat(MANIFEST)) is not None
 
 
 def candidates(parents: Iterable[Folder], *, with_damaged: bool = True) -> list[Folder]:
-    """Return checkpoint folders, newest first: later parents before earlier, then by step.
+    """Return checkpoint folders, newest first: by parent, then by step.
 
-    One that is being written is none yet, and one that a kill cut short is none.
+    Checkpoints in progress, and those that a kill interrupted, are not included.
 
     Args:
         parents: in order.
-        with_damaged: whether those count that were passed over.
+        with_damaged: whether to include those that were marked as damaged.
     """
     marks = {MANIFEST, DAMAGED} if with_damaged else {MANIFEST}
     found: list[Folder] = []
@@ -215,10 +216,10 @@ def _listed(parent: Folder, marks: set[str]) -> list[str]:
 
 
 def find(parent: Folder, position: Position) -> tuple[Folder, Manifest]:
-    """Return the whole checkpoint of a position and its manifest.
+    """Return the complete checkpoint of a position, and its manifest.
 
     Raises:
-        BadCheckpointError: when there is none.
+        BadCheckpointError: if there is none.
     """
     for folder in candidates([parent]):
         if folder.name.startswith(folder_name(position)):
@@ -226,17 +227,16 @@ def find(parent: Folder, position: Position) -> tuple[Folder, Manifest]:
                 manifest = verify(folder)
                 if manifest.position == position:
                     return folder, manifest
-    raise BadCheckpointError(f"{parent}: no whole checkpoint of step {position.step}")
+    raise BadCheckpointError(f"{parent}: no complete checkpoint of step {position.step}")
 
 
 def newest(
     parents: Iterable[Folder], patience: RetryPolicy = READS
 ) -> tuple[Folder, Manifest, list[str]] | tuple[None, None, list[str]]:
-    """Return the newest whole checkpoint, its manifest, and one line for each refused newer one.
+    """Return the newest complete checkpoint, its manifest, and one line per refused newer one.
 
     Raises:
-        InfrastructureError: when the storage does not give one: an older one would lose what was
-            trained.
+        InfrastructureError: if the storage does not answer: an older one would lose training.
     """
     looked_at = list(parents)
     for looks_left in reversed(range(_MOST_LOOKS)):
@@ -246,7 +246,7 @@ def newest(
             try:
                 return folder, verify(folder, patience), refused
             except BadCheckpointError as error:
-                # Deleted since it was listed, for a newer one: that is looked for.
+                # Deleted since the listing, for a newer one: list again.
                 if looks_left and candidates(looked_at) != listed:
                     break
                 refused.append(f"checkpoint refused, taking the one before: {error}")
@@ -256,19 +256,19 @@ def newest(
 
 
 def half_written(parents: Iterable[Folder]) -> list[Folder]:
-    """Return what is being written or deleted, or was when a kill came."""
+    """Return folders that are being written or deleted, or were when their process ended."""
     return [folder for parent in parents for folder in READS.read(partial(_half_written, parent))]
 
 
 def _half_written(parent: Folder) -> list[Folder]:
-    if isinstance(parent, Disk):  # it has a name of its own there
+    if isinstance(parent, Disk):  # unfinished folders have hidden names there
         return parent.unfinished()
-    # In a bucket the mark is not enough: what a killed process had sent may land after all was
-    # deleted, mark and all. And with a manifest nothing is half, whatever else there is.
+    # In a bucket the mark is not enough: uploads of a killed process may arrive after everything
+    # was deleted, mark included. A folder with a manifest is complete, whatever else it has.
     return [
         parent / name
         for name, files in _files_by_folder(parent).items()
-        # Written to its end, damaged since or not, is not half.
+        # It was written completely, even if it is damaged by now.
         if not files & {MANIFEST, DAMAGED} and (UNDERWAY in files or is_ours(name))
     ]
 
@@ -282,19 +282,19 @@ def _files_by_folder(parent: Folder) -> dict[str, set[str]]:
 
 
 def best(parents: Iterable[Folder], metric: str, mode: str) -> tuple[Folder, Manifest] | None:
-    """Return the checkpoint whose own weights have the highest or lowest metric; of equal ones the
-    first.
+    """Return the checkpoint whose own weights have the best metric; the first of equal
+    ones.
     """
     found = ranked(parents, metric, mode).scored
     return found[0] if found else None
 
 
 class Ranking(NamedTuple):
-    """Checkpoints by what they scored.
+    """Checkpoints by score.
 
     Args:
-        scored: the best first; of equal ones the earlier.
-        unread: those of which nothing is known, for their manifests could not be read.
+        scored: best first; of equal ones the earlier first.
+        unread: those whose manifests could not be read.
     """
 
     scored: list[tuple[Folder, Manifest]]
@@ -302,9 +302,9 @@ class Ranking(NamedTuple):
 
 
 def ranked(parents: Iterable[Folder], metric: str, mode: str) -> Ranking:
-    """Return the checkpoints whose own weights have a metric.
+    """Return the checkpoints whose own weights have a score for a metric.
 
-    Only manifests are read: which one is best is asked for at the end of a run, not loaded.
+    Reads manifests only: the best checkpoint is named at the end of a run, not loaded.
     """
     scored, unread = [], []
     for place, folder in enumerate(reversed(candidates(parents))):
@@ -331,13 +331,13 @@ def load(
     """Return (model, state) of a verified checkpoint, on the CPU.
 
     Args:
-        at_hand: its files on a disk of this machine (at_hand.py).
-        kind: how the model was written.
-        patience: of reading.
-        trust_objects: whether its state may hold more than plain values.
+        at_hand: its files on this machine's disk (at_hand.py).
+        kind: file format of the model.
+        patience: for reading.
+        trust_objects: whether the state may hold more than plain values.
 
     Raises:
-        SpecError: when the state holds objects, and nobody said that they are trusted.
+        SpecError: if the state holds objects and the spec does not trust them.
     """
     from trainshed.checkpoint import trust
 
@@ -385,8 +385,8 @@ def _manifest(folder: Folder, patience: RetryPolicy) -> Manifest:
 
 
 def _refusal(message: str, error: Exception) -> Exception:
-    """Return what a failed read says: nothing of a checkpoint where it is the storage's fault."""
-    # Credentials that have ended say as little: to go back for them would lose what was trained.
+    """Return the error for a failed read: the storage's, or the checkpoint's."""
+    # Expired credentials say nothing about the checkpoint: an older one would lose training.
     is_withheld = is_passing(error) or isinstance(error, PermissionError)
     return InfrastructureError(message, "storage") if is_withheld else BadCheckpointError(message)
 
@@ -396,7 +396,7 @@ def _save(write_to: Callable[[BinaryIO], None], target: Path) -> StoredFile:
         try:
             write_to(file)
         except RuntimeError as error:
-            # What the file refuses reaches us as torch's complaint about its own positions.
+            # torch reports refused content as an error about its own positions.
             if isinstance(error.__context__, OSError):
                 raise error.__context__ from None
             raise
@@ -416,10 +416,10 @@ def _check_file(folder: Folder, name: str, want: StoredFile) -> None:
 
 
 def check_content(file: Path, want: StoredFile, where: str) -> None:
-    """Refuse a file on a disk that does not hold what was written.
+    """Check that a file on a disk has the content that was written.
 
     Raises:
-        DamagedError: naming `where` the checkpoint lies.
+        DamagedError: naming `where`, the location of the checkpoint.
     """
     if (file.stat().st_size, _crc(file)) != (want.bytes, want.crc32):
         text = f"{file.name} does not have the content that was written"

@@ -1,4 +1,4 @@
-"""What a training function names to survive: the objects whose state a checkpoint holds."""
+"""The tracked objects of a training function, whose state checkpoints save."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class Scheduler(Stateful, Protocol):
         ...
 
 
-# Keys of state.pt that are not the user's to give.
+# Keys of state.pt that are reserved.
 RESERVED = frozenset({"model", "optimizer", "scheduler", "scaler", "random"})
 
 
 def check_others(others: Mapping[str, Stateful]) -> None:
-    """Refuse what keywords of `track` cannot name.
+    """Refuse keywords that `track` cannot accept.
 
     Raises:
-        ValueError: for a name under which a checkpoint holds something else.
-        UnsupportedWrapperError: for a model that no checkpoint can hold as it is wrapped.
+        ValueError: for a reserved name.
+        UnsupportedWrapperError: for a model whose wrapper no checkpoint supports.
     """
     if taken := sorted(RESERVED.intersection(others)):
         raise ValueError(
@@ -61,7 +61,7 @@ def check_others(others: Mapping[str, Stateful]) -> None:
 
 
 class TrackedObjects:
-    """The objects whose state a checkpoint holds."""
+    """The objects whose state a checkpoint saves."""
 
     model_file = TORCH
 
@@ -78,7 +78,7 @@ class TrackedObjects:
         self.scheduler = scheduler
         self.scaler = scaler
         self._sharded = sharded(model)
-        # Optimizers that have stepped since the scaler was updated, by their id.
+        # Ids of optimizers that have stepped since the last update of the scaler.
         self._stepped: set[int] = set()
         self._parts: dict[str, Stateful] = {"scaler": scaler, **others}
         if scheduler is not None:
@@ -86,18 +86,18 @@ class TrackedObjects:
 
     @property
     def models(self) -> list[torch.nn.Module]:
-        """Return all models: the first one, then those that keywords name."""
+        """Return all models: the first one, then the keyword arguments."""
         others = (part for part in self._parts.values() if isinstance(part, torch.nn.Module))
         return list(dict.fromkeys((self.model, *others)))
 
     @property
     def optimizers(self) -> list[torch.optim.Optimizer]:
-        """Return all optimizers of torch; one around others may be none."""
+        """Return all optimizers of torch; one that wraps others may be none."""
         these = (self.optimizer, *self._parts.values())
         return [each for each in these if isinstance(each, torch.optim.Optimizer)]
 
     def trains(self, model: torch.nn.Module) -> bool:
-        """Say whether an optimizer steps a model: the first one, or one that shares parameters."""
+        """Return whether an optimizer steps a model: the first one, or one with its parameters."""
         stepped = {id(one) for each in self.optimizers for one in _parameters_of(each)}
         return model is self.model or any(id(one) in stepped for one in model.parameters())
 
@@ -118,12 +118,12 @@ class TrackedObjects:
         return name
 
     def backward(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer | None = None) -> None:
-        """Add the gradients of a loss to those that are there.
+        """Accumulate the gradients of a loss.
 
         Args:
-            loss: to go backward from.
-            optimizer: which alone the loss is for: parameters of the other tracked optimizers keep
-                the gradients that they have. None: every parameter gets gradients.
+            loss: to run backward from.
+            optimizer: the only one that gets gradients: parameters of the other tracked optimizers
+                keep theirs. None: every parameter gets gradients.
         """
         if id(optimizer or self.optimizer) in self._stepped:
             self._update_scale()
@@ -139,15 +139,15 @@ class TrackedObjects:
             parameter.grad = gradient
 
     def scale_gradients(self, factor: float, optimizer: torch.optim.Optimizer) -> None:
-        """Multiply the gradients that an optimizer steps by; before `clip` and `step`."""
+        """Multiply the gradients of an optimizer; before `clip` and `step`."""
         for parameter in _parameters_of(optimizer):
             if parameter.grad is not None:
                 parameter.grad.mul_(factor)
 
     def clip(self, most: float, optimizer: torch.optim.Optimizer) -> torch.Tensor:
-        """Scale the gradients of what an optimizer steps to a norm of at most so much; return it.
+        """Clip the norm of the gradients of an optimizer, and return the norm before.
 
-        Of the first optimizer they are those of the first model.
+        For the first optimizer these are the gradients of the first model.
         """
         self.scaler.unscale_(optimizer)
         is_first = optimizer is self.optimizer
@@ -160,16 +160,16 @@ class TrackedObjects:
         )
 
     def alone(self) -> AbstractContextManager[None]:
-        """Return a context in which a forward and backward pass leave out the other ranks.
+        """Return a context without gradient synchronization across ranks.
 
-        Of the first model alone: the function may step the optimizers of others in every part.
+        Only for the first model: the function may step other optimizers in every part.
         """
         wrapper = inside(self.model)
         no_sync = getattr(wrapper, "no_sync", None)
         return no_sync() if no_sync else nullcontext()
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Make one step of an optimizer, and of the scheduler with the first one."""
+        """Step an optimizer, and with the first one the scheduler."""
         self.scaler.step(optimizer)
         self._stepped.add(id(optimizer))
         if len(self.optimizers) <= 1:
@@ -177,19 +177,19 @@ class TrackedObjects:
         self.skip_step(optimizer)
 
     def skip_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Forget an optimizer's gradients, and count a step of the scheduler with the first one."""
+        """Zero an optimizer's gradients, and with the first one step the scheduler."""
         optimizer.zero_grad(set_to_none=True)
         if self.scheduler is not None and optimizer is self.optimizer:
             self.scheduler.step()
 
     def forget_gradients(self) -> None:
-        """Forget the gradients of a step that nobody comes to the end of."""
+        """Zero the gradients of a step that will not be finished."""
         for each in dict.fromkeys((*self.optimizers, self.optimizer)):
             if each is not None:
                 each.zero_grad(set_to_none=True)
 
     def _update_scale(self) -> None:
-        """Let the scaler look at what the steps since the last time overflowed.
+        """Update the scaler with the overflows of the steps since the last update.
 
         With several optimizers it waits for the next loss of one that has stepped: until then the
         others may hold gradients of this scale.
@@ -209,9 +209,9 @@ class TrackedObjects:
         return found
 
     def weights(self) -> Mapping[str, object]:
-        """Return the model's state, by the names that it has without any wrapper.
+        """Return the model's state, by its names without any wrapper.
 
-        Of a sharded model only rank 0 gets it, and all others have to `help_gather`.
+        For a sharded model only rank 0 gets it, and all others must call `help_gather`.
         """
         if self._sharded:
             from trainshed.checkpoint.sharding import gather_weights
@@ -220,7 +220,7 @@ class TrackedObjects:
         return plain_state(self.model)
 
     def state(self) -> dict[str, object]:
-        """Return the state of everything but the model; where that is sharded as `weights` does."""
+        """Return the state of everything but the model; for a sharded one as in `weights`."""
         self._update_scale()
         state: dict[str, object] = {
             name: plain_state(part) if isinstance(part, torch.nn.Module) else part.state_dict()
@@ -231,7 +231,7 @@ class TrackedObjects:
         return state
 
     def help_gather(self) -> None:
-        """Take part where rank 0 calls `weights` and `state`, on each other rank."""
+        """Join the gathering while rank 0 calls `weights` and `state`; for the other ranks."""
         self._update_scale()
         if self._sharded:
             self.weights()
@@ -239,7 +239,7 @@ class TrackedObjects:
                 self._optimizer_state(self.optimizer)
 
     def load(self, model: object, state: Mapping[str, object]) -> None:
-        """Take a checkpoint over; a collective where the model is sharded."""
+        """Load a checkpoint; a collective if the model is sharded."""
         weights = cast("Mapping[str, torch.Tensor]", model)
         if self._sharded:
             from trainshed.checkpoint.sharding import load_weights

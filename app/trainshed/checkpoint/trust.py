@@ -1,6 +1,6 @@
-"""What may be loaded from a checkpoint: plain values, unless the user's file trusts more.
+"""Limits what may be loaded from a checkpoint: plain values, unless the spec trusts more.
 
-A pickled object runs code when it is loaded, and whoever may write to the storage may write one.
+A pickled object runs code when it is loaded, and anyone who can write to the storage can add one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-# Beside what torch takes for safe: values of NumPy and of Python that make nothing but themselves.
+# Beyond what torch considers safe: values of NumPy and Python that run no other code.
 _PLAIN: tuple[Callable[..., object], ...] = (
     range,
     np.ndarray,
@@ -31,16 +31,16 @@ _PLAIN: tuple[Callable[..., object], ...] = (
 
 @contextlib.contextmanager
 def plain_values() -> Iterator[None]:
-    """Let torch.load(weights_only=True) take plain values of NumPy, too."""
+    """Allow plain values of NumPy in torch.load(weights_only=True)."""
     with torch.serialization.safe_globals(list(_PLAIN)):
         yield
 
 
 def check_plain(file: Path) -> None:
-    """Refuse a file of torch.save that holds more than plain values; loads nothing of it.
+    """Refuse a torch.save file with more than plain values, without loading it.
 
     Raises:
-        SpecError: naming the classes, and the field that trusts them.
+        SpecError: naming the classes, and the field to trust them.
     """
     with plain_values():
         found = torch.serialization.get_unsafe_globals_in_checkpoint(str(file))

@@ -1,7 +1,7 @@
-"""What a model is wrapped in: which module is scored, by which names it is kept, what is refused.
+"""Wrappers of a model: the module to evaluate, parameter names without them, what is refused.
 
-FSDP, DTensor and torch.compile are asked for only where they are loaded: each takes seconds of a
-start to import, and what nobody has imported wraps nothing.
+FSDP, DTensor and torch.compile are used only if they are loaded: each takes seconds to
+import, and a module that nobody has imported wraps nothing.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
     from torch.distributed.fsdp import FullyShardedDataParallel
 
-# The name that torch.compile gives to the module in it (torch/_dynamo/eval_frame.py).
+# The name that torch.compile gives to its module (torch/_dynamo/eval_frame.py).
 _COMPILED = "_orig_mod"
 
 
 class UnsupportedWrapperError(TypeError):
-    """A model whose state no checkpoint could hold as it is wrapped; says how to wrap it."""
+    """A model whose wrapper no checkpoint supports; the message says how to wrap it."""
 
 
 def inside(model: torch.nn.Module) -> torch.nn.Module:
-    """Return what torch.compile was given, or the model itself."""
+    """Return the module inside torch.compile, or the model itself."""
     while (given := model._modules.get(_COMPILED)) is not None:
         model = given
     return model
 
 
 def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
-    """Return the module without DistributedDataParallel, nor what was compiled around that."""
+    """Return the module without DistributedDataParallel and without torch.compile around it."""
     wrapper = inside(model)
     if isinstance(wrapper, torch.nn.parallel.DistributedDataParallel):
         return unwrapped(cast("torch.nn.Module", wrapper.module))
@@ -40,43 +40,43 @@ def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def sharded(model: torch.nn.Module) -> FullyShardedDataParallel | None:
-    """Return the FSDP that holds the model, whose state all ranks have to gather together."""
+    """Return the FSDP module of a model, whose state all ranks must gather together."""
     wrapper = inside(model)
     return wrapper if _is_fsdp(wrapper) else None
 
 
 def plain_name(name: str) -> str:
-    """Return the name that a tensor of a state has where nothing is compiled."""
+    """Return the name of a tensor of a state without torch.compile."""
     return ".".join(part for part in name.split(".") if part != _COMPILED)
 
 
 def plain_state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Return a module's state by the names that it has without DDP and torch.compile, anywhere."""
+    """Return a module's state by its names without DDP and torch.compile, at any depth."""
     names = _plain_names(model)
     return {names[name]: value for name, value in model.state_dict().items()}
 
 
 def load_plain_state(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> None:
-    """Take over what `plain_state` gave, or what earlier releases wrote with names of wrappers."""
+    """Load a state of `plain_state`, or one of earlier releases with wrapper names."""
     own = {plain: name for name, plain in _plain_names(model).items()}
 
     def own_name(name: str) -> str:
         plain = plain_name(name)
-        # DDP may have held the module, and does so no more.
+        # The state may be from a DDP module that is now unwrapped.
         return own.get(plain) or own.get(plain.replace("module.", "", 1), name)
 
     model.load_state_dict({own_name(name): value for name, value in state.items()})
 
 
 def _plain_names(model: torch.nn.Module) -> dict[str, str]:
-    """Return the plain name of each tensor of a module's state, by the name that it has."""
+    """Return the plain name of each tensor of a module's state, by its current name."""
     ddp = torch.nn.parallel.DistributedDataParallel
     wrappers = [name for name, part in model.named_modules() if isinstance(part, ddp)]
     heads = [f"{name}." if name else "" for name in wrappers]
     plain = {}
     for name in model.state_dict():
         found = name
-        for head in sorted(heads, key=len, reverse=True):  # the innermost first
+        for head in sorted(heads, key=len, reverse=True):  # innermost first
             if found.startswith(f"{head}module."):
                 found = head + found.removeprefix(f"{head}module.")
         plain[name] = plain_name(found)
@@ -84,10 +84,10 @@ def _plain_names(model: torch.nn.Module) -> dict[str, str]:
 
 
 def check_wrapping(model: torch.nn.Module) -> None:
-    """Refuse a model whose state would hang a checkpoint, or come out wrong.
+    """Refuse a model whose checkpoint would hang or be wrong.
 
     Raises:
-        UnsupportedWrapperError: naming what would be right.
+        UnsupportedWrapperError: with what is supported.
     """
     for name, parameter in model.named_parameters():
         if _is_dtensor(parameter):
@@ -99,7 +99,7 @@ def check_wrapping(model: torch.nn.Module) -> None:
     outer = inside(model)
     if _is_fsdp(outer) and outer.compute_device == torch.device("cpu") and outer._use_orig_params:
         # _allgather_orig_param_states of torch 2.15 gathers each kind of state into one tensor and
-        # keeps views of it, which only a copy from a device parts.
+        # returns views of it, which only a copy from a device separates.
         raise UnsupportedWrapperError(
             "track: FSDP with use_orig_params=True on CPUs, where torch mixes up what it gathers "
             "of the optimizer; leave use_orig_params out, or use GPUs"
@@ -118,7 +118,7 @@ def check_wrapping(model: torch.nn.Module) -> None:
 
 
 def trains_alone(model: torch.nn.Module, num_ranks: int) -> str | None:
-    """Return what to say of a model that no wrapper trains on all ranks together."""
+    """Return a warning for a model that no wrapper trains on all ranks together, else None."""
     if num_ranks == 1 or unwrapped(model) is not model or sharded(model):
         return None
     return (
@@ -128,7 +128,7 @@ def trains_alone(model: torch.nn.Module, num_ranks: int) -> str | None:
 
 
 def make_scaler(model: torch.nn.Module, device: str, *, enabled: bool) -> torch.amp.GradScaler:
-    """Return the scaler of gradients; of a sharded model one that skips a step on all ranks."""
+    """Return the gradient scaler; for a sharded model one that skips a step on all ranks."""
     if sharded(model):
         from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 

@@ -1,8 +1,8 @@
-"""Writes checkpoints beside the training, for rank 0.
+"""Writes checkpoints in the background of training, for rank 0.
 
-A checkpoint is made on a disk of this machine, which frees the memory it was copied into, and put
-to the storage after that. So the next one waits for the memory alone, unless the storage is slower
-than checkpoints come: no more than two are ever on their way.
+A checkpoint is written to this machine's disk, which frees its memory buffers, and then uploaded.
+So the next one waits for the buffers only, unless the storage is slower than checkpoints are made:
+at most two are in flight.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class WriteResult:
     """A checkpoint that is on storage, or why it is not.
 
     Args:
-        manifest: of it, without what it says of data: that is of the size of the data.
-        folder: where it lies; None for one that does not.
-        error: why not.
-        put_seconds: that the storage took for it.
+        manifest: of it, without its data part, which is as large as the data's listing.
+        folder: of it; None if writing failed.
+        error: why it failed.
+        put_seconds: duration of the upload.
     """
 
     manifest: Manifest
@@ -36,19 +36,20 @@ class WriteResult:
     put_seconds: float = 0.0
 
     def is_too_slow_for(self, grace_seconds: float) -> bool:
-        """Say whether two like it, which may be on their way at a stop, take longer than that.
+        """Return whether two uploads like it, which may be in flight at a stop, exceed a time.
 
-        The older goes first: what is sent of it would be lost, and the newer might not fit either.
+        The older one is sent first: a partial upload would be lost, and the newer might not fit
+        either.
         """
         return 2 * self.put_seconds > grace_seconds
 
 
 class Writer:
-    """Writes one checkpoint after the other.
+    """Writes checkpoints one after the other.
 
     Args:
-        parent: where they lie.
-        trust_objects: whether their state may hold more than plain values.
+        parent: folder of the checkpoints.
+        trust_objects: whether the state may hold more than plain values.
     """
 
     def __init__(self, parent: Folder, *, trust_objects: bool) -> None:
@@ -60,7 +61,7 @@ class Writer:
         self._done: list[WriteResult] = []
 
     def begin(self, content: Content, manifest: Manifest) -> None:
-        """Start to write; `wait_for_memory` must have been called since the last one."""
+        """Start to write; requires `wait_for_memory` since the previous call."""
         self._before, self._made = self._thread, threading.Event()
         self._thread = threading.Thread(
             target=self._write,
@@ -71,21 +72,21 @@ class Writer:
         self._thread.start()
 
     def wait_for_memory(self) -> None:
-        """Wait until what the last one was made of may be written over."""
+        """Wait until the buffers of the previous checkpoint may be overwritten."""
         if self._thread is not None:
             self._made.wait()
         if self._before is not None:
             self._before.join()
 
     def wait(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until nothing is in flight."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
     @property
     def finished(self) -> list[WriteResult]:
-        """Return all that were finished since the start, in order."""
+        """Return all that have finished since the start, in order."""
         return self._done
 
     def _write(
@@ -102,18 +103,18 @@ class Writer:
             with self._parent.aside() as aside:
                 make(aside, content, manifest, trust_objects=self._trust_objects)
                 made.set()
-                if before is not None:  # comes to storage first, as it was written first
+                if before is not None:  # uploaded first, as it was written first
                     before.join()
                 began = time.monotonic()
                 folder = put(self._parent, aside, manifest.position)
-        # A thread must not keep it: the ranks judge it together. Nor may a user's sys.exit(): who
-        # waits for the memory would do so for ever.
+        # The thread must not raise: the ranks handle the error together. Neither may a user's
+        # sys.exit(), or `wait_for_memory` would block forever.
         except BaseException as error:
             failed = error
         put_seconds = time.monotonic() - began
         made.set()
         if before is not None:
             before.join()
-        # As long as the run goes on, each of them stays.
+        # Entries accumulate until the run ends.
         light = manifest.model_copy(update={"data": None})
         self._done.append(WriteResult(light, folder, failed, put_seconds))

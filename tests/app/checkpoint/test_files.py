@@ -204,7 +204,7 @@ def test_a_refused_checkpoint_does_not_stand_in_the_way_of_its_successor(place: 
 def test_looking_for_a_step_that_has_none_says_so(place: Folder) -> None:
     cut(write_checkpoint(place, 20), "model.pt")
 
-    with pytest.raises(BadCheckpointError, match="no whole checkpoint of step 20"):
+    with pytest.raises(BadCheckpointError, match="no complete checkpoint of step 20"):
         checkpoint.find(place, make_manifest(20).position)
 
 
