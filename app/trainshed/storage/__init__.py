@@ -1,4 +1,4 @@
-"""What lies in a run's folder, and who may write it: attempts, claims, and whole files or none.
+"""The folder of a run on its storage, and who may write it: attempts, claims, atomic files.
 
-Imports nothing of ours but the contract.
+Imports only the contract.
 """

@@ -1,4 +1,4 @@
-"""Where something lies, as users write it: a path, file://, or the address of a bucket."""
+"""Parses locations as users write them: a path, file://, or the address of a bucket."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 
 
 def is_address(text: str) -> bool:
-    """Say whether a text is the address of a bucket."""
+    """Return whether a text is the address of a bucket."""
     return text.partition("://")[0] in BUCKET_SCHEMES and "://" in text
 
 
 def is_web(text: str) -> bool:
-    """Say whether a text is the address of a file on the web."""
+    """Return whether a text is the address of a file on the web."""
     scheme, separator, _ = text.partition("://")
     return bool(separator) and scheme in WEB_SCHEMES
 
 
 def is_remote(where: str) -> bool:
-    """Say whether a file lies at an address, where each answer has to be waited for."""
+    """Return whether a file is at an address, where every request takes time."""
     return is_address(where) or is_web(where)
 
 
 def shown(text: str) -> str:
-    """Return a path or an address as messages have it: what may be a key is not said."""
+    """Return a path or an address for messages, without parts that may be a key."""
     return text.partition("?")[0] if is_web(text) else text
 
 
 def open_web(text: str) -> Bucket:
-    """Return a file on the web, as a bucket of which it is all.
+    """Return a file on the web, as a bucket with only this file.
 
     Raises:
         ValueError: for an address without a file, or with a password.
@@ -50,14 +50,14 @@ def open_web(text: str) -> Bucket:
         raise ValueError("an address without a password: what is said is kept where others read it")
     if found.path in ("", "/") or found.path.endswith("/"):
         raise ValueError("the address of one file: folders are not listed at http:// and https://")
-    from trainshed.storage.bucket import Bucket  # not before, as below
+    from trainshed.storage.bucket import Bucket  # imported late, as below
 
     where, _, query = text.partition("#")[0].partition("?")
     return Bucket(where, reach=StoreOptions(query=query))
 
 
 def reached(folder: Folder, reach: StoreOptions) -> Folder:
-    """Return a folder that is reached as a dataset says; a disk's is where it is."""
+    """Return the folder of a dataset's address; a disk folder is used as it is."""
     if folder.path or reach == AS_USUAL:
         return folder
     from trainshed.storage.bucket import Bucket
@@ -67,9 +67,9 @@ def reached(folder: Folder, reach: StoreOptions) -> Folder:
 
 
 def stored_file(where: str, reach: StoreOptions = AS_USUAL) -> Bucket:
-    """Return a file that a listing named; it is no folder, though it looks like one.
+    """Return a file that a listing named, which is not a folder even if it looks like one.
 
-    where: `s3://bucket/key`, or an address on the web, without what follows its question mark.
+    where: `s3://bucket/key`, or an address on the web, without its query string.
     """
     from trainshed.storage.bucket import Bucket
 
@@ -81,7 +81,7 @@ def stored_file(where: str, reach: StoreOptions = AS_USUAL) -> Bucket:
 
 
 def _has_keys(scheme: str, found: SplitResult) -> bool:
-    # container@account is how Azure's are written; nothing else has a user.
+    # container@account is Azure's form; no other address has a user.
     user, at, _ = found.netloc.rpartition("@")
     return bool(at) and (scheme in ("s3", "gs") or ":" in user)
 
@@ -90,8 +90,8 @@ def open_folder(text: str) -> Folder:
     """Return the folder of a path or an address.
 
     Raises:
-        ValueError: for an address without a bucket or of a kind that is not known, and for file://
-            without a whole path.
+        ValueError: for an address without a bucket or with an unknown scheme, and for file://
+            without an absolute path.
     """
     scheme, separator, rest = text.partition("://")
     if not separator:
@@ -101,15 +101,15 @@ def open_folder(text: str) -> Folder:
             raise ValueError("file:// and a whole path, as in file:///runs")
         return Disk(Path(rest))
     found = urlsplit(text)
-    # As in a path of a disk, what is between two slashes in a row is nothing.
+    # As in a path of a disk, empty parts between slashes are ignored.
     parts = [part for part in found.path.split("/") if part]
     is_whole = found.netloc and not found.query and not found.fragment
     if scheme in BUCKET_SCHEMES and _has_keys(scheme, found):
-        # Not repeated: what is said is kept where others read it.
+        # Not repeated: others can read where messages are stored.
         raise ValueError("an address without keys: those are the environment's, or a Secret's")
     if scheme not in BUCKET_SCHEMES or not is_whole or {".", ".."} & set(parts):
         kinds = ", ".join(f"{known}://" for known in BUCKET_SCHEMES)
         raise ValueError(f"a path, file://, or a bucket's address with one of {kinds}")
-    from trainshed.storage.bucket import Bucket  # not before: who has a disk need not load it
+    from trainshed.storage.bucket import Bucket  # imported late: disks do not need it
 
     return Bucket(f"{scheme}://{found.netloc}", "/".join(parts))

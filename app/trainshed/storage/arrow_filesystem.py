@@ -1,8 +1,8 @@
-"""A bucket as pyarrow's file systems have it: for Ray Train, and for reading parquet.
+"""A bucket as a file system of pyarrow: for Ray Train, and for reading parquet.
 
-The client is the one that all else of a run uses, with its credentials, endpoint and patience.
-Paths are `bucket/key`, as pyarrow's own have them. Folders are not made: one is there as soon as
-something lies in it.
+Uses the client of the rest of the run, with its credentials, endpoint and retries. Paths are
+`bucket/key`, as pyarrow writes them. Folders are not created: one exists as soon as it has an
+object.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from trainshed.storage.folder import Folder
 
-# Who reads a stream line by line shall not ask for each.
+# Buffers small reads, such as reading line by line.
 _AHEAD_BYTES = 2**20
 
 
@@ -40,14 +40,14 @@ def file_system(root: str) -> FileSystem:
 
 
 def as_ray_has_it(folder: Folder) -> tuple[FileSystem | None, str]:
-    """Return the file system of a folder, None for that of disks, and its path there."""
+    """Return the file system of a folder (None for disks) and its path there."""
     if not isinstance(folder, Bucket):
         return None, str(folder)
     return file_system(folder.root), f"{folder.root.partition('://')[2]}/{folder.key}"
 
 
 class _Handler(FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
-    """What pyarrow asks of a file system.
+    """The methods that pyarrow calls on a file system.
 
     Args:
         root: address of the bucket.
@@ -162,7 +162,7 @@ class _Handler(FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
         name, _, key = path.strip("/").partition("/")
         if name != self._name:
             raise ValueError(f"{path}: this is the file system of {self.root}")
-        # Ray Train starts all workers again where its controller cannot look at an old checkpoint.
+        # Ray Train restarts all workers if its controller cannot access an old checkpoint.
         return Bucket(self.root, key, is_patient=True)
 
     def _info(self, path: str) -> FileInfo:
@@ -174,7 +174,7 @@ class _Handler(FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
 
 
 class _Sent(io.RawIOBase):
-    """An object that is sent by parts, and is there once it is closed."""
+    """An object that is uploaded in parts, and exists once it is closed."""
 
     def __init__(self, file: Bucket) -> None:
         self._file = file
@@ -185,7 +185,7 @@ class _Sent(io.RawIOBase):
             )
 
     def __del__(self) -> None:
-        """Send nothing more: who did not close it did not come to its end."""
+        """Send nothing more: without a close the writer did not finish."""
 
     def writable(self) -> bool:
         return True

@@ -1,7 +1,7 @@
-"""A folder in an object store: S3 and what speaks like it, Google's, Azure's.
+"""A folder in an object store: S3 and compatible stores, Google's, Azure's.
 
-A name is one object, put whole or not at all. A folder of several is told to be whole by its last
-object; until then, and while it is deleted, an object marks it as unfinished.
+A file is one object, put atomically. The last object of a folder marks it as complete; until
+then, and while it is deleted, another object marks it as unfinished.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta
     from obstore.store import ObjectStore
 
-# Four parts of a file are on their way at once: 64 MB, with 10,000 of them 160 GB a file.
+# Four parts of a file are uploaded at once: 64 MB; with 10,000 parts 160 GB per file.
 PART_BYTES, PARTS_AT_ONCE = 16 * 2**20, 4
-# A copy is one request, and has to be done before the client's patience ends; what is larger comes
-# through this machine.
+# A copy is one request, which must finish before the client's retry timeout; larger files are
+# copied through this machine.
 MOST_COPIED = 2**28
-# Two that write or delete a name at the same moment may both be refused (S3, OperationAborted and
-# ConditionalRequestConflict).
+# Two writers or deleters of a name at the same moment may both be refused (S3,
+# OperationAborted and ConditionalRequestConflict).
 _TRIES = 4
 
 
@@ -48,9 +48,9 @@ class Bucket(Folder):
 
     Args:
         root: address of the bucket, `s3://bucket`.
-        key: of the folder, without slashes around it; empty for the bucket itself.
-        is_patient: whether a server that is away is waited for.
-        reach: of a store that is not the environment's.
+        key: of the folder, without surrounding slashes; empty for the bucket itself.
+        is_patient: whether to wait for a server that is unavailable.
+        reach: options of a store that differ from the environment.
     """
 
     root: str
@@ -121,8 +121,8 @@ class Bucket(Folder):
         return b"".join(self._pieces(name))
 
     def _is_hidden(self, name: str) -> bool:
-        """Say whether a refusal means that nothing is there: S3 says so to who may list only a part
-        of the bucket."""
+        """Return whether a refusal means that the object does not exist: S3 answers so to clients
+        that may list only a part of the bucket."""
         return name not in self.names()
 
     @override
@@ -134,7 +134,7 @@ class Bucket(Folder):
             try:
                 with self._told(name):
                     obstore.put(self._client(), self._key(name), content, use_multipart=False)
-            except FileExistsError:  # a conflict: this replaces whatever is there
+            except FileExistsError:  # a conflict: this replaces any existing object
                 if not tries_left:
                     raise
             else:
@@ -147,8 +147,9 @@ class Bucket(Folder):
                 with self._told(name):
                     obstore.put(self._client(), self._key(name), content, mode="create")
             except OSError as error:
-                # The answer to a request that did it may be lost, and what was sent again is then
-                # refused: what lies there says whose it is.
+                # The response to a successful request may be lost, and the retry is then refused:
+                # the
+                # content of the object tells whose it is.
                 with contextlib.suppress(FileNotFoundError):
                     if self.read(name) == content:
                         return
@@ -171,7 +172,7 @@ class Bucket(Folder):
         self.delete(UNDERWAY)
 
     def clear(self, but: str = "") -> None:
-        """Delete all objects below it, but one."""
+        """Delete all objects below it except one."""
         names = [each.name for each in self.tree() if each.name != but]
         if not names:
             return
@@ -179,7 +180,7 @@ class Bucket(Folder):
             with self._told():
                 obstore.delete(self._client(), [self._key(name) for name in names])
         except FileNotFoundError:
-            # Where each is a request of its own, one that somebody else was faster with ends all.
+            # Where each object is deleted by one request, a missing one fails the whole call.
             for name in names:
                 self.delete(name)
 
@@ -199,7 +200,7 @@ class Bucket(Folder):
 
     @override
     def adopt(self, made: Path, name: str, last: str) -> Bucket:
-        # While it lies beyond the limit the machine may lose all.
+        # Beyond its storage limit the Pod may be evicted.
         scratch.check_room(str(self / name))
         mark = uuid.uuid4().bytes
         taken = replace(self, is_patient=True)._take(name, mark)
@@ -247,10 +248,10 @@ class Bucket(Folder):
                 file.write(piece)
 
     def _pieces(self, name: str) -> Iterator[ReadableBuffer]:
-        """Yield a file's content in order, with several pieces on their way at once.
+        """Yield a file's content in order, with several parts in flight.
 
-        The client reads on where a connection broke, but ends with its patience however much came:
-        a piece is little enough for that.
+        The client resumes a broken connection, but gives up after its timeout however much it
+        has read; a part is small enough for that.
         """
         client, key = client_of(self.root, is_patient=True), self._key(name)
 
@@ -260,7 +261,7 @@ class Bucket(Folder):
 
         with self._told(name), ThreadPoolExecutor(PARTS_AT_ONCE) as pool:
             found = obstore.head(client, key)
-            tag = found["e_tag"]  # pieces of one and the same
+            tag = found["e_tag"]  # all parts of the same content
             waiting: deque[Future[ReadableBuffer]] = deque()
             for start in range(0, found["size"], PART_BYTES):
                 if len(waiting) == PARTS_AT_ONCE:
@@ -270,7 +271,7 @@ class Bucket(Folder):
                 yield waiting.popleft().result()
 
     def _pour(self, name: str, pieces: Iterator[ReadableBuffer]) -> None:
-        # An iterator that is handed to the client must not ask it for anything itself.
+        # An iterator that is passed to the client must not call the client.
         client, key = client_of(self.root, is_patient=True), self._key(name)
         with self._told(name):
             writer = obstore.open_writer(
@@ -278,7 +279,7 @@ class Bucket(Folder):
             )
             for piece in pieces:
                 writer.write(piece)
-            writer.close()  # what was not closed never was
+            writer.close()  # an object exists only after close
 
     def _send(self, name: str, content: bytes | Path) -> None:
         with self._told(name):
@@ -291,11 +292,11 @@ class Bucket(Folder):
             )
 
     def _forget(self, last: str) -> None:
-        with contextlib.suppress(OSError):  # then it stays unfinished
+        with contextlib.suppress(OSError):  # then it stays marked as unfinished
             self.remove(last)
 
     def _check_ours(self, mark: bytes) -> None:
-        """Refuse to end a folder that somebody has deleted, or begun to, while it was written."""
+        """Refuse to finish a folder that was deleted, fully or in part, while it was written."""
         try:
             if self.read(UNDERWAY) == mark:
                 return
@@ -306,10 +307,10 @@ class Bucket(Folder):
     def _check_whole(self, sizes: Mapping[str, int]) -> None:
         there = {each.name: each.bytes for each in self.tree()}
         if wrong := [name for name, size in sizes.items() if there.get(name) != size]:
-            raise OSError(errno.ESTALE, f"{min(wrong)} went while it was written", str(self))
+            raise OSError(errno.ESTALE, f"{min(wrong)} was deleted while it was written", str(self))
 
     def _take(self, name: str, mark: bytes) -> Bucket:
-        """Return a folder of a name that is free, with a number where it is not."""
+        """Return a folder with a free name, numbered if the name is taken."""
         number, free = 1, self / name
         while not free._is_taken(mark):
             number += 1
@@ -317,7 +318,7 @@ class Bucket(Folder):
         return free
 
     def _is_taken(self, mark: bytes) -> bool:
-        """Mark this folder as ours; say no where it is somebody's, whole or not."""
+        """Mark this folder as ours; return False if another writer has it, complete or not."""
         if self.exists():
             return False
         try:
@@ -326,7 +327,7 @@ class Bucket(Folder):
             return False
         if self.names() == [UNDERWAY]:
             return True
-        # Somebody came to the end of it since it was looked at.
+        # Another writer finished it since it was checked.
         self.delete(UNDERWAY)
         return False
 

@@ -1,4 +1,4 @@
-"""Bytes [start, stop) of a file that will be read: joined where that is cheaper, cut into parts.
+"""Ranges [start, stop) of a file to read: joined if that is cheaper, and split into parts.
 
 Pure.
 """
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 Span = tuple[int, int]
 WHOLE: tuple[Span, ...] = ((0, sys.maxsize),)
-# What is asked for ahead comes in such parts.
+# Size of a prefetched part.
 PART_BYTES = 8 * 2**20
-# Between two spans: to fetch it costs less than to wait for another answer.
+# Gap between two ranges: fetching it costs less than another request.
 GAP_BYTES = 2**20
 
 
 def joined(spans: Sequence[Span]) -> list[Span]:
-    """Return spans in their order; what lies close together is one."""
+    """Return ranges in order, with neighbours joined."""
     found: list[Span] = []
     for start, stop in sorted(spans):
         if found and start <= found[-1][1] + GAP_BYTES:
@@ -31,7 +31,7 @@ def joined(spans: Sequence[Span]) -> list[Span]:
 
 
 def cut(spans: Sequence[Span], size: int) -> list[Span]:
-    """Return the parts of spans, none beyond the end of a file."""
+    """Return the parts of ranges, none beyond the end of a file."""
     return [
         (begin, min(begin + PART_BYTES, stop, size))
         for start, stop in spans

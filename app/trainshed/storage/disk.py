@@ -1,4 +1,4 @@
-"""A folder in a file system that this process sees, which may be one of a network."""
+"""A folder in a file system that this process sees, possibly a network file system."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trainshed.storage.folder import Appender, Folder, Stored
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What is under way, and what is being deleted: names that nobody looks for.
+# Unfinished and deleted folders get hidden names.
 UNDERWAY, GOING = ".writing-", ".deleting-"
 
 
@@ -102,7 +102,7 @@ class Disk(Folder):
         new = [folder for folder in (self.at, *self.at.parents) if not folder.exists()]
         self.at.mkdir(parents=True, exist_ok=True)
         _make_once(self.at / name, content)
-        # What lies in it is worth no more than its name.
+        # The file counts by its name only.
         for folder in (self.at, *(each.parent for each in new)):
             durable_files.sync_folder(folder)
 
@@ -113,10 +113,10 @@ class Disk(Folder):
     @override
     def remove(self, first: str) -> None:
         going = self.at
-        # Somebody else may be at it, too.
+        # Another process may delete it, too.
         with contextlib.suppress(FileNotFoundError):
             if not self.name.startswith(GOING):
-                # An earlier one of this name may be going still.
+                # An earlier one of this name may still be deleted.
                 name = f"{GOING}{self.name}-{uuid.uuid4().hex[:8]}"
                 going = self.at.rename(self.at.with_name(name))
             shutil.rmtree(going)
@@ -148,7 +148,7 @@ class Disk(Folder):
 
     @override
     def adopt(self, made: Path, name: str, last: str) -> Disk:
-        made.chmod(0o755)  # mkdtemp's 0700 would keep everybody else out
+        made.chmod(0o755)  # mkdtemp's 0700 would exclude other users
         durable_files.sync_folder(made)
         number, free = 1, self / name
         while not _is_renamed(made, free.at):
@@ -172,8 +172,8 @@ class Disk(Folder):
             made.rename(self.at / name)
 
     def unfinished(self) -> list[Folder]:
-        """Return the folders right below it that `adopt`, `take` or `remove` did not come to the
-        end of."""
+        """Return the folders directly below it that `adopt`, `take` or `remove` left
+        unfinished."""
         return [self / name for name in self.names() if name.startswith((UNDERWAY, GOING))]
 
     @override
@@ -194,10 +194,10 @@ def _stored(file: Path, name: str) -> Stored:
 
 
 def _make_once(path: Path, content: bytes) -> None:
-    """Write a whole file that nobody has made, and have it on its disk.
+    """Write a complete file under a new name, and sync it to the disk.
 
     Raises:
-        FileExistsError: when somebody has.
+        FileExistsError: if the name exists.
     """
     aside = _beside(path)
     try:
@@ -211,7 +211,7 @@ def _give_name(aside: Path, path: Path, content: bytes) -> None:
     try:
         os.link(aside, path)
     except FileExistsError:
-        # The answer of a network's disk may be lost, and what was asked again is then refused.
+        # The response of a network disk may be lost, and the retry is then refused.
         if not aside.samefile(path):
             raise
     except OSError:
@@ -225,17 +225,17 @@ def _make_without_links(path: Path, content: bytes) -> None:
             file.write(content)
             durable_files.sync(file)
     except OSError:
-        path.unlink()  # half of it would keep others out for good
+        path.unlink()  # a partial file would block others forever
         raise
 
 
 def _beside(path: Path) -> Path:
-    """Return a path for what is to get the name of another: no other process or thread has it."""
+    """Return a path for a file to be renamed: no other process or thread uses it."""
     return path.with_name(f".{path.name}.{uuid.uuid4().hex}")
 
 
 def _is_renamed(made: Path, free: Path) -> bool:
-    """Give a folder another name; say no where somebody has that one."""
+    """Rename a folder; return False if the name is taken."""
     if free.exists():
         return False
     try:
@@ -248,20 +248,20 @@ def _is_renamed(made: Path, free: Path) -> bool:
 
 
 def _files_below(folder: str, name: str) -> Iterator[Stored]:
-    """Yield the files of a folder, by texts alone: there may be millions.
+    """Yield the files of a folder, without Path objects: there may be millions.
 
-    A folder that went meanwhile, or is not this user's to read, is empty.
+    A folder that was deleted, or is not readable for this user, is empty.
 
     Args:
         folder: its path.
-        name: of it, with a slash behind, below the folder that was asked.
+        name: of it, with a trailing slash, relative to the folder of the call.
     """
     try:
         entries = list(os.scandir(folder))
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return
     for entry in entries:
-        with contextlib.suppress(FileNotFoundError):  # it went meanwhile
+        with contextlib.suppress(FileNotFoundError):  # deleted in the meantime
             if not entry.is_dir():
                 found = entry.stat()
                 yield Stored(f"{name}{entry.name}", found.st_size, found.st_mtime)

@@ -1,4 +1,4 @@
-"""Who a driver is: its own master, or attempt N of a run that a controller looks after."""
+"""The identity of a driver: independent, or attempt N of a run of a controller."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ UID_DIGITS = 8
 
 @dataclass(frozen=True)
 class Identity:
-    """What the controller calls this driver.
+    """The identity that a controller assigns to this driver.
 
     Args:
         namespace: of the TrainingRun.
-        uid: of the TrainingRun: another one of the same name is another run.
-        attempt: the one that this driver is, and no other.
+        uid: of the TrainingRun, which differs for a new run of the same name.
+        attempt: the number of the attempt that this driver runs.
     """
 
     namespace: str
@@ -32,10 +32,10 @@ class Identity:
 
 
 def read_identity(environment: Mapping[str, str]) -> Identity | None:
-    """Return who this driver is to a controller; None where nobody started it but its user.
+    """Return the identity from the controller; None if a user started the driver.
 
     Raises:
-        SpecError: when the controller says only part of it.
+        SpecError: if only some of the variables are set.
     """
     values = {name: environment.get(name, "") for name in (ENV_NAMESPACE, ENV_UID, ENV_ATTEMPT)}
     if not any(values.values()):
@@ -50,7 +50,7 @@ def read_identity(environment: Mapping[str, str]) -> Identity | None:
 
 
 def folder_of(name: str, identity: Identity | None, storage: Folder) -> Folder:
-    """Return where a run leaves what it leaves.
+    """Return the folder of a run.
 
     Args:
         name: of the run.

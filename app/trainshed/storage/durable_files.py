@@ -1,6 +1,6 @@
-"""Files that are still there, and as they were written, after the power was lost.
+"""Files that survive a power loss exactly as they were written.
 
-A file is on its disk once it was synced, and its name once its folder was (fsync(2)).
+A file is durable after fsync, and its name after fsync of its folder (fsync(2)).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-# Object stores that are mounted, and some network file systems, know no folders to sync.
+# Mounted object stores and some network file systems cannot sync folders.
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EISDIR}
 
 
 class ChecksumWriter(io.BufferedWriter):
-    """Writes a file, and knows what was written came to.
+    """Writes a file, and computes size and checksum of what was written.
 
     Args:
-        raw: written from its beginning on, in order.
+        raw: an empty file, written in order.
     """
 
     def __init__(self, raw: io.FileIO) -> None:
@@ -40,20 +40,20 @@ class ChecksumWriter(io.BufferedWriter):
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file and have it on its disk."""
+    """Write a file and sync it to its disk."""
     with path.open("wb") as file:
         file.write(content)
         sync(file)
 
 
 def sync(file: IO[bytes]) -> None:
-    """Have on its disk what was written to an open file."""
+    """Sync what was written to an open file."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on its disk, where its storage can."""
+    """Sync the names in a folder, if its storage can."""
     try:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:

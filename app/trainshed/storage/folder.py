@@ -1,9 +1,8 @@
-"""What a run asks of its storage: folders of names, on a disk or in a bucket.
+"""The interface to a run's storage: folders of files, on a disk or in a bucket.
 
-Nothing above this room knows which of the two it has, so nothing there hangs on rename, append,
-hard links, locks, or a listing that is right at once. All that fails is an OSError: what is not
-there a FileNotFoundError, what is there already a FileExistsError, and what storage or network did
-not give carries a number that `faults.classify` knows.
+Callers do not know which of the two they have, so they do not rely on rename, append, hard links,
+locks, or consistent listings. Every failure is an OSError: FileNotFoundError, FileExistsError, and
+for failures of storage or network a number that `faults.classify` knows.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-# In a bucket: marks a folder whose objects are being put or deleted.
+# In a bucket: marks a folder whose objects are being written or deleted.
 UNDERWAY = ".writing"
 
 
 class Stored(NamedTuple):
-    """A file that is there.
+    """An existing file.
 
     Args:
-        name: below the folder that was asked.
+        name: relative to the folder of the call.
         bytes: its size.
         modified: seconds since 1970, by the storage's clock.
-        tag: of this content, where the storage has such.
+        tag: of this content, if the storage has tags.
     """
 
     name: str
@@ -40,30 +39,30 @@ class Stored(NamedTuple):
 
     @property
     def version(self) -> str:
-        """Return what tells this content from one that is written here later; empty for nothing."""
-        # Azure's lists have tags without the quotes that its other answers have.
+        """Return what distinguishes this content from a later one; empty if nothing does."""
+        # Azure's listings have tags without the quotes of its other responses.
         tag = self.tag.removeprefix("W/").strip('"')
         return tag or (repr(self.modified) if self.modified else "")
 
 
 class Appender(Protocol):
-    """A text that grows; `Folder.lines` gives what of it has reached the storage."""
+    """A growing text; `Folder.lines` returns the part that has reached the storage."""
 
     def write(self, text: str, /) -> int:
         """Add to it."""
         ...
 
     def flush(self) -> None:
-        """Let it reach the storage, at once on a disk and with the next piece in a bucket."""
+        """Send it to the storage: at once on a disk, with the next segment in a bucket."""
         ...
 
     def close(self) -> None:
-        """Let all of it reach the storage."""
+        """Send all of it to the storage."""
         ...
 
 
 class Folder(ABC):
-    """A folder, which is there as soon as something lies in it."""
+    """A folder, which exists as soon as it has a file."""
 
     @property
     @abstractmethod
@@ -73,12 +72,12 @@ class Folder(ABC):
     @property
     @abstractmethod
     def parent(self) -> Folder:
-        """Return the folder around it."""
+        """Return the parent folder."""
 
     @property
     @abstractmethod
     def path(self) -> Path | None:
-        """Return where it lies in a file system; None for a bucket."""
+        """Return its path in a file system; None for a bucket."""
 
     @abstractmethod
     def __truediv__(self, name: str) -> Folder:
@@ -90,7 +89,7 @@ class Folder(ABC):
 
     @abstractmethod
     def names(self) -> list[str]:
-        """Return the names of the files and folders right below it; none where it is not there."""
+        """Return the names of files and folders directly below it; none if it does not exist."""
 
     @abstractmethod
     def tree(self) -> list[Stored]:
@@ -98,91 +97,91 @@ class Folder(ABC):
 
     @abstractmethod
     def stat(self, name: str) -> Stored | None:
-        """Return what is known of a file; None where it is not there."""
+        """Return size, time and tag of a file; None if it does not exist."""
 
     @abstractmethod
     def read(self, name: str) -> bytes:
         """Return the content of a file.
 
         Raises:
-            FileNotFoundError: where it is not there.
+            FileNotFoundError: if it does not exist.
         """
 
     @abstractmethod
     def write(self, name: str, content: bytes) -> None:
-        """Write a file whole or not at all; readers see the old one or the new one."""
+        """Write a file atomically; readers see the old content or the new one."""
 
     @abstractmethod
     def create(self, name: str, content: bytes) -> None:
-        """Write a file that nobody has made, for good.
+        """Create a file that never changes.
 
         Args:
             name: of the file.
-            content: like that of no other writer; where an answer was lost it tells whose it is.
+            content: unique to this writer; after a lost response it tells whose file it is.
 
         Raises:
-            FileExistsError: when somebody has.
+            FileExistsError: if it exists.
         """
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Delete a file, if it is there."""
+        """Delete a file, if it exists."""
 
     @abstractmethod
     def remove(self, first: str) -> None:
-        """Delete the folder with all that is in it.
+        """Delete the folder with everything in it.
 
         Args:
-            first: the file that goes first: without it the others mean nothing.
+            first: the file to delete first: without it the others are invalid.
         """
 
     @abstractmethod
     def append(self, name: str) -> Appender:
-        """Open a text to add to; only one process may do so."""
+        """Open a text for appending; only one process may do so."""
 
     @abstractmethod
     def lines(self, name: str) -> Iterator[str]:
-        """Yield the lines of a text, also of one that still grows; none where it is not there."""
+        """Yield the lines of a text, also of a growing one; none if it does not exist."""
 
     @abstractmethod
     def aside(self, what: str = "a checkpoint") -> AbstractContextManager[Path]:
-        """Return a folder on a disk of this machine to make something in, for `adopt`.
+        """Return a temporary folder on a disk of this machine, for `adopt`.
 
-        It is gone with the context, and so is what was not adopted.
+        The context deletes it with everything that was not adopted.
 
         Args:
-            what: is made, for who is told that the disk has no room for it.
+            what: its content, for the message about a full disk.
         """
 
     @abstractmethod
     def adopt(self, made: Path, name: str, last: str) -> Folder:
-        """Take over what was made aside and return the folder, which has a number where the name
-        was taken.
+        """Move a temporary folder here and return it, numbered if the name is
+        taken.
 
         Args:
             made: a folder of files.
             name: of the folder here.
-            last: the file that is there only when all others are.
+            last: the file that exists only if all others do.
 
         Raises:
-            OSError: when the storage does not take it; it is asked to keep nothing of it then.
+            OSError: if the storage refuses it; it is then asked to delete what it has.
         """
 
     @abstractmethod
     def take(self, other: Folder, name: str) -> None:
-        """Give another folder of the same storage a second name here: either may be deleted."""
+        """Give another folder of the same storage a second name here; either may be deleted."""
 
     @abstractmethod
     def is_same(self, other: Folder) -> bool:
-        """Say whether two names are those of one folder."""
+        """Return whether two names belong to one folder."""
 
     @abstractmethod
     def fetch(self, name: str, to: Path) -> None:
-        """Copy a file to this machine, in no more memory than a few pieces of it."""
+        """Copy a file to this machine, with a few parts of it in memory."""
 
     def now(self) -> float:
         """Return the time by the clock that dates files here, seconds since 1970."""
-        # It need not be this machine's, and is told by a file that was written just now.
+        # It need not be this machine's clock; a file that was just written tells it.
         name = f".clock-{uuid.uuid4().hex}"
         self.write(name, b"")
         try:
@@ -194,5 +193,5 @@ class Folder(ABC):
         return found.modified
 
     def exists(self) -> bool:
-        """Say whether it is there: on a disk also an empty one."""
+        """Return whether it exists; on a disk an empty one does."""
         return bool(self.names())

@@ -1,4 +1,4 @@
-"""Lists the objects of a bucket, below many folders at once where there are many objects."""
+"""Lists the objects of a bucket, in parallel below many folders if there are many objects."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta
     from obstore.store import ObjectStore
 
-# Of one answer: no store gives more.
+# Objects per response; no store returns more.
 PAGE = 1000
-# Each folder is an answer at least: of more of them it would be more than are saved.
+# Each folder costs at least one request: more folders would cost more than they save.
 MOST_FOLDERS, AT_ONCE = 1000, 16
-# Folders that are alone in one another are looked into so deep.
+# Maximum depth of nested folders without siblings.
 _DEPTH = 3
 
 
@@ -33,7 +33,7 @@ def list_objects(client: ObjectStore, key: str) -> list[ObjectMeta]:
         return first
     beside, folders = _folders_of(client, key)
     if not 1 < len(folders) <= MOST_FOLDERS:
-        # An answer begins where the one before ends, so they come one by one.
+        # A page starts where the previous one ends, so pages are sequential.
         return [*first, *chain.from_iterable(pages)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return [*beside, *chain.from_iterable(pool.map(lambda key: _all(client, key), folders))]
@@ -44,7 +44,7 @@ def _all(client: ObjectStore, key: str) -> list[ObjectMeta]:
 
 
 def _folders_of(client: ObjectStore, key: str) -> tuple[list[ObjectMeta], list[str]]:
-    """Return the first folders that are not alone, and the objects beside and above them."""
+    """Return the first folders with siblings, and the objects beside and above them."""
     beside: list[ObjectMeta] = []
     folders = [key]
     for _ in range(_DEPTH):

@@ -1,4 +1,4 @@
-"""An object of a bucket as a file of which only the ranges that are asked for are fetched."""
+"""An object of a bucket as a file that fetches only the requested ranges."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ if TYPE_CHECKING:
     from trainshed.storage.bucket import Bucket
     from trainshed.storage.byte_ranges import Span
 
-# A size comes with the end of the file, where parquet has what is read first.
+# The size arrives with the end of the file, where parquet has its footer.
 TAIL_BYTES = 2**16
-# Who reads a few bytes mostly reads the next ones then.
+# Small reads are mostly followed by reads of the next bytes.
 LEAST_BYTES = 2**16
-# The client asks again where no answer came, and where one ends early it need not.
+# The client retries failed requests, but not responses that end early.
 _TRIES = 4
-# Parts of what is asked for ahead that are on their way at once.
+# Parts to prefetch at once.
 AHEAD_AT_ONCE = 4
-# Two contents may have one tag of this kind, so it is no condition (RFC 9110, 8.8.1).
+# Two contents may share a weak tag, so it is not used as a condition (RFC 9110, 8.8.1).
 _WEAK = "W/"
-# How a server says that no such bytes are there: its file is smaller than it was.
+# The response for a range beyond the end: the file is smaller than it was.
 _NO_SUCH_BYTES = re.compile(r"status code: 416|Wanted range starting")
-# What was read may be read again nearby.
+# Recent ranges are likely to be read again.
 _MOST_HELD = 3
 
 
 class Ranges(io.RawIOBase):
-    """An object of which ranges are read.
+    """An object whose ranges are read on demand.
 
-    That nothing is there is said by the first read, as its size is not asked for before. All
-    answers are of one content, that of the first one: `stored`, as soon as it is there.
+    A missing object is reported by the first read, as its size is not requested before. All
+    responses have the content of the first one: `stored`, once it is known.
 
     Args:
         file: the object.
-        size: of it, where it is known; else the first answer tells.
-        ahead: bytes [start, stop) that will be read: a few parts of them are always on their way.
-        check: looks at the first answer's content, and raises where another one is wanted.
+        size: of it, if known; else the first response has it.
+        ahead: bytes [start, stop) that will be read: a few parts of them are prefetched.
+        check: inspects the content of the first response, and raises if it is the wrong one.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Ranges(io.RawIOBase):
         return self._place
 
     def size(self) -> int:
-        """Return how large the object is."""
+        """Return the size of the object."""
         if self._size is not None:
             return self._size
         if self._ahead:
@@ -127,13 +127,13 @@ class Ranges(io.RawIOBase):
         return len(found)
 
     def fetch(self, start: int, stop: int) -> bytes:
-        """Return bytes as one answer has them: fewer where the object ends, none behind it."""
+        """Return the bytes of one response: fewer at the end of the object, none after it."""
         if self._size is None:
             try:
                 return self._get({"range": (start, stop)})
             except (FileNotFoundError, PermissionError):
                 raise
-            except OSError:  # it may end before
+            except OSError:  # the object may end before
                 self._size = self._asked().bytes
         stop = min(stop, self._size)
         return self._get({"range": (start, stop)}) if start < stop else b""
@@ -143,18 +143,18 @@ class Ranges(io.RawIOBase):
         return self._size
 
     def known_size(self) -> int | None:
-        """Return the size, once an answer has told it."""
+        """Return the size, once a response has it."""
         return self._size
 
     def _piece_at(self, place: int, end: int) -> bytes:
-        """Return bytes from a place on, at least one where there is one."""
+        """Return bytes from a position on, at least one unless the object ends there."""
         for start, content in self._held:
             if start <= place < start + len(content):
                 return content[place - start : end - start]
         if self._ahead and (part := self._ahead.take(place)):
             self._hold(*part)
             return part[1][place - part[0] : end - part[0]]
-        # The client's patience is for each request, however much it asks for.
+        # The client's timeout is per request, whatever its size.
         stop = min(end, place + PART_BYTES)
         content = self.fetch(place, max(stop, place + LEAST_BYTES))
         if len(content) <= LEAST_BYTES:
@@ -169,7 +169,7 @@ class Ranges(io.RawIOBase):
             return self._get({"range": {"suffix": TAIL_BYTES}})
         except (FileNotFoundError, PermissionError):
             raise
-        except OSError:  # it is empty, or Azure's, which knows no ends
+        except OSError:  # an empty object, or Azure, which has no suffix ranges
             self._size = self._asked().bytes
             return b""
 
@@ -204,8 +204,8 @@ class Ranges(io.RawIOBase):
                 self._check(found)
             self.stored = found
             self._size = meta["size"]
-        elif found != self.stored:  # where the tag is no condition, or there is none
-            said = "it was written anew while it was read"
+        elif found != self.stored:  # the tag is missing, or cannot be a condition
+            said = "it was overwritten while it was read"
             raise OSError(errno.ESTALE, said, str(self._file))
 
     def _asked(self) -> Stored:
@@ -215,16 +215,16 @@ class Ranges(io.RawIOBase):
 
 
 def stored_of(file: Bucket, meta: ObjectMeta) -> Stored:
-    """Return what an answer says of an object."""
+    """Return the content that a response describes."""
     modified, tag = meta["last_modified"].timestamp(), meta["e_tag"] or ""
     return Stored(file.name, meta["size"], modified, tag)
 
 
 def stored_on_web(file: Bucket) -> Stored | None:
-    """Return what is known of a file on the web; None where nothing is there.
+    """Return size and tag of a file on the web; None if it does not exist.
 
     Raises:
-        PermissionError: when it may be neither asked for nor read.
+        PermissionError: if it may be neither inspected nor read.
     """
     client = client_of(file.root, reach=file.reach)
     try:
@@ -233,7 +233,7 @@ def stored_on_web(file: Bucket) -> Stored | None:
     except FileNotFoundError:
         return None
     except PermissionError:
-        # Who signs an address signs its method, too: what may be read may not be asked for by HEAD.
+        # A signed address includes the method: a readable file may refuse HEAD.
         first = Ranges(file)
         try:
             first.fetch(0, 1)
@@ -243,11 +243,11 @@ def stored_on_web(file: Bucket) -> Stored | None:
 
 
 class _Ahead:
-    """Fetches what will be read, in parts, a few at once.
+    """Prefetches ranges in parts, a few at once.
 
     Args:
-        file: whose bytes they are.
-        ahead: where they lie.
+        file: to read from.
+        ahead: the ranges.
     """
 
     def __init__(self, file: Ranges, ahead: Sequence[Span]) -> None:
@@ -260,14 +260,14 @@ class _Ahead:
         self._pool: ThreadPoolExecutor | None = None
 
     def take(self, place: int) -> tuple[int, bytes] | None:
-        """Return where the part with a place begins, and what it has; each is given once."""
+        """Return start and bytes of the part with a position; each part is returned once."""
         if not self._parts:
             self._plan()
         number = bisect_right(self._parts, (place, sys.maxsize)) - 1
         if number < 0 or place >= self._parts[number][1]:
             return None
         if len(self._parts) == 1 and not self._next:
-            # Nothing comes behind it: a thread for each small file doubled what the file costs.
+            # Nothing follows: a thread for each small file doubled its cost.
             self._next = 1
             return self._parts[0][0], self._file.fetch(*self._parts[0])
         while self._next < len(self._parts) and (
@@ -281,7 +281,7 @@ class _Ahead:
     def _plan(self) -> None:
         size, endless = self._file.known_size(), self._spans[-1][1] == sys.maxsize
         if size is None and endless:
-            # How many parts there are is told with the first.
+            # The first part tells how many parts there are.
             first = (self.first, min(self._spans[0][1], self.first + byte_ranges.PART_BYTES))
             found = self._file.fetch(*first)
             size = self._file.known_size()

@@ -1,4 +1,4 @@
-"""In which region of Amazon's a bucket lies: asked for where nobody says it, as Ray does."""
+"""Finds the region of a bucket at Amazon if no setting names it, as Ray does."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import urllib.error
 import urllib.request
 from urllib.parse import quote
 
-# Of any bucket it says the region, also to who may not see it (S3, HeadBucket).
+# It returns the region of any bucket, also without permission to read it (S3, HeadBucket).
 AMAZON = "https://s3.amazonaws.com"
 _HEADER = "x-amz-bucket-region"
-# In all: a name may have many addresses, and a Pod's network not be there yet.
+# Total time: a name may have many addresses, and a Pod's network may not be up yet.
 PATIENCE_SECONDS = 5.0
 _PAUSE_SECONDS = 0.5
 
 
 @functools.lru_cache(maxsize=64)
 def region_of(bucket: str) -> str | None:
-    """Return the region of a bucket; None where nobody tells."""
+    """Return the region of a bucket; None without an answer."""
     found: list[str | None] = []
     end = time.monotonic() + PATIENCE_SECONDS
     asking = threading.Thread(target=lambda: found.append(_asked(bucket, end)), daemon=True)
@@ -30,7 +30,7 @@ def region_of(bucket: str) -> str | None:
 
 
 def _asked(bucket: str, end: float) -> str | None:
-    """Ask until there is an answer, or time is up."""
+    """Ask until there is an answer, or the time is over."""
     request = urllib.request.Request(f"{AMAZON}/{quote(bucket, safe='')}", method="HEAD")
     while True:
         try:
@@ -40,7 +40,7 @@ def _asked(bucket: str, end: float) -> str | None:
         except urllib.error.HTTPError as error:
             return error.headers[_HEADER]
         except (OSError, http.client.HTTPException):
-            # That nobody answers, or something else does, the client says in its own words.
+            # Without an answer, or with a wrong one, the client reports its own error.
             if time.monotonic() + _PAUSE_SECONDS > end:
                 return None
         time.sleep(_PAUSE_SECONDS)

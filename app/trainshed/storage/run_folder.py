@@ -1,7 +1,7 @@
-"""The folder of a run, <storage>/local/<name>: who may write to it, and what lies where.
+"""The folder of a run, <storage>/local/<name>: its layout, and who may write to it.
 
-Every attempt writes only under attempts/N, and only the process that made attempts/N/claim; so a
-driver that was believed dead can spoil nothing, on any storage, without locks.
+An attempt writes only below attempts/N, and only from the process that created attempts/N/claim.
+So a driver that was wrongly believed dead damages nothing, on any storage, without locks.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ CLAIM = "claim"
 HEARTBEAT = "heartbeat"
 METRICS = "metrics.jsonl"
 LOG = "driver.log"
-# Rows that a run keeps on its storage for the next epoch.
+# Cached rows for the next epoch, on the storage of the run.
 ROWS = "rows"
-# Of a dataset; it is there only when all of its files are.
+# Marks a dataset's cache as complete.
 ROWS_LIST = "kept.json"
-# Ray Train's own folder below an attempt's, where checkpoints lie.
+# Ray Train's folder below an attempt's, which has the checkpoints.
 RAY_FOLDER = "ray"
-# The heartbeat is written this often. Two that a bucket does not answer take ten seconds each to
-# give up, and clocks of network storage differ.
+# Interval of heartbeats. Two unanswered requests to a bucket time out after ten seconds each, and
+# clocks of network storage differ.
 HEARTBEAT_SECONDS = 2.0
 DEAD_AFTER_SECONDS = 45.0
-# Whose heartbeat stood still as long may count as dead, or will when somebody looks just now.
+# A driver whose heartbeat is older than this counts as dead.
 _DOUBTED_AFTER_SECONDS = DEAD_AFTER_SECONDS / 2
 # The last heartbeat of an attempt that ended by itself: the next one need not wait.
 ENDED = b"ended\n"
@@ -54,17 +54,17 @@ class AttemptHeldError(Exception):
 
 @dataclass(frozen=True)
 class Claim:
-    """Who made an attempt.
+    """The owner of an attempt.
 
     Args:
         host: name of the machine.
-        boot: where process numbers mean the same, by `numbering`; releases that knew no namespaces
-            wrote the id of its boot alone.
+        boot: scope in which process numbers are unique, by `numbering`; releases before namespaces
+            wrote the boot id alone.
         pid: of the driver.
         pid_started: when that process began, in clock ticks since boot.
         spec_hash: of the run.
-        fresh: whether it starts anew rather than from an earlier attempt.
-        nonce: of this claim alone: whose it is can be told by reading it back.
+        fresh: whether it starts over instead of from an earlier attempt.
+        nonce: unique to this claim: reading it back tells whose claim it is.
     """
 
     host: str
@@ -77,12 +77,12 @@ class Claim:
 
 
 class ClaimedAttempt:
-    """One claimed attempt; while it is open its heartbeat goes on.
+    """One claimed attempt; its heartbeat runs while it is open.
 
     Args:
         number: of it.
         folder: of it.
-        clock: seconds, those that the machine slept through included.
+        clock: seconds, including those that the machine slept.
         seconds: between heartbeats.
     """
 
@@ -95,8 +95,8 @@ class ClaimedAttempt:
     ) -> None:
         self.number = number
         self.folder = folder
-        # Whether the next one was claimed while this one counted as dead. Where a controller
-        # counts attempts it tells the driver itself, and sooner.
+        # Whether the next attempt was claimed while this one counted as dead. A controller that
+        # counts attempts stops the driver itself, and sooner.
         self.is_overtaken = False
         self._clock = clock
         self._seconds = seconds
@@ -114,11 +114,12 @@ class ClaimedAttempt:
     def _keep_beating(self) -> None:
         last = doubted_until = self._clock()
         while not self._ended.is_set():
-            with contextlib.suppress(OSError):  # a full disk may have room again
+            with contextlib.suppress(OSError):  # a full disk may have space again
                 beat(self.folder)
                 now = self._clock()
                 if now - last >= _DOUBTED_AFTER_SECONDS:
-                    # For a while: who has seen it stand still may not have come to the claim yet.
+                    # For a while: another driver may have seen an old heartbeat but not claimed
+                    # yet.
                     doubted_until = now + DEAD_AFTER_SECONDS
                 last = now
                 if now < doubted_until and not self.is_overtaken:
@@ -136,7 +137,7 @@ class RunFolder:
 
     def __init__(self, at: Folder) -> None:
         self.at = at
-        # Which attempts started anew: claims are for good, and each is read once for it.
+        # Which attempts started over: claims never change, so each is read once.
         self._fresh: dict[int, bool] = {}
 
     def attempt(self, number: int) -> Folder:
@@ -152,9 +153,9 @@ class RunFolder:
         return sorted(int(name) for name in (self.at / ATTEMPTS).names() if name.isdecimal())
 
     def lineage(self, *, surely: bool = False) -> list[int]:
-        """Return the attempts that a new one may go on from: those since the last fresh start.
+        """Return the attempts that a new one may resume from: those since the last fresh start.
 
-        surely: what cannot be read may have been one.
+        surely: treat an unreadable claim as a fresh start.
         """
         numbers = self.attempts()
         for position in range(len(numbers) - 1, -1, -1):
@@ -163,7 +164,7 @@ class RunFolder:
         return numbers
 
     def _is_fresh(self, number: int, unread: bool) -> bool:
-        """Say whether an attempt started anew; unread: what is said where that cannot be read."""
+        """Return whether an attempt started over; unread: the answer if that cannot be read."""
         if number not in self._fresh:
             claim = self.claimed(number)
             if claim is None:
@@ -172,7 +173,7 @@ class RunFolder:
         return self._fresh[number]
 
     def claimed(self, number: int) -> Claim | None:
-        """Return who made an attempt; None when the claim cannot be read."""
+        """Return the owner of an attempt; None if the claim cannot be read."""
         folder = self.attempt(number)
         try:
             return Claim(**json.loads(READS.read(lambda: folder.read(CLAIM))))
@@ -180,16 +181,18 @@ class RunFolder:
             return None
 
     def claim(self, spec_hash: str, fresh: bool, number: int | None = None) -> ClaimedAttempt:
-        """Make an attempt and hold it.
+        """Claim an attempt.
 
         Args:
             spec_hash: of the run.
-            fresh: whether it starts anew rather than from an earlier attempt.
-            number: of the attempt where a controller counts them, and knows which are over; None
-                for the next one.
+            fresh: whether it starts over instead of from an earlier attempt.
+            number: of the attempt, given by a controller that knows which attempts are over; None
+                for
+                the next one.
 
         Raises:
-            AttemptHeldError: while the last attempt's driver is alive, or when another is faster.
+            AttemptHeldError: while the last attempt's driver is alive, or if another driver is
+                faster.
         """
         number = number or self._next_number()
         folder = self.attempt(number)
@@ -209,7 +212,7 @@ class RunFolder:
         return ClaimedAttempt(number, folder)
 
     def _next_number(self) -> int:
-        # A folder without a claim is somebody's who is about to make it, or never came to it.
+        # A folder without a claim: a driver is about to claim it, or ended before.
         numbers = self.attempts()
         while numbers and self.attempt(numbers[-1]).stat(CLAIM) is None:
             numbers.pop()
@@ -218,9 +221,9 @@ class RunFolder:
         return numbers[-1] + 1 if numbers else 1
 
     def is_alive(self, number: int) -> bool:
-        """Say whether the driver of an attempt is at work."""
+        """Return whether the driver of an attempt is alive."""
         folder = self.attempt(number)
-        # Who has made the claim just now may not have come to the first heartbeat.
+        # A new claim may precede its first heartbeat.
         last = folder.stat(HEARTBEAT) or folder.stat(CLAIM)
         if last is None or (last.name == HEARTBEAT and _has_ended(folder)):
             return False
@@ -243,12 +246,12 @@ def _has_ended(folder: Folder) -> bool:
 
 
 def beat(folder: Folder) -> None:
-    """Show that the driver of the attempt in a folder is at work."""
+    """Write a heartbeat of the driver of an attempt."""
     folder.write(HEARTBEAT, f"{time.time()}\n".encode())
 
 
 def boot_id() -> str:
-    """Return the id of this boot; empty where the system tells none."""
+    """Return the id of this boot; empty if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -256,7 +259,7 @@ def boot_id() -> str:
 
 
 def numbering() -> str:
-    """Return what tells where a process number means one process: this boot, and the namespace."""
+    """Return the scope of process numbers: this boot, and the namespace."""
     try:
         namespace = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
@@ -265,18 +268,18 @@ def numbering() -> str:
 
 
 def process_start(pid: int) -> int:
-    """Return when a process began, in clock ticks since boot; -1 when it is over or never was."""
+    """Return when a process started, in clock ticks since boot; -1 if it does not exist."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return -1
-    # proc(5): state is field 3, starttime 22; field 2 is the command in brackets, spaces and all.
+    # proc(5): state is field 3, starttime 22; field 2 is the command in brackets, with spaces.
     fields = stat.rpartition(")")[2].split()
-    # A zombie has ended; who should ask for its exit code may never do so, in a container for one.
+    # A zombie has ended; in a container nothing may ever reap it.
     return -1 if fields[0] in ("Z", "X") else int(fields[19])
 
 
 def process_age_seconds() -> float:
-    """Return how long this process has lived."""
+    """Return the age of this process."""
     uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
     return uptime - process_start(os.getpid()) / os.sysconf("SC_CLK_TCK")

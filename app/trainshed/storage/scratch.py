@@ -1,7 +1,7 @@
-"""The disk of this machine, where what goes to a bucket is made and what comes from one lies.
+"""Temporary files on this machine's disk, on their way to and from buckets.
 
-A Pod's has a limit that no call to the system tells: whoever is beyond it is evicted, with all that
-runs there.
+A Pod has a limit that no system call returns: exceeding it evicts the Pod with all its
+processes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 _MADE = "trainshed-made-"
 _MB = 2**20
-_BLOCK_BYTES = 512  # of st_blocks, whatever the disk's are
+_BLOCK_BYTES = 512  # of st_blocks, on every disk
 
 
 class NoRoomError(OSError):
-    """The disk of this machine, or what a Pod may have of it, is full."""
+    """The disk of this machine, or a Pod's share of it, is full."""
 
     def __init__(self, said: str) -> None:
         super().__init__(errno.ENOSPC, said)
@@ -39,12 +39,12 @@ class NoRoomError(OSError):
 
 @contextlib.contextmanager
 def made_aside(what: str) -> Iterator[Path]:
-    """Give a new folder, which goes with the context, or when its process was killed.
+    """Create a temporary folder, deleted with the context, or later if the process is killed.
 
-    what: is made there.
+    what: its content, for error messages.
 
     Raises:
-        NoRoomError: where the disk refuses what is written there.
+        NoRoomError: if the disk refuses what is written there.
     """
     _sweep()
     held, made = _make()
@@ -58,11 +58,11 @@ def made_aside(what: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def room_for(what: str, num_bytes: int = 0) -> Iterator[None]:
-    """Say what to do where the disk has no room for something, before or while it is written.
+    """Explain a full disk, before or while something is written.
 
     Args:
-        what: that it is.
-        num_bytes: as far as it is known.
+        what: its name for the message.
+        num_bytes: its size, if known.
     """
     check_room(what, num_bytes)
     try:
@@ -74,7 +74,7 @@ def room_for(what: str, num_bytes: int = 0) -> Iterator[None]:
 
 
 def check_room(what: str, num_bytes: int = 0) -> None:
-    """Refuse to begin what the disk has no room for; raises as `room_for` does."""
+    """Refuse to start if the disk has too little space; raises as `room_for` does."""
     left = _num_left()
     if left < num_bytes:
         raise _no_room(what, left)
@@ -83,13 +83,13 @@ def check_room(what: str, num_bytes: int = 0) -> None:
 def _no_room(what: str, num_left: int) -> NoRoomError:
     folder = tempfile.gettempdir()
     return NoRoomError(
-        f"{folder} of this machine has no room for {what} ({max(0, num_left) // _MB} MB are left): "
+        f"{folder} has too little space for {what} ({max(0, num_left) // _MB} MB are left): "
         "give it more, in a cluster by scratch.tmp of the chart, or write less at once"
     )
 
 
 def _num_left() -> int:
-    """Return how many bytes may still be written; less than none where a limit is passed."""
+    """Return how many bytes may still be written; negative beyond a limit."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     limit = os.environ.get(ENV_SCRATCH)
@@ -100,14 +100,14 @@ def _num_used(folder: str) -> int:
     found: dict[tuple[int, int], int] = {}
     for parent, _, names in os.walk(folder):
         for name in names:
-            with contextlib.suppress(OSError):  # it went meanwhile
+            with contextlib.suppress(OSError):  # deleted in the meantime
                 file = Path(parent, name).lstat()
                 found[file.st_dev, file.st_ino] = file.st_blocks * _BLOCK_BYTES
     return sum(found.values())
 
 
 def _make() -> tuple[int, Path]:
-    """Return a new folder that is held, with what it is held by: a kill lets go of it."""
+    """Return a new locked folder and its lock, which a kill releases."""
     while True:
         made = Path(tempfile.mkdtemp(prefix=_MADE))
         with contextlib.suppress(FileNotFoundError):
@@ -115,16 +115,16 @@ def _make() -> tuple[int, Path]:
             fcntl.flock(held, fcntl.LOCK_EX)
             if made.exists():
                 return held, made
-            os.close(held)  # who sweeps was there first
+            os.close(held)  # a sweep deleted it before it was locked
 
 
 def _sweep() -> None:
-    """Delete what processes that were killed had made here."""
+    """Delete temporary folders of processes that were killed."""
     for left in Path(tempfile.gettempdir()).glob(f"{_MADE}*"):
-        with contextlib.suppress(OSError):  # gone by now, or somebody else's
+        with contextlib.suppress(OSError):  # already deleted, or of another user
             held = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)  # or refused: it is at work
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if it is in use
                 shutil.rmtree(left)
             finally:
                 os.close(held)

@@ -1,8 +1,8 @@
-"""Texts that grow where nothing can be added to what is there: a piece each few seconds.
+"""Growing texts on storage without append: a new segment every few seconds.
 
-While it grows a text is the objects NAME.parts/000000 and so on, of which the last is sent anew
-until it is large; its end makes one of them. Where the whole is there it counts, and pieces that a
-kill left beside it are nothing.
+A growing text is the objects NAME.parts/000000 and so on. The last one is replaced until it is
+large, and closing joins all to one object. If the whole exists it counts, and segments that a kill
+left are ignored.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN = 5.0
 PARTS = ".parts"
-# Storage that is away so long that this is full loses what was first: a run does not end for it.
+# If the storage is away until this is full, the oldest bytes are lost; the run continues.
 _MOST_WAITING = 32 * 2**20
-# Whoever reads it asks for each piece: a day of lines, each few seconds, is few of them.
+# A reader fetches every segment: a day of lines, every few seconds, gives few of them.
 PIECE_BYTES = 256 * 2**10
-# Twice as much memory is what the end of a text takes; a longer one stays in pieces.
+# Closing a text takes twice as much memory; a longer text stays in segments.
 _MOST_JOINED = 64 * 2**20
-# What is not there was looked for as often; what moves so often in a moment is not known.
+# A missing text is looked up again this often; one that changes faster is reported as unknown.
 _MOST_LOOKS = 3
 
 
 class SegmentedWriter(io.TextIOBase):
-    """A text that one process adds to.
+    """A text that one process appends to.
 
     Args:
-        folder: where it lies.
+        folder: that contains it.
         name: of it.
-        seconds: between pieces.
+        seconds: between segments.
     """
 
     def __init__(self, folder: Folder, name: str, seconds: float = SECONDS_BETWEEN) -> None:
@@ -54,7 +54,7 @@ class SegmentedWriter(io.TextIOBase):
         self._thread.start()
 
     def write(self, text: str, /) -> int:
-        """Add to it; what does not reach the storage is sent again with the next piece."""
+        """Append; data that does not reach the storage is sent again with the next segment."""
         with self._guard:
             self._waiting += text.encode("utf-8", "replace")
             surplus = max(0, len(self._waiting) - _MOST_WAITING)
@@ -63,14 +63,14 @@ class SegmentedWriter(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing: a request a line is what this is here against."""
+        """Do nothing: this class exists to avoid a request per line."""
 
     def close(self) -> None:
-        """Send the rest, and make one object of all.
+        """Send the rest, and join all segments to one object.
 
         Raises:
-            OSError: when the storage does not take it; what it took before stays, and it may be
-                tried again.
+            OSError: if the storage refuses it; earlier segments stay, and the call may be
+                repeated.
         """
         if self.closed:
             return
@@ -81,7 +81,7 @@ class SegmentedWriter(io.TextIOBase):
         super().close()
 
     def _join(self) -> None:
-        # Tried again it may find some of the pieces alone: the whole has them all by then.
+        # A repeated call may find only some of the segments: the whole has them all by then.
         if not self._is_joined:
             pieces = [each for each in self._parts.tree() if each.name.isdecimal()]
             if sum(piece.bytes for piece in pieces) > _MOST_JOINED:
@@ -92,10 +92,10 @@ class SegmentedWriter(io.TextIOBase):
         _clear(self._parts)
 
     def _begin(self) -> int:
-        """Return the number of the next piece; what there is becomes the first ones."""
+        """Return the number of the next segment; an existing text becomes the first ones."""
         whole = _whole(self._folder, self._name)
         if whole is not None:
-            _clear(self._parts)  # of an end that a kill cut short
+            _clear(self._parts)  # of a close that a kill interrupted
             self._parts.write(_piece(0), whole)
             self._folder.delete(self._name)
             return 1
@@ -103,7 +103,7 @@ class SegmentedWriter(io.TextIOBase):
 
     def _send_on(self) -> None:
         while not self._ended.wait(self._seconds):
-            with contextlib.suppress(OSError):  # it is sent with the next piece
+            with contextlib.suppress(OSError):  # it is sent with the next segment
                 self._send()
 
     def _send(self) -> None:
@@ -127,7 +127,7 @@ class SegmentedWriter(io.TextIOBase):
 
 
 def lines(folder: Folder, name: str) -> Iterator[str]:
-    """Yield the lines of a text, also of one that still grows; none where it is not there."""
+    """Yield the lines of a text, also of a growing one; none if it does not exist."""
     rest = b""
     for content in _contents(folder, name):
         *whole, rest = (rest + content).split(b"\n")
@@ -139,7 +139,7 @@ def lines(folder: Folder, name: str) -> Iterator[str]:
 
 def _contents(folder: Folder, name: str) -> Iterator[bytes]:
     parts, given = folder / f"{name}{PARTS}", 0
-    # It may be joined or opened anew while it is looked at: what was in one place is in the other.
+    # It may be joined or opened again during the lookup, and so move between the two forms.
     for _ in range(_MOST_LOOKS):
         whole = _whole(folder, name)
         if whole is not None:
@@ -157,7 +157,7 @@ def _contents(folder: Folder, name: str) -> Iterator[bytes]:
 
 
 def _pieces(parts: Folder) -> Iterator[bytes | None]:
-    """Yield the pieces; None where one is not there, or all are not."""
+    """Yield the segments; None if one of them, or all, do not exist."""
     numbers = _numbers(parts)
     for number, name in enumerate(numbers):
         try:

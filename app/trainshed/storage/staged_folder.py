@@ -1,4 +1,4 @@
-"""A folder that is filled file by file, however much that comes to, and is whole or not there."""
+"""A folder that is filled file by file and appears only when it is complete."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StagedFolder:
-    """What a folder is filled with.
+    """The interface for filling a folder.
 
     Args:
-        aside: a folder of this context's own, for files that are being made.
-        add: takes a file away from there into the folder, where it has the same name.
+        aside: a temporary folder of this context for files in progress.
+        add: moves a file from there into the folder, under the same name.
     """
 
     aside: Path
@@ -32,19 +32,19 @@ class StagedFolder:
 
 
 def is_free(target: Folder) -> bool:
-    """Say whether a folder can be filled: it is not there, or empty."""
+    """Return whether a folder can be filled: it does not exist, or is empty."""
     return target.parent.stat(target.name) is None and not target.names()
 
 
 @contextlib.contextmanager
 def fill(target: Folder) -> Iterator[StagedFolder]:
-    """Fill a folder; nothing of it is left where the context ends by an error.
+    """Fill a folder; an error in the context deletes everything.
 
-    On a disk it has its name once it is whole. In a bucket an object says until then that it is
-    not, as a kill leaves it.
+    On a disk it gets its name when it is complete. In a bucket an object marks it as incomplete
+    until then, also after a kill.
 
     Raises:
-        FileExistsError: when it is there and not empty.
+        FileExistsError: if it exists and is not empty.
     """
     if not is_free(target):
         raise _taken(target)
@@ -74,7 +74,7 @@ def _on_disk(target: Folder, path: Path) -> Iterator[StagedFolder]:
 
 
 def _make_room(path: Path, target: Folder) -> None:
-    """Take an empty folder out of the way: no other can have its name."""
+    """Move an empty folder away: another one needs its name."""
     try:
         path.rmdir()
     except FileNotFoundError:
@@ -90,7 +90,7 @@ def _in_bucket(target: Folder) -> Iterator[StagedFolder]:
     target.create(UNDERWAY, uuid.uuid4().bytes)
     with contextlib.ExitStack() as undo, target.aside("a part of the rows") as aside:
         undo.callback(_forget, target)
-        if target.names() != [UNDERWAY]:  # somebody came to the end of it since it was looked at
+        if target.names() != [UNDERWAY]:  # another writer finished it since it was checked
             undo.pop_all()
             target.delete(UNDERWAY)
             raise _taken(target)
@@ -110,4 +110,4 @@ def _forget(target: Folder) -> None:
 
 
 def _taken(target: Folder) -> FileExistsError:
-    return FileExistsError(errno.EEXIST, "it is there and not empty", str(target))
+    return FileExistsError(errno.EEXIST, "it exists and is not empty", str(target))

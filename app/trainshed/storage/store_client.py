@@ -1,4 +1,4 @@
-"""The client of an object store, and what it says when something goes wrong."""
+"""The client of an object store, and its error messages."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 
     from obstore.store import BackoffConfig, ClientConfig, ObjectStore, RetryConfig, S3Config
 
-# Pauses are drawn from between the first and so many times the one before: by the client's own
-# base of 2 they stay as short as the first one. The time ends patience, never the number of tries.
+# Each pause is random between the first and this multiple of the previous one: with the client's
+# default of 2 they stay as short as the first. Retries end by time, not by number.
 _BACKOFF: BackoffConfig = {
     "init_backoff": timedelta(seconds=0.1),
     "max_backoff": timedelta(seconds=5),
     "base": 4,
 }
 _TRIES = 10_000
-# A server that is down for a minute or two holds a checkpoint up and loses none. A part is sent
-# again as long: beyond five minutes credentials may end meanwhile (obstore, RetryConfig).
+# A server that is down for a minute or two delays a checkpoint but loses none. One part is retried
+# as long: after five minutes credentials may have expired (obstore, RetryConfig).
 _PATIENT: RetryConfig = {
     "backoff": _BACKOFF,
     "max_retries": _TRIES,
     "retry_timeout": timedelta(minutes=4),
 }
-# Who waits for the answer has something better to do: it asks again later, or says so. A heartbeat
-# that meets with nothing is written again before its driver counts as dead.
+# Callers with a short timeout retry later or report the error. A lost heartbeat is written again
+# before its driver counts as dead.
 _SHORT: RetryConfig = {
     "backoff": _BACKOFF,
     "max_retries": _TRIES,
@@ -52,18 +52,18 @@ _SHORT: RetryConfig = {
 }
 _MOST_WORDS = 300
 _AZURE = ("abfs", "abfss", "az")
-# The names that S3, GCS and Azure have for it; nothing else in their answers tells.
+# The error names of S3, GCS and Azure; nothing else in their answers identifies it.
 _NO_BUCKET = ("NoSuchBucket", "bucket does not exist", "ContainerNotFound")
-# Who has none asks the machine's own server, which only a cloud's machines have.
-# (the chart sends Pods that are to have none to a port of their own where nobody is).
+# Without credentials the client asks the metadata server, which only cloud machines have (the
+# chart redirects Pods without credentials to a port where nothing listens).
 _NO_CREDENTIALS = re.compile(
     r"://(127\.0\.0\.1:1/latest|169\.254\.169\.254|metadata(\.google\.internal)?)/"
 )
-_RENEW = "renew them and start the run again, it goes on from its last checkpoint"
+_RENEW = "renew them and start the run again; it resumes from its last checkpoint"
 _DENIED = re.compile(
     r"status code: 40[13]|<Code>(ExpiredToken|InvalidToken|TokenRefreshRequired)</Code>"
 )
-# Of an address on the web, which the client repeats.
+# The query string of a web address, which the client repeats.
 _QUERY = re.compile(r"(https?://[^\s?]+)\?\S*")
 _NO_SIZE = "Content-Length Header missing"
 # All three answer in XML.
@@ -71,22 +71,22 @@ _CODE, _MESSAGE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"<Message>([^<]
 
 
 class NoBucketError(OSError):
-    """A bucket that is not there: the address is a mistake, or somebody has deleted it."""
+    """A bucket that does not exist: the address is wrong, or the bucket was deleted."""
 
 
 @functools.lru_cache(maxsize=64)
 def client_of(
     root: str, *, is_patient: bool = False, reach: StoreOptions = AS_USUAL
 ) -> ObjectStore:
-    """Return the client of a bucket; credentials and endpoint are mostly the environment's.
+    """Return the client of a bucket; credentials and endpoint mostly come from the environment.
 
     Args:
-        root: `s3://bucket`, or the URL of one file on the web, whose key is empty then.
-        is_patient: whether a server that is away is waited for.
-        reach: what is not as the environment says.
+        root: `s3://bucket`, or the URL of one file on the web with an empty key.
+        is_patient: whether to wait for a server that is unavailable.
+        reach: options that differ from the environment.
     """
     options: ClientConfig = {
-        # Whether a connection is encrypted is said by the endpoint's own address.
+        # The scheme of the endpoint decides whether a connection is encrypted.
         "allow_http": True,
         "connect_timeout": "5s",
         "timeout": "60s" if is_patient else "10s",
@@ -94,7 +94,7 @@ def client_of(
     retry = _PATIENT if is_patient else _SHORT
     scheme, _, place = root.partition("://")
     if scheme in WEB_SCHEMES:
-        # All of a large file may be one answer.
+        # The response may be a whole large file.
         options |= {"timeout": "1h", "read_timeout": "30s"}
         whole = f"{root}?{reach.query}" if reach.query else root
         return HTTPStore(whole, client_options=options, retry_config=retry)
@@ -109,11 +109,11 @@ def client_of(
 
 
 def options_of(root: str, reach: StoreOptions = AS_USUAL) -> dict[str, str]:
-    """Return what other clients made of the same library are told, to go the way of this one.
+    """Return the options of other clients of the same library, to connect like this one.
 
     Args:
-        root: `s3://bucket`, and what follows. Credentials they take from the environment as well.
-        reach: what is not as the environment says.
+        root: `s3://bucket/...`. They read credentials from the environment as well.
+        reach: options that differ from the environment.
     """
     scheme, _, place = root.partition("://")
     found = {"allow_http": "true", "connect_timeout": "5s", "timeout": "60s"}
@@ -126,10 +126,10 @@ def options_of(root: str, reach: StoreOptions = AS_USUAL) -> dict[str, str]:
 
 
 def _config(bucket: str, reach: StoreOptions) -> S3Config:
-    """Return what the client of S3 is told beside the environment."""
+    """Return the options of the S3 client beyond the environment."""
     config: S3Config = {}
     if reach.endpoint:
-        # The environment's more special name of it would count before this one.
+        # The environment's more specific variable would take precedence.
         endpoint = reach.endpoint.rstrip("/")
         config |= {"endpoint": endpoint, "aws_endpoint_url_s3": endpoint}
         config["virtual_hosted_style_request"] = False
@@ -145,7 +145,7 @@ def _config(bucket: str, reach: StoreOptions) -> S3Config:
 
 
 def _virtual_hosted(bucket: str) -> str | None:
-    """Return the endpoint with the bucket in its host; None where the client finds it by itself."""
+    """Return the endpoint with the bucket in its host; None if the client finds it."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL")
     asked = os.environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "").lower() in ("1", "true")
     if not (asked and endpoint):
@@ -156,20 +156,20 @@ def _virtual_hosted(bucket: str) -> str | None:
 
 @contextlib.contextmanager
 def told(root: str, what: str) -> Iterator[None]:
-    """Let what the client raises be an OSError that says where.
+    """Convert the client's exceptions to OSError with the location.
 
-    root: `s3://bucket`. what: the address of what is asked for.
+    root: `s3://bucket`. what: the address that was requested.
     """
     try:
         with _without_queries(root):
             yield
     except AlreadyExistsError as error:
         raise FileExistsError(errno.EEXIST, "there already", what) from error
-    except ValueError as error:  # a name that no object can have
+    except ValueError as error:  # an invalid object name
         raise OSError(errno.EINVAL, str(error), what) from error
     except InvalidPathError as error:
-        # In the way of each listing: the client reads no name that it would not write, and asking
-        # again is of no use.
+        # Such a name breaks every listing: the client reads no name that it would not write, and
+        # a retry does not help.
         which = "an empty part (//), a part that is . or .., or a control character"
         said = f"delete or rename an object here whose name has {which}: {error}"
         raise OSError(errno.EINVAL, _words(said), what) from error
@@ -179,7 +179,7 @@ def told(root: str, what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_queries(root: str) -> Iterator[None]:
-    """Take from what the client raises of the web what follows a question mark: it may be a key."""
+    """Remove the query string from the client's errors about a web address: it may be a key."""
     try:
         yield
     except (FileNotFoundError, BaseError) as error:
@@ -189,14 +189,14 @@ def _without_queries(root: str) -> Iterator[None]:
 
 
 def _as_os_error(error: FileNotFoundError | BaseError, root: str, what: str) -> OSError:
-    # What a listing meets has no type of its own in the client, so its words count.
+    # The client has no exception type for errors of listings, so the text decides.
     text = str(error)
     if isinstance(error, NotSupportedError) or _NO_SIZE in text:
         return OSError(errno.EOPNOTSUPP, _words(text), what)
     if any(name in text for name in _NO_BUCKET):
         said = f"{root}: there is no such bucket; make it, or mend the address"
         return NoBucketError(errno.EREMOTEIO, said)
-    # One of a list that was to be deleted.
+    # One object of a bulk delete.
     if isinstance(error, FileNotFoundError) or "(code: NoSuchKey)" in text:
         return FileNotFoundError(errno.ENOENT, "nothing there", what)
     if _NO_CREDENTIALS.search(text):
@@ -214,7 +214,7 @@ def _as_os_error(error: FileNotFoundError | BaseError, root: str, what: str) -> 
 
 
 def _words(text: str) -> str:
-    """Return what a server or its client says, without the request and the dump of data."""
+    """Return the message of a server or its client, without the request and the data dump."""
     code, message = _CODE.search(text), _MESSAGE.search(text)
     if code:
         return f"{code[1]}: {message[1]}" if message else code[1]

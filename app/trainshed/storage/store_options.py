@@ -1,4 +1,4 @@
-"""How a store of data is reached, where that is not as the environment says. Pure."""
+"""Connection options of a dataset's store that differ from the environment. Pure."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class StoreOptions:
-    """How the store of a dataset is reached; what is empty is as the environment says.
+    """Connection options of a store; empty ones come from the environment.
 
     Args:
-        is_anonymous: whether without credentials.
-        pays: whether who asks pays for it (S3 alone).
+        is_anonymous: whether to send no credentials.
+        pays: whether the requester pays (S3 only).
         endpoint: URL of an S3 store.
         region: of the bucket.
-        query: what follows the question mark of a file on the web: mostly who may read it, so it
-            stands apart from the address, which messages have.
+        query: the query string of a file on the web: often a key, so it is separate from the
+            address, which messages show.
     """
 
     is_anonymous: bool = False

@@ -1,4 +1,4 @@
-"""Figures that a training function leaves for the report: what counted, and what was mistaken."""
+"""Figures that a training function adds to the report: feature importance, confusion matrix."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from trainshed.storage.folder import Folder
 
 FOLDER = "figures"
-# More are no figure: a table of thousands of features would hide the few that count.
+# A table of thousands of features would hide the important ones.
 MOST_SHARES, MOST_CLASSES = 30, 40
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,80}")
 
 
 class Importance(Record):
-    """How much each feature counted; the largest first, `others` is what the rest counted."""
+    """The importance of each feature, largest first; `others` is the sum of the rest."""
 
     kind: Literal["importance"] = "importance"
     name: str
@@ -31,7 +31,7 @@ class Importance(Record):
 
 
 class Confusion(Record):
-    """What rows of each class were taken for: `counts[is][taken for]`."""
+    """The predicted classes of the rows of each class: `counts[is][taken for]`."""
 
     kind: Literal["confusion"] = "confusion"
     name: str
@@ -44,10 +44,10 @@ _FIGURE: TypeAdapter[Importance | Confusion] = TypeAdapter(Figure)
 
 
 def keep(attempt: Folder, figure: Importance | Confusion) -> None:
-    """Write a figure below an attempt's folder; an earlier one of the same name is replaced.
+    """Write a figure below an attempt's folder, replacing an earlier one of the same name.
 
     Raises:
-        ValueError: for a name that is no name of a file, or more classes than a page can show.
+        ValueError: for a name that is no file name, or more classes than a page can show.
     """
     if not _NAME.fullmatch(figure.name):
         raise ValueError(f"a figure's name is letters, digits, . _ - and spaces: {figure.name!r}")
@@ -57,7 +57,7 @@ def keep(attempt: Folder, figure: Importance | Confusion) -> None:
 
 
 def read(attempt: Folder) -> Iterator[Importance | Confusion]:
-    """Yield the figures below an attempt's folder; what cannot be read is left out."""
+    """Yield the figures below an attempt's folder; unreadable ones are skipped."""
     folder = attempt / FOLDER
     for name in folder.names():
         if not name.endswith(".json"):
@@ -69,6 +69,6 @@ def read(attempt: Folder) -> Iterator[Importance | Confusion]:
 
 
 def largest(shares: dict[str, float]) -> tuple[dict[str, float], float]:
-    """Return the shares that are shown, the largest first, and the sum of the others."""
+    """Return the shares to show, largest first, and the sum of the others."""
     ordered = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
     return dict(ordered[:MOST_SHARES]), float(sum(value for _, value in ordered[MOST_SHARES:]))

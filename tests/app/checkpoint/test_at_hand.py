@@ -159,7 +159,7 @@ def test_a_file_that_would_lie_outside_is_refused(in_bucket: Bucket, own_tempora
     crafted = manifest.model_copy(update={"files": {**manifest.files, **outside}})
 
     with (
-        pytest.raises(BadCheckpointError, match=r"\.\./outside is no name of a file"),
+        pytest.raises(BadCheckpointError, match=r"\.\./outside is not a file name"),
         local_checkpoint(folder, crafted),
     ):
         pass
@@ -273,7 +273,7 @@ def test_one_that_the_disk_has_no_room_for_is_not_fetched(
     manifest = checkpoint.verify(folder)
 
     with (
-        pytest.raises(NoRoomError, match=f"no room for {folder} of"),
+        pytest.raises(NoRoomError, match=f"too little space for {folder} of"),
         local_checkpoint(folder, manifest),
     ):
         raise AssertionError("fetched")

@@ -207,7 +207,7 @@ def test_answers_of_two_contents_are_not_joined(web: WebServer, case: str) -> No
     assert file.fetch(0, 3) == b"old"
     web.files["/rows.txt"], web.tells = content, after
 
-    with pytest.raises(OSError, match=r"written anew while|recondition") as failed:
+    with pytest.raises(OSError, match=r"overwritten while|recondition") as failed:
         file.fetch(3, 6)
 
     assert is_passing(failed.value)
@@ -245,7 +245,7 @@ def test_a_large_file_that_a_node_cannot_keep_is_not_held_in_memory(
     asked = web.count("GET")
 
     with pytest.raises(
-        InfrastructureError, match=r"no room for http.*/rows\.txt, 1026 bytes"
+        InfrastructureError, match=r"too little space for http.*/rows\.txt, 1026 bytes"
     ) as failed:
         open_at(f"{web.url}/rows.txt", "text")
 

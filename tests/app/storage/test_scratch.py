@@ -67,7 +67,7 @@ def test_another_fault_of_the_disk_is_what_it_is(own_temporary: Path) -> None:
 @pytest.mark.usefixtures("own_temporary")
 def test_what_is_known_not_to_fit_is_not_begun() -> None:
     with (
-        pytest.raises(NoRoomError, match="no room for a checkpoint"),
+        pytest.raises(NoRoomError, match="too little space for a checkpoint"),
         room_for("a checkpoint", 2**60),
     ):
         raise AssertionError("begun")
@@ -80,7 +80,7 @@ def test_what_is_made_is_named_where_there_is_no_room_for_it(
     monkeypatch.setenv(ENV_SCRATCH, "1Mi")
 
     with (
-        pytest.raises(NoRoomError, match="no room for rows that are kept"),
+        pytest.raises(NoRoomError, match="too little space for rows that are kept"),
         in_bucket.aside("rows that are kept"),
     ):
         raise AssertionError("begun")
@@ -92,7 +92,7 @@ def test_beyond_the_limit_of_a_pod_nothing_is_put(
     monkeypatch.setenv(ENV_SCRATCH, "1Mi")
     with in_bucket.aside() as made:
         (made / "model").write_bytes(bytes(2**21))
-        with pytest.raises(NoRoomError, match=r"no room for s3://.*/checkpoint \("):
+        with pytest.raises(NoRoomError, match=r"too little space for s3://.*/checkpoint \("):
             in_bucket.adopt(made, "checkpoint", last="model")
 
     assert in_bucket.tree() == []

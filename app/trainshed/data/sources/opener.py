@@ -154,7 +154,7 @@ class FileOpener:
             return found
         if stored.bytes > HELD_BYTES:
             raise NoRoomError(
-                f"{tempfile.gettempdir()} of this machine has no room for {file}, {stored.bytes} "
+                f"{tempfile.gettempdir()} has too little space for {file}, {stored.bytes} "
                 "bytes of a server that gives no ranges: give it more, in a cluster by scratch.tmp "
                 "of the chart, or put the file into a bucket or on a volume"
             )
@@ -298,7 +298,7 @@ def _streamed(file: Bucket, wanted: Stored) -> Iterator[bytes]:
         stored = stored_of(file, found.meta)
         versions = {stored.version, wanted.version} - {""}  # answers to HEAD may tell none
         if stored.bytes != wanted.bytes or len(versions) > 1:
-            raise OSError(errno.ESTALE, "it was written anew while it was read", str(file))
+            raise OSError(errno.ESTALE, "it was overwritten while it was read", str(file))
         for piece in found.stream():
             yield bytes(piece)
 
