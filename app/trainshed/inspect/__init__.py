@@ -1,6 +1,6 @@
-"""Rows as a person handles them: looked at, counted, summed up, written as parquet.
+"""The data commands: show, count, summarize, shuffle and write rows.
 
-Lives here: what SOURCE of a command means, values as text, counting, shuffling, writing. Never
-here: Ray, which would take longer to start than most of this, but in `made`, whose rows are made by
-nothing else; how files are read is `data/sources`'s.
+Contains the parsing of SOURCE, values as text, counting, shuffling and writing. Not: Ray, which
+would take longer to start than most of this, except in `made`, whose rows need it. `data/sources`
+reads files.
 """

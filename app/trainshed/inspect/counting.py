@@ -1,4 +1,4 @@
-"""How many rows there are: in all, of each file, with each value of a column."""
+"""Counts rows: in all, by file, or by the values of a column."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     # Called with each fragment whose rows are known.
     Told = Callable[[Fragment], None]
 
-# Of a column whose values are told apart.
+# Maximum number of different values.
 MOST_KINDS = 100
-# Bytes that are text are told as text; what is missing is None.
+# Bytes that are valid text are shown as text; None is a missing value.
 Kind = str | bytes | int | float | bool | None
 
 
@@ -47,8 +47,8 @@ def count(given: RowInput | GeneratedRows, processes: int, told: Told) -> int:
     """Return how many rows there are after the transforms.
 
     Raises:
-        DataError: when rows cannot be read or transformed.
-        InfrastructureError: when the storage does not give them.
+        DataError: if rows cannot be read or transformed.
+        InfrastructureError: if the storage does not return them.
     """
     if isinstance(given, GeneratedRows):
         return given.count()
@@ -59,8 +59,8 @@ def count_by_file(given: RowInput | GeneratedRows, processes: int, told: Told) -
     """Return the rows of each file, by its name below SOURCE.
 
     Raises:
-        SpecError: for a part of the rows of files that are not read one by one, and for rows that
-            are of no file.
+        SpecError: for a selection of rows across files, and for rows that belong to no
+            file.
         DataError: as `count` does.
         InfrastructureError: as `count` does.
     """
@@ -81,11 +81,11 @@ def count_by_file(given: RowInput | GeneratedRows, processes: int, told: Told) -
 def count_by(
     given: RowInput | GeneratedRows, column: str, processes: int, told: Told
 ) -> dict[Kind, int]:
-    """Return the rows with each value of a column, by value; labels by the names of their classes.
+    """Return the rows with each value of a column, by value; labels by class name.
 
     Raises:
-        SpecError: when there is no such column.
-        DataError: when a row has more than one value, there are more than 100 of them, or as
+        SpecError: if there is no such column.
+        DataError: if a row has more than one value, there are more than 100 values, or as
             `count` does.
         InfrastructureError: as `count` does.
     """
@@ -97,7 +97,7 @@ def count_by(
         found.update(kinds)
         _check_few(found, column)
     classes = () if isinstance(given, GeneratedRows) else given.source.scan.classes
-    # What a transform makes of a label is the number of no folder.
+    # A transformed label is not an index of folders.
     if column == "label" and classes and not given.transforms:
         return {classes[int(kind or 0)]: found[kind] for kind in sorted(found, key=_place)}
     return {kind: found[kind] for kind in sorted(found, key=_place)}
@@ -113,7 +113,7 @@ def _counts(
             yield from ((fragment, fragment.rows or 0) for fragment in fragments)
             return
         if schema is not None and not how.columns:
-            how = replace(how, columns=(lightest(schema),))  # one tells as much as all
+            how = replace(how, columns=(lightest(schema),))  # any column gives the count
     call = functools.partial(_rows, in_chunks(given, how))
     counted = of_fragments(given, call, fragments, processes, AHEAD)
     for fragment, rows in zip(fragments, counted, strict=True):
@@ -122,7 +122,7 @@ def _counts(
 
 
 def lightest(schema: pa.Schema) -> str:
-    """Return a column that costs little to read: of a film the number of a frame."""
+    """Return a column that is cheap to read: of a video the frame number."""
     names: list[str] = schema.names
     numbers = [name for name in names if pa.types.is_primitive(schema.field(name).type)]
     return [*numbers, *names][0]
@@ -145,7 +145,7 @@ def _kinds(column: str, tables: Iterable[Columns]) -> Counter[Kind]:
 
 
 def _plain(array: Array, column: str) -> Iterator[Kind]:
-    """Yield the values of a column as what Python tells apart."""
+    """Yield the values of a column as hashable values."""
     values = array.tolist() if array.ndim == 1 else [array]
     if array.dtype.kind in "mM":
         values = [None if np.isnat(value) else str(value) for value in array]
@@ -164,7 +164,7 @@ def _plain(array: Array, column: str) -> Iterator[Kind]:
 def _as_text(value: bytes) -> str | bytes:
     try:
         return value.decode()
-    except UnicodeDecodeError:  # and no other bytes may look like these
+    except UnicodeDecodeError:  # and distinguishable from text
         return value
 
 
@@ -178,14 +178,14 @@ def _check_few(found: Counter[Kind], column: str) -> None:
 
 
 def _place(kind: Kind) -> tuple[bool, bool, float, str]:
-    """Return where a value comes: numbers by size, texts by letters, what is missing last."""
+    """Return a sort key: numbers by size, texts alphabetically, missing values last."""
     is_text = isinstance(kind, (str, bytes))
     number = 0.0 if isinstance(kind, (str, bytes)) or kind is None else float(kind)
     return kind is None, is_text, number, str(kind)
 
 
 def _singles(fragment: Fragment) -> list[Fragment]:
-    """Return a fragment of several files as one of each."""
+    """Return a fragment of several files as one fragment per file."""
     paths = fragment.paths
     if len(paths) == 1:
         return [fragment]

@@ -1,6 +1,6 @@
-"""Rows that Ray Data alone makes: those that a function or a reader returns, and those of groups.
+"""Rows that only Ray Data can make: those of functions, readers and groups.
 
-Ray is imported where they are made, and has to be there by then: of files nobody waits for it.
+Ray is imported on use: commands that read files do not wait for it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class GeneratedTable(NamedTuple):
-    """Rows, and their types as Arrow has them; None where Arrow has no such values."""
+    """Rows, and their Arrow types; None for types that Arrow lacks."""
 
     columns: Columns
     types: pa.Schema | None
@@ -42,13 +42,13 @@ class GeneratedTable(NamedTuple):
 
 @dataclass(frozen=True)
 class GeneratedRows:
-    """Rows, and how Ray Data makes them, as it does in a run.
+    """Rows, and how Ray Data makes them, as in a run.
 
     Args:
         plan: of the dataset.
-        cpus: that its tasks may take.
-        env: variables of the processes that make them.
-        left_out: told of records that are bad; None where the first of them is an error.
+        cpus: for its tasks.
+        env: environment variables of the processes that make them.
+        left_out: collects bad records; None if the first one is an error.
     """
 
     plan: DatasetPlan
@@ -58,22 +58,22 @@ class GeneratedRows:
 
     @property
     def field(self) -> str:
-        """Return what names them in errors."""
+        """Return its name in errors."""
         return self.plan.field
 
     @property
     def transforms(self) -> tuple[Function, ...]:
-        """Return the transforms, in their order."""
+        """Return the transforms, in order."""
         return self.plan.transforms
 
     @property
     def fragments(self) -> Sequence[Fragment]:
-        """Return what is read on its own, of which progress is told: nobody knows it before."""
+        """Return no fragments for progress reports: their number is unknown."""
         return ()
 
     @property
     def maker(self) -> str:
-        """Return what makes them."""
+        """Return the name of the function, reader or groups."""
         return self.plan.use.use if self.plan.use else "groups"
 
     def before(self) -> GeneratedRows:
@@ -81,14 +81,14 @@ class GeneratedRows:
         return replace(self, plan=replace(self.plan, transforms=()))
 
     def tables(self, most_bytes: int) -> Iterator[GeneratedTable]:
-        """Yield the rows in their order; what was begun is given up where nobody takes more.
+        """Yield the rows in order; closing the iterator cancels the rest.
 
         Args:
-            most_bytes: of a table.
+            most_bytes: per table.
 
         Raises:
-            DataError: when they cannot be made.
-            InfrastructureError: when they could not be made this time.
+            DataError: if they cannot be made.
+            InfrastructureError: if a retry may succeed.
         """
         import ray
 
@@ -97,7 +97,7 @@ class GeneratedRows:
                 yield from _cut(ray.get(block), most_bytes)
 
     def count(self) -> int:
-        """Return how many rows there are; they stay where they are made.
+        """Return the number of rows; they are not transferred to this process.
 
         Raises:
             DataError: as `tables` does.
@@ -107,13 +107,13 @@ class GeneratedRows:
             return sum(rows for _, rows in self._blocks())
 
     def _blocks(self) -> Iterator[tuple[ray.ObjectRef[Block], int]]:
-        """Yield each block that has rows, and how many."""
+        """Yield each block with rows, and its number of rows."""
         from trainshed.data.loader.grouped import made_whole
         from trainshed.data.loader.ray_datasets import fragments_dataset
         from trainshed.ray_compat.execution import configure
         from trainshed.ray_compat.quiet_logs import quiet
 
-        # What fails is told once, by who asks for the rows.
+        # The caller reports a failure, so Ray's log of it is not needed.
         quiet("ray.data", logging.CRITICAL)
         configure(self.cpus, {})
         with self._telling() as plan:
@@ -125,7 +125,7 @@ class GeneratedRows:
 
     @contextlib.contextmanager
     def _telling(self) -> Iterator[DatasetPlan]:
-        """Give the plan whose tasks tell of what is bad, which is taken in at the end."""
+        """Yield the plan whose tasks report bad records, and add them at the end."""
         if self.left_out is None:
             yield self.plan
             return
@@ -145,10 +145,10 @@ class GeneratedRows:
 
 
 class Counting:
-    """An actor that counts what tasks leave out.
+    """An actor that counts the records that tasks skip.
 
     Args:
-        left_out: which knows of nothing yet.
+        left_out: an empty collector.
     """
 
     def __init__(self, left_out: SkippedRecords) -> None:
@@ -156,10 +156,10 @@ class Counting:
         self._told: dict[tuple[str, int, int], BadRecordList] = {}
 
     def leave_out(self, told: BadRecordList) -> None:
-        """Take in what is known of a fragment.
+        """Add the bad records of a fragment.
 
         Raises:
-            DataError: when more is left out than may be.
+            DataError: if the limit is exceeded.
         """
         known = self._told.setdefault(told.fragment, told)
         if told.rows > known.rows:
@@ -167,29 +167,29 @@ class Counting:
         self._left_out(told)
 
     def told(self) -> list[BadRecordList]:
-        """Return what is known of each fragment."""
+        """Return the bad records of each fragment."""
         return list(self._told.values())
 
 
 @contextlib.contextmanager
 def _faults_of(field: str) -> Iterator[None]:
-    """Raise what went wrong without the layers that Ray puts around it."""
+    """Raise the cause without the exceptions that Ray wraps around it."""
     try:
         yield
     except SpecError:
         raise
-    except Exception as error:  # a function of the user's may raise anything
+    except Exception as error:  # a user's function may raise anything
         raise_again(as_fault(error, field))
 
 
 def _cut(block: Block, most_bytes: int) -> Iterator[GeneratedTable]:
-    """Yield the rows of a block, of which there may be as many as there are in all."""
+    """Yield the rows of a block, which may have all rows of the dataset."""
     from trainshed.data.loader.arrow_blocks import cut_block, from_block
 
     types = block.schema if isinstance(block, pa.Table) else None
     for part in cut_block(block, most_bytes):
         columns = from_block(part)
         for field in types or ():
-            if pa.types.is_null(field.type):  # of which Ray makes floats
+            if pa.types.is_null(field.type):  # Ray turns these into floats
                 columns[field.name] = np.full(num_rows(columns), None, dtype=object)
         yield GeneratedTable(columns, types)

@@ -1,6 +1,6 @@
-"""Which rows are meant: files, or a dataset of a TrainingRun file with its transforms.
+"""Resolves SOURCE: files, or a dataset of a TrainingRun file with its transforms.
 
-Of most datasets this process reads the files; what only Ray Data makes is told apart here.
+This process reads the files of most datasets; rows that need Ray Data are a separate class.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ if TYPE_CHECKING:
     from trainshed_api.v1alpha1 import DatasetSpec, TrainingRun
 
 SOURCE = "SOURCE"
-# Delta's own folder: beside its newest rows the files have deleted and replaced ones.
+# Delta's log folder: its other files include deleted and replaced rows.
 _DELTA = "_delta_log"
 
 
 @dataclass(frozen=True)
 class RowInput:
-    """Rows, and how they come to be.
+    """Rows of files, and how to read them.
 
     Args:
         source: the files.
-        field: what names them in errors.
+        field: its name in errors.
         columns: to read; empty for all.
-        transforms: in their order.
-        left_out: told of records that are bad; None where the first of them is an error.
+        transforms: in order.
+        left_out: collects bad records; None if the first one is an error.
     """
 
     source: Source
@@ -66,14 +66,14 @@ class RowInput:
 
     @property
     def fragments(self) -> Sequence[Fragment]:
-        """Return what is read on its own, of which progress is told."""
+        """Return the fragments to read, for progress reports."""
         return self.source.fragments
 
     def unrounded(self) -> RowInput:
-        """Return the same rows to be shown or counted, with each integer as it is in the files.
+        """Return the same rows for showing and counting, with the exact integers of the files.
 
-        Those that float64 would round are masked arrays where some are missing, which no transform
-        is given.
+        Nullable integers that float64 would round become masked arrays, which no transform
+        gets.
         """
         if self.transforms:
             return self
@@ -81,7 +81,7 @@ class RowInput:
         return replace(self, source=replace(self.source, scan=scan))
 
     def reading(self, chunk_rows: int) -> Reading:
-        """Return how they are read, at most so many at once."""
+        """Return the reading options, with at most this many rows at once."""
         return Reading(
             self.field,
             self.columns,
@@ -100,13 +100,13 @@ def open_files(
 
     Args:
         text: a path or an address of a file or a folder.
-        form: of the files; None where their names tell.
+        form: format of the files; None to infer it from their names.
         given: the format's options, "name=value" each.
         columns: to read; empty for all.
 
     Raises:
-        SpecError: naming the word of the command that will not do.
-        InfrastructureError: when the storage does not give what has to be looked at.
+        SpecError: naming the wrong argument of the command.
+        InfrastructureError: if the storage does not return what is needed.
     """
     at = locate_source(text, Disk(Path.cwd()), SOURCE)
     form = form or _format_told(at)
@@ -128,12 +128,12 @@ def open_dataset(file: Path, name: str, cpus: int, *, raw: bool) -> RowInput | G
     Args:
         file: the TrainingRun.
         name: of the dataset.
-        cpus: that Ray Data may take, where it makes the rows; it has those of the spec at least.
-        raw: whether the transforms are left out.
+        cpus: for Ray Data, if it makes the rows; it gets at least those of the spec.
+        raw: whether to leave out the transforms.
 
     Raises:
-        SpecError: naming the field that will not do.
-        InfrastructureError: when the storage does not give what has to be looked at.
+        SpecError: naming the wrong field.
+        InfrastructureError: if the storage does not return what is needed.
     """
     run = load_file(file)
     dataset = run.spec.data.datasets.get(name)
@@ -143,7 +143,7 @@ def open_dataset(file: Path, name: str, cpus: int, *, raw: bool) -> RowInput | G
         raise SpecError([Problem("--dataset", show_value(name), f"one of: {known}")])
     if dataset.read.mix is not None:
         parts = ", ".join(dataset.read.mix)
-        want = f"one with rows of its own: --dataset with one of {parts}"
+        want = f"one that reads rows itself: --dataset with one of {parts}"
         raise SpecError([Problem(f"{field}.read.mix", "a mix", want)])
     if raw:
         dataset = dataset.model_copy(update={"transforms": ()})
@@ -173,8 +173,8 @@ def _check_functions(transforms: Sequence[Function]) -> None:
 def _made(
     run: TrainingRun, name: str, dataset: DatasetSpec, source: Source | None, cpus: int
 ) -> GeneratedRows:
-    """Return the rows of a function, or of groups, as a run plans to make them."""
-    # How large rows are only says how Ray Data plans its memory.
+    """Return the rows of a function, or of groups, as a run plans them."""
+    # The size of rows only affects how Ray Data plans its memory.
     guess = Measured(ROW_BYTES, keeps_rows=True) if source else None
     plan = plan_dataset(name, dataset, "ray-data", source, guess, CacheMemory(0, 0), 1, processes=0)
     if plan.use is not None and dataset.read.reader is not None:
@@ -187,10 +187,10 @@ def _made(
 
 
 def _format_told(at: Folder) -> FormatName:
-    """Return the format that the names of files tell.
+    """Return the format that file names imply.
 
     Raises:
-        SpecError: when they tell none, or several.
+        SpecError: if they imply none, or several.
     """
     if is_web(str(at)):
         names = [urlsplit(str(at)).path.rpartition("/")[2]]
@@ -224,7 +224,7 @@ def _options(given: Sequence[str]) -> dict[str, JsonValue]:
 
 
 def _as_a_word(problem: Problem) -> Problem:
-    """Return a problem with what its author typed for the field that it names."""
+    """Return a problem that quotes the user's input for the field."""
     field = problem.field.removeprefix(f"{SOURCE}.")
     first, _, rest = field.partition(".")
     words = {"path": SOURCE, "columns": "--columns", "--set": "--option"}

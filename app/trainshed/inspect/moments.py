@@ -1,7 +1,7 @@
-"""What is said of many numbers by one: least, most, mean, spread, sum; in parts that are merged.
+"""Statistics of numbers in one pass: min, max, mean, deviation, sum; parts can be merged.
 
-Means of parts are merged by their difference, and squares are those of distances to the mean, so
-that little is lost where numbers are far from 0 (Chan, Golub and LeVeque, 1979). Pure.
+Merging uses the difference of means, and squared distances to the mean, to stay accurate for
+numbers far from 0 (Chan, Golub and LeVeque, 1979). Pure.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ import numpy as np
 if TYPE_CHECKING:
     from trainshed.data.sources.column_arrays import Array
 
-# Made into floats at once: of pictures those are eight times as large.
+# Numbers converted to float at once: for images that takes eight times the memory.
 PIECE = 2**18
-# Of an integer's two halves, each of which can be added up that often.
+# Bits of each half of an integer, so that many halves can be added exactly.
 _HALF_BITS = 32
 
 
 @dataclass(frozen=True)
 class Moments:
-    """What is known of some numbers.
+    """Statistics of some numbers.
 
     Args:
         count: how many.
         mean: of them.
         squares: sum of the squared distances to the mean.
-        least: the smallest; an integer where these are.
+        least: the smallest; an integer for integers.
         most: the largest.
-        total: their sum, which of integers is exact.
+        total: their sum, exact for integers.
     """
 
     count: int = 0
@@ -43,12 +43,12 @@ class Moments:
 
     @property
     def std(self) -> float | None:
-        """Return the standard deviation as Ray Data has it, by one number less; None of one."""
+        """Return the sample standard deviation (n - 1), as Ray Data does; None for one number."""
         return math.sqrt(self.squares / (self.count - 1)) if self.count > 1 else None
 
 
 def moments_of(numbers: Array) -> Moments:
-    """Return what is known of an array of numbers, of which none is missing."""
+    """Return the statistics of an array without missing values."""
     flat, found = numbers.reshape(-1), Moments()
     for start in range(0, len(flat), PIECE):
         found = merged(found, _of_piece(flat[start : start + PIECE]))
@@ -56,7 +56,7 @@ def moments_of(numbers: Array) -> Moments:
 
 
 def merged(one: Moments, other: Moments) -> Moments:
-    """Return what is known of both together."""
+    """Return the statistics of both together."""
     if not (one.count and other.count):
         return one if one.count else other
     count, apart = one.count + other.count, other.mean - one.mean
@@ -95,7 +95,7 @@ def _of_piece(numbers: Array) -> Moments:
 
 
 def _sum_of_integers(numbers: Array) -> int:
-    """Return the exact sum, which 64 bits may not hold."""
+    """Return the exact sum, which may exceed 64 bits."""
     if numbers.dtype.itemsize * 8 <= _HALF_BITS:
         return int(numbers.sum(dtype=np.int64))
     wide = numbers.astype(numbers.dtype.newbyteorder("="))

@@ -1,7 +1,7 @@
-"""Types whose values are plain objects to numpy: lists of lists, structs, maps, decimals, times.
+"""Types whose values are Python objects in NumPy: nested lists, structs, maps, decimals, times.
 
-Such values do not tell their type by themselves; where the files do, and it still holds after the
-transforms, it is kept.
+Such values do not reveal their type. If the files have one that still fits after the
+transforms, it is used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def as_told(array: Array, kind: pa.DataType) -> pa.Array | None:
-    """Return values as an intricate type; None where it is none, or they are of another one."""
+    """Return values as such a type; None if the type is simple, or the values do not fit."""
     if not _is_intricate(kind):
         return None
     values = array if array.ndim == 1 else array.tolist()
@@ -28,7 +28,7 @@ def as_told(array: Array, kind: pa.DataType) -> pa.Array | None:
         return typed if pa.from_numpy_dtype(array.dtype) == _leaf_of(kind) else None
     try:
         found = pa.array(values).type
-    except (pa.ArrowException, TypeError):  # a map is none by itself
+    except (pa.ArrowException, TypeError):  # a map is not inferred
         return typed
     return typed if types.is_map(kind) or _holds(kind, found) else None
 
@@ -49,9 +49,9 @@ def _leaf_of(kind: pa.DataType) -> pa.DataType:
 
 
 def _holds(kind: pa.DataType, found: pa.DataType, *, is_exact: bool = True) -> bool:
-    """Say whether a type holds values that look like another one.
+    """Return whether a type's values look like another type.
 
-    is_exact: whether they are numpy's, and not Python's, whose integers and floats have one size.
+    is_exact: whether they are NumPy's and not Python's, whose integers and floats have one size.
     """
     if types.is_null(found):
         return True

@@ -1,4 +1,4 @@
-"""How far reading all fragments is, on the terminal of a person who waits for it."""
+"""Progress of reading all fragments, on a terminal."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 def bar(
     doing: str, fragments: Sequence[Fragment], stream: TextIO
 ) -> Iterator[Callable[[Fragment], None]]:
-    """Give what is to be called with each fragment, or a part of one, that was read.
+    """Yield a callback for each fragment, or part of one, that was read.
 
     Args:
-        doing: what it is read for.
-        fragments: all of them; none where nobody knows how many there will be.
-        stream: gets nothing where it is no terminal.
+        doing: name of the work.
+        fragments: all of them; empty if their number is unknown.
+        stream: for output, if it is a terminal.
     """
     columns = (
         TextColumn("{task.description}"),

@@ -1,4 +1,4 @@
-"""Takes the rows of an input: the first ones, some of many places, or all in their order."""
+"""Takes rows of an input: the first ones, a sample of several positions, or all in order."""
 
 from __future__ import annotations
 
@@ -41,37 +41,37 @@ Result = TypeVar("Result")
 
 SAMPLE_PLACES = 8
 SAMPLE_ROWS = 32
-# Looked at, where a condition leaves none of the first ones.
+# Fragments to search if a condition excludes the first rows.
 SAMPLE_TABLES = 64
-# Read by this process alone: another takes a second to start.
+# Bytes that this process reads alone: starting another takes a second.
 FEW_BYTES = 32 * 2**20
-# Of what Ray Data makes a block may be all there is: of that so much is taken to show some rows.
+# A block of Ray Data may have all rows: bytes of it to read in order to show a few.
 SHOWN_BYTES = 2**20
-# Read at once, as they are before the transforms: so many rows, or so many bytes of them.
+# Rows, or bytes of rows, to read at once, before the transforms.
 CHUNK_ROWS = 4096
 CHUNK_BYTES = 16 * 2**20
-# Of the first fragment, which tell how large rows are.
+# Rows of the first fragment that are read to estimate the row size.
 FIRST_ROWS = 8
 AHEAD = 64
 
 
 def chunks(how: Reading, fragment: Fragment, tell: Tell | None) -> Iterator[Columns]:
-    """Yield the rows of a fragment after the transforms, without tables that have none.
+    """Yield the rows of a fragment after the transforms, without empty tables.
 
     Args:
-        how: they are read.
-        fragment: that is read.
-        tell: called with what is bad, where that is left out.
+        how: reading options.
+        fragment: to read.
+        tell: called with bad records, if these are skipped.
 
     Raises:
-        DataError: when they cannot be decoded, or a transform fails.
-        InfrastructureError: when the storage does not give them.
+        DataError: if they cannot be decoded, or a transform fails.
+        InfrastructureError: if the storage does not return them.
     """
     return (columns for columns, _ in read_rows(replace(how, tell=tell), fragment, 0))
 
 
 def _read(how: Reading, fragment: Fragment) -> Iterator[Columns]:
-    """Yield the rows that are read of a fragment, before the transforms."""
+    """Yield the rows of a fragment, before the transforms."""
     wanted = columns_to_read(how.scan, how.columns)
     tables = read_fragment(how.scan, fragment, wanted, how.chunk_rows)
     return selected(tables, how.scan, fragment, how.columns) if how.scan.selection else tables
@@ -80,7 +80,7 @@ def _read(how: Reading, fragment: Fragment) -> Iterator[Columns]:
 def first_rows(
     given: RowInput | GeneratedRows, rows: int
 ) -> Generator[dict[str, object], None, None]:
-    """Yield at most so many rows, each as a value by column."""
+    """Yield at most this many rows, each as a dict by column."""
     for table in _tables(given, rows):
         part = cut_rows(table, 0, rows)
         for place in range(num_rows(part)):
@@ -101,8 +101,8 @@ def _tables(given: RowInput | GeneratedRows, rows: int) -> Iterator[Columns]:
 
 
 def samples(given: RowInput) -> list[tuple[Columns, Columns]]:
-    """Return some rows of up to eight places, from the first to the last, before and after the
-    transforms; not of places without rows."""
+    """Return rows of up to eight positions, from first to last, before and after the
+    transforms; without empty positions."""
     how, fragments = given.reading(SAMPLE_ROWS), given.source.fragments
     places = sorted({round(place) for place in np.linspace(0, len(fragments) - 1, SAMPLE_PLACES)})
     found = []
@@ -120,12 +120,12 @@ def samples(given: RowInput) -> list[tuple[Columns, Columns]]:
 
 
 def check_columns(given: RowInput | GeneratedRows, word: str, columns: Sequence[str]) -> None:
-    """Refuse columns that are not there, where that is known before rows are read.
+    """Refuse unknown columns, if the columns are known before rows are read.
 
     Args:
         given: the rows.
-        word: of the command that names them.
-        columns: that are asked for.
+        word: argument of the command that names them.
+        columns: requested columns.
 
     Raises:
         SpecError: naming one.
@@ -138,7 +138,7 @@ def check_columns(given: RowInput | GeneratedRows, word: str, columns: Sequence[
 
 
 def check_known(word: str, columns: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse columns that are none of those which are known.
+    """Refuse columns that do not exist.
 
     Raises:
         SpecError: naming one.
@@ -155,25 +155,25 @@ def of_parts(
     processes: int,
     told: Callable[[Fragment], None],
 ) -> Iterator[Result]:
-    """Yield what a function returns for each part of the rows, in their order.
+    """Yield the result of a function for each part of the rows, in order.
 
     Args:
         given: the rows.
-        columns: that are enough to read, where no transform is run; empty for all.
-        call: can be sent to another process; called with all tables of a part.
-        processes: as `in_order` has it.
+        columns: sufficient columns if no transform runs; empty for all.
+        call: picklable; called with all tables of a part.
+        processes: see `in_order`.
         told: called with each fragment that was read.
 
     Raises:
-        DataError: when rows cannot be read, transformed or made, or more are left out than may be.
-        InfrastructureError: when the storage does not give them.
+        DataError: if rows cannot be read, transformed or made, or too many are bad.
+        InfrastructureError: if the storage does not return them.
     """
     if isinstance(given, GeneratedRows):
         for table in given.tables(CHUNK_BYTES):
             yield call([table.columns])
         return
     how, fragments = given.reading(CHUNK_ROWS), given.source.fragments
-    # What is bad hangs on all columns that are read.
+    # Whether a record is bad depends on all columns that are read.
     if columns and not (given.transforms or how.scan.skips_bad):
         how = replace(how, columns=tuple(columns))
     of_fragment = functools.partial(_of_chunks, in_chunks(given, how), call)
@@ -193,7 +193,7 @@ def _of_chunks(
 
 
 def in_chunks(given: RowInput, how: Reading) -> Reading:
-    """Return how rows are read in chunks of a good size, by the first ones of a fragment."""
+    """Return reading options with a suitable chunk size, from the first rows of a fragment."""
     bare = replace(how, transforms=(), chunk_rows=FIRST_ROWS)
     first = next(chunks(bare, given.source.fragments[0], given.left_out), None)
     if first is None:
@@ -209,18 +209,18 @@ def of_fragments(
     processes: int,
     ahead: int,
 ) -> Iterator[Result]:
-    """Yield what a function that reads fragments returns for each, and count what it left out.
+    """Yield the result of a reading function for each fragment, and count what it skipped.
 
     Args:
-        given: whose fragments they are.
-        call: can be sent to another process; called with a fragment and what to tell of bad rows.
+        given: the rows that the fragments belong to.
+        call: picklable; called with a fragment and a callback for bad rows.
         fragments: to call it for.
-        processes: as `in_order` has it.
-        ahead: as `in_order` has it.
+        processes: see `in_order`.
+        ahead: see `in_order`.
 
     Raises:
-        DataError: when rows cannot be read, or more are left out than may be.
-        InfrastructureError: when a process is killed, or the storage does not give them.
+        DataError: if rows cannot be read, or too many are bad.
+        InfrastructureError: if a process is killed, or the storage does not return them.
     """
     anew = given.left_out.anew() if given.left_out else None
     reading = functools.partial(_telling, call, anew)
@@ -233,7 +233,7 @@ def of_fragments(
 def _telling(
     call: Callable[[Fragment, Tell | None], Result], anew: SkippedRecords | None, fragment: Fragment
 ) -> tuple[Result, BadRecordList | None]:
-    """Return what a function returns, and what it told last."""
+    """Return the result of a function, and the last report of its callback."""
     if anew is None:
         return call(fragment, None), None
     left_out, last = anew.anew(), list[BadRecordList]()
@@ -252,22 +252,22 @@ def in_order(
     processes: int,
     ahead: int,
 ) -> Iterator[Result]:
-    """Yield what a function returns for each fragment, in their order.
+    """Yield the result of a function for each fragment, in order.
 
     Args:
-        call: can be sent to another process.
+        call: picklable.
         fragments: to call it for.
-        processes: that do it; 1 for this one, which also does what is little.
-        ahead: most results that are held or on their way.
+        processes: number of them; with 1 this process does it, as it does small inputs.
+        ahead: maximum number of results in memory or in progress.
 
     Raises:
-        InfrastructureError: when a process is killed.
+        InfrastructureError: if a process is killed.
     """
     if processes == 1 or sum(fragment.num_bytes for fragment in fragments) <= FEW_BYTES:
         yield from map(call, fragments)
         return
     waiting: deque[Future[Result]] = deque()
-    # What is forked from a process with threads may wait for ever.
+    # A process forked from one with threads may deadlock.
     context = multiprocessing.get_context("spawn")
     number = min(processes, ahead, len(fragments))
     with ProcessPoolExecutor(number, context) as pool:
@@ -275,7 +275,7 @@ def in_order(
             for fragment in fragments:
                 if len(waiting) == ahead:
                     yield waiting.popleft().result()
-                with _without_interrupts():  # it starts processes
+                with _without_interrupts():  # starts processes
                     waiting.append(pool.submit(call, fragment))
             while waiting:
                 yield waiting.popleft().result()
@@ -288,7 +288,7 @@ def in_order(
 
 @contextlib.contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Let processes that are started here leave Ctrl-C to this one, from their first moment on."""
+    """Make processes that are started here ignore Ctrl-C, from their start."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield

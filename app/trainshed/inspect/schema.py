@@ -1,4 +1,4 @@
-"""What is known of an input: columns, files, rows, and how they are cut into what tasks read."""
+"""Describes an input: columns, files, rows, and the fragments that tasks read."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class ColumnInfo(Record):
-    """A column; a type is None where it is not there.
+    """A column; a type is None where the column does not exist.
 
     Args:
         name: of it.
-        stored: what the files say of its type, as Arrow has it.
-        read: as transforms get it.
-        after: after the transforms.
+        stored: type in the files, as an Arrow type.
+        read: type that transforms get.
+        after: type after the transforms.
     """
 
     name: str
@@ -38,7 +38,7 @@ class ColumnInfo(Record):
 
 
 class Fragments(Record):
-    """What tasks read: how many, and their bytes, decoded or as they are stored."""
+    """The fragments that tasks read: their number and size, decoded or as stored."""
 
     count: int
     least_bytes: int
@@ -47,18 +47,18 @@ class Fragments(Record):
 
 
 class Schema(Record):
-    """What is known of an input.
+    """The description of an input.
 
     Args:
-        format: of the files; the function where one makes the rows.
-        files: how many; None where there are none.
+        format: of the files, or the name of the function that makes the rows.
+        files: number of files; None if there are none.
         bytes: of all files.
-        rows: before the transforms; None where only reading tells.
-        likely_rows: about how many; None where only making them tells.
-        columns: in their order; first those that are read.
+        rows: before the transforms; None if only reading tells.
+        likely_rows: estimate; None if only making them tells.
+        columns: in order; first those that are read.
         has_transforms: whether there are any.
-        classes: names of the labels, by number.
-        fragments: that tasks read; None where there are no files.
+        classes: names of the labels, by index.
+        fragments: None if there are no files.
     """
 
     format: str
@@ -73,13 +73,13 @@ class Schema(Record):
 
 
 def describe(given: RowInput | GeneratedRows) -> Schema:
-    """Return what is known of an input; types are those of rows at eight places at most.
+    """Return the description of an input; types are those of rows at up to eight positions.
 
-    Of what Ray Data makes they are those of the first rows.
+    For rows of Ray Data they are those of the first rows.
 
     Raises:
-        DataError: when these rows cannot be read, transformed or made.
-        InfrastructureError: when the storage does not give them.
+        DataError: if these rows cannot be read, transformed or made.
+        InfrastructureError: if the storage does not return them.
     """
     if isinstance(given, GeneratedRows):
         return _of_made(given)
@@ -145,7 +145,7 @@ def _columns(
 
 
 def _types(tables: Sequence[Columns]) -> Mapping[str, str]:
-    """Return the type of each column; all of them where places differ."""
+    """Return the type of each column; all of its types if positions differ."""
     found: dict[str, dict[str, None]] = {}
     for table in tables:
         for name, kind in _of_table(table):

@@ -1,7 +1,7 @@
-"""A shuffle of all rows that memory need not hold: first into buckets on a disk, then each alone.
+"""Shuffles rows that exceed memory: first into buckets on disk, then each bucket in memory.
 
-Each row's bucket is drawn by chance, and so is the order of a bucket: together every order of all
-rows is as likely as any other (Rao, 1961; Sandelius, 1962).
+The bucket of each row is random, and so is the order within a bucket. So every order of all
+rows is equally likely (Rao, 1961; Sandelius, 1962).
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-# A bucket is held with its rows in their new order beside it. More buckets would each be written a
-# few rows at a time.
+# Memory holds a bucket and its shuffled copy. More buckets would be written in pieces of a few
+# rows.
 BUCKET_BYTES = 128 * 2**20
 MOST_BUCKETS = 4096
-# Of all buckets together, before rows are written.
+# Memory of all buckets together, before rows are written.
 HELD_BYTES = 128 * 2**20
-# One number for each use of the seed.
+# A separate stream of random numbers for each use of the seed.
 _BUCKET, _WITHIN = 1, 2
 
 
 def num_buckets(num_bytes: float) -> int:
-    """Return into how many buckets rows of so many bytes go."""
+    """Return the number of buckets for this many bytes."""
     return min(MOST_BUCKETS, max(1, math.ceil(num_bytes / BUCKET_BYTES)))
 
 
 def shuffled(
     tables: Iterable[pa.Table], seed: int, buckets: int, aside: Path
 ) -> Iterator[pa.Table]:
-    """Yield the rows of all tables, each once, in an order that hangs on the seed alone.
+    """Yield the rows of all tables, each once, in an order that depends only on the seed.
 
     Args:
-        tables: whose rows come in the same order every time; where they are cut does not matter.
+        tables: with rows in a reproducible order; table boundaries do not matter.
         seed: at least 0.
         buckets: at least one.
-        aside: an empty folder with room for all rows.
+        aside: an empty folder with enough space for all rows.
     """
     parts = _Buckets(aside, buckets)
     chance = np.random.default_rng([seed, _BUCKET])
@@ -54,7 +54,7 @@ def shuffled(
 
 
 class _Buckets:
-    """Rows on their way to one of several files, each written a good number of rows at a time."""
+    """Buffers rows for several files, and writes many rows of a file at a time."""
 
     def __init__(self, folder: Path, number: int) -> None:
         self._folder = folder
@@ -63,7 +63,7 @@ class _Buckets:
         self._bytes = [0] * number
 
     def take(self, table: pa.Table, chosen: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
-        """Take rows; chosen: (rows,) the bucket of each."""
+        """Add rows; chosen: (rows,) the bucket of each."""
         order = np.argsort(chosen, kind="stable")
         sorted_rows = table.take(pa.array(order))
         numbers, begins = np.unique(chosen[order], return_index=True)
@@ -76,18 +76,18 @@ class _Buckets:
                 self._write(number)
 
     def give(self, number: int) -> pa.Table | None:
-        """Return the rows of a bucket, in the order they came in, and forget them."""
+        """Return and remove the rows of a bucket, in the order they were added."""
         held, self._held[number] = self._held[number], []
         file = self._file(number)
         written = list(_read(file)) if file.exists() else []
         file.unlink(missing_ok=True)
         tables = [*written, *held]
-        # Its rows are taken one by one: from one piece that costs no search.
+        # Rows are taken one by one, which needs no search in a single chunk.
         return pa.concat_tables(tables).combine_chunks() if tables else None
 
     def _write(self, number: int) -> None:
         table = pa.concat_tables(self._held[number])
-        # A stream each: more files than may be open would have to stay so.
+        # One stream at a time: there may be more files than may be open.
         with self._file(number).open("ab") as file, pa.ipc.new_stream(file, table.schema) as stream:
             stream.write_table(table.combine_chunks())
         self._held[number], self._bytes[number] = [], 0

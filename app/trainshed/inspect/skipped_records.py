@@ -1,4 +1,4 @@
-"""Bad records of an input that are left out, as training leaves them out: counted and limited."""
+"""Bad records of an input: skipped, counted and limited as in training."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class SkippedRecords:
-    """Told of what is bad; of a fragment that is read twice it counts once.
+    """Collects bad records; a fragment that is read twice counts once.
 
     Args:
         field: of the dataset.
-        limit: most rows that may be left out.
-        likely_rows: about how many rows there are.
+        limit: maximum number of skipped rows.
+        likely_rows: estimated number of rows.
     """
 
     def __init__(self, field: str, limit: int, likely_rows: int) -> None:
@@ -25,21 +25,21 @@ class SkippedRecords:
         self._ledger = BadRecordLog(field, limit, likely_rows)
 
     def __call__(self, told: BadRecordList) -> None:
-        """Take in what is known of a fragment.
+        """Add the bad records of a fragment.
 
         Raises:
-            DataError: when more is left out than may be.
+            DataError: if the limit is exceeded.
         """
         self._ledger.take(told)
         if excess := self._ledger.excess:
             raise DataError(excess)
 
     def anew(self) -> SkippedRecords:
-        """Return one for another process, which knows of nothing yet."""
+        """Return an empty one for another process."""
         return SkippedRecords(self._field, self._limit, self._likely_rows)
 
     def say(self) -> str | None:
-        """Return how many rows are left out, and the first of them; None for none."""
+        """Return the number of skipped rows and the first of them; None if there are none."""
         if not self._ledger.rows:
             return None
         return (

@@ -1,4 +1,4 @@
-"""What each column holds, on the whole: one pass over all rows, of which few are held at once."""
+"""Statistics of each column, in one pass with few rows in memory."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ if TYPE_CHECKING:
     from trainshed.inspect.generated_rows import GeneratedRows
     from trainshed.inspect.inputs import RowInput
 
-# Different values of a column that are told apart, and characters of them all together.
+# Maximum number of different values, and of their characters in all.
 MOST_VALUES = 1000
 MOST_CHARACTERS = 2**20
-# Of the values that come most often.
+# Number of most frequent values to show.
 MOST_FREQUENT = 5
-# Arrays may have another shape in each table.
+# Tables may differ in the shapes of arrays.
 MOST_TYPES = 3
-# A value that is counted; anything else is by its JSON.
+# Types that are counted as they are; other values are counted by their JSON.
 Value = str | bytes | bool
 _COUNTED = (str, bytes, bool)
 
 
 class Frequent(Record):
-    """A value, and how many rows have it."""
+    """A value and its number of rows."""
 
     value: JsonValue
     rows: int
 
 
 class Summary(Record):
-    """What a column holds.
+    """The statistics of a column.
 
     Args:
         name: of it.
         type: of its rows.
-        rows: how many.
-        missing: how many of them have no value; of arrays, lack one at least.
-        min: the smallest number or the first time; None where there is none.
-        max: the largest, or the last.
+        rows: number of rows.
+        missing: rows without a value; for arrays, rows that lack at least one.
+        min: the smallest number or the first time; None if there is none.
+        max: the largest number or the last time.
         mean: of all numbers.
-        std: their standard deviation, by one number less than there are.
+        std: sample standard deviation (n - 1).
         sum: of all numbers.
-        values: how many different values there are of what is no number and no time.
-        has_more: whether there are more than are told apart.
-        frequent: those that come most often.
+        values: number of different values of other types.
+        has_more: whether there are more values than are counted.
+        frequent: the most frequent values.
     """
 
     name: str
@@ -82,18 +82,18 @@ def summarize(
     processes: int,
     told: Callable[[Fragment], None],
 ) -> tuple[Summary, ...]:
-    """Return what each column holds, after the transforms; nothing where there are no rows.
+    """Return the statistics of each column, after the transforms; empty without rows.
 
     Args:
         given: the rows.
-        columns: that are meant; empty for all.
-        processes: that read.
+        columns: to include; empty for all.
+        processes: number of reading processes.
         told: called with each fragment that was read.
 
     Raises:
-        SpecError: when there is no such column.
-        DataError: when rows cannot be read, transformed or made.
-        InfrastructureError: when the storage does not give them.
+        SpecError: if there is no such column.
+        DataError: if rows cannot be read, transformed or made.
+        InfrastructureError: if the storage does not return them.
     """
     check_columns(given, "--column", columns)
     found: dict[str, ColumnStatistics] = {}
@@ -105,7 +105,7 @@ def summarize(
 
 
 def tallies(columns: Sequence[str], tables: Iterable[Columns]) -> dict[str, ColumnStatistics]:
-    """Return what is known of each column of some tables."""
+    """Return the statistics of each column of some tables."""
     found: dict[str, ColumnStatistics] = {}
     for table in tables:
         check_known("--column", columns, list(table))
@@ -115,18 +115,18 @@ def tallies(columns: Sequence[str], tables: Iterable[Columns]) -> dict[str, Colu
 
 
 class ColumnStatistics:
-    """What is known of a column: in any parts, it comes to the same."""
+    """Running statistics of a column; independent of how the rows are split."""
 
     def __init__(self) -> None:
         self._types: dict[str, None] = {}
         self._rows = self._missing = 0
         self._numbers = Moments()
         self._times: tuple[np.generic, np.generic] | None = None
-        # None once there are more than are told apart.
+        # None once there are too many different values.
         self._values: Counter[Value] | None = Counter()
 
     def add(self, array: Array) -> None:
-        """Take in rows of the column."""
+        """Add rows of the column."""
         self._add_types([say_type(array)])
         self._rows += len(array)
         if array.dtype.kind in "iuf" or (array.dtype.kind == "b" and array.ndim > 1):
@@ -139,7 +139,7 @@ class ColumnStatistics:
             self._count([_as_value(row) for row in array])
 
     def merge(self, other: ColumnStatistics) -> None:
-        """Take in what is known of other rows of the column."""
+        """Merge the statistics of other rows of the column."""
         self._add_types(other._types)
         self._rows += other._rows
         self._missing += other._missing
@@ -151,7 +151,7 @@ class ColumnStatistics:
             self._check_few()
 
     def summary(self, name: str) -> Summary:
-        """Return what is known of the column with a name."""
+        """Return the statistics of the column with a name."""
         known = list(self._types) or ["nothing"]
         moments, values = self._numbers, self._values
         ends: tuple[object, object] = (None, None)
@@ -198,7 +198,7 @@ class ColumnStatistics:
         self._times = (least, most)
 
     def _add_objects(self, objects: Sequence[object]) -> None:
-        if all(type(each) in _COUNTED for each in objects):  # nearly always
+        if all(type(each) in _COUNTED for each in objects):  # the usual case
             self._count(cast("Sequence[Value]", objects))
             return
         counted: list[Value] = []
@@ -218,7 +218,7 @@ class ColumnStatistics:
         self._count(counted)
 
     def _add_row(self, array: Array, counted: list[Value]) -> None:
-        """Take in a row that is an array of its own length."""
+        """Add a row that is an array with another length than others."""
         if array.dtype.kind in "iufb":
             self._add_numbers(array[None])
         else:
@@ -238,7 +238,7 @@ class ColumnStatistics:
 
 
 def _num_lacking(lacking: Array) -> int:
-    """Return how many rows lack a value at least; lacking: (rows, ...) which values do."""
+    """Return the number of rows that lack at least one value; lacking: (rows, ...) mask."""
     return int(lacking.any(axis=tuple(range(1, lacking.ndim))).sum())
 
 
@@ -250,7 +250,7 @@ def _as_float(number: float | Decimal | np.integer | np.floating) -> float:
 
 
 def _as_value(value: object) -> Value:
-    """Return what a value is counted by."""
+    """Return the key by which a value is counted."""
     if isinstance(value, bytes):
         return value
     said = as_json(value)

@@ -1,4 +1,4 @@
-"""Rows, columns and counts as a person sees them on a terminal."""
+"""Tables of rows, columns and counts for a terminal."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from trainshed.inspect.schema import Schema
     from trainshed.inspect.statistics import Summary
 
-# With more a row is a block of lines.
+# Rows with more columns are printed as blocks of lines.
 MOST_COLUMNS = 8
 MOST_CLASSES = 20
 
 
 def rows_table(rows: Sequence[Mapping[str, object]]) -> RenderableType:
-    """Return rows one below the other, or the values of each below each other where many."""
+    """Return rows as a table, or one block of lines per row if there are many columns."""
     if len(rows[0]) > MOST_COLUMNS:
         return _blocks(rows)
     table = _table("")
@@ -36,7 +36,7 @@ def rows_table(rows: Sequence[Mapping[str, object]]) -> RenderableType:
 
 
 def schema_table(schema: Schema) -> RenderableType:
-    """Return what is known of a given: its columns, then its files."""
+    """Return the description of an input: its columns, then its files."""
     table = _table("column", "stored", "read")
     if schema.has_transforms:
         table.add_column("after transforms")
@@ -73,7 +73,7 @@ def _of_files(schema: Schema) -> Iterator[str]:
 
 
 def summaries_table(summaries: Sequence[Summary]) -> RenderableType:
-    """Return what each column holds, one below the other."""
+    """Return the statistics of each column as text."""
     table = _table("column", "type")
     for name in ("rows", "missing", "min", "max", "mean", "std"):
         table.add_column(name, justify="right")
@@ -99,7 +99,7 @@ def _say_values(summary: Summary) -> str:
 
 
 def counts_table(title: str, counts: Sequence[tuple[object, int]]) -> RenderableType:
-    """Return rows by what they are counted by, and all of them."""
+    """Return a table of the rows per key, with their sum."""
     table, rows = _table(), sum(count for _, count in counts)
     table.add_column(Text(say_plainly(title)))
     table.add_column("rows", justify="right")
@@ -113,7 +113,7 @@ def counts_table(title: str, counts: Sequence[tuple[object, int]]) -> Renderable
 
 
 def _plain(kind: str | None) -> Text:
-    """Return a type, which has names of fields, too."""
+    """Return a type that includes field names."""
     return Text(MISSING if kind is None else say_plainly(kind))
 
 

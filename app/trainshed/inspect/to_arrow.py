@@ -1,5 +1,5 @@
-"""Columns of numpy arrays as Arrow tables that read back as the same arrays; the other way is
-`data/sources/arrow`'s."""
+"""Converts columns of NumPy arrays to Arrow tables that read back as the same arrays;
+`data/sources/arrow` does the reverse."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from trainshed.data.sources.column_arrays import Array, Columns
 
-# Parquet has no coarser times: what was in these comes back in milliseconds.
+# Parquet has no coarser times: these come back in milliseconds.
 _COARSE = ("datetime64[s]", "datetime64[m]", "datetime64[h]")
 
 
@@ -34,13 +34,13 @@ def schema_of(
     """Return columns and types that hold the rows of all tables.
 
     Args:
-        tables: at least one; rows from several places.
-        source: of the files, where they have one.
-        as_read: whether no transform was run, so that floats are integers or booleans of which
-            some are missing where the files have these.
+        tables: at least one; rows from several positions.
+        source: of the files, if there are any.
+        as_read: whether no transform has run, so that floats are nullable integers or booleans if
+            the files have these.
 
     Raises:
-        DataError: naming a column that no type of Arrow holds, or that some tables do not have.
+        DataError: naming a column that Arrow cannot represent, or that some tables lack.
     """
     for table in tables:
         _check_names(table, tables[0])
@@ -48,7 +48,7 @@ def schema_of(
 
 
 def told_of(schemas: Iterable[pa.Schema]) -> pa.Schema:
-    """Return what tables say of the types of their columns, as one: what holds those of all."""
+    """Return the merged column types of tables, which hold the rows of all."""
     kinds: dict[str, list[pa.DataType]] = {}
     for schema in schemas:
         for field in schema:
@@ -72,7 +72,7 @@ def _field_of(
 ) -> pa.Field:
     arrays = [table[name] for table in tables]
     told = source.field(name) if source and name in source.names else None
-    # What is missing of these, or empty, hides a type at any place.
+    # Missing and empty values hide the type at any position.
     if told is not None and all(as_told(array, told.type) is not None for array in arrays):
         return pa.field(name, told.type)
     found = [_stored(name, array)[0] for array in arrays]
@@ -95,7 +95,7 @@ def _check_names(columns: Columns, names: Iterable[str]) -> None:
 
 
 def _stored(name: str, array: Array) -> tuple[pa.Field, pa.Array]:
-    """Return values as Arrow has them by themselves, and their type."""
+    """Return values as Arrow infers them, and their type."""
     try:
         if array.dtype == object and array.ndim == 1 and _are_tensors(array.tolist()):
             return _ragged(name, array.tolist())
@@ -130,7 +130,7 @@ def _plain(array: Array) -> Array:
 
 
 def _are_tensors(values: Sequence[object]) -> bool:
-    """Say whether rows are arrays of more than one axis, of different lengths."""
+    """Return whether rows are arrays of several axes and different lengths."""
     return bool(values) and all(
         isinstance(value, np.ndarray) and value.ndim > 1 and value.dtype != object
         for value in values
@@ -159,10 +159,10 @@ def _ragged_field(name: str, inner: pa.DataType, ndim: int) -> pa.Field:
 
 
 def _shared(name: str, found: Sequence[pa.Field], source: pa.Field | None) -> pa.Field:
-    """Return a type that holds the values of all places.
+    """Return a type that holds the values of all positions.
 
-    Lists that have one length at a place, and integers of which none is missing there, look like
-    arrays and like integers: what the files say of them holds.
+    Lists of equal length look like arrays, and integers without a missing value like integers:
+    the types of the files decide.
     """
     known = [field for field in found if not pa.types.is_null(field.type)]
     if not known:
@@ -174,7 +174,7 @@ def _shared(name: str, found: Sequence[pa.Field], source: pa.Field | None) -> pa
     if are_alike:
         return known[0]
     if source is not None and any(field.type == source.type for field in known):
-        # Numbers of which some are missing are floats at these places.
+        # Nullable integers are floats at these positions.
         others = [field for field in known if field.type != source.type]
         if pa.types.is_integer(source.type) and all(f.type == pa.float64() for f in others):
             return pa.field(name, source.type)
@@ -189,7 +189,7 @@ def _shared(name: str, found: Sequence[pa.Field], source: pa.Field | None) -> pa
 
 
 def _is_list_of(inner: pa.DataType, source: pa.Field | None) -> bool:
-    """Say whether the files have lists of any length of such values."""
+    """Return whether the files have lists of any length of such values."""
     if source is None:
         return False
     kind = source.type
@@ -198,7 +198,7 @@ def _is_list_of(inner: pa.DataType, source: pa.Field | None) -> bool:
 
 
 def _of_vectors(fields: Sequence[pa.Field]) -> pa.DataType | None:
-    """Return what the values of all columns are, if each row is a list of them."""
+    """Return the type of the values of all columns, if each row is a list of them."""
     inner = {_inner_of(field.type) for field in fields}
     return inner.pop() if len(inner) == 1 else None
 
@@ -224,7 +224,7 @@ def _marks(field: pa.Field) -> bytes | None:
 
 
 def _unified(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Return the type that holds values of all types; None where none does."""
+    """Return the type that holds values of all types; None if there is none."""
     schemas = [pa.schema([("x", kind)]) for kind in kinds]
     try:
         return pa.unify_schemas(schemas, promote_options="permissive").field("x").type
@@ -260,7 +260,7 @@ def _adapted(field: pa.Field, array: Array) -> pa.Array:
 
 
 def _check_exact(field: pa.Field, array: Array) -> None:
-    """Refuse integers that were floats on their way, and may be other ones than they were.
+    """Refuse integers that were converted to float, and may have been rounded.
 
     Raises:
         DataError: naming one.

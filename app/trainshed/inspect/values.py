@@ -1,4 +1,4 @@
-"""Values as text: short ones for people, whole ones as JSON for programs. Pure."""
+"""Formats values: short for people, complete JSON for programs. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from trainshed.data.sources.column_arrays import Array
 
-# Of a text in a table, and of an array's values.
+# Characters of a text in a table, and of an array's values.
 MOST_CHARACTERS = 60
 MOST_VALUES = 4
 
@@ -46,7 +46,7 @@ def say_value(value: object) -> str:
 
 
 def say_type(array: Array) -> str:
-    """Return what rows of a column are: float32[28, 28], text, bytes, ..."""
+    """Return the type of a column's rows: float32[28, 28], text, bytes, ..."""
     if array.dtype == object and array.ndim == 1:
         kinds = {_kind(value) for value in array.tolist() if value is not None}
         return " or ".join(sorted(kinds)) or "nothing"
@@ -55,9 +55,9 @@ def say_type(array: Array) -> str:
 
 
 def as_json(value: object) -> JsonValue:
-    """Return a value as JSON has it: arrays as lists, bytes in base64, times as ISO 8601 has them.
+    """Return a value as JSON: arrays as lists, bytes in base64, times as ISO 8601.
 
-    Numbers that are no numbers, infinite ones, and times that are none, are null.
+    NaN, infinity and NaT become null.
     """
     found: JsonValue = None
     match value:
@@ -67,7 +67,7 @@ def as_json(value: object) -> JsonValue:
             found = base64.b64encode(value).decode()
         case Mapping():
             found = {str(key): as_json(each) for key, each in value.items()}
-        case np.datetime64() | np.timedelta64():  # numpy's durations are integers, too
+        case np.datetime64() | np.timedelta64():  # NumPy's durations are integers, too
             found = None if np.isnat(value) else str(value)
         case bool() | np.bool_():
             found = bool(value)
@@ -83,9 +83,9 @@ def as_json(value: object) -> JsonValue:
 
 
 def as_key(kind: object) -> JsonValue:
-    """Return what rows are counted by as JSON has it; nothing else looks like what is missing.
+    """Return a counted value as JSON; only missing values become null.
 
-    Bytes that are no text, and infinite numbers, are told as text.
+    Bytes that are not text, and infinite numbers, become text.
     """
     if isinstance(kind, bytes):
         return kind.decode(errors="backslashreplace")

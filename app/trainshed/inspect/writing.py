@@ -1,4 +1,4 @@
-"""Writes rows as parquet files that Trainshed, and anybody else, reads well."""
+"""Writes rows as parquet files that any reader handles well."""
 
 from __future__ import annotations
 
@@ -33,30 +33,29 @@ if TYPE_CHECKING:
     from trainshed.storage.folder import Folder
     from trainshed.storage.staged_folder import StagedFolder
 
-# A row group is what a task reads, and what the shuffle of blocks moves.
+# A row group is the unit that a task reads and the shuffle of blocks moves.
 GROUP_BYTES = 16 * 2**20
-# Decoded and transformed at once.
+# Rows to decode and transform at once.
 CHUNK_BYTES = 4 * 2**20
-# Of so many tables that Ray Data makes the types are looked at, before the first is written.
+# Bytes of Ray Data's tables that are inspected for types before the first one is written.
 MADE_TABLES = 8
-# A fragment that is larger as it is stored is never held whole.
+# A fragment with more stored bytes is never held in memory whole.
 MOST_WHOLE_BYTES = 64 * 2**20
-# Of fragments that other processes have read before their turn.
+# Bytes of fragments that other processes have read ahead.
 AHEAD_BYTES = 2**30
-# Encoded once each, where they come again and again: not numbers with digits behind the point, and
-# no bytes.
+# Dictionary-encoded types, for repeated values: not floats, and not bytes.
 _REPEATED = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_temporal)
 
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """How rows are to be written.
+    """Options of writing rows.
 
     Args:
-        file_bytes: of a file, as it is stored; it may be more by a row group.
-        rows_per_file: the most; None for any number.
-        seed: of a shuffle of all rows; None for the order in which they are read.
-        processes: that read and transform.
+        file_bytes: per file, as stored; may be exceeded by one row group.
+        rows_per_file: maximum; None for any number.
+        seed: to shuffle all rows; None to keep their order.
+        processes: number of processes that read and transform.
     """
 
     file_bytes: int
@@ -80,19 +79,19 @@ def write(
     wish: WriteOptions,
     told: Callable[[Fragment], None],
 ) -> WriteSummary:
-    """Write all rows, after their transforms, into a folder that is not there yet, or empty.
+    """Write all rows, after their transforms, into a folder that is new or empty.
 
     Args:
         given: the rows.
         to: the folder.
-        wish: how.
+        wish: options.
         told: called with each fragment that was read.
 
     Raises:
-        SpecError: when the folder is not empty, or no place to write to, or rows are to be mixed
-            that Ray Data makes.
-        DataError: when rows cannot be read, transformed or stored, or there are none.
-        InfrastructureError: when a storage does not give or take them.
+        SpecError: if the folder is not empty or not writable, or rows of Ray Data are to be
+            shuffled.
+        DataError: if rows cannot be read, transformed or stored, or there are none.
+        InfrastructureError: if a storage does not return or accept them.
     """
     _check_writable(to)
     if not is_free(to):
@@ -106,7 +105,7 @@ def write(
     row_bytes = _row_bytes(looked, schema)
     all_bytes = row_bytes * likely_rows(given, pairs)
     read_bytes = max((nbytes(read) / num_rows(read) for read, _ in pairs), default=1.0)
-    # As many as training gives a transform: of fewer it would make other rows.
+    # As many as a transform gets in training: with fewer it could make other rows.
     asked = most_asked(given.transforms)
     how = given.reading(max(asked, int(CHUNK_BYTES / max(row_bytes, read_bytes))))
 
@@ -122,7 +121,7 @@ def write(
 def _written(
     to: Folder, schema: pa.Schema, wish: WriteOptions, make: Callable[[Path], Iterable[pa.Table]]
 ) -> WriteSummary:
-    """Write tables; make: returns them, called with an empty folder for what is under way."""
+    """Write tables; make: returns them, called with an empty folder for temporary files."""
     try:
         with fill(to) as filling:
             files = _Files(filling, schema, wish)
@@ -134,16 +133,16 @@ def _written(
 
 
 def _made_tables(given: GeneratedRows, wish: WriteOptions) -> tuple[pa.Schema, Iterator[pa.Table]]:
-    """Return the types of what Ray Data makes, as far as the first rows tell, and all rows."""
+    """Return the types of Ray Data's rows, from the first ones, and all rows."""
     if wish.seed is not None:
-        want = f"it left out, as {given.maker} makes these rows: write them, then mix what is there"
+        want = f"it left out, as {given.maker} makes these rows: write them, then shuffle the files"
         raise SpecError([Problem("--shuffle", str(wish.seed), want)])
     tables = given.tables(CHUNK_BYTES)
     looked = list(islice(tables, MADE_TABLES))
     if not looked:
         raise _nothing(given.field)
     types = told_of([each.types for each in looked if each.types is not None])
-    # What is missing among integers made floats of them on the way out of Arrow, and nothing since.
+    # Arrow's conversion of nullable integers gave floats, and no transform changed them since.
     schema = schema_of([each.columns for each in looked], types, as_read=True)
     return schema, (to_arrow(each.columns, schema) for each in chain(looked, tables))
 
@@ -162,7 +161,7 @@ def _taken(to: Folder) -> SpecError:
 
 
 def _first(given: RowInput) -> Columns:
-    """Return the first rows that transforms leave, where they left none of those looked at."""
+    """Return the first rows that pass the transforms, if the sample had none."""
     how = given.reading(1024)
     for fragment in given.source.fragments:
         for columns in chunks(how, fragment, given.left_out):
@@ -180,11 +179,11 @@ def _row_bytes(looked: Sequence[Columns], schema: pa.Schema) -> float:
 
 
 def likely_rows(given: RowInput, pairs: Sequence[tuple[Columns, Columns]]) -> float:
-    """Return about how many rows there are after the transforms.
+    """Return the estimated number of rows after the transforms.
 
     Args:
         given: the rows.
-        pairs: some of them before and after the transforms.
+        pairs: samples before and after the transforms.
     """
     before = sum(num_rows(read) for read, _ in pairs)
     after = sum(num_rows(made) for _, made in pairs)
@@ -199,7 +198,7 @@ def _tables(  # noqa: PLR0913, PLR0917 - what is read, and by whom
     wish: WriteOptions,
     told: Callable[[Fragment], None],
 ) -> Iterator[pa.Table]:
-    """Yield all rows in their order."""
+    """Yield all rows in order."""
     fragments = given.source.fragments
     mean_bytes = max(1.0, all_bytes / len(fragments))
     ahead = max(1, min(2 * wish.processes, int(AHEAD_BYTES / mean_bytes)))
@@ -217,14 +216,14 @@ def _tables(  # noqa: PLR0913, PLR0917 - what is read, and by whom
 def _whole(
     how: Reading, schema: pa.Schema, fragment: Fragment, tell: Tell | None
 ) -> list[pa.Table] | None:
-    """Return the rows of a fragment; None where they are not to be held."""
+    """Return the rows of a fragment; None if it is too large to hold."""
     if fragment.num_bytes > MOST_WHOLE_BYTES:
         return None
     return [to_arrow(columns, schema) for columns in chunks(how, fragment, tell)]
 
 
 class _Files:
-    """Cuts rows into files and row groups, and hands over each file that is whole."""
+    """Splits rows into files and row groups, and passes on each complete file."""
 
     def __init__(self, filling: StagedFolder, schema: pa.Schema, wish: WriteOptions) -> None:
         self._filling, self._schema, self._wish = filling, schema, wish
@@ -236,7 +235,7 @@ class _Files:
         self._rows_of_file = self._rows = self._files = self._bytes = 0
 
     def take(self, table: pa.Table) -> None:
-        """Take the next rows."""
+        """Add the next rows."""
         while table.num_rows:
             most = self._wish.rows_per_file or table.num_rows + self._rows_of_file
             part = table.slice(0, min(self._rows_that_fit(table), most - self._rows_of_file))
@@ -249,7 +248,7 @@ class _Files:
                 self._end_file()
 
     def end(self) -> WriteSummary:
-        """Hand over the last file and return what was written."""
+        """Pass on the last file and return what was written."""
         self._end_file()
         return WriteSummary(self._rows, self._files, self._bytes)
 

@@ -377,7 +377,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "a mix": (
         "show run.yaml --dataset both",
-        "error: spec.data.datasets.both.read.mix: got a mix, want one with rows of its own: "
+        "error: spec.data.datasets.both.read.mix: got a mix, want one that reads rows itself: "
         "--dataset with one of train, failing",
     ),
     "no such column to sum up": (
