@@ -212,7 +212,7 @@ def assert_a_full_disk_passed(events: Sequence[AnyEvent], run: Path, after: int 
     # That of step 6 was being written when the disk was full, and 12 when there was room again.
     assert (wanted - {6, 8, 10, 12} <= saved, {8, 10} <= missed) == (True, True)
     assert saved | missed == wanted
-    assert all("File too large; training goes on" in line for line in lines)
+    assert all("File too large; training continues" in line for line in lines)
     assert list(run.glob("attempts/*/ray/.writing-*")) == []
 
 

@@ -1,5 +1,5 @@
-"""What surrounds a training function in its own process: `trainshed.current()` and all behind it.
+"""The process of a training function: `trainshed.current()` and everything behind it.
 
-Pure: meter, pace. Collectives: agreement, evaluation. Never here: starting Ray, reading files of
-rows, or how a checkpoint lies on storage.
+Pure: meter, pace. Collectives: agreement, evaluation. Not: starting Ray, reading files of rows,
+or the layout of checkpoints.
 """

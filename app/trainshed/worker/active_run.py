@@ -1,4 +1,4 @@
-"""Which run this process trains, for who is not handed it."""
+"""The run of this process, for code that does not get it as an argument."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def active(kind: type[Kind]) -> Kind:
     """Return the run of this worker.
 
     Args:
-        kind: of the framework that whoever asks trains with.
+        kind: of the framework that the caller trains with.
 
     Raises:
         RuntimeError: outside a training function that Trainshed started, or in that of another
@@ -36,7 +36,7 @@ def active(kind: type[Kind]) -> Kind:
 
 
 def running() -> BaseRun | None:
-    """Return the run of this worker, if there is one, for what works beside its function."""
+    """Return the run of this worker, if there is one, for code beside its function."""
     return _active
 
 

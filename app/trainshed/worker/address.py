@@ -1,4 +1,4 @@
-"""Where other ranks find this one. Light on purpose: Ray Train's controller hands it to workers."""
+"""The address of a rank. Must stay light: Ray Train's controller sends it to workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every worker is told about its run."""
+"""The parameters of an attempt, for every worker."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AttemptConfig:
-    """One attempt of a run, resolved.
+    """One attempt of a run, with resolved settings.
 
     Args:
         name: of the run.
         train: `module:function`.
         attempt: its number.
-        folder: of the attempt; everything that is written lies in it.
-        resume_from: checkpoint of an earlier attempt that the runtime wrote, or None.
-        users_resume: one that the function wrote itself through ray.train.report, or None.
+        folder: of the attempt; all files are written below it.
+        resume_from: checkpoint of an earlier attempt that Trainshed wrote, or None.
+        users_resume: one that the function wrote through ray.train.report, or None.
         spec_hash: of the run.
-        epochs: None for functions that count for themselves.
-        batch_size: rows a step over all workers.
-        accumulate: parts of a worker's rows of a step.
+        epochs: None for functions with their own count.
+        batch_size: rows per step over all workers.
+        accumulate: number of parts of a worker's rows of a step.
         precision: of the forward pass.
-        sync_batch_norm: whether BatchNorm looks at the rows of all workers.
-        seed: start of all randomness.
-        reproducible: bit-equal at any price.
+        sync_batch_norm: whether BatchNorm uses the rows of all workers.
+        seed: of all random numbers.
+        reproducible: whether results must be bit-equal.
         threads: of each worker.
-        first_step_seconds: that the first step may take; 0 for any time.
-        stall_seconds: without a step, after which the attempt counts as lost; 0 for never.
-        grace_seconds: that a stop may take.
-        checkpoint: when to write.
+        first_step_seconds: maximum for the first step; 0 for no limit.
+        stall_seconds: maximum without a step, after which the attempt counts as lost; 0 for no
+            limit.
+        grace_seconds: maximum for a stop.
+        checkpoint: when to write checkpoints.
         plans: by dataset.
-        unheeded: fields that were set and that a loop of the function's own does not obey.
+        unheeded: fields that were set and that a function with its own loop ignores.
     """
 
     name: str
@@ -69,7 +70,7 @@ class AttemptConfig:
 
     @property
     def checkpoints(self) -> Folder:
-        """Return the folder below which this attempt's checkpoints lie: Ray Train's own."""
+        """Return the parent folder of this attempt's checkpoints: Ray Train's folder."""
         return self.folder / RAY_FOLDER
 
     @property

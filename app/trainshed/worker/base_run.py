@@ -1,4 +1,4 @@
-"""What a run is to a training function of any framework: who it is, and what it can say."""
+"""The run as training functions of any framework see it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class BaseRun:
         self.world_size: int = context.get_world_size()
         self._job = job
         self._loop = TrainingLoop(job, coordinator, self.rank, self.world_size)
-        # On several nodes each would fetch all blocks, for the rows of its own ranks.
+        # On several nodes each node would fetch all blocks, for the rows of its ranks.
         is_one_node = context.get_local_world_size() == self.world_size
         self._feeds = DatasetRegistry(
             job,
@@ -69,27 +69,27 @@ class BaseRun:
 
     @property
     def step(self) -> int:
-        """Return the number of steps that are done, those of earlier attempts included."""
+        """Return the number of finished steps, including those of earlier attempts."""
         return self._loop.position.step
 
     @property
     def control(self) -> Control:
-        """Return the ranks' own group for agreements."""
+        """Return the process group for agreements."""
         return self._loop.control
 
     def planned_steps(self) -> int | None:
-        """Return the steps of the whole run where the files' rows tell.
+        """Return the steps of the whole run, if the row counts are known.
 
         Raises:
-            StopTraining: when the run was asked to stop while all ranks wait for that.
+            StopTraining: if the run was asked to stop while all ranks wait for them.
         """
         return self._waited_for(lambda: self._feeds.planned_steps(self._loop.position))
 
     def _waited_for(self, ask: Callable[[], Answer]) -> Answer:
-        """Return an answer that may have to wait for rows, between two steps.
+        """Return a result that may wait for rows, between two steps.
 
         Raises:
-            StopTraining: when the run was asked to stop while all ranks wait.
+            StopTraining: if the run was asked to stop while all ranks wait.
         """
         with contextlib.closing(self._awaited(ask() for _ in range(1))) as answers:
             return next(answers)
@@ -141,17 +141,17 @@ class BaseRun:
         input_transform: Callable[..., object] | None = None,
         config: Mapping[str, object] | None = None,
     ) -> None:
-        """Record in every checkpoint's manifest what a program needs to predict with the model.
+        """Record in the manifest of every checkpoint what a program needs for prediction.
 
         Args:
-            classes: names of the labels by number; without them those of folders that are labels.
+            classes: names of the labels by index; by default the names of label folders.
             features: columns that the model reads, in their order.
             builder: function that builds the model.
-            input_transform: function that makes the model's input of a batch.
-            config: what the builder is called with; plain values.
+            input_transform: function that converts a batch to the model's input.
+            config: arguments of the builder; plain values.
 
         Raises:
-            ValidationError: when the config holds what JSON cannot.
+            ValidationError: if the config has values that JSON lacks.
         """
         self._loop.saver.prediction = Prediction.model_validate(
             {
@@ -170,13 +170,13 @@ class BaseRun:
         captions: Sequence[str],
         good: Sequence[bool] | None = None,
     ) -> None:
-        """Keep pictures for the report.
+        """Add pictures to the report.
 
         Args:
             name: of the group.
             images: shape (n, height, width) or (n, height, width, 3).
-            captions: one a picture.
-            good: whether each is as it should be.
+            captions: one per picture.
+            good: whether each is correct.
         """
         if self.rank:
             return
@@ -186,7 +186,7 @@ class BaseRun:
             self.warn(f"the report misses the pictures {name}: {error}")
 
     def show_importance(self, name: str, shares: Mapping[str, float]) -> None:
-        """Keep for the report how much each feature counted, rank 0's.
+        """Add the importance of each feature to the report; rank 0's values count.
 
         Args:
             name: of the figure.
@@ -200,12 +200,12 @@ class BaseRun:
     def show_confusion(
         self, name: str, counts: NDArray[np.int64], classes: Sequence[str] | None = None
     ) -> None:
-        """Keep for the report what rows of each class were taken for, rank 0's.
+        """Add a confusion matrix to the report; rank 0's values count.
 
         Args:
             name: of the figure.
-            counts: rows, shape (classes, classes): what they are, then what they were taken for.
-            classes: their names; without them their numbers.
+            counts: rows, shape (classes, classes): true class, then predicted class.
+            classes: their names; by default their indices.
         """
         if len(counts) > training_figures.MOST_CLASSES:
             self.warn(f"{name}: {len(counts)} classes are too many for a figure of the report")
@@ -221,29 +221,29 @@ class BaseRun:
             self.warn(f"the report misses the figure {figure.name}: {error}")
 
     def warn(self, message: str) -> None:
-        """Say something to the user that does not end the run."""
+        """Warn the user; the run continues."""
         self._loop.say([WarningEvent(time=time.time(), message=message)])
 
     def announce(self) -> None:
-        """Say that training begins, from where, and on how many rows as far as is known."""
+        """Report that training begins, from which step, and the number of rows if known."""
         announce(self._job, self._loop, self.own_loop, self.planned_steps(), self.warn)
 
     def wants_stop(self) -> bool:
-        """Say whether the run was asked to stop, the same on all ranks. A collective."""
+        """Return whether the run was asked to stop, the same on all ranks. A collective."""
         return bool(self.control.from_leader(int(self._loop.wants_stop)))
 
     def stop_at_report(self, *, saves: bool, has_saved: bool) -> None:
-        """Stop a function with a loop of its own, which has just reported. A collective.
+        """Stop a function that has its own loop, and has just reported. A collective.
 
-        One that saves checkpoints, or resumed from its own, stops at the next one. Where `track` or
-        the like was called it does nothing: that run stops at the end of a step.
+        One that saves checkpoints, or resumed from its own, stops at the next one. After a call of
+        `track` or the like it does nothing: that run stops at the end of a step.
 
         Args:
             saves: whether this rank has saved a checkpoint with a report.
             has_saved: whether it saved one with this report.
 
         Raises:
-            StopTraining: when the run was asked to stop.
+            StopTraining: if the run was asked to stop.
         """
         if self._loop.survivors is not None:
             return
@@ -257,11 +257,11 @@ class BaseRun:
             raise StopTraining
 
     def fail(self, failure: Failure) -> None:
-        """Say that the training function raised; no collective: others may be anywhere."""
+        """Report that the training function raised; no collective: others may be anywhere."""
         self._loop.fail(failure)
 
     def finish(self, stopped: bool) -> None:
-        """Wait for the last checkpoint and say how it ended. A collective."""
+        """Wait for the last checkpoint and report how the run ended. A collective."""
         TELLER.tell_now()
         if not stopped:
             self.own_loop.finish()

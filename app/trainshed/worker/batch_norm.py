@@ -1,4 +1,4 @@
-"""BatchNorm over the rows of all workers rather than those of each one's slice of a step."""
+"""BatchNorm over the rows of all workers instead of each worker's slice of a step."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from trainshed.checkpoint.wrapping import UnsupportedWrapperError, sharded
 
 ALONE = (
-    "spec.syncBatchNorm: PyTorch shares statistics between accelerators alone: on CPUs those of "
-    "each worker are of its own rows"
+    "spec.syncBatchNorm: PyTorch synchronizes statistics between accelerators only: on CPUs each "
+    "worker has the statistics of its rows"
 )
 
 
 def share_statistics(model: torch.nn.Module, num_ranks: int, device: str) -> str | None:
-    """Have the BatchNorm layers of a model take statistics over all ranks, in place.
+    """Make the BatchNorm layers of a model use statistics over all ranks, in place.
 
-    Parameters and buffers stay the same objects, which DistributedDataParallel and optimizers hold.
+    Parameters and buffers stay the same objects, which DistributedDataParallel and optimizers use.
 
     Args:
         model: wrapped or not.
         num_ranks: number of workers.
-        device: type of the device that it is on.
+        device: its type.
 
     Returns:
-        What to say where that cannot be; None where it is done, or nothing has to be.
+        A warning if that is not possible; None if it is done, or not needed.
 
     Raises:
-        UnsupportedWrapperError: for FSDP, which has taken the layers' weights already.
+        UnsupportedWrapperError: for FSDP, which has already taken the layers' weights.
     """
     if num_ranks == 1 or not any(_is_apart(module) for module in model.modules()):
         return None

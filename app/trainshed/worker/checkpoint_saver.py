@@ -1,4 +1,4 @@
-"""When and how a worker writes checkpoints, and how it starts from one."""
+"""Writes a worker's checkpoints, and loads the one that it starts from."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class UnsavableStateError(TypeError):
 
 
 class LastCheckpointError(OSError):
-    """Training is done, but what it came to is not on storage."""
+    """Training is done, but its result is not on storage."""
 
 
 class CheckpointSaver:
@@ -66,9 +66,9 @@ class CheckpointSaver:
         self._registered = 0
         self._warned_of_grace = False
         self._blocked: dict[int, float] = {}
-        # Of the checkpoint that was begun last.
+        # Of the checkpoint that was started last.
         self.last: Position | None = None
-        # Whether an optimizer has stepped since the last checkpoint was begun.
+        # Whether an optimizer has stepped since the last checkpoint was started.
         self.weights_changed = False
         self.latest: tuple[str, int, int] | None = None
         self.describe_data: Callable[[], dict[str, Described]] = dict
@@ -78,18 +78,18 @@ class CheckpointSaver:
 
     @property
     def position(self) -> Position:
-        """Return where training starts."""
+        """Return the position where training starts."""
         if self.manifest is None:
             return Position()
         return self.manifest.position
 
     @property
     def num_written(self) -> int:
-        """Return how many checkpoints rank 0's writer has finished, or failed to."""
+        """Return how many checkpoints rank 0's writer has finished, or failed to write."""
         return len(self._writer.finished)
 
     def due(self, position: Position, epoch_ended: bool) -> bool:
-        """Say whether a checkpoint belongs here."""
+        """Return whether a checkpoint is due."""
         spec = self._job.checkpoint
         by_steps = bool(spec.every_steps and position.step % spec.every_steps == 0)
         if not epoch_ended:
@@ -99,7 +99,7 @@ class CheckpointSaver:
         return is_last or by_epochs or by_steps
 
     def is_behind(self, position: Position) -> bool:
-        """Say whether the run has been trained further than its newest checkpoint."""
+        """Return whether the run has trained further than its newest checkpoint."""
         return position != (self.last or self.position) or self.weights_changed
 
     def begin(
@@ -114,7 +114,7 @@ class CheckpointSaver:
 
         Args:
             metrics: the last known ones.
-            scored: names of those that are of the weights as they are now.
+            scored: names of those that belong to the current weights.
         """
         began = time.perf_counter()
         states = self._control.gather(random_state())
@@ -127,7 +127,7 @@ class CheckpointSaver:
         state = self._buffers.copy({**tracked.state(), "random": states}, "state")
         data = self.describe_data()
         if checkpoint.hangs_on_order(tracked.model_file.name, position):
-            # An earlier release, rolled back to, must not go on from here: its order is another.
+            # After a rollback an earlier release must not resume from this: its row order differs.
             data = {name: it.model_copy(update={"block_rows": None}) for name, it in data.items()}
         manifest = Manifest(
             order=ORDER,
@@ -149,10 +149,10 @@ class CheckpointSaver:
         mark()
 
     def register(self, written: int) -> list[Event]:
-        """Tell Ray Train of the checkpoints that are on storage; a collective.
+        """Register the checkpoints that are on storage with Ray Train; a collective.
 
         Raises:
-            UnsavableStateError: when what is tracked cannot be written at all.
+            UnsavableStateError: if the tracked objects cannot be written at all.
         """
         events: list[Event] = []
         while self._registered < written:
@@ -166,7 +166,7 @@ class CheckpointSaver:
         return events
 
     def _warn_of_grace(self, done: WriteResult) -> list[Event]:
-        """Say once, before there is a stop, that one may leave too little time."""
+        """Warn once, before a stop, that the grace period may be too short."""
         grace = self._job.grace_seconds
         if self._warned_of_grace or done.folder is None or not done.is_too_slow_for(grace):
             return []
@@ -183,35 +183,35 @@ class CheckpointSaver:
 
     @property
     def unsaved(self) -> str | None:
-        """Return which checkpoint is missing on storage and why, where the last one is."""
+        """Return which checkpoint is missing on storage and why; None if the last one is there."""
         done = self._writer.finished
         if not done or not done[-1].error:
             return None
         return f"step {done[-1].manifest.position.step}: {done[-1].error}"
 
     def check_last(self) -> None:
-        """Refuse to call a run done whose last checkpoint is missing.
+        """Refuse to finish a run whose last checkpoint is missing.
 
         Raises:
-            LastCheckpointError: saying why it is.
-            InfrastructureError: the same of a bucket.
+            LastCheckpointError: with the reason.
+            InfrastructureError: the same for a bucket.
         """
         if self.unsaved:
             why = self._writer.finished[-1].error
             said = f"training is done but its checkpoint is not: {self.unsaved}"
             if self._job.folder.path is None and isinstance(why, OSError):
-                # Ended credentials are no fault of the function's.
+                # Expired credentials are not the function's fault.
                 raise InfrastructureError(said, classify(why) or "storage")
             raise LastCheckpointError(said)
 
     def restore(self, tracked: CheckpointAdapter) -> None:
-        """Load the checkpoint that this group starts from, random state included.
+        """Load the checkpoint that this group starts from, with its random state.
 
         Raises:
-            DamagedError: when it is one that the run names, and not what was written.
-            SpecError: when it is another framework's, or holds other objects than are tracked.
-            InfrastructureError: when it is one of the run's own, which goes on from the one before,
-                or when storage or disk fails.
+            DamagedError: if the run's spec names it, and its content is not what was written.
+            SpecError: if it is another framework's, or has other objects than the tracked ones.
+            InfrastructureError: if it is one of the run's own, which resumes from the one before,
+                or if storage or disk fails.
         """
         if self.start is None or self.manifest is None:
             return
@@ -221,7 +221,7 @@ class CheckpointSaver:
             want = f"one with {kind.name}, of the framework of this run"
             raise SpecError([Problem("spec.checkpoint.resume", f"{self.start} with {held}", want)])
         allowed, tracks = self._job.checkpoint.allow_missing, tracked.objects()
-        # Before anything is fetched, where the manifest tells.
+        # Before anything is fetched, if the manifest has the names.
         if self.manifest.objects is not None:
             check_objects(self.manifest.objects, tracks, allowed, str(self.start))
         try:
@@ -229,7 +229,7 @@ class CheckpointSaver:
                 model, state = checkpoint.load(folder, kind, trust_objects=self._trust_objects)
         except DamagedError as error:
             raise self._passed_over(self.start, error) from error
-        except OSError as error:  # ended credentials among them: no fault of the function's
+        except OSError as error:  # also expired credentials: not the function's fault
             raise InfrastructureError(f"{source}: {error}", classify(error) or "storage") from error
         if self.manifest.objects is None:
             names = {"model", *state} - {"random"}
@@ -239,26 +239,26 @@ class CheckpointSaver:
         assert isinstance(states, Sequence)
         if self.manifest.workers == self.num_ranks:
             set_random_state(states[self._rank])
-        else:  # no rank's state fits another number of ranks: a fresh one, still a pure function
+        else:  # random state fits one number of ranks only: a fresh one, still a pure function
             seed_everything(self._job.seed + self.position.step, self._rank)
 
     def _passed_over(self, folder: Folder, error: DamagedError) -> Exception:
-        """Return what a damaged checkpoint ends: the group, the attempt, or the run."""
+        """Return the error for a damaged checkpoint: it ends the group, the attempt or the run."""
         attempts = self._job.folder.parent
         if not folder.parent.parent.parent.is_same(attempts):
-            return error  # named by the user, and somebody else's
+            return error  # the user named it, and it belongs to another run
         with contextlib.suppress(OSError):  # then it is chosen, and found damaged, once more
             checkpoint.pass_over(folder)
-        # What an attempt began with is chosen anew by the next one only.
+        # Only the next attempt chooses another checkpoint to start with.
         is_own = folder.parent.is_same(self._job.checkpoints)
         return InfrastructureError(str(error), "storage" if is_own else "damaged")
 
     def _report(self, done: WriteResult) -> Event:
         position = done.manifest.position
-        if isinstance(done.error, OSError):  # a full disk may have room again
+        if isinstance(done.error, OSError):  # a full disk may have space again
             ray.train.report({})
             why = f"{type(done.error).__name__}: {done.error}"
-            message = f"no checkpoint at step {position.step}: {why}; training goes on"
+            message = f"no checkpoint at step {position.step}: {why}; training continues"
             return WarningEvent(time=time.time(), message=message)
         if isinstance(done.error, SpecError):
             raise done.error
@@ -280,14 +280,14 @@ class CheckpointSaver:
         )
 
     def _scored(self, manifest: Manifest) -> dict[str, float]:
-        """Return the metrics, without the one that decides unless it is of these weights."""
+        """Return the metrics, without the deciding one unless it is of these weights."""
         best, metrics = self._job.checkpoint.best, dict(manifest.metrics)
         if best is not None and best.metric not in manifest.own_metrics():
             metrics.pop(best.metric, None)
         return metrics
 
     def _choose(self) -> tuple[Folder | None, Manifest | None, list[str]]:
-        """Return the checkpoint to start from: rank 0 looks, all take what it found."""
+        """Return the checkpoint to start from: rank 0 searches, all use the result."""
         found, refused = NONE, []
         folder: Folder | None = None
         manifest: Manifest | None = None
@@ -301,22 +301,22 @@ class CheckpointSaver:
             assert self._job.resume_from
             return self._job.resume_from, checkpoint.verify(self._given()), refused
         leaders = manifest.position if manifest else Position()
-        # The whole position: two checkpoints of one step differ where it is the last of an epoch.
+        # The whole position: two checkpoints of one step differ at the end of an epoch.
         shared = {name: self._control.from_leader(count) for name, count in leaders}
         if folder is None or manifest is None:
             folder, manifest = checkpoint.find(self._job.checkpoints, Position(**shared))
         return folder, manifest, refused
 
     def _given(self) -> Folder:
-        """Return where the checkpoint lies that the attempt was given to begin with."""
-        # Whose it is may delete it meanwhile; the links to it are this attempt's own.
+        """Return the path of the checkpoint that the attempt was given to start from."""
+        # Its owner may delete it during the attempt; this attempt has its own links to it.
         linked = self._job.checkpoints / LINKED
         assert self._job.resume_from
         return linked if linked.exists() else self._job.resume_from
 
 
 def check_best_metric(job: AttemptConfig, metrics: Mapping[str, float]) -> None:
-    """Refuse a `checkpoint.best` that nobody reports.
+    """Refuse a `checkpoint.best` that is never reported.
 
     Raises:
         SpecError: naming the metrics that are reported.

@@ -79,7 +79,7 @@ class Run(EpochRun):
         scheduler: Scheduler | None = None,
         **others: Stateful,
     ) -> None:
-        """Name what must survive, and load the checkpoint that this attempt goes on from.
+        """Name the objects to save, and load the checkpoint that this attempt resumes from.
 
         Args:
             model: may be wrapped by `ray.train.torch.prepare_model`, and by torch.compile.
@@ -89,11 +89,11 @@ class Run(EpochRun):
                 optimizer. A model may be wrapped, but not by FSDP.
 
         Raises:
-            UnsupportedWrapperError: for a model that no checkpoint can hold as it is wrapped, or a
+            UnsupportedWrapperError: for a model whose wrapper no checkpoint supports, or a
                 further one in FSDP.
-            RuntimeError: when it is called a second time.
-            ValueError: for a name that the checkpoint uses itself.
-            SpecError: when the checkpoint holds other objects.
+            RuntimeError: on a second call.
+            ValueError: for a reserved name.
+            SpecError: if the checkpoint has other objects.
         """
         if self._tracked is not None:
             raise RuntimeError(
@@ -136,20 +136,20 @@ class Run(EpochRun):
     @overload
     def batches(self, name: str, of: type[Made]) -> Iterator[Made]: ...
     def batches(self, name: str, of: type[object] | None = None) -> Iterator[object]:
-        """Return what is left of a pass over a dataset in batches, on this worker's device.
+        """Return the rest of a pass over a dataset in batches, on this worker's device.
 
         The batches of the dataset `train` (or else the first one) are the run's steps, each in
-        `spec.accumulate` parts. Of another dataset each call begins a pass. Only after a resume
+        `spec.accumulate` parts. For another dataset each call starts a pass. Only after a resume
         the first iterator continues the pass that was read beside the steps.
 
         Args:
             name: of the dataset.
-            of: for those who check types: that of what the function of `feed.collate` makes, which
-                comes in the place of tensors by column. Without it any may come.
+            of: for type checkers: the type that the function of `feed.collate` returns instead of
+                tensors by column. Without it any type is accepted.
 
         Raises:
-            TypeError: when that function makes something else.
-            StopTraining: when the run was asked to stop, between two steps.
+            TypeError: if that function returns another type.
+            StopTraining: if the run was asked to stop, between two steps.
         """
         if name == self._job.main_dataset:
             return self._steps(name, of or object)
@@ -157,7 +157,7 @@ class Run(EpochRun):
         return self._batches_beside_steps(name, of or object, in_epochs=in_epochs)
 
     def _steps(self, name: str, of: type[object]) -> Iterator[object]:
-        """Yield what is left of this epoch's steps."""
+        """Yield the remaining steps of this epoch."""
         loop, feed = self._loop, self._feeds.feed(name)
         loop.begin_steps()
         at = self._feeds.passing(name, "train", loop.position)
@@ -189,7 +189,7 @@ class Run(EpochRun):
     def _batches_beside_steps(
         self, name: str, of: type[object], *, in_epochs: bool
     ) -> Iterator[object]:
-        """Yield what is left of a pass over a dataset that is not the main one."""
+        """Yield the rest of a pass over a dataset that is not the main one."""
         loop, feed = self._loop, self._feeds.feed(name)
         reading = loop.dataset_positions.open(name, loop.position.epoch, in_epochs=in_epochs)
         at = self._feeds.passing_beside_steps(name, reading.start)
@@ -222,7 +222,7 @@ class Run(EpochRun):
         super()._stop_here()
 
     def _parts(self, batch: Batch, of: type[object], *, counts: bool) -> Iterator[object]:
-        """Yield the parts of a batch; ranks meet in the last one of a step alone."""
+        """Yield the parts of a batch; ranks synchronize only in the last part of a step."""
         most = self._job.accumulate if counts else 1
         parts, tracked = list(parts_of(batch, most, self.world_size)), self._tracked
         done = number = 0
@@ -238,7 +238,7 @@ class Run(EpochRun):
                     self._step.check_weights()
                 done += 1
         finally:
-            # The function left, maybe a while ago where it held the iterator.
+            # The function broke the loop, maybe long ago if it kept the iterator.
             if done < len(parts) and counts and self._step.number == number:
                 self._leave_step()
                 if len(parts) > 1 and tracked:
@@ -250,9 +250,10 @@ class Run(EpochRun):
         super().finish(stopped)
 
     def _leave_step(self) -> None:
-        """End the step that the function left: it counts where the weights have it behind them.
+        """End the step that the function left: it counts if the weights include it.
 
-        Else whoever goes on makes the whole step. The iterator of its batches may be open still.
+        Otherwise a resumed run repeats the whole step. The iterator of its batches may still be
+        open.
         """
         is_done = self._step.is_in_weights
         self._step.leave()
@@ -260,7 +261,7 @@ class Run(EpochRun):
             self._loop.count_step(self._step.rows)
 
     def _note_optimizer_step(self, *_: object) -> None:
-        """Remember that the weights have changed, by backward_step or by the function itself."""
+        """Record that the weights have changed, by backward_step or by the function itself."""
         self._step.has_stepped = self._loop.saver.weights_changed = True
 
     @contextlib.contextmanager
@@ -277,30 +278,31 @@ class Run(EpochRun):
         weight: float | torch.Tensor | None = None,
         optimizer: torch.optim.Optimizer | None = None,
     ) -> None:
-        """Go backward and, with the last part of a step, step the tracked optimizer and scheduler.
+        """Run backward and, with the last part of a step, step the tracked optimizer and scheduler.
 
-        Without `weight` the loss must be a mean over the rows that were given. With it, it must be
-        a mean over so many tokens, pixels or the like. Either way the step equals that of one
-        worker with all rows.
+        Without `weight` the loss must be a mean over the given rows. With it, it must be a mean
+        over that many tokens or pixels. Either way the step equals that of one worker with all
+        rows.
 
         Args:
-            loss: of the batch, or the part of it.
-            clip_norm: most that the norm of the step's gradients may be, which is shown as
-                `gradientNorm`; larger ones are scaled down to it. In float16 a step whose gradients
-                overflow is skipped, and the mean that it is part of is shown as null.
+            loss: of the batch, or of its part.
+            clip_norm: maximum norm of the step's gradients, which are scaled down to it; the norm
+                is
+                logged as `gradientNorm`. In float16 a step whose gradients overflow is skipped, and
+                the mean of the norm is shown as null.
             weight: number of tokens that the loss is a mean over, such as `mask.sum()`; each worker
-                passes its own, for each part of a step. It may be 0, where the loss may be NaN; a
+                passes its number, for each part of a step. It may be 0, and the loss then NaN; a
                 step in which all are 0 is skipped. The call is then a collective.
-            optimizer: of several that are tracked, the one that the loss is for; without it the
-                first one. Parameters of the others get no gradients from the loss then, and the
-                function steps the schedulers of all but the first.
+            optimizer: the tracked optimizer that the loss is for; by default the first one.
+                Parameters of the others get no gradients from the loss then, and the function steps
+                all schedulers except the first.
 
         Raises:
-            RuntimeError: before `track(model, optimizer)`, and for an `optimizer` beside FSDP where
+            RuntimeError: before `track(model, optimizer)`, and for an `optimizer` with FSDP if
                 steps are accumulated.
-            ValueError: for a `clip_norm` that is no positive number, and a `weight` that is no
-                finite number of at least 0, or that only some parts of a step have, and for an
-                `optimizer` that is not tracked.
+            ValueError: for a `clip_norm` that is not positive, for a `weight` that is negative or
+                not finite, or missing in some parts of a step, and for an `optimizer` that is not
+                tracked.
         """
         if clip_norm is not None and not clip_norm > 0:
             raise ValueError(f"backward_step: got clip_norm={clip_norm}, want more than 0")
@@ -340,14 +342,15 @@ class Run(EpochRun):
         tracked.step(stepped)
 
     def log(self, **scalars: float | torch.Tensor) -> None:
-        """Show scalars as progress. No device is waited for.
+        """Log scalars, without waiting for a device.
 
-        Progress shows rank 0's means since the last look, twice a second. A checkpoint has the
-        means of all that the workers logged since the checkpoint before, and `checkpoint.best`
-        compares those. Workers may log different names.
+        Progress shows rank 0's means since the previous update, twice a second. A checkpoint has
+        the
+        means over all workers since the checkpoint before, and `checkpoint.best` compares those.
+        Workers may log different names.
 
         Raises:
-            ValueError: for what is no single number; names it.
+            ValueError: for a value that is not a single number.
         """
         for name, value in scalars.items():
             self._loop.board.logged.add(name, value, self.step + self._step.is_under_way)
@@ -358,17 +361,17 @@ class Run(EpochRun):
         """Return exact means over all rows of a dataset, as `<dataset>.<name>`. A collective.
 
         Args:
-            score: called as score(module, batch); gives by name a value for each row, shape
+            score: called as score(module, batch); returns by name a value for each row, shape
                 (rows,), or (sum, count) of the batch for a mean over something else, such as
-                tokens. Every batch has to give the same names. With FSDP a worker that finishes
-                early calls it on its last batch again; the repeat is not counted.
+                tokens. Every batch has to return the same names. With FSDP a worker that finishes
+                early repeats its last batch; the repeat is not counted.
             dataset: its name.
-            model: what is scored, such as an average of the weights; without it the first model
-                that is tracked.
+            model: to evaluate, such as an average of the weights; by default the first tracked
+                model.
 
         Raises:
             RuntimeError: before `track(model)`.
-            StopTraining: when the run was asked to stop, unless a step is under way.
+            StopTraining: if the run was asked to stop, unless a step is in progress.
         """
         loop = self._loop
         if self._tracked is None:
@@ -385,7 +388,7 @@ class Run(EpochRun):
                     evaluating(module),
                 ):
                     seen = self._carrier.held_back(fed)
-                    # What a function makes of a batch only its user knows.
+                    # The type of a collated batch is known to the user only.
                     there = ((cast("Made", batch.given), batch.rows) for batch in seen)
                     batches = (
                         in_step(there, loop.control, self._may_cut, partial(score, module))
@@ -395,11 +398,11 @@ class Run(EpochRun):
                     with torch.no_grad(), self.autocast():
                         means = exact_means(batches, score, module, loop.control)
             except EvaluationStoppedError:
-                # The next attempt evaluates anew, from where this one began to.
+                # The next attempt repeats the evaluation from where this one started.
                 set_random_state(random_before)
                 loop.stop_here()
         metrics = {f"{dataset}.{name}": value for name, value in means.items()}
-        # Inside a step the weights have it behind them once backward_step was called.
+        # Inside a step the weights include it once backward_step was called.
         loop.measure(metrics, self.step + self._step.is_in_weights)
         evaluated = Evaluated(
             time=time.time(), epoch=loop.board.epoch, step=self.step, metrics={**metrics}

@@ -1,8 +1,8 @@
-"""Where each dataset stands that a function reads beside the run's steps. Pure: no torch, no Ray.
+"""Positions of the datasets that a function reads beside the run's steps. Pure: no torch, no Ray.
 
-The main dataset's batches are the steps, and Loop counts those. Batches of all other datasets are
-counted here when the function takes them. At the end of a step their positions are settled: those
-are what a checkpoint holds.
+The main dataset's batches are the steps, which Loop counts. Batches of all other datasets are
+counted here when the function takes them. The end of a step settles their positions, which
+checkpoints save.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class OpenPass:
 
     Args:
         dataset: its name.
-        start: of its first batch.
-        position: of the batch that is taken next.
-        num_epochs: that had ended when it was opened.
-        num_steps: that had begun when it was opened.
+        start: position of its first batch.
+        position: of the next batch.
+        num_epochs: epochs that had ended when it was opened.
+        num_steps: steps that had begun when it was opened.
     """
 
     dataset: str
@@ -39,30 +39,31 @@ class OpenPass:
 
 
 class DatasetPositions:
-    """Counts what one worker's function takes of the datasets beside the run's steps.
+    """Counts the batches that a worker's function takes beside the run's steps.
 
     A batch that is taken before the main dataset's batch of a step belongs to that step, as in
-    `zip(run.batches("other"), run.batches("train"))`. How many a function takes so early is seen at
-    the first step after a start or an epoch's end.
+    `zip(run.batches("other"), run.batches("train"))`. The first step after a start or an epoch's
+    end shows how many batches a function takes so early.
 
     Args:
-        restored: by dataset, what the checkpoint says that training resumes from.
+        restored: by dataset, the positions in the checkpoint that training resumes from.
     """
 
     def __init__(self, restored: Mapping[str, DatasetPosition]) -> None:
-        # Where the next iterator begins, of datasets that were read beside a step.
+        # Start of the next iterator, for datasets that were read beside a step.
         self._next = dict(restored)
         self._open: dict[str, OpenPass] = {}
-        # The ends of passes that were read beside the steps, where no other pass was begun.
+        # Ends of passes that were read beside the steps, if no other pass has started.
         self._ends: dict[str, DatasetPosition] = {}
         self._num_epochs = 0
         self._num_steps = 0
         # Whether the first step since the start or the last epoch's end has begun.
         self._in_steps = False
-        # Batches that the function has taken before that step.
+        # Batches that the function took before that step.
         self._early: dict[str, int] = {}
-        # The last batches since the main dataset's batch of the step under way, as many as the
-        # function takes before a step.
+        # The last batches since the main dataset's batch of the current step, as many as the
+        # function
+        # takes before a step.
         self._latest = {
             name: deque[DatasetPosition](maxlen=position.before_step)
             for name, position in restored.items()
@@ -71,13 +72,13 @@ class DatasetPositions:
         self.settled = dict(restored)
 
     def open(self, dataset: str, epoch: int, *, in_epochs: bool) -> OpenPass:
-        """Return a new iterator's reading, which begins where the dataset stands.
+        """Return a new iterator's reading, which starts at the dataset's position.
 
         Args:
             dataset: its name.
             epoch: of the run.
-            in_epochs: whether the iterator was made inside a loop over `run.epochs()`; only one
-                that was made outside continues over the end of an epoch.
+            in_epochs: whether the iterator was created inside a loop over `run.epochs()`; only one
+                created outside continues over the end of an epoch.
         """
         start = self._start(dataset, epoch, in_epochs)
         opened = OpenPass(dataset, start, start, self._num_epochs, self._num_steps)
@@ -86,7 +87,7 @@ class DatasetPositions:
         return opened
 
     def counted(self, reading: OpenPass, batches: Iterator[Item]) -> Generator[Item, None, None]:
-        """Yield the batches of a reading and count each as it is taken; then close the reading."""
+        """Yield the batches of a reading, count each when it is taken, then close the reading."""
         is_exhausted = False
         try:
             for batch in batches:
@@ -97,7 +98,7 @@ class DatasetPositions:
             self._close(reading, is_exhausted=is_exhausted)
 
     def begin_step(self) -> None:
-        """Take in that the main dataset gave its batch of a step, or has none left."""
+        """Record that the main dataset returned its batch of a step, or has no more."""
         if not self._in_steps:
             self._in_steps = True
             self._latest |= {name: deque(maxlen=count) for name, count in self._early.items()}
@@ -108,15 +109,16 @@ class DatasetPositions:
     def end_step(self) -> None:
         """Settle the positions at the end of a step.
 
-        The main dataset's batch of the next step was asked for by then, so batches that the
-        function takes before that one are those of the next step.
+        The main dataset's batch of the next step was requested by then, so batches that the
+        function
+        takes before that one belong to the next step.
         """
         self._settle({name: latest[0] for name, latest in self._latest.items() if latest})
 
     def end_epoch(self) -> None:
-        """Settle the positions at the end of an epoch, which iterators made in it do not outlive.
+        """Settle the positions at the end of an epoch, which ends the iterators created in it.
 
-        One from which the function goes on to read counts as made outside.
+        An iterator that the function continues to read counts as created outside.
         """
         for name, position in self._positions().items():
             if position.spans_epochs:
@@ -131,7 +133,7 @@ class DatasetPositions:
         self._settle({})
 
     def _settle(self, ahead: Mapping[str, DatasetPosition]) -> None:
-        """Settle the positions; ahead: of datasets whose batches of the next step were taken."""
+        """Settle the positions; ahead: datasets whose batches of the next step were taken."""
         before = {name: latest.maxlen or 0 for name, latest in self._latest.items()}
         self.settled = {
             name: position.model_copy(update={"before_step": before.get(name, 0)})
@@ -172,14 +174,15 @@ class DatasetPositions:
         del self._open[name]
         is_new = not self._in_steps and reading.num_epochs == self._num_epochs
         if is_new and not (is_exhausted and reading.start.step_in_epoch):
-            # A look at the data before the first step, or a loop of its own: the iterator that is
-            # read beside the steps begins where this one did.
+            # A read before the first step, or a separate loop there: the iterator that is read
+            # beside the
+            # steps starts where this one did.
             self._early.pop(name, None)
             return
         self._next[name] = _next_pass(position)
         is_beside_steps = reading.start.step_in_epoch or reading.num_steps < self._num_steps
         if is_exhausted and is_beside_steps:
-            # A function that reads on finds the end again; one that begins anew does so at once.
+            # A function that reads on finds the end again; a new iterator starts a pass at once.
             self._ends[name] = position
 
 

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.worker.attempt_config import AttemptConfig
 
-# Rows that travel together where no batch says: with a hundred columns some 25 MB.
+# Rows per delivery if no batch size is set: with a hundred columns some 25 MB.
 TABLE_ROWS = 65_536
 
 
 class DatasetRegistry:
-    """Makes each dataset's feed when it is first asked for.
+    """Creates each dataset's feed on first use.
 
     Args:
         job: with the plans.
@@ -41,7 +41,7 @@ class DatasetRegistry:
         rank: this worker.
         num_ranks: number of workers.
         group: number of the worker group.
-        cuts_blocks: whether workers take their rows out of cached blocks themselves.
+        cuts_blocks: whether workers slice cached blocks themselves.
     """
 
     def __init__(  # noqa: PLR0913 - who it is, and where its rows come from
@@ -68,7 +68,7 @@ class DatasetRegistry:
         """Return the feed of a dataset.
 
         Raises:
-            KeyError: when the spec has no such dataset.
+            KeyError: if the spec has no such dataset.
         """
         if name not in self._job.plans:
             known = ", ".join(self._job.plans) or "none"
@@ -85,7 +85,7 @@ class DatasetRegistry:
         return Feed(plan, fed, self.rank, uncounted=fed)
 
     def describe(self) -> dict[str, Described]:
-        """Return what the order of the rows hangs on, by dataset, as far as it is known."""
+        """Return what determines the order of the rows, by dataset, as far as it is known."""
         counted = {
             name: counts for feed in self._made.values() for name, counts in feed.counted.items()
         }
@@ -109,11 +109,11 @@ class DatasetRegistry:
     def batches(
         self, name: str, at: EpochPass, stage: Callable[[Batch], Batch], most_parts: int = 1
     ) -> Prefetched[Batch]:
-        """Return this rank's batches of a pass, made ready in a thread and staged there."""
+        """Return this rank's batches of a pass, prepared and staged in a thread."""
         return self.feed(name).batches(at, stage, most_parts)
 
     def columns(self, name: str, kind: Kind) -> Iterator[Columns]:
-        """Yield a rank's rows of a whole dataset in file order, as often as it is asked for."""
+        """Yield a rank's rows of a whole dataset in file order, on each call."""
         feed = self.feed(name)
         at = EpochPass(
             dataset=name,
@@ -128,7 +128,7 @@ class DatasetRegistry:
         return (columns for columns in feed.columns(at) if num_rows(columns))
 
     def passing(self, name: str, kind: Kind, position: Position) -> EpochPass:
-        """Return the pass over a dataset in the present epoch."""
+        """Return the pass over a dataset in the current epoch."""
         steps = kind == "train" and name == self._job.main_dataset
         return EpochPass(
             dataset=name,
@@ -139,19 +139,19 @@ class DatasetRegistry:
             batch_size=self._job.batch_size,
             seed=self._job.seed,
             group=self.group,
-            # While the last steps of an epoch train, the first rows of the next one are read.
+            # The first rows of the next epoch are read during the last steps of this one.
             epochs=self._job.epochs if steps else None,
         )
 
     def passing_beside_steps(self, name: str, position: DatasetPosition) -> EpochPass:
-        """Return what is left of a pass over a dataset that is not the main one."""
+        """Return the rest of a pass over a dataset that is not the main one."""
         at = self.passing(name, "train", Position(epoch=position.epoch))
         return replace(at, first_step=position.step_in_epoch)
 
     def gone_on(self, position: Position, before: int) -> Position:
-        """Return where the workers stand who go on from a position of so many.
+        """Return the position of this number of workers for a saved position.
 
-        Steps are the same for any number of workers, but where each of them gets all rows.
+        Steps are the same for any number of workers, unless each worker gets all rows.
         """
         name = self._job.main_dataset
         if name is None:
@@ -162,7 +162,7 @@ class DatasetRegistry:
     def beside_steps_gone_on(
         self, positions: Mapping[str, DatasetPosition], before: int
     ) -> dict[str, DatasetPosition]:
-        """Return where each dataset stands that so many workers read beside the steps."""
+        """Return the position in each dataset that these workers read beside the steps."""
         return {
             name: position.model_copy(
                 update={"step_in_epoch": self._step_gone_on(name, position.step_in_epoch, before)}
@@ -191,7 +191,7 @@ class DatasetRegistry:
         )
 
     def planned_steps(self, position: Position) -> int | None:
-        """Return the steps of the whole run where the files tell them, or the spec wants them."""
+        """Return the steps of the whole run if the row counts are known, or the spec needs them."""
         name = self._job.main_dataset
         if self._job.epochs is None or name is None:
             return None

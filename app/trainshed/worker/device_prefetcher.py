@@ -1,9 +1,8 @@
-"""Batches on their way to the device that trains: pinned ahead, copied beside the step before.
+"""Moves batches to the device: pinned ahead, copied during the previous step.
 
-The thread that makes batches pins them. The one that trains queues the copy of the next batch as
-soon as it has the present one, on a stream beside that of the step, if somebody has made it by
-then: nobody waits for a batch that is not needed yet. Only the thread that trains talks to streams
-(fetch.py says why).
+The thread that prepares batches pins them. The training thread queues the copy of the next batch
+when it takes the current one, on a second stream, if the next one is ready by then: nothing waits
+for a batch that is not needed yet. Only the training thread uses streams (fetch.py says why).
 """
 
 from __future__ import annotations
@@ -22,41 +21,41 @@ if TYPE_CHECKING:
 
     Tensors = dict[str, torch.Tensor]
 
-# Batches whose step the device still has before it; it lacks no work long before that. Without an
-# end the thread that trains, which waits for nothing, would fill the device's memory with batches.
+# Maximum number of batches queued on the device; it is never idle with these. Without a limit the
+# training thread, which never waits, would fill the device's memory with batches.
 MOST_STEPS_BEHIND = 8
 
 
 class Mark(Protocol):
-    """A point in what a device has to do."""
+    """A point in the device's queue."""
 
     def synchronize(self) -> None:
-        """Wait until the device has come to it."""
+        """Wait until the device reaches it."""
         ...
 
 
 class Streams(Protocol):
-    """A device that copies and computes side by side."""
+    """A device that copies and computes in parallel."""
 
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a tensor in memory that the device reads by itself; by any thread."""
+        """Return a tensor in memory that the device can read directly; from any thread."""
         ...
 
     def copy(self, tensors: Tensors) -> tuple[Tensors, Mark]:
-        """Begin to copy pinned tensors to the device; return them there, and the copy's end."""
+        """Start to copy pinned tensors to the device; return the copies, and the end of copying."""
         ...
 
     def compute_after(self, mark: Mark, tensors: Tensors) -> None:
-        """Let what is computed from now on wait for a mark, and keep the tensors until it is."""
+        """Make later computation wait for a mark, and keep the tensors until it is reached."""
         ...
 
     def mark(self) -> Mark:
-        """Return the end of what is computed up to now."""
+        """Return the end of the computation queued so far."""
         ...
 
 
 class CudaStreams:
-    """A CUDA device; what is computed is on the stream that is current in the thread that trains.
+    """A CUDA device; it computes on the current stream of the training thread.
 
     Args:
         device: with its number.
@@ -68,12 +67,12 @@ class CudaStreams:
 
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return it in pinned memory."""
-        # In a thread of its own the current device is the first one, where it has no business.
+        # In another thread the current device is the first one, which this must not use.
         with torch.cuda.device(self._device):
             return tensor.pin_memory()
 
     def copy(self, tensors: Tensors) -> tuple[Tensors, torch.cuda.Event]:
-        """Begin to copy on the stream beside."""
+        """Start to copy on the second stream."""
         copied: torch.cuda.Event = torch.cuda.Event()  # type: ignore[no-untyped-call]
         with torch.cuda.stream(self._copying):
             there = {
@@ -83,23 +82,23 @@ class CudaStreams:
         return there, copied
 
     def compute_after(self, mark: Mark, tensors: Tensors) -> None:
-        """Let the current stream wait, and the allocator for it."""
+        """Make the current stream wait, and tell the allocator."""
         assert isinstance(mark, torch.cuda.Event)
         computing = torch.cuda.current_stream(self._device)
         computing.wait_event(mark)
         for tensor in tensors.values():
-            # It is of the other stream's memory, which would be used anew once it is let go of.
+            # The memory belongs to the other stream, which would reuse it once it is released.
             tensor.record_stream(computing)
 
     def mark(self) -> torch.cuda.Event:
-        """Return the end of what the current stream has to do."""
+        """Return the end of the current stream's queue."""
         marked: torch.cuda.Event = torch.cuda.Event()  # type: ignore[no-untyped-call]
         marked.record(torch.cuda.current_stream(self._device))
         return marked
 
 
 def streams_of(device: torch.device) -> Streams | None:
-    """Return the streams of a device; None where nothing goes on side by side, as on a CPU."""
+    """Return the streams of a device; None if it does not copy in parallel, as a CPU."""
     return CudaStreams(device) if device.type == "cuda" else None
 
 
@@ -112,10 +111,10 @@ class _Sent:
 
 
 class DevicePrefetcher:
-    """Brings the batches of one worker to its device; all but `stage` by the thread that trains.
+    """Moves the batches of one worker to its device; all but `stage` on the training thread.
 
     Args:
-        streams: of the device; None for the CPU, where batches stay as they are.
+        streams: of the device; None for the CPU, where batches do not move.
     """
 
     def __init__(self, streams: Streams | None) -> None:
@@ -123,7 +122,7 @@ class DevicePrefetcher:
         self._behind: deque[Mark] = deque()
 
     def stage(self, batch: Batch) -> Batch:
-        """Make a batch ready to be carried, ahead and in any thread."""
+        """Prepare a batch for the copy, ahead and in any thread."""
         streams = self._streams
         if streams is None:
             return batch
@@ -131,7 +130,7 @@ class DevicePrefetcher:
         return replace(batch, tensors=pinned)
 
     def carried(self, batches: Prefetched[Batch]) -> Generator[Batch, None, None]:
-        """Yield staged batches on the device; the next one is on its way by then, if it is made."""
+        """Yield staged batches on the device; the copy of the next one has begun if it is ready."""
         try:
             if self._streams is None:
                 yield from batches
@@ -141,7 +140,7 @@ class DevicePrefetcher:
             batches.close()
 
     def hold_back(self) -> None:
-        """End a step: wait where the device is many of them behind."""
+        """End a step: wait if the device is many steps behind."""
         if self._streams is None:
             return
         self._behind.append(self._streams.mark())
@@ -149,7 +148,7 @@ class DevicePrefetcher:
             self._behind.popleft().synchronize()
 
     def held_back(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Yield batches on the device, each a step of its own."""
+        """Yield batches on the device, with a step for each."""
         for batch in batches:
             yield batch
             self.hold_back()
@@ -168,7 +167,7 @@ class DevicePrefetcher:
             streams.compute_after(sent.copied, batch.tensors)
             sent = _send(next(batches), streams) if batches.has_next() else None
             yield batch
-            del batch  # its memory may be used again while the next one is waited for
+            del batch  # frees its memory while the next one is awaited
 
 
 def _send(batch: Batch, streams: Streams) -> _Sent:

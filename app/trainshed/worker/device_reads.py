@@ -1,8 +1,7 @@
-"""Numbers on their way from a device: nobody waits for it, and no second thread asks it.
+"""Copies numbers from a device without waiting and without a second thread on the device.
 
-A second thread that reads a tensor waits on streams that it knows nothing of, and breaks the
-capture of a CUDA graph. So the thread that trains queues the copy, and who reads looks whether it
-is there.
+A second thread that reads a tensor waits for unrelated streams, and breaks the capture of a CUDA
+graph. So the training thread queues the copy, and readers check whether it is done.
 """
 
 from __future__ import annotations
@@ -13,19 +12,19 @@ import torch
 
 
 class Fetched(Protocol):
-    """Numbers that are there, or will be."""
+    """Numbers that are available now or later."""
 
     def is_there(self) -> bool:
-        """Say whether they can be had without waiting; asked by any thread."""
+        """Return whether they are available without waiting; from any thread."""
         ...
 
     def values(self) -> list[float]:
-        """Return them; waits for them."""
+        """Return them, waiting if necessary."""
         ...
 
 
 class Here:
-    """Numbers that a CPU tensor of shape (n,) has now."""
+    """Numbers of a CPU tensor of shape (n,)."""
 
     def __init__(self, numbers: torch.Tensor) -> None:
         self._values = [float(number) for number in numbers.tolist()]
@@ -40,7 +39,7 @@ class Here:
 
 
 class FromCuda:
-    """Numbers of a CUDA tensor of shape (n,), copied after all that its stream has to do now."""
+    """Numbers of a CUDA tensor of shape (n,), copied after the work queued on its stream."""
 
     def __init__(self, numbers: torch.Tensor) -> None:
         self._copy = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
@@ -49,18 +48,18 @@ class FromCuda:
         self._copied.record(torch.cuda.current_stream(numbers.device))
 
     def is_there(self) -> bool:
-        """Say whether the device has copied them."""
+        """Return whether the device has copied them."""
         return bool(self._copied.query())  # type: ignore[no-untyped-call]
 
     def values(self) -> list[float]:
-        """Return them once it has."""
+        """Return them once they are copied."""
         self._copied.synchronize()
         return [float(number) for number in self._copy.tolist()]
 
 
 def fetch(numbers: torch.Tensor) -> Fetched:
-    """Begin to fetch a tensor of shape (n,); by the thread that trains.
+    """Start to fetch a tensor of shape (n,); on the training thread.
 
-    Of a device other than a CPU or a CUDA one they are waited for here.
+    For devices other than CPU and CUDA this waits.
     """
     return FromCuda(numbers) if numbers.is_cuda else Here(numbers)

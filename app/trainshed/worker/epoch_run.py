@@ -1,4 +1,4 @@
-"""A run whose steps are batches: what those frameworks share that go over the rows by epochs."""
+"""A run whose steps are batches: shared by frameworks that iterate over rows by epoch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class EpochRun(BaseRun):
     """One worker's side of such a run."""
 
     def announce(self) -> None:
-        """Say that training begins, where the steps of this number of workers go on."""
+        """Report that training begins, and where the steps of this number of workers continue."""
         began = self._loop.saver.manifest
         if began:
             self._loop.position = self._feeds.gone_on(self._loop.position, began.workers)
@@ -25,10 +25,10 @@ class EpochRun(BaseRun):
         super().announce()
 
     def epochs(self) -> Iterator[int]:
-        """Yield the epochs that are left, from 0; writes checkpoints between them. A collective.
+        """Yield the remaining epochs, from 0; writes checkpoints between them. A collective.
 
         Raises:
-            RuntimeError: when the spec has no `epochs`.
+            RuntimeError: if the spec has no `epochs`.
         """
         if self._job.epochs is None:
             raise RuntimeError("spec.epochs is not set, so epochs() cannot count; set it")

@@ -1,4 +1,4 @@
-"""Exact evaluation: every row once, sums in float64, counts as integers, on any number of ranks."""
+"""Exact evaluation: every row once, float64 sums and integer counts, on any number of ranks."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ if TYPE_CHECKING:
 
 B = TypeVar("B")
 Number: TypeAlias = torch.Tensor | float
-# By name a value for each row, or a sum and the count to divide it by.
+# By name a value for each row, or a sum and its count.
 Scores: TypeAlias = Mapping[str, torch.Tensor | tuple[Number, Number]]
-# Gives them for what a module is given: tensors by column, or what is made of them.
+# Returns scores for the module's input: tensors by column, or a collated batch.
 Score = Callable[[torch.nn.Module, B], Scores]
 
-# Ranks wait there for the slowest batch, and who stops has to hear of it well within its grace.
+# Seconds between meetings. Ranks wait there for the slowest batch, and a stop must fit the grace
+# period.
 SECONDS_BETWEEN_MEETINGS = 2.0
 
 
 def same_buffers(module: torch.nn.Module) -> None:
-    """Give every rank rank 0's buffers: running statistics differ once the last step is over."""
+    """Broadcast rank 0's buffers: running statistics differ after the last step."""
     if dist.is_initialized() and dist.get_world_size() > 1:
         for buffer in module.buffers():
             dist.broadcast(buffer, src=0)
 
 
 class EvaluationStoppedError(Exception):
-    """The run was asked to stop before an evaluation had seen all rows; on all ranks alike."""
+    """The run was asked to stop before an evaluation had read all rows; on all ranks alike."""
 
 
 @contextlib.contextmanager
 def evaluating(module: torch.nn.Module) -> Iterator[None]:
-    """Have a module evaluate, then each of its parts as it was: a frozen one stays frozen."""
+    """Set a module to eval mode, then restore the mode of each part: a frozen one stays frozen."""
     were = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
@@ -56,15 +57,15 @@ def until_stopped(
     wants_stop: Callable[[], bool],
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[B]:
-    """Yield the batches of this rank, and hear on the way of a stop that rank 0 heard of.
+    """Yield the batches of this rank, and learn of a stop that rank 0 received.
 
-    Ranks may have different numbers of batches, so they meet by time: who is through goes on to
-    meet the others until all are.
+    Ranks may have different numbers of batches, so they meet by time: a rank that finishes early
+    continues to meet the others until all have finished.
 
     Args:
         control: of the ranks.
-        wants_stop: whether this rank heard of a stop.
-        clock: seconds that only go on.
+        wants_stop: returns whether this rank received a stop.
+        clock: monotonic seconds.
 
     Raises:
         EvaluationStoppedError: at the same meeting on all ranks.
@@ -85,20 +86,20 @@ def in_step(
     wants_stop: Callable[[], bool],
     keep_company: Callable[[B], object],
 ) -> Iterator[tuple[B, int]]:
-    """Yield the batches of this rank that have rows, while each rank has as many forward passes.
+    """Yield the batches of this rank with rows, with equally many forward passes on each rank.
 
-    For a module that ranks hold in parts: a forward pass of one is one of all. Who is through goes
-    on with its last batch until all are.
+    For a sharded module, whose forward pass is a collective. A rank that finishes early repeats
+    its last batch until all have finished.
 
     Args:
-        batches: (what is evaluated, rows) of this rank.
+        batches: (input, rows) of this rank.
         control: of the ranks.
-        wants_stop: whether this rank heard of a stop.
-        keep_company: makes the forward pass of a batch, for the others.
+        wants_stop: returns whether this rank received a stop.
+        keep_company: runs the forward pass of a batch for the others.
 
     Raises:
         EvaluationStoppedError: at the same batch on all ranks.
-        ValueError: on all ranks when one has no row at all.
+        ValueError: on all ranks if one has no row at all.
     """
     there = ((given, rows) for given, rows in batches if rows)
     last: tuple[B, int] | None = None
@@ -126,7 +127,7 @@ def _check_rows(control: Control, has_rows: bool) -> None:
 
 
 def _meet(control: Control, wants_stop: Callable[[], bool], *, is_through: bool) -> bool:
-    """Return whether all ranks are through, once none waits for rows. A collective."""
+    """Return whether all ranks have finished, once none waits for rows. A collective."""
     num_waiting = 1
     while num_waiting:
         under_way, num_waiting = _meet_once(control, wants_stop, int(not is_through), 0)
@@ -145,7 +146,7 @@ def meet_waiting(control: Control, wants_stop: Callable[[], bool]) -> None:
 def _meet_once(
     control: Control, wants_stop: Callable[[], bool], under_way: int, waits: int
 ) -> tuple[int, int]:
-    """Return how many ranks are under way, and how many of them wait for rows. A collective."""
+    """Return the number of ranks in progress, and of those that wait for rows. A collective."""
     # numbers has shape (3,)
     numbers = torch.tensor([under_way, waits, int(wants_stop())], dtype=torch.int64)
     control.sum(numbers)
@@ -164,16 +165,16 @@ def exact_means(
     """Return the mean of each score over all rows of all ranks. A collective.
 
     Args:
-        batches: (what is evaluated, rows) of this rank; those without rows are skipped.
-        score: gives for each name a value a row, shape (rows,), or (sum, count).
-        module: without DDP around it: ranks may have different numbers of batches, but for FSDP.
+        batches: (input, rows) of this rank; those without rows are skipped.
+        score: returns for each name a value per row, shape (rows,), or (sum, count).
+        module: without DDP, as ranks may have different numbers of batches; FSDP stays.
         control: of the ranks.
 
     Raises:
-        ValueError: when a score has another shape, when batches or ranks have different names, when
-            a count is negative or 0 in all, or when there is no row at all.
+        ValueError: if a score has another shape, if batches or ranks have different names, if a
+            count is negative or 0 in all, or if there is no row at all.
     """
-    # Of each name the sum and the count, shape (2,).
+    # By name the sum and the count, shape (2,).
     totals: dict[str, torch.Tensor] = {}
     num_rows = 0
     for given, rows in batches:
@@ -232,7 +233,7 @@ def _mean(name: str, total: float, count: float) -> float:
 
 
 def _brought(totals: Mapping[str, torch.Tensor]) -> dict[str, tuple[float, float]]:
-    """Return the sums and counts; each device that some lie on is waited for once."""
+    """Return the sums and counts; waits for each device once."""
     by_device: dict[torch.device, list[str]] = {}
     for name, total in totals.items():
         by_device.setdefault(total.device, []).append(name)
@@ -247,10 +248,10 @@ def _brought(totals: Mapping[str, torch.Tensor]) -> dict[str, tuple[float, float
 
 
 def _common_names(control: Control, names: list[str], *, has_rows: bool) -> list[str]:
-    """Return the names of all ranks that had rows to learn them from. A collective.
+    """Return the score names of all ranks that had rows. A collective.
 
     Raises:
-        ValueError: on all ranks when they differ.
+        ValueError: on all ranks if they differ.
     """
     found = [json.loads(text) for text in control.exchange(json.dumps(names if has_rows else None))]
     common, *others = [names for names in found if names is not None]

@@ -1,4 +1,4 @@
-"""Pictures that a training function shows, as files for the report."""
+"""Writes pictures from a training function as files for the report."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def keep_examples(
     captions: Sequence[str],
     good: Sequence[bool] | None = None,
 ) -> None:
-    """Write `NAME-<i>.png` and `NAME.json`; an earlier group of the same name is replaced.
+    """Write `NAME-<i>.png` and `NAME.json`, replacing an earlier group of the same name.
 
     Args:
         folder: need not exist yet.
         name: of the group.
         images: (n, height, width) or (n, height, width, 3).
-        captions: one a picture.
-        good: whether each is as it should be.
+        captions: one per picture.
+        good: whether each is correct.
     """
     from PIL import Image
 

@@ -1,12 +1,12 @@
-"""PyTorch's compiler, left out until something is compiled.
+"""Delays the import of PyTorch's compiler until something is compiled.
 
-An optimizer and DistributedDataParallel import `torch._dynamo` when they are made, to say what may
-not be compiled: 900 modules, 1.7 s of a core in each worker at each start, 2 s before its first
-step. Few programs compile anything. So a module stands in its place that answers what those two ask
-of it, and makes room for the real one as soon as anybody asks for more.
+Optimizers and DistributedDataParallel import `torch._dynamo` to mark what may not be compiled:
+900 modules, 1.7 s of a core in each worker at each start, 2 s before its first step. Few programs
+compile anything. So a proxy module answers these two calls, and loads the real module for any other
+access.
 
-Private to PyTorch 2.15, the pinned release. A release that asks for something else gets the real
-one at once, as if nothing stood here; tests/app/worker/test_compiler.py tells.
+Private to PyTorch 2.15, the pinned release. A release with other accesses loads the real module
+at once; tests/app/worker/test_compiler.py shows it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
 NAME = "torch._dynamo"
-# Where torch.compiler's `disable` of a function is kept (torch/_compile.py), once it is asked for.
+# Where torch._compile caches the `disable` wrapper of a function, after its first use.
 _DISABLED = "__dynamo_disable"
 
 
@@ -36,10 +36,10 @@ class _Asked(NamedTuple):
 
 
 class _Compiler(ModuleType):
-    """What stands for `torch._dynamo` while nothing is compiled.
+    """The proxy of `torch._dynamo` while nothing is compiled.
 
     Args:
-        package: how the real one is loaded; `importlib.util.find_spec` asks whoever stands there.
+        package: spec of the real module, which `importlib.util.find_spec` reads.
     """
 
     def __init__(self, package: ModuleSpec) -> None:
@@ -53,24 +53,24 @@ class _Compiler(ModuleType):
         self._lock = threading.Lock()
 
     def stand(self) -> None:
-        """Stand in its place."""
+        """Register the proxies."""
         sys.modules[NAME] = self
         vars(torch)["_dynamo"] = self
         sys.meta_path.insert(0, self._parts)
 
     def graph_break(self, msg: str = "") -> None:
-        """Break no graph: none is made."""
+        """Do nothing: there is no graph to break."""
 
     def disable(self, *args: object, **kwargs: object) -> object:
-        """Return the function itself, and keep in mind that it is not to be compiled."""
+        """Return the function itself, and record that it must not be compiled."""
         match args, kwargs:
             case (function, bool(recursive)), {"wrapping": False} if callable(function):
                 self._asked.append(_Asked(function, recursive))
                 return function
-        return self.real().disable(*args, **kwargs)  # as others ask for it
+        return self.real().disable(*args, **kwargs)  # other uses
 
     def real(self) -> ModuleType:
-        """Return the compiler itself, which from now on is found where this stood."""
+        """Return the compiler, and register it instead of the proxy."""
         if self._makes_room():
             compiler = importlib.import_module(NAME)
             for function, recursive in self._asked:
@@ -78,7 +78,7 @@ class _Compiler(ModuleType):
         return importlib.import_module(NAME)
 
     def _makes_room(self) -> bool:
-        # Held for no import: who imports holds a lock of Python's, and would wait for this one.
+        # Not locked during the import: importers hold Python's import lock, and would deadlock.
         with self._lock:
             if sys.modules.get(NAME) is not self:
                 return False
@@ -88,23 +88,23 @@ class _Compiler(ModuleType):
             return True
 
     def __getattr__(self, name: str) -> object:
-        if name.startswith("__"):  # asked of every module, by those who look through all of them
+        if name.startswith("__"):  # read by code that inspects all modules
             raise AttributeError(name)
         return getattr(self.real(), name)
 
 
 class _Utils:
-    """What stands for `torch._dynamo.utils`.
+    """The proxy of `torch._dynamo.utils`.
 
     Args:
-        compiler: that stands in the package's place.
+        compiler: proxy of the package.
     """
 
     def __init__(self, compiler: _Compiler) -> None:
         self._compiler = compiler
 
     def get_optimize_ddp_mode(self) -> str:
-        """Return what it is where nobody has changed the compiler's settings."""
+        """Return the value of unchanged compiler settings."""
         return "ddp_optimizer"
 
     def __getattr__(self, name: str) -> object:
@@ -112,10 +112,10 @@ class _Utils:
 
 
 class _Parts(MetaPathFinder, Loader):
-    """Has `import torch._dynamo.config` import the package first, and no part of it twice.
+    """Makes `import torch._dynamo.config` import the package first, and no module twice.
 
     Args:
-        compiler: that stands in the package's place.
+        compiler: proxy of the package.
     """
 
     def __init__(self, compiler: _Compiler) -> None:
@@ -125,29 +125,29 @@ class _Parts(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how a part is loaded; most of them are there as soon as the package is."""
+        """Return the spec of a submodule; most are loaded together with the package."""
         del path, target
         if not fullname.startswith(f"{NAME}."):
             return None
         self._compiler.real()
         if fullname not in sys.modules:
             return find_spec(fullname)
-        # Of a part that is there by now Python would take its own spec, and make another of it.
+        # For a loaded submodule Python would use its own spec, and load it again.
         part, spec = vars(sys.modules[fullname]), spec_from_loader(fullname, self)
         self._there[fullname], part["__spec__"] = part["__spec__"], spec
         return spec
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Return the part that is there."""
+        """Return the loaded submodule."""
         return sys.modules[spec.name]
 
     def exec_module(self, module: ModuleType) -> None:
-        """Leave it as it was."""
+        """Do nothing."""
         vars(module)["__spec__"] = self._there.pop(module.__name__)
 
 
 def leave_out() -> None:
-    """Have this process import PyTorch's compiler when something asks for it, and not before."""
+    """Import PyTorch's compiler in this process only when something needs it."""
     if NAME in sys.modules:
         return
     package = find_spec(NAME)

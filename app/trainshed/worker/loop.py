@@ -1,4 +1,4 @@
-"""Where a worker's training stands, and what is due between two steps."""
+"""The position of a worker's training, and what is due between two steps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EPOCH_END_SECONDS = 5.0
 
 
 class StopTraining(BaseException):
-    """Raised in a training function when the run was asked to stop and its checkpoint is begun."""
+    """Raised in a training function when the run was asked to stop and its checkpoint has begun."""
 
 
 class NonFiniteLossError(ArithmeticError):
@@ -41,7 +41,7 @@ class NonFiniteLossError(ArithmeticError):
 
 
 class TrainingLoop:
-    """Counts steps; at their boundaries agrees, writes checkpoints and stops, on all ranks alike.
+    """Counts steps; between them agrees, writes checkpoints and stops, on all ranks alike.
 
     Args:
         job: what to do.
@@ -67,9 +67,9 @@ class TrainingLoop:
         self._pace = ThroughputMeter()
         self.board = Scoreboard(job.epochs, epoch=self.position.epoch + 1, step=self.position.step)
         self.metrics = dict(self.saver.manifest.metrics if self.saver.manifest else {})
-        # At which step each was measured here; what was measured before is of other weights.
+        # The step at which each was measured here; earlier measurements are of other weights.
         self._measured: dict[str, int] = {}
-        # What to tell of the end of a run that succeeds.
+        # Events for the end of a run that succeeds.
         self.note = ""
         self.survivors: CheckpointAdapter | None = None
         self._losses = Losses()
@@ -78,43 +78,43 @@ class TrainingLoop:
         self._reporter = Reporter(coordinator, self.group, self.board) if rank == 0 else None
 
     def say(self, events: Sequence[Event]) -> None:
-        """Hand events to the reporter; only rank 0's are sent."""
+        """Pass events to the reporter; only rank 0's are sent."""
         if self._reporter:
             with self.board.lock:
                 self.board.events.extend(events)
 
     def say_now(self, events: Sequence[Event]) -> None:
-        """Send events at once: what follows may end this worker before the reporter's next turn."""
+        """Send events at once: the next action may end this worker before the reporter's turn."""
         self.say(events)
         if self._reporter:
             self._reporter.send()
 
     def measure(self, metrics: Mapping[str, float], at_step: int) -> None:
-        """Take in what the weights of a step score."""
+        """Record the scores of the current weights."""
         self.metrics.update(metrics)
         self._measured.update(dict.fromkeys(metrics, at_step))
 
     def watch_loss(self, loss: torch.Tensor) -> None:
-        """Remember the loss of the step under way; ranks look at it when they agree.
+        """Record the loss of the current step; ranks check it when they agree.
 
-        One of a device is known at the agreement after that, or before anything is written.
+        A loss on a device is known at the next agreement, or before anything is written.
         """
         self._losses.add(self.position.step + 1, loss)
 
     def begin_steps(self) -> None:
-        """Say that the function asks for steps of the run: from here the first one is expected."""
+        """Report that the function requests steps: from here the first one is expected."""
         self._stalls.begin()
         self.board.steps_begun = True
 
     def end_step(self, rows: int) -> None:
-        """Count a step of so many rows over all ranks. A collective now and then.
+        """Count a step with this many rows over all ranks. Sometimes a collective.
 
         After the last step of an epoch nothing is written and no stop takes effect until the epoch
         ends. A run that resumed in between would enter its epoch without any batch.
 
         Raises:
-            StopTraining: when the run was asked to stop.
-            NonFiniteLossError: when a rank's loss was no finite number.
+            StopTraining: if the run was asked to stop.
+            NonFiniteLossError: if a rank's loss was NaN or infinite.
         """
         self.count_step(rows)
         if not self.has_last_step:
@@ -134,9 +134,9 @@ class TrainingLoop:
         """Count an epoch. A collective.
 
         Raises:
-            SpecError: when nobody reports the metric of `checkpoint.best`.
-            StopTraining: when the run was asked to stop.
-            NonFiniteLossError: when a rank's loss was no finite number.
+            SpecError: if the metric of `checkpoint.best` is never reported.
+            StopTraining: if the run was asked to stop.
+            NonFiniteLossError: if a rank's loss was NaN or infinite.
         """
         self.position = Position(epoch=self.position.epoch + 1, step=self.position.step)
         self.steps_in_epoch = None
@@ -144,10 +144,10 @@ class TrainingLoop:
         self._boundary(epoch_ended=True)
 
     def check_best(self) -> None:
-        """Look for the metric by which the best checkpoint is chosen, on rank 0.
+        """Check that the metric of the best checkpoint is reported, on rank 0.
 
         Raises:
-            SpecError: when nobody reports it.
+            SpecError: if it is not.
         """
         if self._reporter and self.job.checkpoint.best:
             self.board.logged.flush()
@@ -197,36 +197,36 @@ class TrainingLoop:
 
     @property
     def wants_stop(self) -> bool:
-        """Say whether rank 0 heard that the run is to stop; False on all others."""
+        """Return whether rank 0 received a stop; False on all others."""
         return bool(self._reporter and self._reporter.stop_reason)
 
     def stop_here(self) -> NoReturn:
-        """Write a checkpoint of what is done, if anything is, and stop. A collective.
+        """Write a checkpoint of the finished steps, if any, and stop. A collective.
 
         Between two steps.
 
         Raises:
             StopTraining: always.
-            NonFiniteLossError: when a rank's loss was no finite number.
+            NonFiniteLossError: if a rank's loss was NaN or infinite.
         """
         has_trained = self.position != self.saver.position
         self._save_last(has_trained and self.job.checkpoint.is_written)
         raise StopTraining
 
     def fail(self, failure: Failure) -> None:
-        """Say that the training function raised, and where this worker's time went until then."""
+        """Report that the training function raised, and this worker's times until then."""
         if self._reporter:
-            with contextlib.suppress(RuntimeError):  # of a device that the failure left broken
+            with contextlib.suppress(RuntimeError):  # of a device that the failure broke
                 self._reporter.close()
         self._stalls.close()
         self._coordinator.fail(self.group, self.meter.seconds(), failure)
 
     def finish(self, stopped: bool) -> None:
-        """Wait for the last checkpoint, register it and say how it ended. A collective.
+        """Wait for the last checkpoint, register it and report the end. A collective.
 
         Raises:
-            NonFiniteLossError: when a rank's loss was no finite number.
-            LastCheckpointError: when training is done but its result is not on storage.
+            NonFiniteLossError: if a rank's loss was NaN or infinite.
+            LastCheckpointError: if training is done but its result is not on storage.
         """
         if not stopped and self._is_behind():
             self._save_last(True)
@@ -258,15 +258,15 @@ class TrainingLoop:
         self._coordinator.leave(self.group, seconds, ending)
 
     def _is_behind(self) -> bool:
-        """Say whether the function trained further than its last checkpoint. A collective."""
+        """Return whether the function trained further than its last checkpoint. A collective."""
         is_behind = self.job.checkpoint.is_written and self.saver.is_behind(self.position)
         return bool(self.control.from_leader(int(is_behind)))
 
     def _save_last(self, is_due: bool) -> None:
-        """Write the attempt's last checkpoint, if it is due, of losses that all are known.
+        """Write the attempt's last checkpoint, if it is due, once all losses are known.
 
         Raises:
-            NonFiniteLossError: when a rank's loss was no finite number.
+            NonFiniteLossError: if a rank's loss was NaN or infinite.
         """
         agreed = self._agree(knows_losses=True)
         _check_losses(agreed)
@@ -304,7 +304,7 @@ class TrainingLoop:
                 self.saver.begin(survivors, self.position, self.metrics, scored, self._mark)
 
     def _reported(self) -> dict[str, float]:
-        """Return the last known metrics; what no checkpoint has yet is known on rank 0 only."""
+        """Return the last known metrics; those since the last checkpoint are rank 0's only."""
         return {**self.board.logged.means(), **self.metrics}
 
     def _register(self, written: int) -> None:
@@ -312,7 +312,7 @@ class TrainingLoop:
             self.say(self.saver.register(written))
 
     def _agree(self, *, knows_losses: bool) -> StepSync:
-        """Agree with all ranks; knows_losses: wait for those that are not known yet."""
+        """Agree with all ranks; knows_losses: wait for losses that are not known yet."""
         agreed = self.control.agree(
             Proposal(
                 next_step=next_agreement(self.position.step, self._pace.seconds_per_step()),

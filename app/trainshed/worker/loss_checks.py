@@ -1,4 +1,4 @@
-"""Whether losses are numbers, found out without a wait for the device that makes them."""
+"""Checks that losses are finite, without waiting for the device."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Fetch = Callable[[torch.Tensor], "Fetched"]
 
 
 class Losses:
-    """The losses that nobody has looked at yet; for the thread that trains.
+    """The losses that have not been checked yet; for the training thread.
 
     Args:
-        fetch: brings numbers of a device.
+        fetch: copies numbers from a device.
     """
 
     def __init__(self, fetch: Fetch = fetch) -> None:
@@ -30,13 +30,13 @@ class Losses:
         self._first_bad: int | None = None
 
     def add(self, step: int, loss: torch.Tensor) -> None:
-        """Take in the loss of a step."""
+        """Add the loss of a step."""
         self._kept.append((step, loss))
 
     def first_bad(self, *, waits: bool) -> int | None:
         """Return the first step whose loss is known to be NaN or infinite.
 
-        waits: for all that were taken in; else those of a device are known at a later look.
+        waits: for all added losses; otherwise those of a device are known at a later call.
         """
         self._arrive(waits=waits)
         if self._kept and self._coming is None:
@@ -46,7 +46,7 @@ class Losses:
 
     def _bring(self) -> None:
         kept, self._kept = self._kept, []
-        # numbers has shape (steps since the last look,)
+        # numbers has shape (steps since the last check,)
         numbers = torch.stack([loss.float().reshape(()) for _, loss in kept])
         self._coming = [step for step, _ in kept], self._fetch(numbers)
 

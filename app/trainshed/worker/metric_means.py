@@ -1,4 +1,4 @@
-"""What a training function logs becomes means, in bounded memory and on whatever device it lies."""
+"""Turns logged values into means, in bounded memory and on any device."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from trainshed.worker.device_reads import Fetched
     from trainshed.worker.step_sync import Control
 
-# Tensors of a device that are kept one by one; then their sum is.
+# Number of device tensors to keep before they are summed.
 _MOST_KEPT = 256
 Fetch = Callable[[torch.Tensor], "Fetched"]
 
 
 @dataclass
 class _OnDevice:
-    """What of one name lies on one device."""
+    """The values of one name on one device."""
 
     kept: list[torch.Tensor] = field(default_factory=list)
     count: int = 0
 
     def add(self, value: torch.Tensor) -> None:
-        # A copy: the next step may write its own number into the same memory.
+        # A copy: the next step may overwrite the same memory.
         self.kept.append(value.to(torch.float64, copy=True))
         self.count += 1
         if len(self.kept) >= _MOST_KEPT:
@@ -41,23 +41,23 @@ class _OnDevice:
 
 @dataclass(frozen=True)
 class _Coming:
-    """Sums on their way from one device, and how many numbers each is of."""
+    """Sums in transit from one device, and the number of values of each."""
 
     counts: dict[str, int]
     sums: Fetched
 
 
 class Logged:
-    """Means of scalars by name. `add` and `flush` are for the thread that trains.
+    """Means of scalars by name. `add` and `flush` are for the training thread.
 
     Args:
-        fetch: brings numbers of a device.
+        fetch: copies numbers from a device.
     """
 
     def __init__(self, fetch: Fetch = fetch) -> None:
         self._fetch = fetch
         self._lock = threading.Lock()
-        # By name sum and count: of what no mean has yet, and since the last `means_of_ranks`.
+        # By name sum and count: of values without a mean yet, and since the last `means_of_ranks`.
         self._sums: dict[str, tuple[float, int]] = {}
         self._since: dict[str, tuple[float, int]] = {}
         self._on_device: dict[torch.device, dict[str, _OnDevice]] = {}
@@ -66,13 +66,13 @@ class Logged:
         self._steps: dict[str, int] = {}
 
     def add(self, name: str, value: float | torch.Tensor, step: int) -> None:
-        """Take a number in.
+        """Add a value.
 
         Args:
-            step: number of the steps that the weights have behind them which it is of.
+            step: number of steps that the weights include.
 
         Raises:
-            ValueError: for what is no single number; names it.
+            ValueError: for a value that is not a single number.
         """
         if not isinstance(value, torch.Tensor):
             self._count(name, _as_float(name, value))
@@ -89,7 +89,7 @@ class Logged:
             self._bring(tensor.device)
 
     def flush(self) -> None:
-        """Have all that was logged among the means; waits for the device."""
+        """Add everything that was logged to the means; waits for the device."""
         for device in list(self._on_device):
             self._arrive(device)
             if self._on_device[device]:
@@ -98,7 +98,7 @@ class Logged:
         self.settle()
 
     def settle(self) -> None:
-        """Have what is here among the means; by any thread, and no device is waited for."""
+        """Add what has arrived to the means; from any thread, without waiting."""
         for device, coming in list(self._coming.items()):
             if coming.sums.is_there():
                 self._arrive(device)
@@ -107,14 +107,14 @@ class Logged:
             self._means.update({name: total / count for name, (total, count) in sums.items()})
 
     def means(self) -> dict[str, float]:
-        """Return the last mean of all that was logged and settled."""
+        """Return the last mean of the logged and settled values."""
         with self._lock:
             return dict(self._means)
 
     def means_of_ranks(self, control: Control) -> tuple[dict[str, float], dict[str, int]]:
-        """Return the means over all ranks since the last call, and at which step each was logged.
+        """Return the means over all ranks since the last call, and the step of each.
 
-        A collective, for the thread that trains; waits for devices. Ranks may have logged different
+        A collective, for the training thread; waits for devices. Ranks may log different
         names.
         """
         self.flush()
@@ -153,7 +153,7 @@ class Logged:
 
 
 def is_here(tensor: torch.Tensor) -> bool:
-    """Say whether a tensor's number is read without a wait."""
+    """Return whether a tensor's number can be read without waiting."""
     return tensor.device.type == "cpu"
 
 

@@ -1,8 +1,8 @@
-"""How many passes over each dataset lie behind a checkpoint that a user's function reported.
+"""Counts the passes over each dataset before a checkpoint of a user's function.
 
-The row order of a pass hangs on its number. A function that counts its epochs for itself does not
-tell us the number, and its own counter starts again with its worker: so passes are counted here and
-kept beside the checkpoints.
+The row order of a pass depends on its number. A function that counts its epochs itself does not
+report the number, and its counter restarts with its worker: so passes are counted here and stored
+with the checkpoints.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Passes:
     """Counts the passes of one worker.
 
     Args:
-        done: passes by dataset that lie behind the checkpoint this worker starts from.
+        done: passes by dataset before the checkpoint that this worker starts from.
     """
 
     def __init__(self, done: Mapping[str, int]) -> None:
@@ -37,19 +37,19 @@ class Passes:
         return self.done.setdefault(name, 0)
 
     def end(self, name: str) -> None:
-        """Count the pass that is under way."""
+        """Count the current pass."""
         self._open.discard(name)
         self.done[name] += 1
 
 
 def write(checkpoint: Folder, done: Mapping[str, int]) -> None:
-    """Remember the passes behind a checkpoint."""
+    """Record the passes before a checkpoint."""
     folder = checkpoint.parent
     folder.write(FILE, json.dumps(_read_all(folder) | {checkpoint.name: dict(done)}).encode())
 
 
 def read(checkpoint: Folder) -> Mapping[str, int]:
-    """Return the passes behind a checkpoint; none where nobody counted."""
+    """Return the passes before a checkpoint; empty if they were not counted."""
     return _read_all(checkpoint.parent).get(checkpoint.name, {})
 
 

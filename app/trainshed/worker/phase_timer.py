@@ -1,4 +1,4 @@
-"""Where the time of a worker goes: at each moment exactly one bucket runs."""
+"""The time of a worker by bucket: at each moment exactly one bucket runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORKER_BUCKETS = (TRAINING, WAITING, EVALUATING, CHECKPOINTING)
 
 
 class Counted(Protocol):
-    """Something that has rows, such as a batch."""
+    """An object with rows, such as a batch."""
 
     @property
     def rows(self) -> int:
@@ -42,7 +42,7 @@ class PhaseTimer:
 
     @contextlib.contextmanager
     def inside(self, bucket: str) -> Iterator[None]:
-        """Count the time inside the block to `bucket`, then go back to the bucket before."""
+        """Count the time inside the block to `bucket`, then return to the previous bucket."""
         before = self._switch(bucket)
         try:
             yield
@@ -50,9 +50,9 @@ class PhaseTimer:
             self._switch(before)
 
     def waiting_for(self, items: Iterator[Item], dataset: str) -> Iterator[Item]:
-        """Yield the items; what each is waited for counts to `waitingForData`.
+        """Yield the items; the wait for each counts as `waitingForData`.
 
-        That of all but the first one goes into the ledger, too, and the rows of all.
+        The ledger gets the waits of all but the first one, and the rows of all.
 
         Args:
             items: of one pass.

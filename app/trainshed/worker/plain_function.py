@@ -1,4 +1,4 @@
-"""A run as a function meets it that makes its own loop: shards, its own checkpoint, one warning."""
+"""The run of a function with its own loop: dataset shards, its checkpoint, one warning."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class PlainFunction:
-    """What one worker's function uses of its run besides `trainshed.current()`.
+    """The parts of a run that a function uses without `trainshed.current()`.
 
     Args:
         job: what to do.
@@ -52,7 +52,7 @@ class PlainFunction:
         self._feeds = feeds
         self._warn = warn
         self._shards: dict[str, PlannedShard] = {}
-        # The user's own that this worker group starts from.
+        # The user's checkpoint that this worker group starts from.
         self.checkpoint = _users_checkpoint(job)
         self.passes = Passes(pass_counter.read(self.checkpoint) if self.checkpoint else {})
         # Until the function reads its checkpoint, or shows by a report that it began without it.
@@ -71,10 +71,10 @@ class PlainFunction:
         return ray_snapshot.reported_at(self.checkpoint).resume_point
 
     def shard(self, name: str) -> PlannedShard:
-        """Return this worker's share of a dataset; says once which fields then cannot act.
+        """Return this worker's share of a dataset; warns once about ignored fields.
 
         Raises:
-            KeyError: when the spec has no such dataset.
+            KeyError: if the spec has no such dataset.
         """
         if name not in self._shards:
             feed = self._feeds.feed(name)
@@ -98,10 +98,10 @@ class PlainFunction:
         return self._shards[name]
 
     def settle_resume(self) -> None:
-        """Take back that training was resumed, where its function did not read the checkpoint.
+        """Withdraw the report of a resume if the function did not read its checkpoint.
 
-        Has to come before the function's first report: what it reads later is its own. Rank 0's
-        word counts, which may load for all.
+        Must run before the function's first report: later it reads its own checkpoints. Rank 0
+        decides, which may load for all.
         """
         if self._feeds.rank == 0 and self._may_be_unread:
             self._may_be_unread = False
@@ -111,7 +111,7 @@ class PlainFunction:
         self._may_be_unread = False
 
     def finish(self) -> None:
-        """Say what a function that returned did not do: resume, and act on fields."""
+        """Warn about what a function that returned did not do: resume, or use fields."""
         self.settle_resume()
         if not self.asked_for_run and not self._shards:
             message = warning_for_loops(self._job.unheeded)
@@ -120,7 +120,7 @@ class PlainFunction:
 
 
 def _users_checkpoint(job: AttemptConfig) -> Folder | None:
-    """Return what `ray.train.get_checkpoint()` gives, by the name that it was written under."""
+    """Return what `ray.train.get_checkpoint()` returns, by the name that it was written under."""
     checkpoint = ray.train.get_checkpoint()
     name = PurePath(checkpoint.path).name if checkpoint else None
     if name is None or is_ours(name):

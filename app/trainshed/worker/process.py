@@ -1,4 +1,4 @@
-"""What Ray Train calls in each worker: sets the run up, calls the user's function, ends it."""
+"""The function that Ray Train calls in each worker: sets up the run, calls the user's function."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ if TYPE_CHECKING:
     from trainshed.worker.base_run import BaseRun
 
 OURS = Path(trainshed.__file__).parent
-# By where they are installed, not by name: in Ray's own images people's home is called ray.
+# By install location, not by name: in Ray's images the home folder is called ray.
 INNER = (OURS, Path(ray.__file__).parent, Path(torch.__file__).parent)
-# What is left over of a traceback when the inner frames are gone.
+# The rest of a traceback without the inner frames.
 _OUR_NAMES = re.compile(r"^trainshed(_api)?(\.\w+)*\.(?=\w+: )", re.MULTILINE)
 _NO_FRAMES = re.compile(r"^Traceback \(most recent call last\):\n(?!  File )", re.MULTILINE)
 
 
 class InWorker(Protocol):
-    """What a framework does in a worker's process."""
+    """The part of a framework in a worker's process."""
 
     def running(self, job: AttemptConfig, coordinator: Client) -> AbstractContextManager[BaseRun]:
-        """Come together with the other ranks, and part again where all went well. A collective."""
+        """Connect with the other ranks, and disconnect after success. A collective."""
         ...
 
 
 class Worker:
-    """The training function as Ray Train sees it.
+    """The training function that Ray Train calls.
 
     Args:
         job: what to do.
         coordinator: of the run.
-        framework: by which the workers train.
+        framework: that the workers train with.
     """
 
     def __init__(self, job: AttemptConfig, coordinator: Client, framework: InWorker) -> None:
@@ -67,19 +67,19 @@ class Worker:
 
         Raises:
             UserFailureError: with what the function raised.
-            InfrastructureError: with what is no fault of the function's.
+            InfrastructureError: for failures that are not the function's.
         """
         job = self._job
         keep_freed_memory()
         torch.set_num_threads(job.threads)
-        # Ray Train says a line for each report; the run's own events say it better.
+        # Ray Train logs a line for each report; the run's events replace it.
         quiet("ray.train", logging.WARNING)
         rank = ray.train.get_context().get_world_rank()
         seed_everything(job.seed, rank)
         try:
             with kept(job.folder, rank), self._framework.running(job, self._coordinator) as run:
                 self._run(run, config)
-        except SpecError as error:  # before there was a run to tell it: nothing else gets here
+        except SpecError as error:  # raised before there was a run to report it
             raise UserFailureError(summary(error)) from None
 
     def _run(self, run: BaseRun, config: dict[str, object]) -> None:
@@ -87,14 +87,14 @@ class Worker:
         try:
             run.announce()
             stopped = run.wants_stop()
-        except StopTraining:  # while all waited for the first rows
+        except StopTraining:  # while all ranks waited for the first rows
             stopped = True
         try:
             stopped = stopped or self._train(config)
             activate(None)
             run.finish(stopped)
         except (Exception, SystemExit) as error:
-            # What follows is said by the run's own events; Ray Train would print it once more.
+            # The run's events report it; Ray Train would print it again.
             quiet("ray.train", logging.CRITICAL)
             kind = classify(error) or "code"
             rule = RULES[kind]
@@ -117,7 +117,7 @@ class Worker:
                 function()
         except StopTraining:
             return True
-        except SystemExit as error:  # a script that is done says so by code 0
+        except SystemExit as error:  # a script may end with code 0
             if error.code:
                 raise
         return False
@@ -130,14 +130,14 @@ def summary(error: BaseException) -> str:
 
 
 def users_traceback(error: BaseException) -> str:
-    """Return the traceback without frames of ours and Ray's, so that the user's own come first."""
+    """Return the traceback without frames of Trainshed and Ray, so that the user's come first."""
     text = traceback.TracebackException.from_exception(error)
     part: traceback.TracebackException | None = text
     while part is not None:
         kept = [frame for frame in part.stack if not _is_inner(frame.filename)]
         part.stack = traceback.StackSummary.from_list(kept)
         part = part.__cause__ or part.__context__
-    # What another process raised is text; the error that stands for it says nothing itself.
+    # An error of another process is text; the exception that carries it has no message.
     printed = "".join(text.format()).replace(f"{_name(RemoteTracebackError)}: \n", "")
     return _OUR_NAMES.sub("", _NO_FRAMES.sub("", printed))
 

@@ -1,7 +1,7 @@
-"""What a worker's process prints, kept with its attempt: by whomever of it, libraries included.
+"""Saves the output of a worker's process with its attempt, including that of libraries.
 
-Ray has sent the process's output into files of its node, which go with the node. What is added to
-them is copied to the storage, until the worker ends or is ended.
+Ray redirects the process's output to files of its node, which are lost with the node. New output
+is copied to the storage until the worker ends or is killed.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ def name_of(rank: int) -> str:
 
 @contextlib.contextmanager
 def kept(attempt: Folder, rank: int, seconds: float = SECONDS_BETWEEN_LOOKS) -> Iterator[None]:
-    """Keep what this process prints inside the block.
+    """Save what this process prints inside the block.
 
-    Where its output is no file, such as in a run without processes of its own, nothing is kept.
+    Saves nothing if its output is not a file, as in a run inside one process.
 
     Args:
         attempt: folder of it.
         rank: of this worker.
-        seconds: between two looks.
+        seconds: between two copies.
     """
-    # By which file it is: both may be one.
+    # By inode: both streams may be one file.
     files = {_which(number): number for number in _OUTPUTS if _is_file(number)}
     outputs = [_Output(number) for number in files.values()]
     if not outputs:
@@ -60,7 +60,7 @@ def kept(attempt: Folder, rank: int, seconds: float = SECONDS_BETWEEN_LOOKS) -> 
 
 
 class _Output:
-    """A file that this process's output goes to, from where it ends now."""
+    """A file with this process's output, read from its current end."""
 
     def __init__(self, number: int) -> None:
         self._path = Path(f"/proc/self/fd/{number}").resolve()
@@ -68,7 +68,7 @@ class _Output:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def more(self) -> str:
-        """Return what was added since the last look."""
+        """Return what was added since the previous call."""
         with self._path.open("rb") as file:
             file.seek(self._place)
             found = file.read(_MOST_AT_ONCE)
@@ -83,9 +83,9 @@ def _copy(
     over, text = False, ""
     while not over:
         over = ended.wait(seconds)
-        with contextlib.suppress(OSError):  # storage that is full or away ends no training
+        with contextlib.suppress(OSError):  # full or unavailable storage ends no training
             while text := text or "".join(output.more() for output in outputs):
-                # Not before: a worker that says nothing costs the storage nothing.
+                # Opened on the first output: a silent worker needs no request.
                 log = log or (attempt / FOLDER).append(name_of(rank))
                 log.write(text)
                 text = ""

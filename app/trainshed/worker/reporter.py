@@ -1,4 +1,4 @@
-"""Rank 0's voice: tells the coordinator how it goes, twice a second; the loop never waits."""
+"""Rank 0's reports: sends progress to the coordinator twice a second; the loop never waits."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ SECONDS_BETWEEN_CALLS = 0.5
 
 @dataclass
 class Scoreboard:
-    """What the loop leaves for the reporter; events are replaced or appended under the lock."""
+    """What the loop passes to the reporter; events are replaced or appended under the lock."""
 
     epochs: int | None
     steps: int | None = None
     step_name: StepName = "step"
     saves: bool = False  # whether a stop writes a checkpoint
-    steps_begun: bool = False  # whether the function has asked for a step
+    steps_begun: bool = False  # whether the function has requested a step
     epoch: int = 0
     step: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Scoreboard:
 
 
 class Reporter:
-    """Sends the scoreboard; `stop_reason` is what came back."""
+    """Sends the scoreboard; `stop_reason` is the response."""
 
     def __init__(self, coordinator: Client, group: int, board: Scoreboard) -> None:
         self._coordinator = coordinator
@@ -61,7 +61,7 @@ class Reporter:
         return 0.0 if self._stop_heard_at is None else time.monotonic() - self._stop_heard_at
 
     def close(self) -> None:
-        """Send what is left and end the thread."""
+        """Send the rest and end the thread."""
         self._ended.set()
         self._thread.join()
         self._board.logged.flush()
@@ -71,11 +71,11 @@ class Reporter:
         while not self._ended.wait(SECONDS_BETWEEN_CALLS):
             try:
                 self.send()
-            except Exception as error:  # without this thread nobody hears of a stop
+            except Exception as error:  # without this thread stops would be missed
                 self._complain(error)
 
     def send(self) -> None:
-        """Send now what is there; waits until it is known."""
+        """Send the current state, and wait until it has arrived."""
         board = self._board
         board.logged.settle()
         with board.lock:
@@ -97,12 +97,12 @@ class Reporter:
         self._last_step = step
 
     def _complain(self, error: Exception) -> None:
-        """Say once that progress cannot be told; a stop is asked for again all the same."""
+        """Report once that progress could not be sent; later calls still ask for a stop."""
         if self._has_complained:
             return
         self._has_complained = True
-        logger.exception("progress was not told")
-        message = f"progress was not told for a while: {type(error).__name__}: {error}"
+        logger.exception("progress could not be sent")
+        message = f"progress could not be sent for a while: {type(error).__name__}: {error}"
         with self._board.lock:
             self._board.events.append(WarningEvent(time=time.time(), message=message))
 

@@ -1,6 +1,6 @@
 """Bit-equal training: deterministic kernels, fixed threads, gradients added in rank order.
 
-No `from __future__ import annotations` here: DDP looks at the hook's annotations while it runs.
+No `from __future__ import annotations` here: DDP reads the hook's annotations at run time.
 """
 
 import os
@@ -13,17 +13,17 @@ from trainshed.checkpoint.wrapping import inside
 
 def prepare() -> None:
     """Make kernels deterministic or fail, before any tensor exists."""
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # required by cuBLAS
     torch.use_deterministic_algorithms(True)
     torch.backends.cudnn.benchmark = False
 
 
 def sum_in_rank_order(model: torch.nn.Module) -> None:
-    """Make a DDP model add gradients the same way whatever bucket a parameter is in.
+    """Make a DDP model add gradients in the same order whatever bucket a parameter is in.
 
-    DDP lays its buckets out anew after the first step, and a ring all-reduce adds in an order that
-    depends on the place within the bucket: from three ranks on, a resumed run would differ in its
-    first step. Adding all ranks' gradients in rank order does not depend on the place.
+    DDP rebuilds its buckets after the first step, and a ring all-reduce adds in an order that
+    depends on the position in the bucket: with three or more ranks the first step of a resumed run
+    would differ. Adding all ranks' gradients in rank order is independent of the position.
     """
     wrapper = inside(model)
     if isinstance(wrapper, torch.nn.parallel.DistributedDataParallel):

@@ -1,4 +1,4 @@
-"""What a run says when training begins: from where, on how many rows, and what to expect."""
+"""What a run reports when training begins: start position, number of rows, expectations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def announce(
     steps: int | None,
     warn: Callable[[str], None],
 ) -> None:
-    """Say that training begins, from where, and on how many rows as far as is known."""
+    """Report that training begins, from which step, and the number of rows if known."""
     for refused in loop.saver.refused:
         warn(refused)
     started = Started(

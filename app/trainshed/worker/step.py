@@ -1,4 +1,4 @@
-"""The step under way: its parts, how their losses weigh, and of which step the weights are."""
+"""The current step: its parts, the weights of their losses, and the step of the model."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def parts_of(batch: Batch, most: int, num_ranks: int) -> Iterator[Batch]:
-    """Yield a batch in so many parts, as far as every rank has a row for each; views of tensors.
+    """Yield a batch in parts, as far as every rank has a row for each; views of tensors.
 
-    What a function made of it was made of each part by itself.
+    A collated batch is made from each part separately.
     """
     for number, (start, stop) in enumerate(part_spans(batch.rows, batch.total, most, num_ranks)):
         rows, nests = min(stop - start, batch.rows), batch.nests[number : number + 1]
@@ -35,26 +35,26 @@ def parts_of(batch: Batch, most: int, num_ranks: int) -> Iterator[Batch]:
 
 @dataclass
 class Step:
-    """What a training function does between two batches, or parts of one.
+    """The work of a training function between two batches, or parts of one.
 
     Args:
         num_ranks: number of workers.
-        accumulate: most parts of a batch.
+        accumulate: maximum number of parts of a batch.
     """
 
     num_ranks: int
     accumulate: int = 1
     is_under_way: bool = False
     is_last_part: bool = True
-    # Counts what was begun, by which an iterator knows whether the step under way is its own.
+    # Counts started steps, so that an iterator can recognize its own.
     number: int = 0
     _rows: int | None = None
     _total: int = 0
     _is_weighted: bool = False
-    # Whether an optimizer has stepped since the part began, also one that the function steps.
+    # Whether an optimizer has stepped since the part began, also by the function itself.
     has_stepped: bool = False
-    # Of the parts of the step so far; None for one whose loss is a mean over rows.
-    # By the name of the optimizer that they are for.
+    # Weights of the step's parts so far; None for a loss that is a mean over rows.
+    # By the name of their optimizer.
     _weights: dict[str, list[Fetched | None]] = field(default_factory=dict)
 
     def begin(self, part: Batch, *, counts: bool, is_last: bool) -> None:
@@ -76,13 +76,13 @@ class Step:
             self.is_under_way = False
 
     def leave(self) -> None:
-        """End a step of the run before its last part is over: those that are done are forgotten."""
+        """End a step of the run before its last part: finished parts are forgotten."""
         self.end(counts=True)
         self._weights.clear()
 
     @property
     def is_in_weights(self) -> bool:
-        """Say whether the weights have the step under way behind them."""
+        """Return whether the weights include the current step."""
         is_done = self.has_stepped or (self._is_weighted and self.is_last_part)
         return self.is_under_way and is_done
 
@@ -94,10 +94,10 @@ class Step:
     def weigh(
         self, loss: torch.Tensor, weight: torch.Tensor | None = None, name: str = "optimizer"
     ) -> torch.Tensor:
-        """Return the loss to go backward from.
+        """Return the loss for backward.
 
         Without a weight, the mean over ranks of the gradients is the mean over rows. With one, the
-        gradients are still to be multiplied by `gradient_scale`.
+        gradients must still be multiplied by `gradient_scale`.
 
         Args:
             loss: mean over the part's rows; with `weight`, over what that counts.
@@ -105,7 +105,7 @@ class Step:
             name: of the optimizer that the loss is for.
 
         Raises:
-            ValueError: when only some parts of the step have a weight.
+            ValueError: if only some parts of the step have a weight.
         """
         self._is_weighted = True
         weights = self._weights.setdefault(name, [])
@@ -115,9 +115,9 @@ class Step:
                 "part or for none. Pass weight=0 for a part without tokens."
             )
         if weight is not None:
-            if self._rows == 0:  # the part is a row of another rank, which counts there
+            if self._rows == 0:  # a repeated row of another rank, which counts there
                 weight = torch.zeros_like(weight)
-            # The device copies the weight before it goes backward, so nothing waits for that.
+            # The device copies the weight before backward, so nothing waits for it.
             weights.append(fetch(weight.reshape(1)))
             return loss * weight
         weights.append(None)
@@ -126,9 +126,9 @@ class Step:
         return loss * (self._rows * self.num_ranks / self._total)
 
     def gradient_scale(self, control: Control, name: str = "optimizer") -> float | None:
-        """Return the factor that is missing in the step's gradients; None when no weight counts.
+        """Return the missing factor of the step's gradients; None if no weight counts.
 
-        A collective of all ranks where the parts have weights.
+        A collective of all ranks if the parts have weights.
 
         Raises:
             ValueError: for a weight that is negative, NaN or infinite.
@@ -150,10 +150,11 @@ class Step:
         return self.num_ranks / float(total) if float(total) else None
 
     def check_weights(self) -> None:
-        """Refuse a part that would count some rows for more than others.
+        """Refuse a part that would count some rows more than others.
 
         Raises:
-            RuntimeError: when nobody weighed its loss, and it is one of several of its batch, or
+            RuntimeError: if its loss was not weighted, and it is one of several parts of its batch,
+                or
                 ranks have different numbers of rows.
         """
         if self._is_weighted:
@@ -171,10 +172,10 @@ class Step:
 
 
 def as_weight(weight: float | torch.Tensor, loss: torch.Tensor) -> torch.Tensor:
-    """Return a weight as a tensor of shape () beside the loss, precise enough to count tokens.
+    """Return a weight as a tensor of shape () on the loss's device, exact for token counts.
 
     Raises:
-        ValueError: for what is no single number.
+        ValueError: for a value that is not a single number.
     """
     dtype = torch.promote_types(loss.dtype, torch.float32)
     if not isinstance(weight, torch.Tensor):

@@ -1,7 +1,7 @@
-"""The few moments at which all ranks agree on what comes next.
+"""The steps at which all ranks agree on what to do next.
 
-One small all-reduce about four times a second: rank 0 brings what it heard from outside (stop) and
-from its checkpoint writer, every rank its meter. So all ranks act at the same step, whoever heard.
+One small all-reduce about four times a second: rank 0 contributes stop requests and finished
+checkpoints, every rank its timers. So all ranks act at the same step.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SECONDS_BETWEEN = 0.25
-# A first look soon after the start: the speed is not known yet.
+# The first agreement is soon after the start: the speed is not known yet.
 FIRST_STEPS = 2
 
 
@@ -31,7 +31,7 @@ class StepSync:
         stop: whether to write a checkpoint and end.
         written: number of checkpoints that rank 0's writer has finished.
         seconds: mean over ranks, by bucket.
-        bad_step: the first step with a loss that is no finite number, on any rank.
+        bad_step: the first step with a NaN or infinite loss, on any rank.
     """
 
     next_step: int
@@ -43,7 +43,7 @@ class StepSync:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What one rank brings along; `stop`, `next_step` and `written` count on rank 0 only."""
+    """The contribution of a rank; `stop`, `next_step` and `written` count on rank 0 only."""
 
     next_step: int
     stop: bool
@@ -53,7 +53,7 @@ class Proposal:
 
 
 class Control:
-    """The ranks' own process group for agreements; gloo, because the numbers lie on the CPU.
+    """A separate process group for agreements; gloo, because the numbers are on the CPU.
 
     Attributes:
         rank: of this worker.
@@ -91,7 +91,7 @@ class Control:
         )
 
     def sum(self, numbers: torch.Tensor) -> None:
-        """Replace the numbers by their sums over ranks; they must lie on the CPU."""
+        """Replace the numbers by their sums over ranks; they must be on the CPU."""
         if self._group is not None:
             dist.all_reduce(numbers, group=self._group)
 

@@ -1,4 +1,4 @@
-"""How fast steps go now: means over the last few seconds."""
+"""The current speed of steps: means over the last few seconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WINDOW_SECONDS = 5.0
-# A pause longer than this (an evaluation, a checkpoint) is no pace of training.
+# A pause longer than this (an evaluation, a checkpoint) does not count.
 PAUSE_SECONDS = 2.0
 FEWEST_STEPS = 2
 
@@ -21,7 +21,7 @@ class ThroughputMeter:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._steps: deque[tuple[float, float, int]] = deque()
-        # Of all that are kept: small steps are too many to add up at each of them.
+        # Running sum: summing many small steps at each of them is too slow.
         self._seconds, self._rows = 0.0, 0
         self._last: float | None = None
 
@@ -50,9 +50,9 @@ class ThroughputMeter:
         return self._seconds / len(self._steps) if self._steps else 0.0
 
     def seconds_left(self, steps: int) -> float | None:
-        """Return the seconds that so many steps take; None before there is a pace."""
+        """Return the seconds that this many steps take; None before the speed is known."""
         return max(0, steps) * self.seconds_per_step() if self._steps else None
 
     def rows_per_second(self) -> float | None:
-        """Return the rows of all ranks a second."""
+        """Return the rows of all ranks per second."""
         return self._rows / self._seconds if self._seconds > 0 else None

@@ -1,5 +1,5 @@
-"""What a worker raises for the user's function; Ray Train's controller knows it by its name."""
+"""The exception for failures of the user's function, which Ray Train's controller knows by name."""
 
 
 class UserFailureError(Exception):
-    """The user's function failed: never tried again. The message has its error's type and text."""
+    """The user's function failed: not retried. The message has its error's type and text."""

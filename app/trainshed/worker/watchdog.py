@@ -1,8 +1,8 @@
-"""Says where a worker stands when its steps do not go on: the stacks of all its threads.
+"""Prints the stacks of all threads of a worker whose steps do not continue.
 
-faulthandler's own thread does it, which needs no lock of Python's: so also one that hangs inside a
-collective or a driver tells. Nobody can look at it from outside, as Pods that are restricted trace
-nobody.
+faulthandler's own thread does it, without Python's locks, so it works for threads that hang inside
+a collective or a driver. Nothing can inspect the process from outside, because restricted Pods do
+not allow tracing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import faulthandler
 import time
 
-# The stacks are on their way before the run is started again for its stall.
+# The stacks are saved before the run is restarted for its stall.
 SHARE = 0.8
 _SECONDS_BETWEEN = 1.0
 _STDERR = 2
@@ -20,9 +20,9 @@ class Watchdog:
     """Watches this process's steps.
 
     Args:
-        first_seconds: that the first step may take; 0 does not watch it.
-        deadline_seconds: without a further step, after which an attempt counts as lost; 0 watches
-            nothing.
+        first_seconds: maximum for the first step; 0 to not watch it.
+        deadline_seconds: maximum without a step, after which an attempt counts as lost; 0 to
+            watch nothing.
     """
 
     def __init__(self, first_seconds: float, deadline_seconds: float) -> None:
@@ -31,12 +31,12 @@ class Watchdog:
         self._armed = float("-inf")
 
     def begin(self) -> None:
-        """Say that a step is asked for; the first one is watched from here."""
+        """Record that a step was requested; the first one is watched from here."""
         if self._armed == float("-inf"):
             self._watch(self._first_patience)
 
     def step(self) -> None:
-        """Say that a step was taken."""
+        """Record that a step was taken."""
         now = time.monotonic()
         if now - self._armed > _SECONDS_BETWEEN:
             self._armed = now

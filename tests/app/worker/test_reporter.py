@@ -95,7 +95,7 @@ def test_a_failure_to_tell_is_said_once_and_a_stop_is_heard_after_it() -> None:
 
     assert reporter.stop_reason == "Interrupted"
     said = [event.message for event in coordinator.events if isinstance(event, WarningEvent)]
-    assert said == ["look", "progress was not told for a while: ConnectionError: away"]
+    assert said == ["look", "progress could not be sent for a while: ConnectionError: away"]
 
 
 def test_that_a_step_was_asked_for_is_told() -> None:
