@@ -1,4 +1,4 @@
-"""From files to batches: `order` plans, `read` reads, `feed` brings rows to a device.
+"""From files to batches: `sampler` plans, `sources` reads, `loader` brings rows to a device.
 
 Nothing here knows models or checkpoints.
 """

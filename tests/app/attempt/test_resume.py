@@ -397,8 +397,8 @@ def test_a_file_that_was_added_in_the_middle_of_an_epoch_is_refused_with_what_to
 
     said = str(caught.value)
     assert said.startswith("spec.data.datasets.train.read: got part-3.parquet with 30 rows in ")
-    assert "no such file, as when the epoch under way began" in said
-    assert "start anew by --fresh" in said
+    assert "no such file, as when this epoch began" in said
+    assert "start over with --fresh" in said
 
 
 def test_data_that_were_copied_go_on_in_the_order_that_they_had(tmp_path: Path) -> None:

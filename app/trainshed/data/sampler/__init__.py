@@ -1,4 +1,4 @@
-"""Which rows, in which order, for which rank. Pure: no I/O, clock or randomness of its own.
+"""Decides which rows each rank gets, in which order. Pure: no I/O, clock or hidden randomness.
 
-An epoch is replayed from its number: no cache, placement or counter of Ray's takes part.
+The order of an epoch follows from its number: no cache, placement or counter of Ray matters.
 """

@@ -1,7 +1,7 @@
-"""Records that cannot be used: which they are, and how many. Pure.
+"""Bad records: which they are, and how many. Pure.
 
-A fragment is read from its beginning whoever reads it, and what is bad in it is bad each time: so
-what is told of it is the beginning of one list, and of two that are told the longer one counts.
+Every reader of a fragment finds the same bad records in the same order. So each report is a prefix
+of one list, and the longer of two reports counts.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-# Of a dataset, told with file, place and reason.
+# Maximum number of records per dataset that are reported with file, position and reason.
 FIRST = 20
-# A status has room for so much of each; a reason may hold the record itself.
+# Maximum characters of a record in a status; a reason may quote the record.
 MOST_SAID = 500
 _MOST_REASON, _MOST_PLACE = 300, 80
-# In an error that is one line.
+# Maximum characters of a record in an error of one line.
 _SAID = 3
 
 
@@ -24,9 +24,9 @@ class BadRecord:
 
     Args:
         path: the file.
-        place: where in it, such as `byte 1204`.
-        reason: why it cannot be used.
-        rows: how many are left out for it.
+        place: position in the file, such as `byte 1204`.
+        reason: why it is bad.
+        rows: number of rows that are skipped for it.
     """
 
     path: str
@@ -35,9 +35,9 @@ class BadRecord:
     rows: int = 1
 
     def say(self) -> str:
-        """Return what is wrong where, on one line that a terminal shows as it is.
+        """Return the record's error on one line, with control characters escaped.
 
-        It has at most MOST_SAID characters: of a long path the end is told.
+        It has at most MOST_SAID characters: a long path is cut at its start.
         """
         place, reason = _begin(self.place, _MOST_PLACE), _begin(self.reason, _MOST_REASON)
         path = _shown(self.path)
@@ -54,7 +54,7 @@ def _begin(text: str, most: int) -> str:
 
 
 def _shown(text: str) -> str:
-    """Return a text in which what no terminal shows, or would obey, is written as in a program."""
+    """Return a text with unprintable and control characters escaped."""
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
     )
@@ -62,13 +62,13 @@ def _shown(text: str) -> str:
 
 @dataclass(frozen=True)
 class BadRecordList:
-    """What somebody who reads a fragment knows of its bad records: the beginning of their list.
+    """A reader's report of the bad records of a fragment: a prefix of their list.
 
     Args:
         field: of the dataset.
-        fragment: its file, where in that it begins, and how many rows come before it there.
-        rows: that are left out, so far.
-        first: of the records; no more than FIRST.
+        fragment: its file, where it starts there, and the number of rows before it.
+        rows: skipped so far.
+        first: the first records, at most FIRST.
     """
 
     field: str
@@ -77,7 +77,7 @@ class BadRecordList:
     first: tuple[BadRecord, ...] = ()
 
     def after(self, more: Iterable[BadRecord]) -> BadRecordList:
-        """Return the same with what comes next."""
+        """Return the report with one more record."""
         found = tuple(more)
         rows = self.rows + sum(record.rows for record in found)
         return replace(self, rows=rows, first=(*self.first, *found)[:FIRST])
@@ -87,12 +87,12 @@ Tell = Callable[[BadRecordList], None]
 
 
 class BadRecordLog:
-    """The bad records of one dataset, as all who read it tell of them.
+    """The bad records of one dataset, from the reports of all readers.
 
     Args:
         field: of the dataset.
-        limit: most rows that may be left out.
-        likely_rows: about how many rows the dataset has.
+        limit: maximum number of skipped rows.
+        likely_rows: estimated number of rows of the dataset.
     """
 
     def __init__(self, field: str, limit: int, likely_rows: int | None) -> None:
@@ -105,20 +105,20 @@ class BadRecordLog:
 
     @property
     def rows(self) -> int:
-        """Return how many rows are left out, each counted once."""
+        """Return the number of skipped rows, each counted once."""
         return self._all_rows
 
     @property
     def first(self) -> tuple[BadRecord, ...]:
-        """Return the records that were told of first, no more than FIRST."""
+        """Return the records that were reported first, at most FIRST."""
         return tuple(self._first.values())
 
     def take(self, told: BadRecordList) -> bool:
-        """Take in what is known of a fragment; say whether it is more than was known."""
+        """Add a report; return whether it has more than was known."""
         new = told.rows - self._rows.get(told.fragment, 0)
         if new <= 0:
             return False
-        # Not added up anew each time: there may be as many fragments as there are calls.
+        # Updated by difference: there may be as many fragments as calls.
         self._rows[told.fragment] = told.rows
         self._all_rows += new
         for record in told.first:
@@ -128,7 +128,7 @@ class BadRecordLog:
 
     @property
     def excess(self) -> str | None:
-        """Return what is wrong where more rows are left out than may be."""
+        """Return the error if more rows are skipped than allowed."""
         if self.rows <= self._limit:
             return None
         of = f" of about {self._likely_rows}" if self._likely_rows else ""

@@ -1,7 +1,7 @@
-"""How the rows of an epoch become steps, and the rows of a step become slices. Pure.
+"""Divides the rows of an epoch into steps, and the rows of a step among ranks. Pure.
 
-Step s takes rows [s x size, (s + 1) x size) along the epoch's order, whatever the number of ranks;
-a rank owns the same slots of each of them.
+Step s takes rows [s x size, (s + 1) x size) of the epoch's order, for any number of ranks; a rank
+has the same slots in each step.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ def share(total: int, num_ranks: int, rank: int) -> int:
 
 
 def share_start(total: int, num_ranks: int, rank: int) -> int:
-    """Return where this rank's part of `total` begins: the parts of the ranks before it."""
+    """Return the start of this rank's part of `total`: the parts of the ranks before it."""
     return total // num_ranks * rank + min(rank, total % num_ranks)
 
 
 def part_spans(rows: int, total: int, most: int, num_ranks: int) -> Iterator[tuple[int, int]]:
-    """Yield where the parts of a rank's rows of a step begin and end: as many on every rank.
+    """Yield start and end of the parts of a rank's rows in a step: equally many on every rank.
 
-    All ranks have a row for each: FSDP's gather its weights in each of them.
+    All ranks have a row for each part, as FSDP gathers its weights in each of them.
 
     Args:
-        rows: of the rank that count; where none does one is there too.
-        total: that count, of all ranks.
-        most: parts.
+        rows: of the rank that count; without any the rank repeats one.
+        total: counted rows of all ranks.
+        most: maximum number of parts.
         num_ranks: number of workers.
     """
     rows = max(1, rows)
@@ -47,16 +47,16 @@ def part_spans(rows: int, total: int, most: int, num_ranks: int) -> Iterator[tup
 
 @dataclass(frozen=True)
 class BatchLayout:
-    """The steps of one epoch, and which slots of each are a rank's.
+    """The steps of one epoch, and a rank's slots in each.
 
     Args:
         size: rows of a full step over all ranks.
         full: number of full steps.
         last: rows of one more step after them; 0 when there is none.
         num_ranks: number of workers.
-        split: False when every rank gets all rows; `size` and `last` are then of each rank.
-        lends: whether a rank that the last step has no row for gets that step's last one, which
-            counts for nothing there: without a row it would have no gradient to add.
+        split: False if every rank gets all rows; `size` and `last` are then per rank.
+        lends: whether a rank without a row in the last step repeats that step's last one, which
+            does not count there: without a row it would have no gradient to add.
     """
 
     size: int
@@ -78,17 +78,17 @@ class BatchLayout:
 
     @property
     def borrowers(self) -> range:
-        """Return the ranks that the last step has no row for, and that get one of another's."""
+        """Return the number of ranks without a row in the last step, which repeat another's."""
         lends = self.split and self.lends and self.last
         return range(self.last, self.num_ranks) if lends else range(0)
 
     @property
     def has_one_reader(self) -> bool:
-        """Say whether there is one sequence of rows alone: of one rank, or the same for all."""
+        """Return whether there is only one sequence of rows: of one rank, or the same for all."""
         return not self.split or self.num_ranks == 1
 
     def owners(self, step: int) -> range:
-        """Return the ranks with rows of their own in a step; one stands for all that get all."""
+        """Return the ranks with separate rows in a step; one represents all if all get the same."""
         if self.has_one_reader:
             return range(1)
         return range(
@@ -96,24 +96,24 @@ class BatchLayout:
         )
 
     def start(self, step: int) -> int:
-        """Return where a step begins along the epoch's order."""
+        """Return the start of a step in the epoch's order."""
         return min(step * self.size, self.rows)
 
     def total(self, step: int) -> int:
-        """Return the rows that count in a step, of all ranks."""
+        """Return the number of counted rows in a step, over all ranks."""
         rows = self.size if step < self.full else self.last
         return rows * (1 if self.split else self.num_ranks)
 
     def counting(self, rank: int) -> NDArray[np.int64]:
-        """Return how many of this rank's rows count in each step, shape (steps,)."""
+        """Return the number of this rank's counted rows in each step, shape (steps,)."""
         return self._by_step(self._share(self.size, rank), self._share(self.last, rank))
 
     def sizes(self, rank: int) -> NDArray[np.int64]:
-        """Return this rank's rows in each step, borrowed ones too, shape (steps,)."""
+        """Return the number of this rank's rows in each step with repeated ones, shape (steps,)."""
         return self._by_step(self._given(self.size, rank), self._given(self.last, rank))
 
     def rows_in(self, rank: int, first: int, stop: int) -> int:
-        """Return this rank's rows in steps [first, stop), borrowed ones too."""
+        """Return the number of this rank's rows in steps [first, stop), with repeated ones."""
         rows = max(0, min(stop, self.full) - first) * self._given(self.size, rank)
         return rows + (self._given(self.last, rank) if first <= self.full < stop else 0)
 
@@ -122,7 +122,7 @@ class BatchLayout:
         return self._slots(self.size, rank)
 
     def places(self, rank: int, first: int, stop: int) -> NDArray[np.int64]:
-        """Return where this rank's rows of steps [first, stop) are along the epoch's order."""
+        """Return the positions of this rank's rows of steps [first, stop) in the epoch's order."""
         slots = np.arange(self.size, dtype=np.int64)[self.slots(rank)]
         begins = np.arange(first, min(stop, self.full), dtype=np.int64) * self.size
         places = (begins[:, None] + slots).reshape(-1)
@@ -132,31 +132,31 @@ class BatchLayout:
         return np.concatenate([places, self.start(self.full) + last])
 
     def within(self, rank: int, start: int, stop: int) -> slice | NDArray[np.int64]:
-        """Return which of the rows [start, stop) of the epoch's order are this rank's.
+        """Return which of the rows [start, stop) of the epoch's order belong to this rank.
 
         Returns:
-            Counted from `start`, in their order.
+            Positions relative to `start`, in order.
         """
         if self.has_one_reader:
             return slice(None)
-        # Of the steps that the rows belong to, the first and the last in part.
+        # The rows may contain only a part of the first and of the last step.
         places = self.places(rank, start // self.size, -(-stop // self.size))
         low, high = np.searchsorted(places, [start, stop])
         return places[low:high] - start
 
     def rows_within(self, rank: int, start: int, stop: int) -> int:
-        """Return how many of the rows [start, stop) of the epoch's order are this rank's."""
+        """Return how many of the rows [start, stop) of the epoch's order belong to this rank."""
         return self._rows_before(rank, stop) - self._rows_before(rank, start)
 
     def _rows_before(self, rank: int, place: int) -> int:
-        """Return this rank's rows before a place of the epoch's order."""
+        """Return the number of this rank's rows before a position in the epoch's order."""
         step = min(place // self.size, self.full)
         slots = self._slots(self.size if step < self.full else self.last, rank)
         low, high = int(slots.start), int(slots.stop)
         return self.rows_in(rank, 0, step) + min(max(place - self.start(step), low), high) - low
 
     def _slots(self, rows: int, rank: int) -> slice:
-        """Return this rank's slots in a step of so many rows."""
+        """Return this rank's slots in a step with this many rows."""
         if not self.split:
             return slice(0, rows)
         given = self._given(rows, rank)
@@ -182,7 +182,7 @@ def training_steps(
 ) -> BatchLayout:
     """Return the steps for training, every rank with at least one row in each.
 
-    `last="keep"` keeps a last step that is smaller.
+    `last="keep"` keeps a smaller last step.
     """
     size = batch_size if split else share(batch_size, num_ranks, 0)
     full, rest = divmod(rows, size)
@@ -190,7 +190,7 @@ def training_steps(
 
 
 def exact_steps(rows: int, batch_size: int, num_ranks: int) -> BatchLayout:
-    """Return the steps for evaluation: every row once, even where a rank then has none."""
+    """Return the steps for evaluation: every row once, even if a rank then has none."""
     return BatchLayout(batch_size, *divmod(rows, batch_size), num_ranks)
 
 
@@ -201,10 +201,10 @@ def whole_steps(rows: int, batch_size: int, num_ranks: int) -> BatchLayout:
 
 
 def even_steps(rows: int, batch_size: int, num_ranks: int, split: bool) -> BatchLayout:
-    """Return steps with equally many rows a rank, as Ray's own split gives.
+    """Return steps with equally many rows per rank, like Ray's split.
 
-    Fewer than num_ranks rows are left out; a step has the most rows up to `batch_size` that all
-    ranks can share evenly, one each at least.
+    Fewer than num_ranks rows are left out; a step has at most `batch_size` rows, equally many for
+    each rank, and at least one.
     """
     takers = num_ranks if split else 1
     each = max(1, batch_size // num_ranks)

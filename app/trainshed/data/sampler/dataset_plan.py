@@ -1,6 +1,6 @@
-"""What will be read, transformed, kept and fed: decided before anything starts, and printable.
+"""The plan of a dataset: sources, transforms, cache and feed, decided before the start.
 
-Pure: sizes and samples are measured elsewhere (preflight) and come in as arguments.
+Pure: sizes and samples are measured elsewhere (preflight) and passed as arguments.
 """
 
 from __future__ import annotations
@@ -32,26 +32,27 @@ if TYPE_CHECKING:
 Cache = Literal["none", "objects", "workers", "disk"]
 Loader = Literal["ray-data", "torch"]
 
-# Of a worker's memory, and of Ray's object store: the rest is for the model, the batches under way
-# and the blocks that Ray Data holds between two operators.
+# Share of a worker's memory, and of Ray's object store, for caches: the rest is for the model,
+# batches
+# in flight and the blocks that Ray Data holds between two operators.
 WORKER_SHARE = 0.25
 OBJECT_STORE_SHARE = 0.5
-# Transformed rows that are made at once, and the least that travel together (arrow_blocks.py joins
-# them): more of them push a transform's arrays out of what an allocator keeps.
+# Bytes of transformed rows to make at once, and minimum to deliver together (arrow_blocks.py joins
+# them): with more a transform's arrays exceed what an allocator reuses.
 BLOCK_BYTES = 8 * 2**20
-# Of a row where only running a function tells.
+# Assumed bytes of a row if only running a function tells.
 ROW_BYTES = 4096.0
-# Of a row's id, where nobody knew how many rows come before its fragment: more than one ever has.
+# Spacing of row ids if the number of rows before a fragment is unknown: more than any fragment has.
 FRAGMENT_BITS = 32
 
 
 @dataclass(frozen=True)
 class OrderFingerprint:
-    """What the order of a dataset's rows hung on when a checkpoint was written, and hangs on still.
+    """What the order of a dataset's rows depended on when a checkpoint was written, and still does.
 
     Args:
-        counts: rows of each block, where the files do not tell; else None.
-        under_way: whether an epoch goes on in its middle, which other rows would tear apart.
+        counts: rows of each block, if the files do not tell; else None.
+        under_way: whether an epoch resumes in the middle, which other rows would break.
     """
 
     counts: tuple[int, ...] | None
@@ -60,41 +61,42 @@ class OrderFingerprint:
 
 @dataclass(frozen=True)
 class DatasetPlan:
-    """Everything about one dataset that workers, feeder and explain need to know.
+    """Everything that workers, the data server and explain need to know about a dataset.
 
     Args:
-        name: as the training function asks for it.
-        source: the files; None when a function makes the dataset.
+        name: as the training function requests it.
+        source: the files; None if a function makes the dataset.
         use: that function.
         columns: to read; empty for all.
-        transforms: in their order.
-        augments: in their order.
-        loader: who reads.
-        cache: where transformed rows stay.
-        reason: why that cache.
+        transforms: in order.
+        augments: in order.
+        loader: which component reads.
+        cache: where transformed rows are stored.
+        reason: for this cache.
         shuffle: mode and buffer.
-        split: whether each worker gets its share.
+        split: whether each worker gets its share only.
         feed: how batches reach the function.
-        num_bytes: size of all transformed rows by the first ones alone; None when unknown.
-        size: of all transformed rows, by rows of many places, of groups of what goes into them;
-            None when unknown.
-        processes: of each worker that read with loader torch; 0 where it reads itself.
-        read_bytes: mean size of a row before the transforms, the largest of any place looked at.
-        kept: from the checkpoint that the attempt goes on from; None where nothing is.
-        parts: the datasets that it mixes; none where it has rows of its own.
+        num_bytes: size of all transformed rows, from the first ones alone; None if unknown.
+        size: of all transformed rows, from rows at many positions; for groups of the rows that
+            enter
+            them; None if unknown.
+        processes: reading processes of each worker with loader torch; 0 if the worker reads.
+        read_bytes: mean size of a row before the transforms, the largest of all samples.
+        kept: from the checkpoint that the attempt resumes from; None without one.
+        parts: the datasets that it mixes; empty if it reads rows itself.
         weights: of each of them.
-        rows_per_epoch: where an epoch is not once all rows.
-        changes_rows: whether transforms leave rows out, or make more of them, or bad rows are.
-        growth: rows that transforms make of one, as far as a sample tells; 1 where no more.
-        row_seconds: that transforms take for a row, as far as a sample tells.
-        steps: whether somebody needs the steps of an epoch before the first one.
-        may_learn: whether who trains can do without them.
-        bad_record_limit: most rows that are left out as bad; None where the first ends the run.
-        tell: called with what is bad; whoever reads sets it.
-        task_cpus: that Ray is asked for each task that reads and transforms.
-        task_memory: bytes that it is asked for each; None for none.
-        column_types: NumPy's types of the columns as they are fed, before `feed.dtypes`; none where
-            only running a function tells.
+        rows_per_epoch: if an epoch is not all rows once.
+        changes_rows: whether transforms or skipped bad records change the number of rows.
+        growth: rows that transforms make of one, from a sample; 1 if no more.
+        row_seconds: of the transforms per row, from a sample.
+        steps: whether the number of steps is needed before the first one.
+        may_learn: whether training can start without it.
+        bad_record_limit: maximum number of skipped bad rows; None if the first ends the run.
+        tell: called with bad records; set by the reader.
+        task_cpus: requested from Ray for each task that reads and transforms.
+        task_memory: bytes requested for each task; None for none.
+        column_types: NumPy types of the fed columns, before `feed.dtypes`; empty if only running a
+            function tells.
     """
 
     name: str
@@ -135,7 +137,7 @@ class DatasetPlan:
 
     @property
     def rows(self) -> int | None:
-        """Return the rows after the transforms; None when only reading or running them tells."""
+        """Return the rows after the transforms; None if only reading or running tells."""
         if self.parts:
             rows = [part.rows for part in self.parts if part.rows is not None]
             return sum(rows) if len(rows) == len(self.parts) else None
@@ -143,7 +145,7 @@ class DatasetPlan:
 
     @property
     def likely_rows(self) -> int | None:
-        """Return about how many rows there are; None when only running a function tells."""
+        """Return the estimated number of rows; None if only running a function tells."""
         if self.parts:
             rows = [part.likely_rows for part in self.parts if part.likely_rows is not None]
             return sum(rows) if len(rows) == len(self.parts) else None
@@ -153,59 +155,60 @@ class DatasetPlan:
 
     @property
     def epoch_rows(self) -> int | None:
-        """Return the rows of an epoch; None when only running a function tells."""
+        """Return the rows of an epoch; None if only running a function tells."""
         return self.rows_per_epoch or self.rows
 
     @property
     def spans_epochs(self) -> bool:
-        """Say whether an epoch begins where the one before stopped, and not at a first row."""
+        """Return whether an epoch begins where the previous one ended, not at a first row."""
         return bool(self.parts) or self.rows_per_epoch is not None
 
     @property
     def has_row_counts(self) -> bool:
-        """Say whether the files tell the rows of each fragment, which no transform changes."""
+        """Return whether the files have row counts that no transform changes."""
         return self.source is not None and self.source.rows is not None and not self.changes_rows
 
     @property
     def is_found_after(self) -> bool:
-        """Say whether rows are found after the transforms, which may leave out some of them.
+        """Return whether rows are counted after the transforms, which may leave out some.
 
-        A few rows were looked at: that all of these stayed says nothing of the others. Where rows
-        are counted anyway it is for nothing, but for workers that read each what all have.
+        A sample that keeps all rows proves nothing about the others. If rows are counted anyway
+        this
+        costs nothing, except for workers that all read everything.
         """
         counts = self.loader == "ray-data" and not self.has_row_counts
         return self.changes_rows or (counts and bool(self.transforms))
 
     @property
     def may_be_others(self) -> bool:
-        """Say whether files of the same names and sizes may give other rows than they gave.
+        """Return whether unchanged files may give other rows than before.
 
-        Transforms may leave out others by now, and values that choose rows be written anew.
+        Transforms may have changed, and so may values that select rows.
         """
         chosen = self.source is not None and bool(self.source.scan.selection.asked)
         return self.is_found_after or chosen
 
     @property
     def counts_hold(self) -> bool:
-        """Say whether what a checkpoint counted has to be so still.
+        """Return whether the counts of a checkpoint must still hold.
 
-        In an epoch that is under way it has; at its end rows may be others by now.
+        In the middle of an epoch they must; at its end rows may have changed.
         """
         return self.kept is not None and (self.kept.under_way or not self.may_be_others)
 
     @property
     def is_grouped(self) -> bool:
-        """Say whether rows of all fragments go together into a function."""
+        """Return whether a function needs the rows of all fragments together."""
         return are_grouped(self.transforms)
 
     @property
     def is_made_whole(self) -> bool:
-        """Say whether its rows are all made in one go, in blocks of their own, and kept."""
+        """Return whether all rows are made at once, in separate blocks, and cached."""
         return self.use is not None or self.is_grouped
 
     @property
     def is_learned(self) -> bool:
-        """Say whether the first pass over the rows counts them; it takes steps as they come."""
+        """Return whether the first pass counts the rows, with steps of unknown number."""
         streams = self.loader == "ray-data" and self.cache == "none"
         in_turn = self.shuffle.mode != "global" and self.rows_per_epoch is None
         asked = self.steps == "learned" and self.may_learn
@@ -213,15 +216,15 @@ class DatasetPlan:
 
     @cached_property
     def counts(self) -> Indices:
-        """Return the rows of each fragment where the files tell them, shape (fragments,)."""
+        """Return the rows of each fragment if the files tell, shape (fragments,)."""
         assert self.source
         return np.asarray([fragment.rows for fragment in self.source.fragments], dtype=np.int64)
 
     @cached_property
     def first_ids(self) -> Indices:
-        """Return the id of each fragment's first row, by which it is augmented, shape (fragments,).
+        """Return the id of each fragment's first row, for augmentation, shape (fragments,).
 
-        Its position in the dataset; where only reading tells that, one that hangs on no count.
+        The row's position in the dataset; if that is unknown, an id that depends on no count.
         """
         assert self.source
         if self.has_row_counts:
@@ -230,14 +233,14 @@ class DatasetPlan:
 
     @property
     def given_ids(self) -> Indices | None:
-        """Return the id of each fragment's first row where that is not its position."""
+        """Return the id of each fragment's first row if that is not its position."""
         if self.source is None or self.has_row_counts or self.is_made_whole:
             return None
         return self.first_ids
 
     @cached_property
     def collate(self) -> Function | None:
-        """Return what makes of a batch's rows what is trained on; None for tensors by column."""
+        """Return the function of `feed.collate`; None for tensors by column."""
         named = self.feed.collate
         return _function_of(named, f"{self.field}.feed.collate") if named else None
 
@@ -252,35 +255,35 @@ class DatasetPlan:
 
     @property
     def mixed_rows(self) -> int:
-        """Return the rows of the buffer that mixes them, of all workers together; 0 for none."""
+        """Return the rows of the shuffle buffer, of all workers together; 0 for none."""
         mode, rows = self.shuffle.mode, self.shuffle.buffer_size
         if mode == "global" or (mode != "local" and rows == LOCAL_BUFFER):
-            return 0  # mixed already, or not asked for
+            return 0  # shuffled already, or no shuffle
         return rows
 
     @property
     def block_rows(self) -> int:
-        """Return the least rows that travel together: a power of 2, and no part of the order."""
+        """Return the minimum of rows to deliver together: a power of 2; the order is unaffected."""
         return 1 << max(0, math.floor(math.log2(BLOCK_BYTES / self.row_bytes)))
 
     @property
     def chunk_rows(self) -> int:
-        """Return the rows that are read and transformed at once: no part of the order either.
+        """Return the number of rows to read and transform at once, without effect on the order.
 
-        Where they are larger before the transforms, such as frames of films, fewer than travel
-        together, but as many as a transform asks for.
+        Rows that are larger before the transforms, such as video frames, are read in smaller
+        numbers, but at least as many as a transform requests.
         """
         rows = 1 << max(0, math.floor(math.log2(BLOCK_BYTES / max(1.0, self.read_bytes))))
         return min(self.block_rows, max(rows, most_asked(self.transforms)))
 
     @property
     def is_filled(self) -> bool:
-        """Say whether Ray Data makes all rows before the first is used, which counts them."""
+        """Return whether Ray Data makes all rows before the first is used, which counts them."""
         return self.loader == "ray-data" and self.cache != "none"
 
     @property
     def is_found_in_memory(self) -> bool:
-        """Say whether workers find an epoch's rows in memory, where no row changes; else stream."""
+        """Return whether workers find an epoch's rows in memory; otherwise they are streamed."""
         if self.cache == "workers":
             return True
         all_rows = self.cache == "objects" or self.loader == "torch"
@@ -288,21 +291,21 @@ class DatasetPlan:
 
     @property
     def augments_in_worker(self) -> bool:
-        """Say whether augmentation runs in the training worker rather than where rows are read."""
-        if self.spans_epochs:  # the epoch of a row is not that of the run: who reads it knows
+        """Return whether augmentation runs in the training worker, not where rows are read."""
+        if self.spans_epochs:  # the epoch of a row is not the run's: only the reader knows it
             return False
         return self.is_found_in_memory or (self.loader == "torch" and not self.processes)
 
 
 def main_dataset(plans: Mapping[str, DatasetPlan]) -> str | None:
-    """Return the dataset whose batches are the steps: `train`, else the first that none mixes."""
+    """Return the dataset whose batches are the steps: `train`, else the first unmixed one."""
     mixed = {part.name for plan in plans.values() for part in plan.parts}
     first = next((name for name in plans if name not in mixed), None)
     return "train" if "train" in plans else first
 
 
 def telling(plan: DatasetPlan, tell: Tell) -> DatasetPlan:
-    """Return the plan of a dataset, and of what it mixes, whose readers tell of what is bad."""
+    """Return the plan of a dataset and of its parts, whose readers report bad records."""
     return replace(plan, tell=tell, parts=tuple(telling(part, tell) for part in plan.parts))
 
 
@@ -326,15 +329,15 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         spec: its part of the TrainingRun.
         loader: `ray-data` or `torch`.
         source: the files, or None for `read.use`.
-        measured: what a sample showed, or None for `read.use`.
+        measured: results of a sample, or None for `read.use`.
         room: memory for caches.
         num_workers: number of workers.
-        processes: of each worker that read with loader torch.
+        processes: reading processes of each worker with loader torch.
         is_mixed: whether it is a part of another dataset.
-        may_learn: whether who trains can do without the number of rows at first.
+        may_learn: whether training can start without the number of rows.
 
     Raises:
-        SpecError: when the cache that is asked for cannot serve this dataset.
+        SpecError: if the requested cache cannot serve this dataset.
     """
     field = f"spec.data.datasets.{name}"
     skips_bad = spec.on_bad_record == "skip"
@@ -391,10 +394,10 @@ def plan_mix(
         plans: of those others, by name.
 
     Raises:
-        SpecError: when one of them has no rows.
+        SpecError: if one of them has no rows.
     """
     assert spec.read.mix
-    weights = dict(sorted(spec.read.mix.items()))  # the same in whatever order they are written
+    weights = dict(sorted(spec.read.mix.items()))  # independent of their order in the file
     parts = tuple(plans[part] for part in weights)
     problems = [
         Problem(f"spec.data.datasets.{name}.read.mix.{part.name}", "no rows", "a dataset with rows")
@@ -430,7 +433,7 @@ def plan_mix(
 def _mixed_size(
     parts: Sequence[DatasetPlan], weights: Sequence[float], rows_per_epoch: int | None
 ) -> Size | None:
-    """Return the size of an epoch's rows; None where only running a function tells."""
+    """Return the size of an epoch's rows; None if only running a function tells."""
     known = [
         (part.size, part.likely_rows)
         for part in parts
@@ -451,7 +454,7 @@ def _mixed_size(
 
 
 def _grown(source: Source, growth: float) -> int:
-    """Return about how many rows transforms make of those of files."""
+    """Return the estimated number of rows that transforms make of those of files."""
     return round(growth * source.about_rows)
 
 
@@ -469,7 +472,7 @@ def _named_function(spec: DatasetSpec) -> str | None:
 
 
 def transforms_of(spec: DatasetSpec, field: str) -> tuple[Function, ...]:
-    """Return the transforms of a dataset, in their order; field: the dataset's."""
+    """Return the transforms of a dataset, in order; field: the dataset's."""
     return tuple(
         Function(
             transform.use,
@@ -487,7 +490,7 @@ def transforms_of(spec: DatasetSpec, field: str) -> tuple[Function, ...]:
 
 
 def _changes_rows(transforms: Sequence[Function], measured: Measured | None) -> bool:
-    """Say whether rows are left out or added: some kinds may, of others a sample tells."""
+    """Return whether rows are left out or added, by kind or by a sample."""
     by_kind = any(function.changes_rows for function in transforms)
     return by_kind or bool(measured and not measured.keeps_rows)
 
@@ -507,7 +510,7 @@ def _function_of(named: FunctionSpec, field: str) -> Function:
 def _whole_cache(
     spec: DatasetSpec, loader: Loader, size: Size | None, room: CacheMemory, field: str
 ) -> tuple[Cache, str]:
-    """Return where rows stay that are all made in one go: they cannot be read anew."""
+    """Return the cache of rows that are made once: they cannot be read again."""
     want = "a cache and loader ray-data: a function's dataset is run once and kept"
     if spec.cache == "none":
         raise SpecError([Problem(f"{field}.cache", "none", want)])
@@ -537,11 +540,11 @@ def _best_cache(  # noqa: PLR0913 - what decides it
     mode = spec.shuffle.mode
     share = size if mode == "global" or not spec.split else size.part(1 / num_workers)
     fits = share.most <= WORKER_SHARE * room.worker
-    # With the plain loader a worker may keep all rows, and find those of an epoch itself.
+    # With the plain loader a worker may keep all rows, and select those of an epoch.
     stays = mode in ("none", "local") or (loader == "torch" and mode == "global")
     lasts = spec.rows_per_epoch is None and not is_mixed
     stays = stays and lasts
-    # Whatever is kept with Ray Data goes through the object store of the data's nodes first.
+    # With Ray Data every cache is filled through the object store of the data's nodes.
     stored = loader == "torch" or size.most <= OBJECT_STORE_SHARE * room.object_store
     if fits and stays and stored:
         return "workers", f"{share.say()} a worker fit in its memory"
@@ -556,7 +559,7 @@ def _best_cache(  # noqa: PLR0913 - what decides it
 
 
 def _why_not_stored(spec: DatasetSpec, size: Size, room: CacheMemory) -> str:
-    """Return why the object stores do not hold all rows; empty where they do."""
+    """Return why the object stores cannot hold all rows; empty if they can."""
     if size.most > OBJECT_STORE_SHARE * room.object_store:
         return f"{size.say()} do not fit in the object store of the data's nodes"
     if spec.shuffle.mode == "global" and size.most > OBJECT_STORE_SHARE * room.node_store:

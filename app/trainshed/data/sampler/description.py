@@ -1,7 +1,7 @@
-"""What a checkpoint says of the data behind its steps, and whether those are the same now.
+"""The data of a checkpoint's steps, and whether it is still the same.
 
-Pure. Names, sizes and row counts come from the footers that the plan read; blocks are counted where
-they are made. When a file was written says nothing: volumes are copied.
+Pure. Names, sizes and row counts come from the file metadata of the plan; blocks are counted
+where they are made. Modification times are not used: volumes are copied.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.permutation import Indices
 
-# Of more files a checkpoint holds the digest alone: it is written every few minutes.
+# With more files a checkpoint holds only their digest, as it is written every few minutes.
 MOST_FILES = 1000
 REMEDY = (
-    "as when the epoch under way began, or its rows come twice or never: bring that back, set "
-    "spec.checkpoint.resume to a checkpoint at an epoch's end, or start anew by --fresh; in a "
+    "as when this epoch began, or its rows repeat or are missing: restore that, set "
+    "spec.checkpoint.resume to a checkpoint at an epoch's end, or start over with --fresh; in a "
     "cluster, delete the run and apply it again"
 )
 
 
 class Described(Record):
-    """What the order of a dataset's rows hung on.
+    """What the order of a dataset's rows depended on.
 
-    `rows` are those after the transforms, `digest` is a SHA-256 over all files, empty where a
-    function makes the dataset; `counts` are the rows of each block where no footer tells them, -1
-    of one that nobody has read yet.
-    `block_rows` is for earlier releases, whose order hung on it: they refuse a checkpoint without,
-    which is right in the middle of an epoch alone.
+    `rows` are those after the transforms, `digest` is a SHA-256 over all files, empty if a
+    function makes the dataset; `counts` are the rows of each block if no metadata has them, -1
+    for one that has not been read yet.
+    `block_rows` is for earlier releases, whose order depended on it: they refuse a checkpoint
+    without it, which is right only in the middle of an epoch.
     """
 
     rows: int
@@ -52,7 +52,7 @@ class Described(Record):
 
 @dataclass(frozen=True)
 class Difference:
-    """What is other than it was, at which field."""
+    """A difference from the checkpoint, with its field."""
 
     field: str
     got: str
@@ -60,24 +60,24 @@ class Difference:
 
     @property
     def problem(self) -> Problem:
-        """Return it as what stands in the way of an epoch that is under way."""
+        """Return it as an error that prevents resuming the current epoch."""
         return Problem(self.field, self.got, f"{self.was}, {REMEDY}")
 
     @property
     def note(self) -> str:
-        """Return it as what should be known."""
+        """Return it as a warning."""
         return (
             f"{self.field}: {self.got}, where the checkpoint had {self.was}: "
-            "training goes on with the data as they are now"
+            "training continues with the data as they are now"
         )
 
 
 def describe(plan: DatasetPlan, counts: Indices | None) -> Described | None:
-    """Return what is known of a dataset's own rows; None where nobody has counted them yet.
+    """Return the description of a dataset's rows; None if they have not been counted yet.
 
     Args:
         plan: of the dataset.
-        counts: rows of each block after the transforms, where they were counted.
+        counts: rows of each block after the transforms, if they were counted.
     """
     if plan.parts:
         return None
@@ -98,7 +98,7 @@ def describe(plan: DatasetPlan, counts: Indices | None) -> Described | None:
 
 
 def _known_counts(plan: DatasetPlan) -> Indices | None:
-    """Return the rows of each block without counting them: a checkpoint or the files tell them."""
+    """Return the rows of each block from a checkpoint or the files, without counting."""
     if plan.kept and plan.kept.counts is not None and plan.counts_hold:
         return kept_counts(plan)
     if not plan.has_row_counts or (plan.is_filled and plan.transforms and plan.kept is None):
@@ -112,23 +112,23 @@ def keep_order(
     *,
     mid_pass: Mapping[str, bool],
 ) -> tuple[dict[str, DatasetPlan], list[str]]:
-    """Return the plans in the order of the rows that a checkpoint had, and what is said of others.
+    """Return the plans with the row order of a checkpoint, and the warnings about changes.
 
     Args:
         plans: by dataset.
-        described: what the checkpoint says of them; nothing of some.
-        mid_pass: by dataset that the steps are trained on, whether it was written in the middle of
-            a pass over it.
+        described: by dataset, the checkpoint's description; some may be missing.
+        mid_pass: by dataset that the steps use, whether it was written in the middle of a pass over
+            it.
 
     Raises:
-        SpecError: when the rows of a pass that is under way are others.
+        SpecError: if the rows of a pass in progress have changed.
     """
     under_way, held = set[str](), set[str]()
     for name, is_mid_pass in mid_pass.items():
         names = {name, *(part.name for part in plans[name].parts)}
         if is_mid_pass:
             under_way |= names
-        # Where a pass is a number of rows its end may lie in the middle of those of a dataset.
+        # A pass of a fixed number of rows may end in the middle of a dataset's rows.
         if is_mid_pass or plans[name].spans_epochs:
             held |= names
     going_on, notes = dict(plans), []
@@ -147,7 +147,7 @@ def keep_order(
 
 
 def other_blocks(plan: DatasetPlan, counts: Indices, wanted: Indices) -> Difference:
-    """Return how blocks that were made differ from those that were wanted.
+    """Return how blocks that were made differ from the wanted ones.
 
     Args:
         plan: of the dataset.
@@ -158,7 +158,7 @@ def other_blocks(plan: DatasetPlan, counts: Indices, wanted: Indices) -> Differe
 
 
 def other_counts(plan: DatasetPlan, counts: Indices) -> Difference | None:
-    """Return how rows that were counted again differ from a checkpoint's; None where they do not.
+    """Return how rows that were counted again differ from a checkpoint's; None if they do not.
 
     Args:
         plan: of the dataset.
@@ -172,7 +172,7 @@ def other_counts(plan: DatasetPlan, counts: Indices) -> Difference | None:
 
 
 def kept_counts(plan: DatasetPlan) -> Indices | None:
-    """Return the rows that each block should have after the transforms; None for any."""
+    """Return the rows that each block must have after the transforms; None for any."""
     if plan.kept is None:
         return None
     if plan.kept.counts is None:
@@ -203,11 +203,11 @@ def _other_files(plan: DatasetPlan, old: Described) -> Difference | None:
 
 
 def _other_rows(plan: DatasetPlan, old: Described) -> Difference | None:
-    """Return that rows were counted and are told by the files now, or the other way round."""
+    """Return that row counts now come from the files and did not before, or the reverse."""
     was_told = old.counts is None
     if old.counts is not None and plan.source and not plan.is_filled:
         now, before = len(plan.source.fragments), len(old.counts)
-        if now != before:  # another release may cut them so
+        if now != before:  # another release may split them differently
             return Difference(f"{plan.field}.read", f"{now} fragments", f"{before} fragments")
     if plan.is_filled or was_told == plan.has_row_counts:
         return None

@@ -1,4 +1,4 @@
-"""The rows of an epoch, one after the other, before steps take theirs: no number of ranks in it."""
+"""The order of an epoch's rows before they are divided into steps, for any number of ranks."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class EpochPermutation:
     """The order of an epoch.
 
     Args:
-        order: (fragments,) numbers of the fragments, one after the other.
+        order: (fragments,) numbers of the fragments, in order.
         counts: (fragments,) rows of each fragment by its number.
-        mixed: (rows,) the row at each place where a global shuffle says it; else None.
-        first_ids: (fragments,) the id of each fragment's first row, where that is not its position
-            in the dataset; else None.
+        mixed: (rows,) the row at each position of a global shuffle; else None.
+        first_ids: (fragments,) the id of each fragment's first row, if that is not its position in
+            the dataset; else None.
     """
 
     order: Indices
@@ -37,14 +37,14 @@ class EpochPermutation:
         return int(self.counts.sum())
 
     def positions(self, places: Indices) -> Indices:
-        """Return the rows at places of the order, by their position in the dataset."""
+        """Return the rows at positions in the order, by their position in the dataset."""
         if self.mixed is not None:
             return self.mixed[places]
         numbers = np.searchsorted(self._ends, places, side="right")
         return places + self._moved[numbers]
 
     def ids(self, places: Indices) -> Indices:
-        """Return the ids of the rows at places of the order, by which they are augmented."""
+        """Return the ids of the rows at positions in the order, for augmentation."""
         positions = self.positions(places)
         if self.first_ids is None:
             return positions
@@ -52,7 +52,7 @@ class EpochPermutation:
         return positions + (self.first_ids - self._firsts)[numbers]
 
     def pieces(self, start: int, stop: int) -> list[RowRange]:
-        """Return the pieces with the rows at places [start, stop), where fragments stay whole."""
+        """Return the row ranges at positions [start, stop) of an order of whole fragments."""
         assert self.mixed is None
         found = []
         number = int(np.searchsorted(self._ends, start, side="right"))
@@ -68,21 +68,21 @@ class EpochPermutation:
 
     @cached_property
     def _ends(self) -> Indices:
-        """Return where each fragment of the order ends."""
+        """Return the end of each fragment in the order."""
         return np.cumsum(self.counts[self.order])
 
     @cached_property
     def _moved(self) -> Indices:
-        """Return how far behind its place in the order each fragment is in the dataset."""
+        """Return the distance of each fragment from its position in the order to the dataset's."""
         begins = self._ends - self.counts[self.order]
         return self._firsts[self.order] - begins
 
     @cached_property
     def _firsts(self) -> Indices:
-        """Return the position in the dataset of each fragment's first row."""
+        """Return the position of each fragment's first row in the dataset."""
         return first_rows(self.counts)
 
     @cached_property
     def _lasts(self) -> Indices:
-        """Return where each fragment ends in the dataset."""
+        """Return the end of each fragment in the dataset."""
         return np.cumsum(self.counts)

@@ -1,4 +1,4 @@
-"""One pass over a dataset: which rows each rank gets, in which order, from where on. Pure."""
+"""One pass over a dataset: the rows of each rank, their order, and where it starts. Pure."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ Kind = Literal["train", "exact", "whole", "even"]
 
 @dataclass(frozen=True)
 class EpochPass:
-    """One pass over a dataset; equal passes on all ranks make one stream.
+    """One pass over a dataset; equal passes on all ranks share one stream.
 
     Args:
         dataset: its name.
-        kind: `train` for steps, `exact` for every row once and in file order, `whole` for that
-            on every rank, `even` for equally many rows a rank.
+        kind: `train` for steps, `exact` for every row once in file order, `whole` for that on
+            every rank, `even` for equally many rows per rank.
         epoch: 0-based; it decides the order.
         first_step: the step to start from.
         num_ranks: number of workers.
-        batch_size: rows a step over all ranks.
+        batch_size: rows per step over all ranks.
         seed: the run's seed.
-        group: number of the worker group that asks; a later one takes the streams over.
-        epochs: of the run; None when nobody knows, and then no epoch is begun ahead.
-        again: how many passes like this one the group made before.
-        is_kept: whether ranks keep these rows: in file order, and augmented each time later.
+        group: number of the worker group; a later group takes over the streams.
+        epochs: of the run; if None, no epoch is started ahead.
+        again: number of earlier passes like this one in the group.
+        is_kept: whether ranks keep these rows: in file order, and augmented later each time.
     """
 
     dataset: str
@@ -71,31 +71,31 @@ class EpochPass:
 
     @property
     def in_file_order(self) -> bool:
-        """Say whether nothing is shuffled or augmented."""
+        """Return whether nothing is shuffled or augmented."""
         return self.is_kept or self.kind in ("exact", "whole")
 
     def is_before(self, other: EpochPass) -> bool:
-        """Say whether whoever reads the other pass has done with this one."""
+        """Return whether a reader of the other pass has finished this one."""
         same = (self.dataset, self.kind, self.group) == (other.dataset, other.kind, other.group)
         return same and self.when < other.when
 
     @property
     def when(self) -> tuple[int, int, int]:
-        """Return what tells which of two passes of a kind over a dataset comes first."""
+        """Return a key that orders passes of a kind over a dataset."""
         return self.epoch, self.first_step, self.again
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """What streams to all ranks in one pass: turn by turn, and in each rank by rank.
+    """The stream of a pass to all ranks: chunk by chunk, and rank by rank within a chunk.
 
     Args:
         steps: of the pass.
-        turns: where turns begin along the epoch's order, and where the last one ends.
-        tasks: those of them at which a task begins, and that end.
-        places: (rows of the dataset,) each row's place in the stream of a global shuffle, -1 for
-            rows that are left out; None where the stream follows the fragments.
-        dealt: (ranks that get them, rows) in the order of the stream.
+        turns: starts of the delivery chunks in the epoch's order, and the end of the last one.
+        tasks: the starts that begin a task, and the end.
+        places: (rows of the dataset,) each row's position in the stream of a global shuffle, -1 for
+            rows that are left out; None if the stream follows the fragments.
+        dealt: (ranks, rows) in the order of the stream.
     """
 
     steps: BatchLayout
@@ -105,7 +105,7 @@ class Delivery:
     dealt: list[tuple[Sequence[int], int]]
 
     def turns_by_task(self) -> Iterator[list[int]]:
-        """Yield where the turns of each task begin, and where its last one ends."""
+        """Yield the chunk starts of each task, with the end of its last chunk."""
         for begin, end in pairwise(self.tasks):
             yield self.turns[bisect_left(self.turns, begin) : bisect_left(self.turns, end) + 1]
 
@@ -123,7 +123,7 @@ def steps_for(plan: DatasetPlan, at: EpochPass, rows: int) -> BatchLayout:
 
 
 def shuffle_mode(plan: DatasetPlan, at: EpochPass) -> str:
-    """Return the shuffle that holds for a pass."""
+    """Return the effective shuffle of a pass."""
     return "none" if at.in_file_order else plan.shuffle.mode
 
 
@@ -133,8 +133,8 @@ def order_of(plan: DatasetPlan, at: EpochPass, *counts: Indices) -> EpochPermuta
     Args:
         plan: of the dataset.
         at: the pass.
-        counts: (fragments,) rows of each fragment after the transforms, for each dataset that is
-            mixed; of the dataset itself where none is.
+        counts: (fragments,) rows of each fragment after the transforms, for each mixed dataset, or
+            for the dataset itself.
     """
     if not is_mixed(plan, at):
         return _own_order(plan, at, at.epoch, counts[0])
@@ -146,21 +146,21 @@ def order_of(plan: DatasetPlan, at: EpochPass, *counts: Indices) -> EpochPermuta
     if at.in_file_order:
         return MixedOrder(Concatenated(sizes), bases, sizes, sum(sizes), begin=0)
     rows = plan.rows_per_epoch or sum(sizes)
-    # What no step takes is left for the next epoch; of how many ranks there are it knows nothing.
+    # The rest of the rows starts the next epoch; it does not depend on the number of ranks.
     taken = rows if plan.feed.last_batch == "keep" else rows - rows % at.batch_size
     pattern = Interleave(plan.weights or (1.0,))
     return MixedOrder(pattern, bases, sizes, rows, at.epoch * taken)
 
 
 def part_of(plan: DatasetPlan, part: DatasetPlan, at: EpochPass) -> EpochPass:
-    """Return a pass with the seed of a dataset that is mixed: each draws numbers of its own."""
+    """Return a pass with a separate seed for each mixed dataset."""
     if part is plan:
         return at
     return replace(at, seed=(at.seed << 32) + zlib.crc32(part.name.encode()))
 
 
 def is_mixed(plan: DatasetPlan, at: EpochPass) -> bool:
-    """Say whether a pass has rows of several datasets, or not just all of one."""
+    """Return whether a pass has rows of several datasets, or not all rows of one."""
     return bool(plan.parts) or (plan.rows_per_epoch is not None and not at.in_file_order)
 
 
@@ -179,14 +179,14 @@ def _own_order(plan: DatasetPlan, at: EpochPass, epoch: int, counts: Indices) ->
 def segments_of(
     base: EpochPermutation | MixedOrder, at: EpochPass, start: int, stop: int
 ) -> Iterable[Segment]:
-    """Return the rows at places [start, stop) of an order, dataset by dataset."""
+    """Return the rows at positions [start, stop) of an order, dataset by dataset."""
     if isinstance(base, MixedOrder):
         return base.segments(start, stop)
     return [Segment(0, at.epoch, base.pieces(start, stop))]
 
 
 def windows_of(plan: DatasetPlan, at: EpochPass, steps: BatchLayout) -> ShuffleWindows | None:
-    """Return the windows that a pass is mixed in, if it is."""
+    """Return the shuffle windows of a pass, if it has any."""
     rows = plan.mixed_rows
     if at.in_file_order or not rows:
         return None
@@ -194,7 +194,7 @@ def windows_of(plan: DatasetPlan, at: EpochPass, steps: BatchLayout) -> ShuffleW
 
 
 def first_read(plan: DatasetPlan, at: EpochPass, steps: BatchLayout) -> int:
-    """Return the step that a pass is read from: that of its first step's window."""
+    """Return the step to read a pass from: the first one of its first step's window."""
     windows = windows_of(plan, at, steps)
     return windows.first(at.first_step) if windows else at.first_step
 
@@ -208,16 +208,16 @@ def delivery(  # noqa: PLR0913 - what a pass is made of, and how large its parts
     *,
     by_fragments: bool,
 ) -> Delivery:
-    """Return what streams in a pass: the rows of all ranks, turn by turn.
+    """Return the stream of a pass: the rows of all ranks, chunk by chunk.
 
     Args:
         plan: of the dataset.
         at: the pass.
         base: its order.
-        turn_rows: most rows of a turn of more than one step: of the first, and of all.
-        task_rows: most rows of a task of more than one fragment, or turn.
-        by_fragments: whether a task ends where a fragment does, in the middle of a step too: two
-            tasks would decode its beginning. Else it ends at a turn.
+        turn_rows: maximum rows of a chunk of more than one step: of the first, and of all.
+        task_rows: maximum rows of a task of more than one fragment, or chunk.
+        by_fragments: whether a task ends with a fragment, even within a step, so that no two tasks
+            decode one fragment. Otherwise it ends with a chunk.
     """
     steps = steps_for(plan, at, base.rows)
     begin = steps.start(first_read(plan, at, steps))
@@ -234,7 +234,7 @@ def delivery(  # noqa: PLR0913 - what a pass is made of, and how large its parts
     else:
         tasks = grouped(turns, task_rows)
     dealt = [entry for start, stop in pairwise(turns) for entry in _dealt(steps, start, stop)]
-    if steps.has_one_reader and dealt:  # a stream that nobody else takes of is not cut at turns
+    if steps.has_one_reader and dealt:  # a stream with one reader needs no chunk boundaries
         dealt = [(dealt[0][0], sum(rows for _, rows in dealt))]
     if isinstance(base, MixedOrder) or base.mixed is None:
         return Delivery(steps, turns, tasks, None, dealt)
@@ -250,9 +250,9 @@ def delivery(  # noqa: PLR0913 - what a pass is made of, and how large its parts
 
 
 def turns_of(steps: BatchLayout, start: int, stop: int, span: int) -> list[int]:
-    """Return where turns begin of the rows [start, stop) of an order, and where the last one ends.
+    """Return the chunk starts of the rows [start, stop) of an order, and the end of the last.
 
-    They are about as long, so many steps at most; the smaller step at the end has one of its own.
+    Chunks have similar lengths, up to a number of steps; a smaller last step is a chunk.
     """
     first, last = start // steps.size, min(-(-stop // steps.size), steps.full)
     count = -(-(last - first) // span)
@@ -261,14 +261,14 @@ def turns_of(steps: BatchLayout, start: int, stop: int, span: int) -> list[int]:
 
 
 def growing_turns(steps: BatchLayout, start: int, stop: int, first: int, span: int) -> list[int]:
-    """Return where turns begin, the first of which somebody waits for: each is as all before it.
+    """Return chunk starts that double: the first chunk is small, as its reader waits for it.
 
     Args:
         steps: of the pass.
         start: of the rows.
         stop: of the rows.
-        first: steps of the first turn.
-        span: most steps of a turn.
+        first: steps of the first chunk.
+        span: maximum steps of a chunk.
     """
     turns, begun, done = [start], start // steps.size, first
     while done < span and start < (end := steps.start(min(begun + done, steps.full))) < stop:
@@ -280,20 +280,20 @@ def growing_turns(steps: BatchLayout, start: int, stop: int, first: int, span: i
 def fragment_ends(
     base: EpochPermutation | MixedOrder, at: EpochPass, start: int, stop: int
 ) -> Sequence[int]:
-    """Return where fragments with the rows [start, stop) of an order end in it, up to `stop`."""
+    """Return the ends of fragments with the rows [start, stop) of an order, up to `stop`."""
     pieces = [piece for each in segments_of(base, at, start, stop) for piece in each.pieces]
     return [start + end for end in accumulate(piece.rows for piece in pieces)]
 
 
 def may_cut(steps: BatchLayout, place: int) -> bool:
-    """Say whether a turn may end there: one in which rows are lent is dealt in one go."""
+    """Return whether a chunk may end there: repeated rows need their whole step."""
     return not steps.borrowers or not steps.start(steps.full) < place < steps.rows
 
 
 def grouped(cuts: Sequence[int], most_rows: float) -> list[int]:
-    """Return at which of the cuts tasks begin, and the last one.
+    """Return the cuts at which tasks begin, and the last one.
 
-    A task has more rows than `most_rows` only where there is no cut in between.
+    A task exceeds `most_rows` only if there is no cut in between.
     """
     bounds = [cuts[0]]
     for begin, end in pairwise(cuts):
@@ -303,11 +303,11 @@ def grouped(cuts: Sequence[int], most_rows: float) -> list[int]:
 
 
 def _dealt(steps: BatchLayout, start: int, stop: int) -> list[tuple[Sequence[int], int]]:
-    """Return who gets how many rows of a turn, one after the other."""
+    """Return the ranks and numbers of rows of a chunk, in order."""
     everybody = range(steps.num_ranks)
     if not steps.split:
         return [(everybody, stop - start)]
-    if start == steps.start(steps.full) and steps.borrowers:  # each rank before them has one row
+    if start == steps.start(steps.full) and steps.borrowers:  # each rank before has one row
         owner = steps.last - 1
         return [*(([rank], 1) for rank in range(owner)), ([owner, *steps.borrowers], 1)]
     counts = ((rank, steps.rows_within(rank, start, stop)) for rank in everybody)

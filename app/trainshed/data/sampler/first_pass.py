@@ -1,6 +1,6 @@
-"""Passes over rows that nobody has counted yet: where they begin, and what they tell. Pure.
+"""Passes over rows that have not been counted: where they start, and the counts so far. Pure.
 
-Of each fragment the rows are known, or -1 where nobody has read it to its end.
+The rows of each fragment are known, or -1 if it has not been read to its end.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.permutation import Indices
 
 UNKNOWN = -1
-# Of a dataset, where its end is not in sight: more than one ever has, and still an int64.
+# Assumed rows of a dataset of unknown size: more than any has, within int64.
 NO_END = 1 << 60
 
 
 def nothing_known(plan: DatasetPlan) -> Indices:
-    """Return that no fragment was read, shape (fragments,); but what a checkpoint tells."""
+    """Return the counts of a checkpoint, else unread fragments, shape (fragments,)."""
     assert plan.source
     if plan.kept and plan.kept.counts is not None and plan.counts_hold:
         return np.asarray(plan.kept.counts, dtype=np.int64)
@@ -32,32 +32,32 @@ def nothing_known(plan: DatasetPlan) -> Indices:
 
 
 def is_complete(counts: Indices) -> bool:
-    """Say whether the rows of all fragments are known."""
+    """Return whether the rows of all fragments are known."""
     return bool((counts != UNKNOWN).all())
 
 
 def endless_steps(plan: DatasetPlan, at: EpochPass) -> BatchLayout:
-    """Return the steps of a pass whose end is not in sight: the full ones are as they will be."""
+    """Return the steps of a pass of unknown length: full steps are already final."""
     return steps_for(plan, at, NO_END)
 
 
 def order_of_fragments(plan: DatasetPlan, at: EpochPass) -> Indices:
-    """Return the fragments of a pass in their order, shape (fragments,)."""
+    """Return the fragments of a pass in order, shape (fragments,)."""
     assert plan.source
     files = [fragment.file for fragment in plan.source.fragments]
     return fragment_order(files, shuffle_mode(plan, at), at.seed, at.epoch)
 
 
 def begin_of(plan: DatasetPlan, at: EpochPass, order: Indices, counts: Indices) -> tuple[int, int]:
-    """Return the place among the fragments at which a pass begins, and that of its first row.
+    """Return the index of the fragment where a pass starts, and the position of its first row.
 
-    All fragments before it are known, and their rows are behind the pass already.
+    All fragments before it are counted, and the pass is beyond their rows.
 
     Args:
         plan: of the dataset.
         at: the pass.
         order: (fragments,) of the fragments in it.
-        counts: (fragments,) what is known of them.
+        counts: (fragments,) known rows.
     """
     steps = endless_steps(plan, at)
     wanted = steps.start(first_read(plan, at, steps))

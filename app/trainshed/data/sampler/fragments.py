@@ -1,4 +1,4 @@
-"""What is known of a dataset's files before a row of them is read. Pure."""
+"""A dataset's files, as known before any row is read. Pure."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """What tells a file of a dataset from another one; not when it was written: copies differ.
+    """The identity of a file of a dataset, without its date: copies differ in it.
 
-    `path` is below the dataset's, `groups` a CRC-32 of the rows and sizes of its row groups. Only
-    reading tells the rows of some files.
+    `path` is relative to the dataset, `groups` a CRC-32 of the rows and sizes of its row groups.
+    `rows` is None where only reading tells.
     """
 
     path: str
@@ -34,17 +34,17 @@ class File:
     groups: int = 0
 
     def __reduce__(self) -> tuple[type[File], tuple[str, int, int | None, int]]:
-        """Travel to other processes, by the hundred thousand."""
+        """Pickle compactly: there may be hundreds of thousands."""
         return type(self), (self.path, self.bytes, self.rows, self.groups)
 
 
 class FileVersion(NamedTuple):
-    """What tells a content of a file from one that is written there later.
+    """The version of a file's content.
 
     Args:
         bytes: its size.
-        version: of its tag or date; 0 where its store tells none.
-        modified: seconds since 1970, in a store; 0 where that is unknown, or on a disk.
+        version: hash of its tag or date; 0 if its store has none.
+        modified: seconds since 1970, in a store; 0 if unknown, or on a disk.
     """
 
     bytes: int
@@ -54,19 +54,19 @@ class FileVersion(NamedTuple):
 
 @dataclass(frozen=True)
 class Fragment:
-    """What is read on its own: row groups of a file, bytes of it, or a few whole files.
+    """The unit of reading: row groups of a file, bytes of it, or a few whole files.
 
     Args:
         path: the file.
         file: its position in the sorted list of files.
-        row_groups: which of its row groups, where it has some; of Lance the fragment's number.
-        rows: how many rows they hold; None where only reading them tells.
-        num_bytes: their size when decoded, by the file's footer; else as they are stored.
-        span: bytes [start, stop) of the file, whose rows are those that begin there; None for all.
-        more: further files, where these are so small that several are read at once.
-        skip: rows that come before these.
-        constants: columns of which all its rows have one value, which the files need not hold.
-        stamps: of each of its files, as listed; none of a table's, which nobody overwrites.
+        row_groups: of the file, if it has some; of Lance the fragment's number.
+        rows: number of rows; None if only reading tells.
+        num_bytes: decoded size, from the file's footer; else stored size.
+        span: bytes [start, stop) of the file, with the rows that begin there; None for all.
+        more: further files, if they are so small that several are read at once.
+        skip: number of rows before these.
+        constants: columns with one value in all rows, which the files need not hold.
+        stamps: of each of its files, as listed; empty for tables, whose files never change.
     """
 
     path: str
@@ -86,7 +86,7 @@ class Fragment:
         return (self.path, *self.more)
 
     def say_row_groups(self) -> str:
-        """Return which of its file's row groups it has, in a few words for any number of them."""
+        """Return its row groups in a few words."""
         first, last, number = self.row_groups[0], self.row_groups[-1], len(self.row_groups)
         if number == 1:
             return f"row group {first}"
@@ -95,21 +95,22 @@ class Fragment:
 
     @property
     def is_a_row_a_file(self) -> bool:
-        """Say whether each of its files is a row."""
+        """Return whether each of its files is one row."""
         is_whole = self.span is None and not self.row_groups
         return is_whole and self.rows == len(self.paths)
 
 
 @dataclass(frozen=True)
 class Holdout:
-    """Which rows two datasets of the same files share between them.
+    """How two datasets of the same files divide the rows between them.
 
     Args:
-        share: of the rows, what is held out.
-        held: whether those are meant, and not the others.
-        seed: of the numbers that decide it.
-        stratify: column of whose values each has the share held out, to the row.
-        strata: up to which number, of each of them; None until that column was read.
+        share: of the rows to hold out.
+        held: whether to read the held-out rows, or the others.
+        seed: of the random numbers that decide.
+        stratify: column for an exact share of each value.
+        strata: for each value, up to which number rows are held out; None before the column was
+            read.
     """
 
     share: float
@@ -121,25 +122,25 @@ class Holdout:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which rows of the files are read: those that meet a condition, and are of a part."""
+    """The rows of the files to read: those that satisfy a condition, and belong to a side."""
 
     where: Condition | None = None
     holdout: Holdout | None = None
 
     def __bool__(self) -> bool:
-        """Say whether any are left out."""
+        """Return whether any rows are excluded."""
         return self.where is not None or self.holdout is not None
 
     @property
     def share(self) -> float:
-        """Return about which share of the rows is read, as far as it is known."""
+        """Return the approximate share of rows to read."""
         if self.holdout is None:
             return 1.0
         return self.holdout.share if self.holdout.held else 1 - self.holdout.share
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """Return the columns that tell which rows are read."""
+        """Return the columns that decide which rows are read."""
         where = columns_of(self.where) if self.where is not None else ()
         stratify = self.holdout.stratify if self.holdout else None
         return tuple(dict.fromkeys([*where, *([stratify] if stratify else [])]))
@@ -147,27 +148,27 @@ class Selection:
 
 @dataclass(frozen=True)
 class Scan:
-    """How the files of a dataset are read: what each task is told, and small for that reason.
+    """How the files of a dataset are read: sent to each task, and small for that reason.
 
     Args:
         format: of the files.
-        options: what the TrainingRun says of them.
-        schema: columns and types of all files, where these do not have their own.
-        classes: names of the folders that number the labels, in their order.
-        root: where the files lie; of Iceberg the table's metadata.
-        selection: which of their rows are read.
-        unasked: columns of the schema that are given only to who names them.
-        skips_bad: whether records that cannot be used are left out; else the first ends the run.
-        floats: columns of integers and booleans that are read as floats in all rows, as some are
-            missing: a batch's type would hang on which rows are in it. By their names, as what is
-            kept on disk hangs on them, and a set has no order.
-        integers: columns of which some values are missing that are int64 in all rows all the same,
-            as float64 would round others; rows without one have to be left out.
-        masks: whether rows without one are given, too, and integers that float64 would round are
-            masked arrays: for who looks at values and computes nothing of them.
-        reach: how their store is reached.
-        cache_bytes: of files that each node keeps; 0 for none.
-        nonce: of this plan, where the files' store may tell no versions.
+        options: from the TrainingRun.
+        schema: columns and types of all files, if the files do not have them.
+        classes: names of the label folders, in order of their numbers.
+        root: folder of the files; for Iceberg the table's metadata.
+        selection: the rows to read.
+        unasked: columns of the schema that are read only on request.
+        skips_bad: whether to skip bad records; else the first ends the run.
+        floats: nullable columns of integers and booleans, which are read as floats in all rows, so
+            that types do not depend on the batch. Sorted, because the identity of cached rows
+            depends on it.
+        integers: nullable columns that stay int64, as float64 would round their values; rows
+            without a value must be filtered.
+        masks: whether to return nullable integers that float64 would round as masked arrays, for
+            code that shows values and computes nothing.
+        reach: connection options of the store.
+        cache_bytes: of files that each node caches; 0 for none.
+        nonce: of this plan, if the store may have no versions.
     """
 
     format: FormatName = "parquet"
@@ -179,29 +180,29 @@ class Scan:
     unasked: frozenset[str] = frozenset()
     skips_bad: bool = False
     floats: tuple[str, ...] = ()
-    # Rows that are kept on disk are known by the repr: those of earlier releases are read on.
+    # The repr identifies rows cached on disk, also those of earlier releases.
     integers: tuple[str, ...] = field(default=(), repr=False)
     masks: bool = field(default=False, repr=False)
     reach: StoreOptions = AS_USUAL
     cache_bytes: int = 0
-    nonce: str = field(default="", repr=False, compare=False)  # of no reading's identity
+    nonce: str = field(default="", repr=False, compare=False)  # not part of the identity
 
     def name_of(self, path: str) -> str:
-        """Return a file's name below the dataset's folder, or its own where that is the dataset."""
+        """Return a file's name relative to the dataset, or its name if it is the dataset."""
         return path.removeprefix(f"{self.root}/") if path != self.root else path.rpartition("/")[2]
 
 
 @dataclass(frozen=True)
 class Source:
-    """The files of a dataset, by their footers or their names and sizes.
+    """The files of a dataset, from their metadata or their names and sizes.
 
     Args:
         fragments: in the order of the files' names.
         files: in the order of their names.
         schema: of the first file; the others have the same needed columns.
         fingerprint: sha256 over names, sizes and row counts.
-        scan: how they are read.
-        likely_rows: about how many rows are read, where nobody counted them.
+        scan: how to read them.
+        likely_rows: estimated number of rows to read, if it is unknown.
     """
 
     fragments: tuple[Fragment, ...]
@@ -213,12 +214,12 @@ class Source:
 
     @cached_property
     def num_bytes(self) -> int:
-        """Return the size of all fragments, decoded or stored as each of them has it."""
+        """Return the size of all fragments, decoded or stored, depending on the format."""
         return sum(fragment.num_bytes for fragment in self.fragments)
 
     @cached_property
     def rows(self) -> int | None:
-        """Return the rows of all fragments; None where only reading tells."""
+        """Return the rows of all fragments; None if only reading tells."""
         if self.scan.selection:
             return None
         counts = [fragment.rows for fragment in self.fragments if fragment.rows is not None]
@@ -226,11 +227,11 @@ class Source:
 
     @property
     def about_rows(self) -> int:
-        """Return the rows of all fragments, or about how many where only reading tells."""
+        """Return the rows of all fragments, or an estimate if only reading tells."""
         return self.likely_rows if self.rows is None else self.rows
 
     @cached_property
     def digest(self) -> str:
-        """Return the SHA-256 of all that is known of the files, as checkpoints have it."""
+        """Return the SHA-256 of the identity of all files, for checkpoints."""
         lines = (f"{each.path} {each.bytes} {each.rows} {each.groups}\n" for each in self.files)
         return hashlib.sha256("".join(lines).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""A function that a TrainingRun names for its rows. Pure: nothing is looked up or called here."""
+"""A function that a TrainingRun names for its rows. Pure: nothing is imported or called here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from trainshed_api.transforms import BatchFormat, TransformKind
 
-# A filter leaves rows out, and what becomes of a group only its function knows.
+# A filter removes rows, and the result of a group is known to its function only.
 _CHANGE_ROWS = ("filter", "groups")
 
 
@@ -21,16 +21,17 @@ class Function:
     Args:
         use: `module:function`.
         field: the spec's field that names it, for errors.
-        kind: `batches` gets columns, `rows` one row as a dict, `filter` columns and tells which
-            rows stay, `groups` the columns of each group.
+        kind: `batches` gets columns, `rows` one row as a dict, `filter` columns and returns which
+            rows
+            to keep, `groups` the columns of each group.
         options: keyword arguments, as sorted pairs.
-        batch_size: most rows a call; None for all rows of the table.
+        batch_size: maximum rows per call; None for all rows of the table.
         init: keyword arguments of the constructor of a class, as sorted pairs.
-        batch_format: as what it is given columns.
+        batch_format: type of the argument with columns.
         by: columns whose values make a group.
         order_by: columns that sort the rows of a group.
-        types: of columns of numbers that it returns, by the first rows of several files; other
-            types are converted to them.
+        types: of numeric columns that it returns, from the first rows of several files; other types
+            are converted to them.
     """
 
     use: str
@@ -51,18 +52,18 @@ class Function:
 
     @property
     def changes_rows(self) -> bool:
-        """Say whether it may leave rows out, or make more of them, by its kind alone."""
+        """Return whether its kind may remove or add rows."""
         return self.kind in _CHANGE_ROWS
 
     def beside(self, name: str) -> str:
-        """Return another field of the spec beside the one that names it, for errors."""
+        """Return the path of another field of the same object of the spec, for errors."""
         return f"{self.field.removesuffix('use')}{name}"
 
 
 def with_types(
     functions: Sequence[Function], types: tuple[tuple[str, str], ...]
 ) -> tuple[Function, ...]:
-    """Return functions of which the last one that makes columns has types for them."""
+    """Return functions with output types for the last one that returns columns."""
     last = max((place for place, each in enumerate(functions) if each.kind != "filter"), default=-1)
     return tuple(
         replace(each, types=types) if place == last else each
@@ -71,10 +72,10 @@ def with_types(
 
 
 def are_grouped(functions: Iterable[Function]) -> bool:
-    """Say whether rows of all files go together into one of the functions."""
+    """Return whether one of the functions needs the rows of all files together."""
     return any(function.kind == "groups" for function in functions)
 
 
 def most_asked(functions: Iterable[Function]) -> int:
-    """Return the most rows that one of the functions is to be given at once; 1 where none says."""
+    """Return the largest batch size that a function requests; 1 if none does."""
     return max((function.batch_size or 1 for function in functions), default=1)

@@ -1,4 +1,4 @@
-"""Rows of several datasets in turn, and epochs that go on where the last one stopped. Pure."""
+"""Mixes rows of several datasets, with epochs that continue where the last one stopped. Pure."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.epoch_order import EpochPermutation
     from trainshed.data.sampler.permutation import Indices, RowRange
 
-# Rows after which a pattern begins anew: a share is exact to 1 / PERIOD.
+# Rows after which a pattern repeats: a share is exact to 1 / PERIOD.
 PERIOD = 1 << 16
-# Within so many rows datasets change places by chance: else a rank with few slots of each step
-# might meet the same ones in all of them.
+# Datasets are in random order within this many rows: otherwise a rank with few slots of each step
+# might get the same dataset in all of them.
 RUN = 64
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Rows of one dataset that come one after the other.
+    """Consecutive rows of one dataset.
 
     Args:
-        source: number of the dataset among those that are mixed.
-        epoch: that these rows of it belong to.
-        pieces: of its fragments, by their number there.
+        source: index of the dataset in the mix.
+        epoch: the dataset's epoch of these rows.
+        pieces: ranges of its fragments, by their number there.
     """
 
     source: int
@@ -37,32 +37,32 @@ class Segment:
 
 
 class Pattern(Protocol):
-    """Which dataset the row at each place of an epoch is of."""
+    """Assigns a dataset to each position of an epoch."""
 
     def sources(self, places: Indices) -> Indices:
-        """Return the number of the dataset at each place, shape (places,)."""
+        """Return the index of the dataset at each position, shape (places,)."""
         ...
 
     def before(self, source: int, places: Indices) -> Indices:
-        """Return how many rows of a dataset come before each place, shape (places,)."""
+        """Return the number of a dataset's rows before each position, shape (places,)."""
         ...
 
 
 @dataclass(frozen=True)
 class Interleave:
-    """Datasets in turn, each as often as its weight says, and evenly.
+    """Interleaves datasets evenly by weight.
 
-    weights: of each; only what share of their sum they are matters.
+    weights: of each; only their ratio matters.
     """
 
     weights: tuple[float, ...]
 
     def sources(self, places: Indices) -> Indices:
-        """Return the number of the dataset at each place, shape (places,)."""
+        """Return the index of the dataset at each position, shape (places,)."""
         return _period(self.weights)[places % PERIOD]
 
     def before(self, source: int, places: Indices) -> Indices:
-        """Return how many rows of a dataset come before each place, shape (places,)."""
+        """Return the number of a dataset's rows before each position, shape (places,)."""
         seen = _seen(self.weights)[source]
         found: Indices = places // PERIOD * seen[-1] + seen[places % PERIOD]
         return found
@@ -75,16 +75,16 @@ class Concatenated:
     rows: tuple[int, ...]
 
     def sources(self, places: Indices) -> Indices:
-        """Return the number of the dataset at each place, shape (places,)."""
+        """Return the index of the dataset at each position, shape (places,)."""
         return np.searchsorted(np.cumsum(self.rows), places, side="right").astype(np.int64)
 
     def before(self, source: int, places: Indices) -> Indices:
-        """Return how many rows of a dataset come before each place, shape (places,)."""
+        """Return the number of a dataset's rows before each position, shape (places,)."""
         return np.clip(places - sum(self.rows[:source]), 0, self.rows[source])
 
 
 def gathered(pattern: Pattern, start: int, stop: int) -> Indices:
-    """Return where the rows at places [start, stop) are among the same rows dataset by dataset."""
+    """Return the index of the rows at positions [start, stop) when sorted by dataset."""
     sources = pattern.sources(np.arange(start, stop, dtype=np.int64))
     found = np.empty_like(sources)
     found[np.argsort(sources, kind="stable")] = np.arange(len(sources))
@@ -93,17 +93,17 @@ def gathered(pattern: Pattern, start: int, stop: int) -> Indices:
 
 @dataclass(frozen=True)
 class MixedOrder:
-    """The order of an epoch that has rows of several datasets, or not just all of one.
+    """The order of an epoch with rows of several datasets, or not all rows of one.
 
-    Places of the pattern count on over epochs: a dataset of small weight has its turn, however
-    short epochs are, and goes on where it stood.
+    Positions in the pattern continue over epochs: a dataset of small weight gets its rows however
+    short epochs are, and continues where it stopped.
 
     Args:
-        pattern: whose row is where.
-        bases: for each dataset its order in any epoch of its own.
+        pattern: assigns datasets to positions.
+        bases: for each dataset, its order in any of its epochs.
         sizes: rows of each of them.
         rows: of the epoch.
-        begin: the place of its first row.
+        begin: position of its first row.
     """
 
     pattern: Pattern
@@ -114,11 +114,11 @@ class MixedOrder:
 
     @property
     def is_woven(self) -> bool:
-        """Say whether rows of several datasets lie between each other."""
+        """Return whether rows of several datasets are interleaved."""
         return len(self.sizes) > 1 and isinstance(self.pattern, Interleave)
 
     def segments(self, start: int, stop: int) -> Iterator[Segment]:
-        """Yield the rows at places [start, stop), dataset by dataset."""
+        """Yield the rows at positions [start, stop), dataset by dataset."""
         bounds = self.begin + np.asarray([start, stop], dtype=np.int64)
         for source, size in enumerate(self.sizes):
             first, last = self.pattern.before(source, bounds)
@@ -130,16 +130,16 @@ class MixedOrder:
                 first += rows
 
     def gathered(self, start: int, stop: int) -> Indices:
-        """Return where the rows at places [start, stop) are among those of their segments."""
+        """Return the index of the rows at positions [start, stop) within their segments."""
         return gathered(self.pattern, self.begin + start, self.begin + stop)
 
 
-# Not kept by who has the weights: that is told to every task that reads.
+# Cached here and not in the weights, which are sent to every reading task.
 @cache
 def _period(weights: tuple[float, ...]) -> Indices:
     """Return the datasets of one period, shape (PERIOD,)."""
     counts = _dealt(PERIOD, weights)
-    # Each row of a dataset stands where an even spread over the period has it.
+    # Each row of a dataset is at the position of an even spread over the period.
     spread = [(np.arange(count) + 0.5) / count for count in counts]
     numbers = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
     evenly = numbers[np.argsort(np.concatenate(spread), kind="stable")]
@@ -149,7 +149,7 @@ def _period(weights: tuple[float, ...]) -> Indices:
 
 @cache
 def _seen(weights: tuple[float, ...]) -> list[Indices]:
-    """Return for each dataset its rows before each place of the period, and in all of it."""
+    """Return for each dataset its rows before each position of the period, and in all of it."""
     period = _period(weights)
     return [
         np.concatenate([[0], np.cumsum(period == source)]).astype(np.int64)
@@ -158,7 +158,7 @@ def _seen(weights: tuple[float, ...]) -> list[Indices]:
 
 
 def _dealt(total: int, weights: Sequence[float]) -> list[int]:
-    """Return whole parts of a total by weight; the largest remainders get what is left."""
+    """Divide a total into integers by weight; the largest remainders get the rest."""
     exact = np.asarray(weights) * (total / sum(weights))
     parts = np.floor(exact).astype(np.int64)
     most = np.argsort(parts - exact, kind="stable")

@@ -1,6 +1,6 @@
 """Row order as a pure function of (seed, epoch).
 
-No cache, placement, timing or counter of Ray's takes part: an epoch is replayed from its number.
+No cache, placement, timing or counter of Ray matters: an epoch follows from its number.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 Indices = NDArray[np.int64]
 
-# One number for each use of the seed, so that no two orders are drawn from the same stream.
+# A separate stream of random numbers for each use of the seed.
 FILES, BLOCKS, GLOBAL, LOCAL = 1, 2, 3, 4
 
 
 @dataclass(frozen=True)
 class RowRange:
-    """Rows [start, stop) of one fragment; is_last: whether it has no more, by its count."""
+    """Rows [start, stop) of one fragment; is_last: whether it ends the fragment."""
 
     fragment: int
     start: int
@@ -48,7 +48,7 @@ def fragment_order(files: Sequence[int], mode: str, seed: int, epoch: int) -> In
     if mode == "files":
         _, first, number = np.unique(np.asarray(files), return_index=True, return_inverse=True)
         place = np.random.default_rng([seed, FILES, epoch]).permutation(len(first))
-        # A stable sort by the new place of its file keeps a file's fragments in their order.
+        # A stable sort by the new position of its file keeps a file's fragments in order.
         return np.argsort(place[number], kind="stable").astype(np.int64)
     if mode == "blocks":
         return np.random.default_rng([seed, BLOCKS, epoch]).permutation(identity)

@@ -1,4 +1,4 @@
-"""Random numbers that belong to rows: no batch boundary, cache or placement changes them."""
+"""Random numbers that depend on the row only: not on batches, caches or placement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIX_2 = U64(0x94D049BB133111EB)
 
 
 def mix(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return bits that look random for each state, shape as it: SplitMix64."""
+    """Return pseudorandom bits for each state, in its shape: SplitMix64."""
     with np.errstate(over="ignore"):
         z = state + GAMMA
         z = (z ^ (z >> U64(30))) * MIX_1
@@ -28,18 +28,18 @@ def mix(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def digest(stored: bytes) -> int:
-    """Return a number of 64 bits that hardly two contents share."""
+    """Return a 64-bit hash of a text."""
     return int.from_bytes(hashlib.blake2b(stored, digest_size=8).digest(), "little")
 
 
 class RowRandom:
-    """Draws one value (or array) a row; a pure function of (seed, epoch, row, function, call).
+    """Draws one value (or array) per row; a pure function of (seed, epoch, row, function, call).
 
     Args:
         seed: the run's seed.
         epoch: 0-based.
         rows: (rows,) the rows' positions in the dataset.
-        function: the position of the function that draws in its list.
+        function: the position of the drawing function in its list.
     """
 
     def __init__(self, seed: int, epoch: int, rows: NDArray[np.int64], function: int = 0) -> None:
@@ -51,7 +51,7 @@ class RowRandom:
         self._calls = 0
 
     def _bits(self, size: tuple[int, ...]) -> NDArray[np.uint64]:
-        """Return fresh bits of shape (rows, *size)."""
+        """Return new bits of shape (rows, *size)."""
         call = mix(self._rows_key ^ np.asarray([self._calls + 1], dtype=np.uint64))
         self._calls += 1
         if not size:
@@ -63,7 +63,7 @@ class RowRandom:
         """Return integers in [low, high), shape (rows, *size).
 
         Raises:
-            ValueError: when the range is empty.
+            ValueError: if the range is empty.
         """
         if high <= low:
             raise ValueError(f"integers: got low={low}, high={high}, want low < high")

@@ -1,7 +1,7 @@
-"""A shuffle in a buffer: rows move in time within their slot, so that a rank mixes its own. Pure.
+"""A shuffle with a buffer: rows move between steps within a rank's slots. Pure.
 
-A window is so many steps that a buffer of all workers together holds them; a resumed run begins
-again at the first row of its window.
+A window is as many steps as the buffers of all workers hold; a resumed run restarts at the first
+row of its window.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.batch_layout import BatchLayout
     from trainshed.data.sampler.permutation import Indices
 
-# One step alone would mix nothing.
+# One step alone would shuffle nothing.
 LEAST_STEPS = 2
 
 
@@ -27,7 +27,7 @@ class ShuffleWindows:
     """The windows of one epoch.
 
     Args:
-        steps: of the epoch; the last, smaller one is not mixed.
+        steps: of the epoch; a smaller last step is not shuffled.
         span: steps of a window.
         seed: the run's seed.
         epoch: 0-based.
@@ -39,11 +39,11 @@ class ShuffleWindows:
     epoch: int
 
     def first(self, step: int) -> int:
-        """Return the first step of the window that a step is in."""
+        """Return the first step of a step's window."""
         return step - step % self.span if step < self.steps.full else step
 
     def numbers(self, step: int) -> range:
-        """Return the windows from that of a step to the last; the smaller step has its own."""
+        """Return the windows from that of a step to the last; a smaller last step is one."""
         full = -(-self.steps.full // self.span)
         stop = full + bool(self.steps.last)
         return range(step // self.span if step < self.steps.full else full, stop)
@@ -60,7 +60,7 @@ class ShuffleWindows:
 
         Args:
             number: of the window in the epoch.
-            rank: whose rows they are.
+            rank: of the rows.
         """
         first, full = number * self.span, self.steps.full
         if first >= full:
@@ -75,22 +75,22 @@ class ShuffleWindows:
 
 
 def span_of(buffer_size: int, step_rows: int) -> int:
-    """Return the steps of a window, whose rows fit in the buffer where that holds two steps."""
+    """Return the steps of a window: as many as fit in the buffer, if that is two or more."""
     return max(LEAST_STEPS, buffer_size // step_rows)
 
 
 def same_place(step: int, batch_size: int, mixed_rows: int, before: int, now: int) -> int:
-    """Return the step at which so many ranks go on where every rank gets all rows.
+    """Return the step at which these ranks continue if every rank gets all rows.
 
-    A rank's steps and windows follow the number of ranks there: no row is left out, and those of a
-    window or a step at most come twice.
+    Steps and windows then depend on the number of ranks: no row is left out, and rows of at most
+    one window or step repeat.
 
     Args:
-        step: that the ranks before stood at.
+        step: that the previous ranks had reached.
         batch_size: rows of a step of all ranks.
         mixed_rows: of the buffer; 0 for none.
-        before: number of ranks then.
-        now: number of ranks now.
+        before: previous number of ranks.
+        now: current number of ranks.
     """
     size_before, size_now = (share(batch_size, ranks, 0) for ranks in (before, now))
     if before == now:

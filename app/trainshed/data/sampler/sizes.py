@@ -1,16 +1,16 @@
-"""Bytes of datasets, as far as samples tell, and the memory that is there for them. Pure."""
+"""Sizes of datasets, estimated from samples, and the memory for them. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Estimates that are no further apart are told as one number.
+# Estimates that are closer than this are shown as one number.
 UNCERTAIN = 0.02
 
 
 @dataclass(frozen=True)
 class WorkerNode:
-    """A node that may get workers: how many, and its bytes; None where nobody knows."""
+    """A node that may get workers: its number of workers, and its bytes; None if unknown."""
 
     workers: int
     memory: int | None
@@ -19,12 +19,12 @@ class WorkerNode:
 
 @dataclass(frozen=True)
 class CacheMemory:
-    """Memory that caches may count on, in bytes.
+    """Memory for caches, in bytes.
 
     Args:
         worker: of one worker.
-        object_store: of the data's nodes, all together.
-        nodes: that may get workers; none while they are still to come.
+        object_store: of the data's nodes, in all.
+        nodes: that may get workers; empty before they have started.
     """
 
     worker: int
@@ -33,24 +33,24 @@ class CacheMemory:
 
     @property
     def node_store(self) -> int:
-        """Return the object store of the smallest node with workers; 0 while nobody knows."""
+        """Return the object store of the smallest node with workers; 0 if unknown."""
         return min((node.object_store or 0 for node in self.nodes), default=0)
 
 
 @dataclass(frozen=True)
 class Size:
-    """Bytes by the rows that were looked at: on the whole, and as the smallest and largest tell."""
+    """An estimated size in bytes, with the estimates of the smallest and largest samples."""
 
     least: int
     likely: int
     most: int
 
     def part(self, share: float) -> Size:
-        """Return that share of it."""
+        """Return a share of it."""
         return Size(int(self.least * share), int(self.likely * share), int(self.most * share))
 
     def say(self) -> str:
-        """Return the size for people, with how sure it is."""
+        """Return the size for people, with its uncertainty."""
         text = f"about {megabytes(self.likely)}"
         if self.most <= (1 + UNCERTAIN) * self.least:
             return text
@@ -59,20 +59,20 @@ class Size:
 
 @dataclass(frozen=True)
 class Measured:
-    """What samples of the dataset showed.
+    """The results of sampling a dataset.
 
     Args:
         row_bytes: mean size of a transformed row among the first ones.
         keeps_rows: whether the transforms returned as many rows as they got.
-        elsewhere: mean sizes of transformed rows at other places of the dataset.
-        read_bytes: the largest mean size of rows before the transforms at any of these places.
-        growth: rows that the transforms make of one; 1 where they make no more.
-        grouped: where rows go in groups, mean sizes of a row that was read, or of what was made of
-            it where that is more, at all places: of groups only all rows tell what they make.
-        types: of columns of numbers after the transforms, of all places together.
+        elsewhere: mean sizes of transformed rows at other positions of the dataset.
+        read_bytes: the largest mean size of rows before the transforms at any position.
+        growth: rows that the transforms make of one; 1 if no more.
+        grouped: for groups, mean sizes of a row before or after earlier transforms, whichever is
+            larger, at all positions: only all rows tell what groups return.
+        types: of numeric columns after the transforms, from all positions.
         augmented_types: of those after the augmentations.
         columns: types of all columns as they are fed.
-        row_seconds: what transforms took for a row that they made, at the quickest of these places.
+        row_seconds: of the transforms per returned row, at the fastest position.
     """
 
     row_bytes: float
@@ -87,7 +87,7 @@ class Measured:
     columns: tuple[tuple[str, str], ...] = ()
 
     def size(self, rows: int) -> Size:
-        """Return the size of so many rows after the transforms, or of what goes into groups."""
+        """Return the size of this many rows after the transforms, or of the input of groups."""
         seen = self.grouped or (self.row_bytes, *self.elsewhere)
         return Size(*(int(each * rows) for each in (min(seen), sum(seen) / len(seen), max(seen))))
 

@@ -1,4 +1,4 @@
-"""Where the seconds of rows go on their way to a device: by dataset and stage. Pure."""
+"""Seconds of rows on their way to a device, by dataset and stage. Pure."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import NamedTuple
 
 from trainshed_api.rules import DATASETS
 
-# Stages, in the order in which rows meet them.
-TRANSFORMS, AUGMENT = "transforms", "augment"  # of functions, with a position in brackets
-FILL = "fill"  # making all rows for a cache, once, beside what is metered in it
-COUNT = "count"  # a pass over all rows for nothing but their number
+# Stages, in the order in which rows pass them.
+TRANSFORMS, AUGMENT = "transforms", "augment"  # of functions, with an index in brackets
+FILL = "fill"  # making all rows for a cache, once, in addition to its stages
+COUNT = "count"  # a pass over all rows only to count them
 READ = "read"
-DEAL = "deal"  # cutting rows up for ranks, and handing them to Ray
-STARVED = "starved"  # who makes batches waits for rows
+DEAL = "deal"  # splitting rows by rank, and passing them to Ray
+STARVED = "starved"  # the batching thread waits for rows
 TRANSFER = "transfer"
 BATCH = "batch"
 COLLATE = "collate"
 DEVICE = "device"
-WAIT = "wait"  # who trains waits for a batch that is not the first of a pass; rows of all that came
+WAIT = "wait"  # training waits for a batch after the first of a pass; rows of all batches
 
-# Of a task that streams.
+# Of a streaming task.
 _MADE = (READ, TRANSFORMS, AUGMENT, DEAL)
 
 
@@ -32,7 +32,7 @@ class StageKey(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """What a stage took: seconds of all threads and processes together, and for how many rows."""
+    """Time of a stage: seconds of all threads and processes together, and number of rows."""
 
     seconds: float = 0.0
     rows: int = 0
@@ -43,13 +43,13 @@ NOTHING = Spent()
 
 
 def key_of(field: str, stage: str = "") -> StageKey:
-    """Return the key of a field of the spec: of a dataset and a stage of it, or of a function."""
+    """Return the key of a field of the spec: of a dataset's stage, or of a function."""
     name, _, rest = field.removeprefix(f"{DATASETS}.").partition(".")
     return StageKey(name, stage or rest.removesuffix(".use"))
 
 
 def added(first: Spending, second: Spending) -> dict[StageKey, Spent]:
-    """Return what both took."""
+    """Return the sum of both."""
     total = dict(first)
     for key, spent in second.items():
         had = total.get(key, NOTHING)
@@ -58,7 +58,7 @@ def added(first: Spending, second: Spending) -> dict[StageKey, Spent]:
 
 
 def seconds_a_row(spent: Spending, dataset: str, parts: Collection[str] = ()) -> float | None:
-    """Return what a row that streamed took to be made; None where nobody knows yet.
+    """Return the seconds to make a streamed row; None if unknown.
 
     Args:
         spent: by all tasks.
@@ -75,7 +75,7 @@ def seconds_a_row(spent: Spending, dataset: str, parts: Collection[str] = ()) ->
 
 
 def since(now: Spending, before: Spending) -> dict[StageKey, Spent]:
-    """Return what was added to what was spent before."""
+    """Return the difference to an earlier sum."""
     return {
         key: Spent(spent.seconds - had.seconds, spent.rows - had.rows)
         for key, spent in now.items()

@@ -1,7 +1,7 @@
-"""Which rows of each value of a column are held out: of each the same share, to the row. Pure.
+"""Stratified splits: holds out the exact share of the rows of each value. Pure.
 
-Every row has a number that its place in the data gives; those with the smallest ones are held out.
-A value is told from others by a number, too, its kind: one missing value is as good as another.
+Every row has a pseudorandom number by its position in the data; the rows with the smallest ones
+are held out. A value is identified by a hash, its kind; all missing values are one kind.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
     Kinds = NDArray[np.uint64]
 
-# Numbers of rows lie in [0, 2 ** 63).
+# Numbers of rows are in [0, 2 ** 63).
 NUMBER_BITS = 63
-# Rows that are taken in before they are sorted: 16 bytes each.
+# Rows to collect before sorting: 16 bytes each.
 HELD_ROWS = 2**21
-# The number of the last row that is held out lies about a share of the way, of n rows off by
-# sqrt(share * (1 - share) / n): so many times that are missed once in 10 ** 11 values, and of
-# few rows so many of them.
+# The number of the last held-out row is near the share; with n rows the deviation is
+# sqrt(share * (1 - share) / n). This many deviations are exceeded once in 10 ** 11 values, and with
+# few rows this many rows.
 DEVIATIONS, FEW = 7.0, 40.0
 _NONE = -1
 
 
 @dataclass(frozen=True)
 class Strata:
-    """Up to which number the rows of each value are held out: what each task is told.
+    """For each value, the largest number of a held-out row: sent to each task.
 
     Args:
-        kinds: of all values, rising: 8 bytes each, a uint64.
-        cuts: number of the last row of each that is held out, -1 where none is: an int64.
-        rows: of all values.
-        held: of them.
+        kinds: of all values, ascending: 8 bytes each, a uint64.
+        cuts: number of the last held-out row of each, -1 if there is none: an int64.
+        rows: number of rows of all values.
+        held: number of held-out rows.
     """
 
     kinds: bytes
@@ -48,11 +48,11 @@ class Strata:
 
     @property
     def values(self) -> int:
-        """Return how many values there are."""
+        """Return the number of values."""
         return len(self.kinds) // 8
 
     def cuts_of(self, kinds: Kinds) -> Indices | None:
-        """Return up to which number rows are held out; None where a kind is none of these.
+        """Return up to which number rows are held out; None if a kind is unknown.
 
         Args:
             kinds: (rows,) of their values.
@@ -62,31 +62,31 @@ class Strata:
 
 
 class Stratifying:
-    """Finds up to where the rows of each value are held out, while they come in any order.
+    """Finds the last held-out row of each value, for rows in any order.
 
-    It holds the numbers about there: how far around, the rows of the value tell, and less with
-    each more, so that a number that was left out is never wanted again.
+    It holds the numbers near the cut. The width depends on the number of rows of the value, and
+    shrinks with each row, so that a dropped number is never needed later.
 
     Args:
-        share: of the rows of each value, rounded to whole ones; half a row is held out.
+        share: of the rows of each value, rounded half up.
         holds_all: whether all numbers are held.
     """
 
     def __init__(self, share: float, *, holds_all: bool = False) -> None:
-        self._share = Fraction(str(share))  # as it is written: of 0.145 no float is the half
+        self._share = Fraction(str(share))  # decimal: no float equals 0.145
         self._holds_all = holds_all
-        # By kind, shape (kinds,): rows that came, and those of them before the ones held.
+        # By kind, shape (kinds,): number of rows, and of rows below the held ones.
         self.kinds: Kinds = np.empty(0, np.uint64)
         self._rows = np.empty(0, np.int64)
         self._before = np.empty(0, np.int64)
-        # Of the rows that are held, shape (held,): the place of their kind, and their number.
+        # Of the held rows, shape (held,): index of their kind, and their number.
         self._codes = np.empty(0, np.int64)
         self._numbers = np.empty(0, np.int64)
         self._new: list[tuple[Kinds, Indices]] = []
         self._num_new = 0
 
     def add(self, kinds: Kinds, numbers: Indices) -> None:
-        """Take in rows.
+        """Add rows.
 
         Args:
             kinds: (rows,) of their values.
@@ -98,7 +98,7 @@ class Stratifying:
             self._sort_in()
 
     def strata(self) -> Strata | None:
-        """Return what was found; None where a number is not held, which takes all to be held."""
+        """Return the result; None if a needed number was dropped, which requires `holds_all`."""
         self._sort_in()
         wanted = self._wanted()
         order = np.lexsort((self._numbers, self._codes))
@@ -114,13 +114,13 @@ class Stratifying:
         return Strata(self.kinds.tobytes(), cuts.tobytes(), rows, held)
 
     def _wanted(self) -> Indices:
-        """Return how many rows of each kind are held out, shape (kinds,)."""
+        """Return the number of held-out rows of each kind, shape (kinds,)."""
         part, whole = self._share.numerator, self._share.denominator
         found = [(2 * part * rows + whole) // (2 * whole) for rows in self._rows.tolist()]
         return np.asarray(found, np.int64)
 
     def _sort_in(self) -> None:
-        """Count the rows that came, and leave out all numbers that are too far off."""
+        """Count the new rows, and drop all numbers that are too far from the cut."""
         if not self._new:
             return
         codes = self._coded(np.concatenate([kinds for kinds, _ in self._new]))
@@ -139,7 +139,7 @@ class Stratifying:
         self._codes, self._numbers = codes, numbers
 
     def _coded(self, kinds: Kinds) -> Indices:
-        """Return the place of each row's kind, shape (rows,); kinds that are new get theirs."""
+        """Return the index of each row's kind, shape (rows,), adding new kinds."""
         places = _places(self.kinds, kinds)
         if places is not None:
             return places
@@ -152,7 +152,7 @@ class Stratifying:
 
 
 def _places(known: Kinds, kinds: Kinds) -> Indices | None:
-    """Return where each of some kinds is among those that are known; None where one is not."""
+    """Return the index of each kind among the known ones; None if one is unknown."""
     places: Indices = np.searchsorted(known, kinds)
     if len(kinds) and (places.max() == len(known) or not np.array_equal(known[places], kinds)):
         return None
